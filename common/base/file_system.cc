@@ -1,0 +1,41 @@
+#include "common/base/file_system.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace cohort {
+
+absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.Open(path));
+  std::string bytes(file->size(), '\0');
+  RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(bytes)));
+  return bytes;
+}
+
+absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
+                                 absl::string_view bytes) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(temporary));
+  RETURN_IF_ERROR(file->Append(bytes));
+  RETURN_IF_ERROR(file->Sync());
+  RETURN_IF_ERROR(file->Close());
+  return files.Rename(temporary, path);
+}
+
+std::string JoinPath(absl::string_view directory, absl::string_view name) {
+  if (directory.empty()) return std::string(name);
+  return absl::StrCat(absl::StripSuffix(directory, "/"), "/", name);
+}
+
+std::string DirectoryOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) return ".";
+  return std::string(slash == 0 ? "/" : path.substr(0, slash));
+}
+
+std::string BaseName(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(slash == absl::string_view::npos ? path : path.substr(slash + 1));
+}
+
+}  // namespace cohort

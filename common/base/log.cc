@@ -1,0 +1,71 @@
+#include "common/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+#include "absl/strings/str_replace.h"
+
+namespace cohort {
+
+namespace {
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+bool NeedsQuotes(const std::string& value) {
+  return value.empty() || value.find_first_of(" \"=\n") != std::string::npos;
+}
+
+void AppendField(std::string& line, absl::string_view key, const std::string& value) {
+  if (!NeedsQuotes(value)) {
+    absl::StrAppend(&line, " ", key, "=", value);
+    return;
+  }
+  absl::StrAppend(&line, " ", key, "=\"",
+                  absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}),
+                  "\"");
+}
+
+// The one process-wide object of this project: where the lines go belongs to the process, not to a component.
+spdlog::logger& Logger() {
+  static spdlog::logger* const logger = [] {
+    auto* made =
+        new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
+    made->flush_on(spdlog::level::info);
+    return made;
+  }();
+  return *logger;
+}
+
+}  // namespace
+
+void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
+  spdlog::logger& logger = Logger();
+  if (!logger.should_log(ToSpdlog(level))) return;
+  std::string line = absl::StrCat("event=", event);
+  for (const LogField& field : fields) AppendField(line, field.key, field.value);
+  logger.log(ToSpdlog(level), "{}", line);
+}
+
+void ConfigureLog(LogLevel level, absl::string_view who) {
+  Logger().set_level(ToSpdlog(level));
+  Logger().set_pattern(absl::StrCat("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l task=",
+                                    absl::StrReplaceAll(who, {{"%", "%%"}}), " %v"),
+                       spdlog::pattern_time_type::utc);
+}
+
+}  // namespace cohort

@@ -1,0 +1,154 @@
+#include "common/base/posix_file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace cohort {
+
+namespace {
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  ~PosixWritableFile() override {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  absl::Status Append(absl::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", path_));
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    if (fsync(fd_) != 0) return ErrnoStatus(errno, absl::StrCat("cannot sync ", path_));
+    return absl::OkStatus();
+  }
+
+  absl::Status Close() override {
+    if (close(std::exchange(fd_, -1)) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("cannot close ", path_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int fd_;
+  const std::string path_;
+};
+
+class PosixReadableFile final : public ReadableFile {
+ public:
+  PosixReadableFile(int fd, uint64_t size, std::string path)
+      : fd_(fd), size_(size), path_(std::move(path)) {}
+  ~PosixReadableFile() override { close(fd_); }
+
+  uint64_t size() const override { return size_; }
+
+  absl::Status Read(uint64_t offset, absl::Span<char> out) const override {
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t got =
+          pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
+      if (got == 0) {
+        return absl::OutOfRangeError(absl::StrCat(path_, " ends at byte ", size_, "; wanted ",
+                                                  out.size(), " bytes at ", offset));
+      }
+      done += static_cast<size_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int fd_;
+  const uint64_t size_;
+  const std::string path_;
+};
+
+absl::Status SyncDirectory(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open directory ", path));
+  const int result = fsync(fd);
+  const int error_number = errno;
+  close(fd);
+  if (result != 0) return ErrnoStatus(error_number, absl::StrCat("cannot sync directory ", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
+  return std::make_unique<PosixWritableFile>(fd, path);
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
+  }
+  return std::make_unique<PosixReadableFile>(fd, static_cast<uint64_t>(info.st_size), path);
+}
+
+absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string& directory) {
+  DIR* const stream = opendir(directory.c_str());
+  if (stream == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot list ", directory));
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(stream)) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  closedir(stream);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status PosixFileSystem::Rename(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot rename ", from, " to ", to));
+  }
+  return SyncDirectory(DirectoryOf(to));
+}
+
+absl::Status PosixFileSystem::Remove(const std::string& path) {
+  if (remove(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {
+  for (size_t end = 1; end <= path.size(); ++end) {
+    if (end != path.size() && path[end] != '/') continue;
+    const std::string prefix = path.substr(0, end);
+    if (mkdir(prefix.c_str(), 0755) != 0 && errno != EEXIST) {
+      return ErrnoStatus(errno, absl::StrCat("cannot make directory ", prefix));
+    }
+  }
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

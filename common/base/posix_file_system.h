@@ -1,0 +1,18 @@
+#pragma once
+
+#include "common/base/file_system.h"
+
+namespace cohort {
+
+// The machine's files. Thread-safe.
+class PosixFileSystem final : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Remove(const std::string& path) override;
+  absl::Status MakeDirectories(const std::string& path) override;
+};
+
+}  // namespace cohort

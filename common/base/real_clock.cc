@@ -1,0 +1,71 @@
+#include "common/base/real_clock.h"
+
+#include <pthread.h>
+
+#include "absl/time/clock.h"
+
+namespace cohort {
+
+RealClock::RealClock()
+    : wall_start_(absl::Now()),
+      steady_start_(std::chrono::steady_clock::now()),
+      thread_([this] { Work(); }) {
+  pthread_setname_np(thread_.native_handle(), "clock");
+}
+
+RealClock::~RealClock() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  thread_.join();
+}
+
+absl::Time RealClock::Now() const {
+  return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
+}
+
+TimerId RealClock::CallAt(absl::Time when, Task task) {
+  MutexLock lock(mutex_);
+  const uint64_t id = ++last_id_;
+  timers_.emplace(Key(when, id), std::move(task));
+  time_of_.emplace(id, when);
+  wake_.NotifyAll();
+  return TimerId{id};
+}
+
+bool RealClock::Cancel(TimerId timer) {
+  Task cancelled;  // declared before the lock, so destroyed after it: a task may own anything
+  MutexLock lock(mutex_);
+  const auto found = time_of_.find(timer.value);
+  if (found == time_of_.end()) return false;
+  const auto entry = timers_.find(Key(found->second, timer.value));
+  cancelled = std::move(entry->second);
+  timers_.erase(entry);
+  time_of_.erase(found);
+  return true;
+}
+
+void RealClock::Work() {
+  while (true) {
+    Task task;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && (timers_.empty() || timers_.begin()->first.first > Now())) {
+        if (timers_.empty()) {
+          wake_.Wait(mutex_);
+        } else {
+          wake_.WaitFor(mutex_, timers_.begin()->first.first - Now());
+        }
+      }
+      if (stopping_) return;
+      task = std::move(timers_.begin()->second);
+      time_of_.erase(timers_.begin()->first.second);
+      timers_.erase(timers_.begin());
+    }
+    task();
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+// The machine's time, with one timer thread. Timers follow the monotonic clock, so that a step of the wall clock
+// neither fires nor holds them; Now is anchored to the wall clock at construction. Thread-safe.
+class RealClock final : public Clock {
+ public:
+  RealClock();
+  ~RealClock() override;
+
+  absl::Time Now() const override;
+  TimerId CallAt(absl::Time when, Task task) override;
+  bool Cancel(TimerId timer) override;
+
+ private:
+  using Key = std::pair<absl::Time, uint64_t>;
+  void Work();
+
+  const absl::Time wall_start_;
+  const std::chrono::steady_clock::time_point steady_start_;
+  Mutex mutex_;
+  CondVar wake_;
+  std::map<Key, Task> timers_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, absl::Time> time_of_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace cohort

@@ -1,0 +1,75 @@
+#pragma once
+
+// Counter-based random numbers: element i of a stream depends on (seed, name, i) alone, so any slice of a tensor, any
+// thread and any retry draws the same values. The mixing function is the finalizer of SplitMix64 (Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) applied to key + i * golden ratio.
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace cohort {
+
+constexpr uint64_t Mix64(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+// FNV-1a; the same in every process, unlike absl::Hash.
+constexpr uint64_t StableHash(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// Immutable; thread-safe.
+class RandomStream {
+ public:
+  constexpr RandomStream(uint64_t seed, absl::string_view name)
+      : key_(Mix64(Mix64(seed) ^ StableHash(name))) {}
+
+  // The stream of one more level, such as a step or an epoch.
+  constexpr RandomStream Child(uint64_t index) const { return RandomStream(Mix64(key_ ^ Mix64(index))); }
+
+  constexpr uint64_t key() const { return key_; }
+  constexpr uint64_t Bits(uint64_t i) const { return Mix64(key_ + i * 0x9e3779b97f4a7c15u); }
+
+  // In [0, 1), 24 bits.
+  constexpr float Uniform(uint64_t i) const {
+    return static_cast<float>(Bits(i) >> 40) * 0x1.0p-24f;
+  }
+
+  // Standard normal by Box and Muller from the two halves of one 64-bit draw.
+  float Normal(uint64_t i) const {
+    const uint64_t bits = Bits(i);
+    const double u = (static_cast<double>(bits >> 32) + 1.0) * 0x1.0p-32;  // (0, 1]
+    const double v = static_cast<double>(bits & 0xffffffffu) * 0x1.0p-32;
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v));
+  }
+
+  // In [0, bound), bound > 0; the bias is below bound / 2^64.
+  uint64_t Below(uint64_t i, uint64_t bound) const {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(Bits(i)) * bound) >> 64);
+  }
+
+ private:
+  explicit constexpr RandomStream(uint64_t key) : key_(key) {}
+  uint64_t key_;
+};
+
+// The generator of a simulation or a random test: one long sequence. Thread-compatible.
+class SequenceRng {
+ public:
+  explicit SequenceRng(uint64_t seed) : stream_(seed, "sequence") {}
+  uint64_t Next() { return stream_.Bits(counter_++); }
+  uint64_t Below(uint64_t bound) { return stream_.Below(counter_++, bound); }
+  double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
+
+ private:
+  RandomStream stream_;
+  uint64_t counter_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,58 @@
+#include "common/base/strand.h"
+
+#include <deque>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+namespace {
+// A drain gives the thread back after this many tasks, so that one busy strand cannot starve the others.
+constexpr int kTasksPerDrainMax = 64;
+thread_local const void* current_strand = nullptr;
+}  // namespace
+
+struct Strand::State {
+  explicit State(Executor& executor_in) : executor(executor_in) {}
+  Executor& executor;
+  Mutex mutex;
+  std::deque<Task> queue ABSL_GUARDED_BY(mutex);
+  bool draining ABSL_GUARDED_BY(mutex) = false;
+};
+
+Strand::Strand(Executor& executor) : state_(std::make_shared<State>(executor)) {}
+
+void Strand::Post(Task task) {
+  {
+    MutexLock lock(state_->mutex);
+    state_->queue.push_back(std::move(task));
+    if (state_->draining) return;
+    state_->draining = true;
+  }
+  state_->executor.Run([state = state_] { Drain(state); });
+}
+
+bool Strand::IsCurrent() const { return current_strand == state_.get(); }
+
+void Strand::Drain(const std::shared_ptr<State>& state) {
+  const void* const outer = std::exchange(current_strand, state.get());
+  for (int i = 0; i < kTasksPerDrainMax; ++i) {
+    Task task;
+    {
+      MutexLock lock(state->mutex);
+      if (state->queue.empty()) {
+        state->draining = false;
+        current_strand = outer;
+        return;
+      }
+      task = std::move(state->queue.front());
+      state->queue.pop_front();
+    }
+    task();
+  }
+  current_strand = outer;
+  state->executor.Run([state] { Drain(state); });
+}
+
+}  // namespace cohort

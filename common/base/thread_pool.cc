@@ -1,0 +1,52 @@
+#include "common/base/thread_pool.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace cohort {
+
+ThreadPool::ThreadPool(Options options) {
+  COHORT_CHECK(options.threads > 0, "a pool has at least one thread");
+  for (int i = 0; i < options.threads; ++i) {
+    threads_.emplace_back([this] { Work(); });
+    const std::string name = absl::StrCat(options.name.substr(0, 12), "-", i);
+    pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::Run(Task task) {
+  {
+    MutexLock lock(mutex_);
+    queue_.push_back(std::move(task));
+  }
+  wake_.NotifyOne();
+}
+
+void ThreadPool::Work() {
+  while (true) {
+    Task task;
+    {
+      MutexLock lock(mutex_);
+      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
+      if (queue_.empty()) return;
+      task = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+// A fixed number of named threads over one queue. The destructor runs what is queued, then joins. Thread-safe.
+class ThreadPool final : public Executor {
+ public:
+  struct Options {
+    std::string name;  // at most 12 characters are visible to the operating system
+    int threads = 1;
+  };
+
+  explicit ThreadPool(Options options);
+  ~ThreadPool() override;
+
+  void Run(Task task) override;
+
+ private:
+  void Work();
+
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  // constant after construction
+};
+
+}  // namespace cohort

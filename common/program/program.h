@@ -1,0 +1,36 @@
+#pragma once
+
+// A Program is an ONNX graph and the bindings of its inputs and outputs (proto/program.proto). This header makes,
+// checks and names programs; graph_builder.h builds graphs node by node; gradients.h differentiates them.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "onnx/onnx_pb.h"
+#include "proto/program.pb.h"
+
+namespace cohort {
+
+// The domain of operators that ONNX lacks, and the versions that models made here import.
+inline constexpr char kCohortDomain[] = "cohort";
+inline constexpr int kCohortOpset = 1;
+inline constexpr int kOnnxOpset = 17;
+
+// Content hash: 32 hexadecimal digits of the serialized program, the same in every process.
+std::string ProgramId(const proto::Program& program);
+
+// Registers the schemas of the cohort domain with libonnx, once per process; every other function here calls it.
+absl::Status RegisterCohortSchemas();
+
+// Parses, converts to kOnnxOpset where the model is older, checks and infers shapes. Errors: INVALID_ARGUMENT that
+// lists every offending node (unknown operator, type, opset or a shape that contradicts itself).
+absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
+
+// The model of a program, checked, with bindings checked against its inputs and outputs.
+absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
+
+// Text form for people: one line per node with domain, names and types.
+std::string ProgramText(const proto::Program& program);
+
+}  // namespace cohort

@@ -1,0 +1,65 @@
+#pragma once
+
+// Kernels by (domain, operator, backend). Registration is an explicit call list: RegisterCpuKernels and
+// RegisterReferenceKernels fill a registry; nothing registers itself.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/tensor.h"
+#include "onnx/onnx_pb.h"
+
+namespace cohort {
+
+struct RunContext;
+
+// What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or fresh.
+// Thread-compatible.
+class KernelContext {
+ public:
+  virtual ~KernelContext() = default;
+  virtual int num_inputs() const = 0;
+  // A tensor without value for an optional input that is absent.
+  virtual const Tensor& input(int i) const = 0;
+  virtual bool output_wanted(int i) const = 0;
+  // Allocates output i; call once per wanted output.
+  virtual Tensor& Output(int i, DType dtype, const Shape& shape) = 0;
+  // Makes output i share input's bytes (Reshape, Identity).
+  virtual void Forward(int i, const Tensor& value) = 0;
+  virtual const RunContext& run() const = 0;
+};
+
+// One node bound to its attributes. Immutable after construction; thread-safe.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual absl::Status Run(KernelContext& context) const = 0;
+};
+
+using KernelFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const onnx::NodeProto& node)>;
+
+// Thread-compatible; constant once filled.
+class KernelRegistry {
+ public:
+  void Add(const std::string& domain, const std::string& op, KernelFactory factory);
+  // nullptr when there is none.
+  const KernelFactory* Find(const std::string& domain, const std::string& op) const;
+
+ private:
+  std::map<std::pair<std::string, std::string>, KernelFactory> factories_;
+};
+
+// oneDNN for matrix products, vectorised loops for the rest. `threads` is the budget of this process's compute
+// (OpenMP's team size for oneDNN); it is part of the plan because it changes bits.
+void RegisterCpuKernels(KernelRegistry& registry, int threads);
+// Plain loops, double accumulation: what tests compare against.
+void RegisterReferenceKernels(KernelRegistry& registry);
+
+}  // namespace cohort

@@ -1,0 +1,50 @@
+#pragma once
+
+// Runs the pure part of a program: an ONNX graph from input tensors to output tensors on one device. Variables,
+// batches and pushes are the caller's: it feeds inputs in the graph's order and takes outputs in the graph's order.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/runtime/kernel_registry.h"
+#include "common/tensor/tensor.h"
+#include "onnx/onnx_pb.h"
+
+namespace cohort {
+
+// What random and context operators see.
+struct RunContext {
+  uint64_t seed = 0;          // of the job
+  uint64_t step = 0;
+  int64_t first_example = 0;  // index in the global batch of this batch's first example
+};
+
+// A program compiled for a device: nodes bound to kernels in execution order, weights unpacked. Immutable;
+// thread-safe. Shared: several runners run one program.
+class CompiledProgram;
+
+// Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no kernel.
+absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
+    const onnx::ModelProto& model, const KernelRegistry& registry);
+
+// Runs one program, one call at a time, reusing one arena for intermediate values (planned for the shapes of the
+// last run, planned again when they change). Outputs have buffers of their own. Thread-compatible.
+class ProgramRunner {
+ public:
+  explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program);
+  ~ProgramRunner();
+
+  // Errors: INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node.
+  absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
+                                          const RunContext& context);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort

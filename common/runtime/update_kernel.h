@@ -1,0 +1,39 @@
+#pragma once
+
+// Applies a pushed gradient to the rows of a slice. The update rule's slots and their start values are defined in
+// common/program/update_rule.h; this is the arithmetic, in Keras's form (tf.keras optimizers; formulas with their
+// sources in update_kernel.cc). Plain functions over spans: the ps calls them, the ApplyUpdate operator wraps them.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/dtype.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// One application. All spans have the same length; value_out may be value_in (in place) or a fresh buffer, when
+// the old one is still being sent. Slots are updated in place, in the order of UpdateRuleSpec::slots.
+struct UpdateStep {
+  absl::Span<const float> gradient;
+  absl::Span<const float> value_in;
+  absl::Span<float> value_out;
+  std::vector<absl::Span<float>> slots;
+  double learning_rate = 0;
+  uint64_t step = 1;  // t, counts from 1
+};
+
+// Immutable; thread-safe.
+class UpdateKernel {
+ public:
+  virtual ~UpdateKernel() = default;
+  virtual void Apply(const UpdateStep& step) const = 0;
+};
+
+// Errors: INVALID_ARGUMENT for an unknown op or parameter.
+absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule);
+
+}  // namespace cohort

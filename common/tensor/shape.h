@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+
+namespace cohort {
+
+// The extent of a tensor along each axis, row major. A scalar has no axes and one element. Thread-compatible.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
+  explicit Shape(absl::Span<const int64_t> dims) : dims_(dims.begin(), dims.end()) {}
+
+  int rank() const { return static_cast<int>(dims_.size()); }
+  int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  absl::Span<const int64_t> dims() const { return dims_; }
+  // 1 for a scalar, 0 when any extent is 0.
+  int64_t num_elements() const;
+  // Elements of one row along axis 0; 1 for a scalar.
+  int64_t row_elements() const;
+  // "[128,784]".
+  std::string ToString() const;
+
+  friend bool operator==(const Shape& a, const Shape& b) { return a.dims_ == b.dims_; }
+  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
+
+ private:
+  absl::InlinedVector<int64_t, 4> dims_;
+};
+
+}  // namespace cohort

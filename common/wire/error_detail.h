@@ -1,0 +1,28 @@
+#pragma once
+
+// Typed failures: a Status carries a proto::ErrorDetail as payload, and transports carry it across calls.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "proto/error.pb.h"
+
+namespace cohort {
+
+absl::Status WithDetail(const absl::Status& status, const proto::ErrorDetail& detail);
+
+// A status of class `error_class` with no origin yet.
+absl::Status MakeError(absl::StatusCode code, absl::string_view message,
+                       proto::ErrorClass error_class);
+
+// The detail, or one of ERROR_CLASS_UNKNOWN when the status has none.
+proto::ErrorDetail DetailOf(const absl::Status& status);
+proto::ErrorClass ClassOf(const absl::Status& status);
+
+// Fills the origin if the status has none yet. Ok stays ok.
+absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin);
+
+// "worker:1" or "worker:1 (incarnation 77)".
+std::string TaskName(const proto::TaskRef& task);
+
+}  // namespace cohort

@@ -1,0 +1,65 @@
+#pragma once
+
+// One message shape for every call: a small protobuf header, then tensors as raw memory. On the wire the whole is
+// byte-compatible with the declared proto, whose last field is `bytes payload = 1000` (frame.h holds the codec).
+// Payload slices share ownership of the memory they point at; nothing is copied on the way out, and a receiver
+// copies once, from the slices in which the bytes arrived into the tensor that it wants them in.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/tensor.h"
+#include "google/protobuf/repeated_field.h"
+#include "proto/tensor.pb.h"
+
+namespace cohort {
+
+// Memory that stays valid and unchanged as long as `owner` lives.
+struct ByteSlice {
+  std::shared_ptr<const void> owner;  // shared: the transport releases it when the bytes have left
+  const std::byte* data = nullptr;
+  size_t size = 0;
+};
+
+using Payload = std::vector<ByteSlice>;
+
+size_t PayloadBytes(const Payload& payload);
+
+struct Message {
+  std::string header;  // the serialized proto without its payload field
+  Payload payload;
+};
+
+// The meta of a tensor and the slice that sends its bytes without a copy.
+proto::TensorMeta MetaOf(const Tensor& tensor);
+ByteSlice SliceOf(const Tensor& tensor);
+
+// Errors: INVALID_ARGUMENT for an unknown type, a negative or overflowing extent.
+absl::StatusOr<Tensor> AllocateFor(const proto::TensorMeta& meta);
+absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta);
+
+// Reads a payload from its start, across slice borders. Thread-compatible.
+class PayloadReader {
+ public:
+  explicit PayloadReader(const Payload& payload) : payload_(payload) {}
+
+  // Errors: INVALID_ARGUMENT when fewer bytes are left.
+  absl::Status Read(absl::Span<std::byte> out);
+  absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
+  size_t remaining() const;
+
+ private:
+  const Payload& payload_;
+  size_t slice_ = 0;
+  size_t offset_ = 0;  // in payload_[slice_]
+};
+
+// All tensors of a message. Errors: INVALID_ARGUMENT when metas and payload disagree in size.
+absl::StatusOr<std::vector<Tensor>> ReadTensors(
+    const google::protobuf::RepeatedPtrField<proto::TensorMeta>& metas, const Payload& payload);
+
+}  // namespace cohort

@@ -1,0 +1,48 @@
+#pragma once
+
+// What every ps and worker answers beside its own service: Attach (which coordinator and epoch it serves), Watch (the
+// one call that is always open, so that the death of either end is noticed at once) and Shutdown.
+
+#include <functional>
+#include <memory>
+
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/transport.h"
+#include "common/wire/world.h"
+#include "proto/task.pb.h"
+
+namespace cohort {
+
+// Thread-safe.
+class TaskService {
+ public:
+  struct Options {
+    TaskId task;
+    uint64_t incarnation = 0;  // one process start
+    // Runs before the answer to an accepted Attach, on a transport thread; must not block.
+    std::function<void(const proto::AttachRequest&)> on_attach;
+    // Runs once, when Shutdown was asked for; must not block.
+    std::function<void()> on_shutdown;
+  };
+
+  TaskService(World world, Options options);
+  ~TaskService();
+
+  // The service to listen with. It keeps the state alive that it needs.
+  Service service();
+
+  // Refuses a caller whose epoch is not the attached one. Errors: FAILED_PRECONDITION of class STALE naming both
+  // epochs, with this task as origin.
+  absl::Status CheckEpoch(uint64_t epoch) const;
+
+  // From now on Watch reports DRAINING.
+  void StartDraining();
+
+  proto::TaskRef task_ref() const;
+
+ private:
+  class State;
+  const std::shared_ptr<State> state_;  // shared: open Watch calls hold it
+};
+
+}  // namespace cohort

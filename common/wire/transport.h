@@ -1,0 +1,84 @@
+#pragma once
+
+// How tasks reach each other. A server listens with handlers; a channel starts calls. Every call has a deadline and
+// can be cancelled. Three implementations pass one conformance suite: gRPC (grpc_transport.h), in-process
+// (inprocess_transport.h) and simulated (sim_transport.h).
+//
+// A handler and a completion run on a thread of the transport, so neither may block: move the message to a strand
+// and return. A reply may be sent from any thread, once; a handler that drops its reply unsent answers INTERNAL.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/wire/message.h"
+#include "google/protobuf/descriptor.h"
+
+namespace cohort {
+
+using Reply = absl::AnyInvocable<void(absl::StatusOr<Message>)>;
+using Handler = std::function<void(Message request, Reply reply)>;
+
+struct Service {
+  const google::protobuf::ServiceDescriptor* descriptor = nullptr;
+  std::map<std::string, Handler> handlers;  // by method name, "Pull"; a method without one is UNIMPLEMENTED
+};
+
+// Thread-safe.
+class Server {
+ public:
+  // Stops at once: open calls fail with UNAVAILABLE.
+  virtual ~Server() = default;
+
+  // host:port with the port that was really bound.
+  virtual std::string address() const = 0;
+
+  // Refuses new calls, waits up to `grace` for open ones. Idempotent. Blocks; not from a handler.
+  virtual void Drain(absl::Duration grace) = 0;
+};
+
+// Thread-safe.
+class Call {
+ public:
+  // Does not cancel: a call that is no longer of interest ends by itself.
+  virtual ~Call() = default;
+
+  // The completion runs with CANCELLED unless it already ran.
+  virtual void Cancel() = 0;
+};
+
+// Thread-safe.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // `method` is "/cohort.proto.PsService/Pull". `done` runs exactly once, never inside this call. Errors from the
+  // transport itself: UNAVAILABLE (no connection, or it broke), DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED
+  // (message too large). Errors from the handler arrive with code, message and ErrorDetail.
+  virtual std::unique_ptr<Call> Start(absl::string_view method, Message request,
+                                      absl::Duration timeout, Reply done) = 0;
+};
+
+// Control calls (heartbeats, state) never wait behind tensors: each lane is a connection of its own.
+enum class Lane { kControl, kData };
+
+// Thread-safe.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Address is host:port; port 0 takes a free one. Errors: UNAVAILABLE or ALREADY_EXISTS naming the address.
+  virtual absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
+                                                         std::vector<Service> services) = 0;
+
+  // Connects when the first call starts, and again after a break.
+  virtual std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) = 0;
+};
+
+}  // namespace cohort

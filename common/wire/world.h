@@ -1,0 +1,19 @@
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/executor.h"
+#include "common/base/file_system.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// Everything outside the program that a task touches. It comes in through constructors, so that a whole cluster runs
+// in one process under one seed. The parts outlive the task.
+struct World {
+  Clock& clock;
+  Executor& executor;
+  FileSystem& files;
+  Transport& transport;
+};
+
+}  // namespace cohort
