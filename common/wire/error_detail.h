@@ -1,6 +1,7 @@
 #pragma once
 
-// Typed failures: a Status carries a proto::ErrorDetail as payload, and transports carry it across calls.
+// Typed failures: a Status carries a proto::ErrorDetail as payload, and transports carry it across
+// calls.
 
 #include <string>
 

@@ -1,9 +1,10 @@
 #pragma once
 
-// One message shape for every call: a small protobuf header, then tensors as raw memory. On the wire the whole is
-// byte-compatible with the declared proto, whose last field is `bytes payload = 1000` (frame.h holds the codec).
-// Payload slices share ownership of the memory they point at; nothing is copied on the way out, and a receiver
-// copies once, from the slices in which the bytes arrived into the tensor that it wants them in.
+// One message shape for every call: a small protobuf header, then tensors as raw memory. On the
+// wire the whole is byte-compatible with the declared proto, whose last field is `bytes payload =
+// 1000` (frame.h holds the codec). Payload slices share ownership of the memory they point at;
+// nothing is copied on the way out, and a receiver copies once, from the slices in which the bytes
+// arrived into the tensor that it wants them in.
 
 #include <cstddef>
 #include <memory>
@@ -34,28 +35,34 @@ struct Message {
   Payload payload;
 };
 
+// No message is as large, so neither is a tensor that came in one.
+inline constexpr size_t kTensorBytesMax = size_t{1} << 30;
+
 // The meta of a tensor and the slice that sends its bytes without a copy.
 proto::TensorMeta MetaOf(const Tensor& tensor);
 ByteSlice SliceOf(const Tensor& tensor);
 
-// Errors: INVALID_ARGUMENT for an unknown type, a negative or overflowing extent.
+// Errors: INVALID_ARGUMENT for an unknown type, a negative or overflowing extent, and from
+// AllocateFor for more than kTensorBytesMax.
 absl::StatusOr<Tensor> AllocateFor(const proto::TensorMeta& meta);
 absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta);
 
 // Reads a payload from its start, across slice borders. Thread-compatible.
 class PayloadReader {
  public:
-  explicit PayloadReader(const Payload& payload) : payload_(payload) {}
+  explicit PayloadReader(const Payload& payload)
+      : payload_(payload), left_(PayloadBytes(payload)) {}
 
   // Errors: INVALID_ARGUMENT when fewer bytes are left.
   absl::Status Read(absl::Span<std::byte> out);
   absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
-  size_t remaining() const;
+  size_t remaining() const { return left_; }
 
  private:
   const Payload& payload_;
   size_t slice_ = 0;
   size_t offset_ = 0;  // in payload_[slice_]
+  size_t left_;
 };
 
 // All tensors of a message. Errors: INVALID_ARGUMENT when metas and payload disagree in size.

@@ -1,7 +1,9 @@
 #pragma once
 
-// What every ps and worker answers beside its own service: Attach (which coordinator and epoch it serves), Watch (the
-// one call that is always open, so that the death of either end is noticed at once) and Shutdown.
+// What every ps and worker answers beside its own service: Attach (which coordinator and epoch it
+// serves), Watch (the one call that is always open, so that the death of either end is noticed at
+// once) and Shutdown. Epochs count from 1 and only grow: a lower one, or the held one from another
+// coordinator incarnation, is STALE. A takeover fails the open Watch of the old holder with STALE.
 
 #include <functional>
 #include <memory>
@@ -19,9 +21,10 @@ class TaskService {
   struct Options {
     TaskId task;
     uint64_t incarnation = 0;  // one process start
-    // Runs before the answer to an accepted Attach, on a transport thread; must not block.
+    // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
+    // repeat by the holder runs it again: peers may have moved.
     std::function<void(const proto::AttachRequest&)> on_attach;
-    // Runs once, when Shutdown was asked for; must not block.
+    // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
     std::function<void()> on_shutdown;
   };
 
@@ -31,8 +34,8 @@ class TaskService {
   // The service to listen with. It keeps the state alive that it needs.
   Service service();
 
-  // Refuses a caller whose epoch is not the attached one. Errors: FAILED_PRECONDITION of class STALE naming both
-  // epochs, with this task as origin.
+  // Refuses a caller whose epoch is not the attached one. Errors: FAILED_PRECONDITION of class
+  // STALE naming both epochs, with this task as origin.
   absl::Status CheckEpoch(uint64_t epoch) const;
 
   // From now on Watch reports DRAINING.

@@ -1,11 +1,12 @@
 #pragma once
 
-// How tasks reach each other. A server listens with handlers; a channel starts calls. Every call has a deadline and
-// can be cancelled. Three implementations pass one conformance suite: gRPC (grpc_transport.h), in-process
-// (inprocess_transport.h) and simulated (sim_transport.h).
+// How tasks reach each other. A server listens with handlers; a channel starts calls. Every call
+// has a deadline and can be cancelled. Three implementations pass one conformance suite: gRPC
+// (grpc_transport.h), in-process (inprocess_transport.h) and simulated (sim_transport.h).
 //
-// A handler and a completion run on a thread of the transport, so neither may block: move the message to a strand
-// and return. A reply may be sent from any thread, once; a handler that drops its reply unsent answers INTERNAL.
+// A handler and a completion run on a thread of the transport, so neither may block: move the
+// message to a strand and return. A reply may be sent from any thread, once; a handler that drops
+// its reply unsent answers INTERNAL.
 
 #include <functional>
 #include <map>
@@ -27,13 +28,15 @@ using Handler = std::function<void(Message request, Reply reply)>;
 
 struct Service {
   const google::protobuf::ServiceDescriptor* descriptor = nullptr;
-  std::map<std::string, Handler> handlers;  // by method name, "Pull"; a method without one is UNIMPLEMENTED
+  std::map<std::string, Handler>
+      handlers;  // by method name, "Pull"; a method without one is UNIMPLEMENTED
 };
 
 // Thread-safe.
 class Server {
  public:
-  // Stops at once: open calls fail with UNAVAILABLE.
+  // Stops at once: open calls fail with UNAVAILABLE. Waits for handlers that are inside their call,
+  // so none runs when it returns; not from a handler.
   virtual ~Server() = default;
 
   // host:port with the port that was really bound.
@@ -58,14 +61,16 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // `method` is "/cohort.proto.PsService/Pull". `done` runs exactly once, never inside this call. Errors from the
-  // transport itself: UNAVAILABLE (no connection, or it broke), DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED
-  // (message too large). Errors from the handler arrive with code, message and ErrorDetail.
+  // `method` is "/cohort.proto.PsService/Pull". `done` runs exactly once, never inside this call.
+  // Errors from the transport itself: UNAVAILABLE (no connection, or it broke), DEADLINE_EXCEEDED,
+  // CANCELLED, RESOURCE_EXHAUSTED (message too large). Errors from the handler arrive with code,
+  // message and ErrorDetail.
   virtual std::unique_ptr<Call> Start(absl::string_view method, Message request,
                                       absl::Duration timeout, Reply done) = 0;
 };
 
-// Control calls (heartbeats, state) never wait behind tensors: each lane is a connection of its own.
+// Control calls (heartbeats, state) never wait behind tensors: each lane is a connection of its
+// own.
 enum class Lane { kControl, kData };
 
 // Thread-safe.
@@ -73,7 +78,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Address is host:port; port 0 takes a free one. Errors: UNAVAILABLE or ALREADY_EXISTS naming the address.
+  // Address is host:port; port 0 takes a free one. Errors: UNAVAILABLE or ALREADY_EXISTS naming the
+  // address.
   virtual absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                          std::vector<Service> services) = 0;
 

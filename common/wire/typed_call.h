@@ -31,8 +31,7 @@ template <typename Proto>
 absl::StatusOr<Envelope<Proto>> Unpack(Message message) {
   Envelope<Proto> envelope;
   if (!envelope.header.ParseFromString(message.header)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("malformed ", Proto::descriptor()->full_name()));
+    return absl::InvalidArgumentError(absl::StrCat("malformed ", Proto::descriptor()->full_name()));
   }
   envelope.payload = std::move(message.payload);
   return envelope;
@@ -41,7 +40,8 @@ absl::StatusOr<Envelope<Proto>> Unpack(Message message) {
 template <typename Response>
 using TypedReply = absl::AnyInvocable<void(absl::StatusOr<Envelope<Response>>)>;
 
-// Handler of one method. `handle` is called on a transport thread as handle(Envelope<Request>, TypedReply<Response>).
+// Handler of one method. `handle` is called on a transport thread as
+// handle(Envelope<Request>, TypedReply<Response>).
 template <typename Request, typename Response, typename Handle>
 Handler MakeHandler(Handle handle) {
   return [handle = std::move(handle)](Message message, Reply reply) {

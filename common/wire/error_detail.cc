@@ -1,0 +1,52 @@
+#include "common/wire/error_detail.h"
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+
+namespace cohort {
+
+namespace {
+constexpr absl::string_view kDetailUrl = "type.googleapis.com/cohort.proto.ErrorDetail";
+}  // namespace
+
+absl::Status WithDetail(const absl::Status& status, const proto::ErrorDetail& detail) {
+  absl::Status result = status;
+  if (!result.ok()) result.SetPayload(kDetailUrl, absl::Cord(detail.SerializeAsString()));
+  return result;
+}
+
+absl::Status MakeError(absl::StatusCode code, absl::string_view message,
+                       proto::ErrorClass error_class) {
+  proto::ErrorDetail detail;
+  detail.set_error_class(error_class);
+  return WithDetail(absl::Status(code, message), detail);
+}
+
+proto::ErrorDetail DetailOf(const absl::Status& status) {
+  proto::ErrorDetail detail;
+  const absl::optional<absl::Cord> payload = status.GetPayload(kDetailUrl);
+  // A peer's detail that does not parse counts as none.
+  if (payload.has_value() && !detail.ParseFromString(std::string(*payload))) detail.Clear();
+  return detail;
+}
+
+proto::ErrorClass ClassOf(const absl::Status& status) { return DetailOf(status).error_class(); }
+
+absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin) {
+  if (status.ok()) return status;
+  proto::ErrorDetail detail = DetailOf(status);
+  if (detail.has_origin()) return status;
+  *detail.mutable_origin() = origin;
+  return WithDetail(status, detail);
+}
+
+std::string TaskName(const proto::TaskRef& task) {
+  std::string name = absl::StrCat(task.role(), ":", task.index());
+  if (task.incarnation() != 0) absl::StrAppend(&name, " (incarnation ", task.incarnation(), ")");
+  return name;
+}
+
+}  // namespace cohort

@@ -1,0 +1,276 @@
+#include "common/wire/inprocess_transport.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/mutex.h"
+#include "common/wire/method_table.h"
+#include "common/wire/reply_guard.h"
+
+namespace cohort {
+
+namespace {
+
+// One call from Start to its completion, whichever of reply, deadline, cancel and server stop comes
+// first. Thread-safe.
+class PendingCall {
+ public:
+  PendingCall(Clock& clock, Executor& executor, Reply done)
+      : clock_(clock), executor_(executor), done_(std::move(done)) {}
+
+  void SetTimer(TimerId timer) {
+    MutexLock lock(mutex_);
+    timer_ = timer;
+  }
+
+  void Finish(absl::StatusOr<Message> result) {
+    Reply done;
+    TimerId timer;
+    {
+      MutexLock lock(mutex_);
+      done = std::exchange(done_, nullptr);
+      timer = timer_;
+    }
+    if (done == nullptr) return;
+    clock_.Cancel(timer);
+    executor_.Run([done = std::move(done), result = std::move(result)]() mutable {
+      done(std::move(result));
+    });
+  }
+
+ private:
+  Clock& clock_;
+  Executor& executor_;
+  Mutex mutex_;
+  Reply done_ ABSL_GUARDED_BY(mutex_);  // empty when finished
+  TimerId timer_ ABSL_GUARDED_BY(mutex_);
+};
+
+class CancelHandle final : public Call {
+ public:
+  explicit CancelHandle(std::shared_ptr<PendingCall> call) : call_(std::move(call)) {}
+  void Cancel() override { call_->Finish(absl::CancelledError("the caller cancelled the call")); }
+
+ private:
+  const std::shared_ptr<PendingCall> call_;  // shared: reply, timer and canceller race for it
+};
+
+// What a listening address does with calls. Thread-safe.
+class Listener {
+ public:
+  Listener(std::string address, std::vector<Service> services)
+      : address_(std::move(address)), methods_(services) {}
+
+  const std::string& address() const { return address_; }
+
+  // 0 when no new call is taken.
+  uint64_t Open(std::shared_ptr<PendingCall> call) {
+    MutexLock lock(mutex_);
+    if (!accepting_) return 0;
+    open_.emplace(++last_id_, std::move(call));
+    return last_id_;
+  }
+
+  // Runs the handler of an open call, on the executor's thread.
+  void Dispatch(uint64_t id, absl::string_view method, Message request, Reply reply) {
+    {
+      MutexLock lock(mutex_);
+      if (open_.count(id) == 0) return;  // finished, or the server stopped
+      ++running_;
+    }
+    const Handler* handler = methods_.Find(method);
+    if (handler == nullptr) {
+      reply(UnknownMethod(method, address_));
+    } else {
+      (*handler)(std::move(request), GuardReply(method, std::move(reply)));
+    }
+    MutexLock lock(mutex_);
+    --running_;
+    idle_.NotifyAll();
+  }
+
+  void Close(uint64_t id) {
+    std::shared_ptr<PendingCall> closed;  // dies after the lock: it owns the caller's completion
+    MutexLock lock(mutex_);
+    const auto found = open_.find(id);
+    if (found == open_.end()) return;
+    closed = std::move(found->second);
+    open_.erase(found);
+    idle_.NotifyAll();
+  }
+
+  void Drain(Clock& clock, absl::Duration grace) {
+    {
+      MutexLock lock(mutex_);
+      accepting_ = false;
+      out_of_grace_ = false;
+    }
+    const TimerId timer = clock.CallAt(clock.Now() + grace, [this] {
+      MutexLock lock(mutex_);
+      out_of_grace_ = true;
+      idle_.NotifyAll();
+    });
+    bool timer_ran = false;
+    {
+      MutexLock lock(mutex_);
+      while (!open_.empty() && !out_of_grace_) idle_.Wait(mutex_);
+      timer_ran = out_of_grace_;
+    }
+    // A timer that can no longer be cancelled is about to use this object.
+    if (timer_ran || clock.Cancel(timer)) return;
+    MutexLock lock(mutex_);
+    while (!out_of_grace_) idle_.Wait(mutex_);
+  }
+
+  void Stop() {
+    std::map<uint64_t, std::shared_ptr<PendingCall>> open;
+    {
+      MutexLock lock(mutex_);
+      accepting_ = false;
+      open.swap(open_);
+    }
+    for (const auto& [id, call] : open) {
+      call->Finish(absl::UnavailableError(absl::StrCat("the server at ", address_, " stopped")));
+    }
+    MutexLock lock(mutex_);
+    while (running_ > 0) idle_.Wait(mutex_);
+  }
+
+ private:
+  const std::string address_;
+  const MethodTable methods_;
+
+  Mutex mutex_;
+  CondVar idle_;
+  std::map<uint64_t, std::shared_ptr<PendingCall>> open_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // handlers inside their call
+  bool accepting_ ABSL_GUARDED_BY(mutex_) = true;
+  bool out_of_grace_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+// Who listens where. Thread-safe.
+class InProcessTransport::Network {
+ public:
+  Network(Clock& clock, Executor& executor, Options options)
+      : clock_(clock), executor_(executor), options_(options) {}
+
+  Clock& clock() { return clock_; }
+  Executor& executor() { return executor_; }
+  const Options& options() const { return options_; }
+
+  absl::StatusOr<std::shared_ptr<Listener>> Add(std::string address,
+                                                std::vector<Service> services) {
+    MutexLock lock(mutex_);
+    absl::string_view host = address;
+    if (absl::ConsumeSuffix(&host, ":0")) address = absl::StrCat(host, ":", ++last_port_);
+    if (address.empty()) return absl::InvalidArgumentError("an address to listen on is empty");
+    auto listener = std::make_shared<Listener>(address, std::move(services));
+    if (!listeners_.emplace(address, listener).second) {
+      return absl::AlreadyExistsError(absl::StrCat("address ", address, " is in use"));
+    }
+    return listener;
+  }
+
+  void Remove(const std::string& address) {
+    MutexLock lock(mutex_);
+    listeners_.erase(address);
+  }
+
+  std::shared_ptr<Listener> Find(const std::string& address) {
+    MutexLock lock(mutex_);
+    const auto found = listeners_.find(address);
+    return found == listeners_.end() ? nullptr : found->second;
+  }
+
+ private:
+  Clock& clock_;
+  Executor& executor_;
+  const Options options_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Listener>> listeners_ ABSL_GUARDED_BY(mutex_);
+  int last_port_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class InProcessTransport::InProcessServer final : public Server {
+ public:
+  InProcessServer(std::shared_ptr<Network> network, std::shared_ptr<Listener> listener)
+      : network_(std::move(network)), listener_(std::move(listener)) {}
+
+  ~InProcessServer() override {
+    network_->Remove(listener_->address());
+    listener_->Stop();
+  }
+
+  std::string address() const override { return listener_->address(); }
+  void Drain(absl::Duration grace) override { listener_->Drain(network_->clock(), grace); }
+
+ private:
+  const std::shared_ptr<Network> network_;
+  const std::shared_ptr<Listener> listener_;  // shared: calls on their way hold it
+};
+
+class InProcessTransport::InProcessChannel final : public Channel {
+ public:
+  InProcessChannel(std::shared_ptr<Network> network, std::string address)
+      : network_(std::move(network)), address_(std::move(address)) {}
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    Clock& clock = network_->clock();
+    auto call = std::make_shared<PendingCall>(clock, network_->executor(), std::move(done));
+    const std::string name(method);
+    call->SetTimer(clock.CallAt(clock.Now() + timeout, [weak = std::weak_ptr(call), name] {
+      if (auto late = weak.lock()) {
+        late->Finish(absl::DeadlineExceededError(absl::StrCat("no answer to ", name, " in time")));
+      }
+    }));
+    if (absl::Status sent = Send(name, std::move(request), call); !sent.ok()) call->Finish(sent);
+    return std::make_unique<CancelHandle>(std::move(call));
+  }
+
+ private:
+  absl::Status Send(const std::string& method, Message request,
+                    const std::shared_ptr<PendingCall>& call) {
+    const size_t limit = network_->options().message_bytes_max;
+    RETURN_IF_ERROR(CheckSize(request, limit));
+    std::shared_ptr<Listener> listener = network_->Find(address_);
+    const uint64_t id = listener == nullptr ? 0 : listener->Open(call);
+    if (id == 0) return absl::UnavailableError(absl::StrCat("no server at ", address_));
+    Reply reply = [listener, id, call, limit](absl::StatusOr<Message> result) {
+      absl::Status fits = result.ok() ? CheckSize(*result, limit) : absl::OkStatus();
+      call->Finish(fits.ok() ? std::move(result) : std::move(fits));
+      listener->Close(id);
+    };
+    network_->executor().Run(
+        [listener, id, method, request = std::move(request), reply = std::move(reply)]() mutable {
+          listener->Dispatch(id, method, std::move(request), std::move(reply));
+        });
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Network> network_;
+  const std::string address_;
+};
+
+InProcessTransport::InProcessTransport(Clock& clock, Executor& executor)
+    : InProcessTransport(clock, executor, Options()) {}
+InProcessTransport::InProcessTransport(Clock& clock, Executor& executor, Options options)
+    : network_(std::make_shared<Network>(clock, executor, options)) {}
+InProcessTransport::~InProcessTransport() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> InProcessTransport::Listen(const std::string& address,
+                                                                   std::vector<Service> services) {
+  ASSIGN_OR_RETURN(std::shared_ptr<Listener> listener, network_->Add(address, std::move(services)));
+  return std::make_unique<InProcessServer>(network_, std::move(listener));
+}
+
+std::shared_ptr<Channel> InProcessTransport::Connect(const std::string& address, Lane lane) {
+  return std::make_shared<InProcessChannel>(network_, address);
+}
+
+}  // namespace cohort

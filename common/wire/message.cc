@@ -1,0 +1,105 @@
+#include "common/wire/message.h"
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+size_t PayloadBytes(const Payload& payload) {
+  size_t bytes = 0;
+  for (const ByteSlice& slice : payload) bytes += slice.size;
+  return bytes;
+}
+
+proto::TensorMeta MetaOf(const Tensor& tensor) {
+  proto::TensorMeta meta;
+  meta.set_dtype(static_cast<int32_t>(tensor.dtype()));
+  for (const int64_t dim : tensor.shape().dims()) meta.add_dims(dim);
+  return meta;
+}
+
+ByteSlice SliceOf(const Tensor& tensor) {
+  return ByteSlice{tensor.buffer(), tensor.raw(), tensor.num_bytes()};
+}
+
+absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(meta.dtype()));
+  size_t bytes = ElementSize(dtype);
+  if (bytes == 0) return absl::InvalidArgumentError("a tensor on the wire has an element type");
+  bool empty = false;
+  for (const int64_t dim : meta.dims()) {
+    if (dim < 0) return absl::InvalidArgumentError(absl::StrCat("negative tensor extent ", dim));
+    if (dim == 0) {
+      empty = true;  // the product is 0 whatever the other extents, but those are checked too
+      continue;
+    }
+    if (__builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes) ||
+        bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max())) {
+      return absl::InvalidArgumentError("tensor extents overflow 63 bits");
+    }
+  }
+  return empty ? size_t{0} : bytes;
+}
+
+absl::StatusOr<Tensor> AllocateFor(const proto::TensorMeta& meta) {
+  ASSIGN_OR_RETURN(const size_t bytes, BytesOf(meta));
+  if (bytes > kTensorBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor of ", bytes, " bytes; at most ", kTensorBytesMax));
+  }
+  return Tensor(static_cast<DType>(meta.dtype()), Shape(absl::MakeConstSpan(meta.dims())));
+}
+
+absl::Status PayloadReader::Read(absl::Span<std::byte> out) {
+  if (out.size() > remaining()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the payload has ", remaining(), " bytes left where the header says ", out.size()));
+  }
+  while (!out.empty()) {
+    const ByteSlice& slice = payload_[slice_];
+    const size_t count = std::min(out.size(), slice.size - offset_);
+    if (count > 0) std::memcpy(out.data(), slice.data + offset_, count);
+    out.remove_prefix(count);
+    offset_ += count;
+    left_ -= count;
+    if (offset_ == slice.size) {
+      ++slice_;
+      offset_ = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> PayloadReader::ReadTensor(const proto::TensorMeta& meta) {
+  ASSIGN_OR_RETURN(const size_t bytes, BytesOf(meta));
+  // Before the allocation: a header may claim any size, but the bytes are here or they are not.
+  if (bytes > remaining()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the payload has ", remaining(), " bytes left where the header says ", bytes));
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateFor(meta));
+  RETURN_IF_ERROR(Read(absl::MakeSpan(tensor.mutable_raw(), bytes)));
+  return tensor;
+}
+
+absl::StatusOr<std::vector<Tensor>> ReadTensors(
+    const google::protobuf::RepeatedPtrField<proto::TensorMeta>& metas, const Payload& payload) {
+  PayloadReader reader(payload);
+  std::vector<Tensor> tensors;
+  tensors.reserve(static_cast<size_t>(metas.size()));
+  for (const proto::TensorMeta& meta : metas) {
+    ASSIGN_OR_RETURN(Tensor tensor, reader.ReadTensor(meta));
+    tensors.push_back(std::move(tensor));
+  }
+  if (reader.remaining() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the payload has ", reader.remaining(), " bytes after the last tensor"));
+  }
+  return tensors;
+}
+
+}  // namespace cohort

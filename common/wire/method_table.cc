@@ -1,0 +1,42 @@
+#include "common/wire/method_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace cohort {
+
+std::string FullMethodName(const google::protobuf::MethodDescriptor& method) {
+  return absl::StrCat("/", method.service()->full_name(), "/", method.name());
+}
+
+MethodTable::MethodTable(const std::vector<Service>& services) {
+  for (const Service& service : services) {
+    COHORT_CHECK(service.descriptor != nullptr, "a service has a descriptor");
+    for (const auto& [name, handler] : service.handlers) {
+      const auto* method = service.descriptor->FindMethodByName(name);
+      COHORT_CHECK(method != nullptr, "the service declares the method of each handler");
+      const bool added = handlers_.emplace(FullMethodName(*method), handler).second;
+      COHORT_CHECK(added, "one handler for each method");
+    }
+  }
+}
+
+const Handler* MethodTable::Find(absl::string_view full_name) const {
+  const auto found = handlers_.find(std::string(full_name));
+  return found == handlers_.end() ? nullptr : &found->second;
+}
+
+absl::Status UnknownMethod(absl::string_view method, absl::string_view address) {
+  return absl::UnimplementedError(
+      absl::StrCat("the server at ", address, " does not serve ", method));
+}
+
+absl::Status CheckSize(const Message& message, size_t bytes_max) {
+  const size_t bytes = message.header.size() + PayloadBytes(message.payload);
+  if (bytes <= bytes_max && message.header.size() <= kHeaderBytesMax) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a message of ", bytes, " bytes, of which header ", message.header.size(),
+                   "; at most ", bytes_max, " and ", kHeaderBytesMax));
+}
+
+}  // namespace cohort

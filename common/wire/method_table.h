@@ -1,0 +1,39 @@
+#pragma once
+
+// What the transports have in common: full method names, the answers of a server that cannot serve
+// a call, and the limit on a message.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/base/status.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// "/cohort.proto.PsService/Pull".
+std::string FullMethodName(const google::protobuf::MethodDescriptor& method);
+
+// Handlers by full method name. A handler for a method that its descriptor lacks, or a service
+// without descriptor, is a programmer error. Immutable; thread-safe.
+class MethodTable {
+ public:
+  explicit MethodTable(const std::vector<Service>& services);
+
+  // Null for a method that is not served.
+  const Handler* Find(absl::string_view full_name) const;
+
+ private:
+  std::map<std::string, Handler, std::less<>> handlers_;
+};
+
+// UNIMPLEMENTED naming both.
+absl::Status UnknownMethod(absl::string_view method, absl::string_view address);
+
+// Errors: RESOURCE_EXHAUSTED naming the size and the limit.
+absl::Status CheckSize(const Message& message, size_t bytes_max);
+
+}  // namespace cohort

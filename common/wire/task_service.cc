@@ -1,0 +1,275 @@
+#include "common/wire/task_service.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/base/strand.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/typed_call.h"
+
+namespace cohort {
+
+namespace {
+
+using WatchReply = TypedReply<proto::WatchResponse>;
+
+// A Watch is renewed by its caller, so nothing is lost when a huge wait is cut down.
+constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
+
+proto::TaskRef MakeRef(const TaskService::Options& options) {
+  proto::TaskRef ref;
+  ref.set_role(RoleName(options.task.role));
+  ref.set_index(options.task.index);
+  ref.set_incarnation(options.incarnation);
+  return ref;
+}
+
+}  // namespace
+
+// Thread-safe. Attach and Shutdown run on the strand, so that on_attach sees epochs in order.
+class TaskService::State : public std::enable_shared_from_this<TaskService::State> {
+ public:
+  State(World world, Options options)
+      : clock_(world.clock),
+        ref_(MakeRef(options)),
+        options_(std::move(options)),
+        strand_(world.executor) {}
+
+  const proto::TaskRef& ref() const { return ref_; }
+  absl::Status CheckEpoch(uint64_t epoch) const;
+  void Attach(Envelope<proto::AttachRequest> request, TypedReply<proto::AttachResponse> reply);
+  void Watch(Envelope<proto::WatchRequest> request, WatchReply reply);
+  void Shutdown(Envelope<proto::ShutdownRequest> request,
+                TypedReply<proto::ShutdownResponse> reply);
+  void StartDraining();
+  void Stop();
+
+ private:
+  struct Waiter {
+    WatchReply reply;
+    TimerId timer;
+  };
+
+  void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
+  absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
+  void Wake(uint64_t waiter);
+  std::vector<WatchReply> TakeWaiters();
+  absl::Status Stale(absl::string_view what) const;
+  Envelope<proto::WatchResponse> WatchAnswer(proto::TaskState state) const;
+
+  Clock& clock_;
+  const proto::TaskRef ref_;
+  const Options options_;
+  Strand strand_;
+
+  mutable Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not attached
+  uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
+  proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_waiter_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::Status TaskService::State::Stale(absl::string_view what) const {
+  return WithOrigin(MakeError(absl::StatusCode::kFailedPrecondition,
+                              absl::StrCat(TaskName(ref_), ": ", what), proto::STALE),
+                    ref_);
+}
+
+absl::Status TaskService::State::CheckEpoch(uint64_t epoch) const {
+  uint64_t held = 0;
+  {
+    MutexLock lock(mutex_);
+    held = epoch_;
+  }
+  if (held == epoch && held != 0) return absl::OkStatus();
+  if (held == 0) {
+    return Stale(absl::StrCat("no coordinator has attached (held epoch 0) and the call has epoch ",
+                              epoch, "; attach first"));
+  }
+  return Stale(absl::StrCat("the call has epoch ", epoch, " and the attached epoch is ", held));
+}
+
+absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachRequest& request) {
+  if (request.epoch() == 0) {
+    return WithOrigin(
+        MakeError(absl::StatusCode::kInvalidArgument,
+                  "AttachRequest.epoch is 0; epochs count from 1", proto::APPLICATION),
+        ref_);
+  }
+  std::string refusal;
+  {
+    MutexLock lock(mutex_);
+    const bool same_holder =
+        request.epoch() == epoch_ && request.coordinator_incarnation() == coordinator_;
+    if (same_holder || request.epoch() > epoch_) {
+      coordinator_ = request.coordinator_incarnation();
+      return std::exchange(epoch_, request.epoch());
+    }
+    refusal = absl::StrCat("Attach with epoch ", request.epoch(), " by coordinator incarnation ",
+                           request.coordinator_incarnation(), " refused: epoch ", epoch_,
+                           " is held by coordinator incarnation ", coordinator_);
+  }
+  return Stale(refusal);
+}
+
+void TaskService::State::Attach(Envelope<proto::AttachRequest> request,
+                                TypedReply<proto::AttachResponse> reply) {
+  strand_.Post(
+      [self = shared_from_this(), request = std::move(request.header),
+       reply = std::move(reply)]() mutable { self->AttachOnStrand(request, std::move(reply)); });
+}
+
+void TaskService::State::AttachOnStrand(const proto::AttachRequest& request,
+                                        TypedReply<proto::AttachResponse> reply) {
+  const absl::StatusOr<uint64_t> before = TakeEpoch(request);
+  if (!before.ok()) return reply(before.status());
+  if (*before != request.epoch()) {
+    // Their coordinator is fenced off, and it is told so.
+    for (WatchReply& waiter : TakeWaiters()) {
+      waiter(Stale(absl::StrCat("epoch ", request.epoch(), " took over from ", *before)));
+    }
+  }
+  if (options_.on_attach) options_.on_attach(request);
+  Envelope<proto::AttachResponse> answer;
+  *answer.header.mutable_task() = ref_;
+  answer.header.set_held_epoch(*before);
+  reply(std::move(answer));
+}
+
+Envelope<proto::WatchResponse> TaskService::State::WatchAnswer(proto::TaskState state) const {
+  Envelope<proto::WatchResponse> answer;
+  *answer.header.mutable_task() = ref_;
+  answer.header.set_state(state);
+  return answer;
+}
+
+void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
+  if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
+  const int64_t wait_ms = std::min(request.header.max_wait_ms(), kWatchWaitMsMax);
+  proto::TaskState state = proto::TASK_UNKNOWN;
+  bool gone = false;
+  uint64_t id = 0;
+  {
+    MutexLock lock(mutex_);
+    state = state_;
+    gone = stopped_ || epoch_ != request.header.epoch();
+    if (!gone && state == request.header.known_state() && wait_ms > 0) {
+      id = ++last_waiter_;
+      waiters_[id].reply = std::move(reply);
+    }
+  }
+  if (gone) {
+    absl::Status epoch = CheckEpoch(request.header.epoch());
+    return reply(epoch.ok() ? absl::UnavailableError(absl::StrCat(TaskName(ref_), " stops"))
+                            : epoch);
+  }
+  if (id == 0) return reply(WatchAnswer(state));
+  const TimerId timer =
+      clock_.CallAt(clock_.Now() + absl::Milliseconds(wait_ms), [weak = weak_from_this(), id] {
+        if (auto self = weak.lock()) self->Wake(id);
+      });
+  {
+    MutexLock lock(mutex_);
+    const auto found = waiters_.find(id);
+    if (found != waiters_.end()) {
+      found->second.timer = timer;
+      return;
+    }
+  }
+  clock_.Cancel(timer);  // answered in between
+}
+
+void TaskService::State::Wake(uint64_t waiter) {
+  WatchReply reply;
+  proto::TaskState state = proto::TASK_UNKNOWN;
+  {
+    MutexLock lock(mutex_);
+    const auto found = waiters_.find(waiter);
+    if (found == waiters_.end()) return;
+    reply = std::move(found->second.reply);
+    waiters_.erase(found);
+    state = state_;
+  }
+  reply(WatchAnswer(state));
+}
+
+std::vector<WatchReply> TaskService::State::TakeWaiters() {
+  std::map<uint64_t, Waiter> waiters;
+  {
+    MutexLock lock(mutex_);
+    waiters.swap(waiters_);
+  }
+  std::vector<WatchReply> replies;
+  for (auto& [id, waiter] : waiters) {
+    clock_.Cancel(waiter.timer);
+    replies.push_back(std::move(waiter.reply));
+  }
+  return replies;
+}
+
+void TaskService::State::Shutdown(Envelope<proto::ShutdownRequest> request,
+                                  TypedReply<proto::ShutdownResponse> reply) {
+  if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
+  bool first = false;
+  {
+    MutexLock lock(mutex_);
+    first = !std::exchange(shut_down_, true);
+  }
+  reply(Envelope<proto::ShutdownResponse>());
+  if (first && options_.on_shutdown) options_.on_shutdown();
+}
+
+void TaskService::State::StartDraining() {
+  {
+    MutexLock lock(mutex_);
+    state_ = proto::DRAINING;
+  }
+  for (WatchReply& reply : TakeWaiters()) reply(WatchAnswer(proto::DRAINING));
+}
+
+void TaskService::State::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+  }
+  for (WatchReply& reply : TakeWaiters()) {
+    reply(absl::UnavailableError(absl::StrCat(TaskName(ref_), " stops")));
+  }
+}
+
+TaskService::TaskService(World world, Options options)
+    : state_(std::make_shared<State>(world, std::move(options))) {}
+
+TaskService::~TaskService() { state_->Stop(); }
+
+Service TaskService::service() {
+  using proto::AttachRequest, proto::AttachResponse, proto::ShutdownRequest,
+      proto::ShutdownResponse, proto::WatchRequest, proto::WatchResponse;
+  Service service;
+  service.descriptor = AttachRequest::descriptor()->file()->FindServiceByName("TaskService");
+  const auto bind = [&](auto method) {
+    return [state = state_, method](auto request, auto reply) {
+      ((*state).*method)(std::move(request), std::move(reply));
+    };
+  };
+  service.handlers["Attach"] = MakeHandler<AttachRequest, AttachResponse>(bind(&State::Attach));
+  service.handlers["Watch"] = MakeHandler<WatchRequest, WatchResponse>(bind(&State::Watch));
+  service.handlers["Shutdown"] =
+      MakeHandler<ShutdownRequest, ShutdownResponse>(bind(&State::Shutdown));
+  return service;
+}
+
+absl::Status TaskService::CheckEpoch(uint64_t epoch) const { return state_->CheckEpoch(epoch); }
+
+void TaskService::StartDraining() { state_->StartDraining(); }
+
+proto::TaskRef TaskService::task_ref() const { return state_->ref(); }
+
+}  // namespace cohort
