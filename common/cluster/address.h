@@ -1,0 +1,26 @@
+#pragma once
+
+// The address of a task is text, as TensorFlow writes it: "host:port", with an IPv6 literal in
+// brackets ("[::1]:2222"), or "unix:PATH". Port 0 means "any free port" and is of use only to the
+// task that listens there.
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace cohort {
+
+struct Address {
+  std::string host;       // without brackets; empty for a unix socket
+  int port = 0;           // 0 ... 65535; 0 for a unix socket
+  std::string unix_path;  // empty for TCP
+};
+
+// Errors: INVALID_ARGUMENT saying what is wrong with `text` and what is wanted.
+absl::StatusOr<Address> ParseAddress(absl::string_view text);
+
+// The text of `address`, with brackets where they are needed.
+std::string FormatAddress(const Address& address);
+
+}  // namespace cohort

@@ -1,0 +1,18 @@
+#pragma once
+
+// What a Cohort program's exit code says. The numbers are an interface: scripts and Kubernetes
+// policies read them.
+
+namespace cohort {
+
+enum ExitCode : int {
+  kExitOk = 0,             // the job is done, or a task was asked to stop and drained
+  kExitJobFailed = 1,      // the job began and failed; the last line of stderr says why
+  kExitBadConfig = 2,      // flags, TF_CONFIG, a file or the job are wrong; nothing was started
+  kExitCannotListen = 3,   // the address is in use, not of this machine or not permitted
+  kExitLostCluster = 4,    // too few tasks could be reached, or a parameter server was lost
+  kExitDrainTimeout = 5,   // asked to stop, and calls were still open when the time was over
+  kExitInternal = 70,      // a defect of Cohort
+};
+
+}  // namespace cohort

@@ -1,0 +1,129 @@
+#include "common/cluster/json_check.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace cohort {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kDepthMax = 200;  // a reader that recurses must not run out of stack
+
+// Listens to the parser's events. Thread-compatible.
+class JsonChecker final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return Value(); }
+  bool boolean(bool) override { return Value(); }
+  bool number_integer(number_integer_t) override { return Value(); }
+  bool number_unsigned(number_unsigned_t) override { return Value(); }
+  bool number_float(number_float_t, const string_t&) override { return Value(); }
+  bool string(string_t&) override { return Value(); }
+  bool binary(binary_t&) override { return Value(); }
+
+  bool start_object(size_t) override { return Open(false); }
+  bool start_array(size_t) override { return Open(true); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    Level& level = levels_.back();
+    level.key = name;
+    if (!level.keys.insert(name).second) repeated_.push_back(absl::StrCat(Path(), ": given twice"));
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
+    error_position_ = position;
+    // The parser's text is "[json.exception.x.n] parse error at line l, column c: what is wrong".
+    const std::string text = error.what();
+    const size_t start = text.find(absl::StrContains(text, "column ") ? ": " : "] ");
+    error_text_ = start == std::string::npos ? text : text.substr(start + 2);
+    return false;
+  }
+
+  bool too_deep() const { return too_deep_; }
+  size_t error_position() const { return error_position_; }
+  const std::string& error_text() const { return error_text_; }
+  const std::vector<std::string>& repeated() const { return repeated_; }
+
+ private:
+  struct Level {
+    bool is_array = false;
+    size_t next_index = 0;
+    std::string key;
+    std::set<std::string> keys;
+  };
+
+  bool Value() {
+    if (!levels_.empty()) ++levels_.back().next_index;
+    return true;
+  }
+  bool Open(bool is_array) {
+    too_deep_ = levels_.size() >= kDepthMax;
+    if (too_deep_) return false;
+    levels_.emplace_back();
+    levels_.back().is_array = is_array;
+    return true;
+  }
+  bool Close() {
+    levels_.pop_back();
+    return Value();
+  }
+  std::string Path() const {
+    std::string path;
+    for (const Level& level : levels_) {
+      if (level.is_array) {
+        absl::StrAppend(&path, "[", level.next_index, "]");
+      } else {
+        absl::StrAppend(&path, path.empty() ? "" : ".", level.key);
+      }
+    }
+    return path;
+  }
+
+  std::vector<Level> levels_;
+  std::vector<std::string> repeated_;
+  bool too_deep_ = false;
+  size_t error_position_ = 0;
+  std::string error_text_;
+};
+
+std::string LineAndColumn(absl::string_view text, size_t position) {
+  const absl::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t newline = before.rfind('\n');
+  const size_t column =
+      before.size() - (newline == absl::string_view::npos ? 0 : newline + 1) + 1;
+  return absl::StrCat("line ", line, ", column ", column);
+}
+
+}  // namespace
+
+absl::Status CheckJsonText(absl::string_view text) {
+  JsonChecker checker;
+  const bool parsed = Json::sax_parse(text.begin(), text.end(), &checker);
+  if (checker.too_deep()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not valid JSON: more than ", kDepthMax, " levels deep"));
+  }
+  if (!parsed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not valid JSON at ", LineAndColumn(text, checker.error_position()), ": ",
+                     checker.error_text()));
+  }
+  if (!checker.repeated().empty()) {
+    return absl::InvalidArgumentError(absl::StrJoin(checker.repeated(), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,338 @@
+#include "common/cluster/role_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/cluster/address.h"
+#include "common/cluster/json_check.h"
+#include "common/cluster/tf_config.h"
+
+namespace cohort {
+
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr int kComputeThreadsMax = 1024;
+constexpr int kDrainTimeoutMaxS = 24 * 3600;
+
+struct Flags {
+  std::optional<std::string> cluster, bind_address, address_file, log_level;
+  std::optional<int> task_index, compute_threads, drain_timeout_s;
+  std::string config_file;
+  bool print_config = false, check_config = false, version = false;
+};
+
+void Declare(Role role, CLI::App& app, Flags& flags) {
+  app.set_help_flag("-h,--help", "Print this text and exit");
+  app.add_option("--cluster", flags.cluster,
+                 "Cluster as JSON, as in TF_CONFIG: {\"ps\": [\"host:port\"], ...}");
+  app.add_option("--task_index", flags.task_index,
+                 absl::StrCat("Which ", RoleName(role), " of the cluster this is; needed only if "
+                              "there are several"));
+  app.add_option("--bind_address", flags.bind_address,
+                 "HOST:PORT to listen on; default: all interfaces, port of the own address in the "
+                 "cluster (0: any free port)");
+  app.add_option("--address_file", flags.address_file,
+                 "File to write the address to, as host:port, once it accepts calls");
+  app.add_option("--compute_threads", flags.compute_threads,
+                 "Threads that compute; default 0: one per processor");
+  app.add_option("--drain_timeout_s", flags.drain_timeout_s,
+                 "Seconds that open calls may take after SIGTERM; default 10");
+  app.add_option("--log_level", flags.log_level, "debug, info, warning or error; default info");
+  app.add_option("--config", flags.config_file, "JSON file with values for what flags and "
+                                                "TF_CONFIG leave open (keys as in --print_config)");
+  app.add_flag("--print_config", flags.print_config, "Print the resolved options and exit");
+  app.add_flag("--check_config", flags.check_config, "Check the options and exit");
+  app.add_flag("--version", flags.version, "Print the version and exit");
+  app.footer("Flags win over TF_CONFIG, TF_CONFIG over --config, --config over defaults.\n"
+             "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout.");
+}
+
+// Takes each value from the first source that has it and collects what is wrong.
+// Thread-compatible.
+class Resolver {
+ public:
+  Resolver(Role role, const Flags& flags) : role_(role), flags_(flags) {}
+
+  void ReadFile(FileSystem& files);
+  void ReadTfConfigVariable(const Environment& environment);
+  absl::StatusOr<RoleOptions> Resolve();
+
+ private:
+  struct Sourced {
+    Json value;
+    std::string source;
+  };
+
+  void Problem(absl::string_view source, absl::string_view text) {
+    problems_.push_back(absl::StrCat(source, ": ", text));
+  }
+  std::optional<Json> ParseObject(absl::string_view text, const std::string& source);
+  // The named value of TF_CONFIG, else of the file.
+  std::optional<Sourced> ClusterValue(const char* key) const;
+  void ResolveCluster();
+  Json ResolveTask(const Json& cluster, std::vector<std::string>& sources);
+  void ResolveListenAddress();
+  void ResolveRest();
+  std::string Text(const std::optional<std::string>& flag, const char* key, std::string fallback);
+  int Number(const std::optional<int>& flag, const char* key, int fallback, int max);
+  std::string SourceOf(bool has_flag, const char* key) const {
+    return has_flag ? absl::StrCat("--", key) : absl::StrCat(flags_.config_file, ": ", key);
+  }
+
+  const Role role_;
+  const Flags& flags_;
+  Json file_ = Json::object();
+  Json tf_config_ = Json::object();
+  RoleOptions options_;
+  std::vector<std::string> problems_;
+};
+
+std::optional<Json> Resolver::ParseObject(absl::string_view text, const std::string& source) {
+  const absl::Status checked = CheckJsonText(text);
+  if (!checked.ok()) {
+    Problem(source, checked.message());
+    return std::nullopt;
+  }
+  Json parsed = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (!parsed.is_object()) {
+    Problem(source, "must be a JSON object");
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+void Resolver::ReadFile(FileSystem& files) {
+  if (flags_.config_file.empty()) return;
+  const auto text = cohort::ReadFile(files, flags_.config_file);
+  if (!text.ok()) return Problem("--config", text.status().message());
+  std::optional<Json> parsed = ParseObject(*text, flags_.config_file);
+  if (!parsed) return;
+  const std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
+                                          "bind_address",    "address_file", "compute_threads",
+                                          "drain_timeout_s", "log_level"};
+  for (const auto& [key, value] : parsed->items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      Problem(flags_.config_file, absl::StrCat("key ", UnknownName(key, known)));
+    }
+  }
+  file_ = *std::move(parsed);
+}
+
+void Resolver::ReadTfConfigVariable(const Environment& environment) {
+  const std::string text = environment("TF_CONFIG").value_or("");
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return;
+  if (auto parsed = ParseObject(text, "TF_CONFIG")) tf_config_ = *std::move(parsed);
+}
+
+std::optional<Resolver::Sourced> Resolver::ClusterValue(const char* key) const {
+  for (const auto& [json, name] : {std::pair<const Json&, std::string>(tf_config_, "TF_CONFIG"),
+                                   {file_, flags_.config_file}}) {
+    const auto found = json.find(key);
+    if (found != json.end() && !found->is_null()) return Sourced{*found, name};
+  }
+  return std::nullopt;
+}
+
+// The index may be left out where the cluster has one task of the role, as for TensorFlow's Server.
+Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& sources) {
+  Json task = {{"type", RoleName(role_)}};
+  std::optional<Sourced> given = ClusterValue("task");
+  if (given && !given->value.is_object()) return given->value;  // the reader names the problem
+  if (given && given->value.contains("type")) {
+    const Json& type = given->value["type"];
+    if (type != task["type"]) {
+      Problem(given->source, absl::StrCat("task.type: is ", type.dump(-1, ' ', false,
+                                          Json::error_handler_t::replace),
+                                          ", but this program is a ", RoleName(role_)));
+    }
+  }
+  if (flags_.task_index) {
+    task["index"] = *flags_.task_index;
+    sources.push_back("task.index of --task_index");
+  } else if (given && given->value.contains("index")) {
+    task["index"] = given->value["index"];
+    sources.push_back(absl::StrCat("task of ", given->source));
+  } else if (const auto job = cluster.find(RoleName(role_));
+             job != cluster.end() && job->is_structured() && job->size() == 1) {
+    int index = 0;
+    if (job->is_object() && !absl::SimpleAtoi(job->begin().key(), &index)) index = 0;
+    task["index"] = index;
+  } else {
+    Problem("task.index", "is missing; give --task_index or set it in TF_CONFIG");
+    return Json();
+  }
+  return task;
+}
+
+void Resolver::ResolveCluster() {
+  std::vector<std::string> sources;
+  Json merged = Json::object();
+  if (flags_.cluster) {
+    if (auto parsed = ParseObject(*flags_.cluster, "--cluster")) merged["cluster"] = *parsed;
+    sources.push_back("cluster of --cluster");
+  } else if (auto cluster = ClusterValue("cluster")) {
+    merged["cluster"] = cluster->value;
+    sources.push_back(absl::StrCat("cluster of ", cluster->source));
+  }
+  if (!merged.contains("cluster") || merged["cluster"].empty()) {
+    return Problem("cluster", absl::StrCat("is missing; set TF_CONFIG or give --cluster '{\"",
+                                           RoleName(role_), "\": [\"host:port\"]}'"));
+  }
+  merged["task"] = ResolveTask(merged["cluster"], sources);
+  if (auto rpc_layer = ClusterValue("rpc_layer")) merged["rpc_layer"] = rpc_layer->value;
+  auto config = ParseTfConfig(merged.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!config.ok()) {
+    return Problem(absl::StrJoin(sources, ", "), config.status().message());
+  }
+  if (!config->rpc_layer.empty() && config->rpc_layer != "grpc") {
+    Problem("rpc_layer", absl::StrCat("'", config->rpc_layer, "' is not supported; use grpc"));
+  }
+  if (!config->task) return;
+  options_.task = *config->task;
+  options_.cluster = config->cluster;
+  options_.own_address = *config->cluster.Address(*config->task);
+}
+
+std::string Resolver::Text(const std::optional<std::string>& flag, const char* key,
+                           std::string fallback) {
+  if (flag) return *flag;
+  const auto found = file_.find(key);
+  if (found == file_.end()) return fallback;
+  if (found->is_string()) return found->get<std::string>();
+  Problem(SourceOf(false, key), "must be a string");
+  return fallback;
+}
+
+int Resolver::Number(const std::optional<int>& flag, const char* key, int fallback, int max) {
+  int64_t value = fallback;
+  if (flag) {
+    value = *flag;
+  } else if (const auto found = file_.find(key); found != file_.end()) {
+    const bool fits = found->is_number_integer() &&
+                      (!found->is_number_unsigned() || found->get<uint64_t>() <= INT32_MAX);
+    value = fits ? found->get<int64_t>() : -1;
+  }
+  if (value >= 0 && value <= max) return static_cast<int>(value);
+  Problem(SourceOf(flag.has_value(), key), absl::StrCat("must be an integer from 0 to ", max));
+  return fallback;
+}
+
+void Resolver::ResolveListenAddress() {
+  const std::string given = Text(flags_.bind_address, "bind_address", "");
+  if (!given.empty()) {
+    const auto address = ParseAddress(given);
+    if (!address.ok()) {
+      return Problem(SourceOf(flags_.bind_address.has_value(), "bind_address"),
+                     address.status().message());
+    }
+    options_.listen_address = given;
+    return;
+  }
+  auto address = ParseAddress(options_.own_address);
+  if (!address.ok()) return;  // reported with the cluster
+  if (address->unix_path.empty()) {
+    address->host = absl::StrContains(address->host, ":") ? "::" : "0.0.0.0";
+  }
+  options_.listen_address = FormatAddress(*address);
+}
+
+void Resolver::ResolveRest() {
+  options_.address_file = Text(flags_.address_file, "address_file", "");
+  options_.compute_threads =
+      Number(flags_.compute_threads, "compute_threads", 0, kComputeThreadsMax);
+  options_.drain_timeout =
+      absl::Seconds(Number(flags_.drain_timeout_s, "drain_timeout_s", 10, kDrainTimeoutMaxS));
+  const auto level = LogLevelFromName(Text(flags_.log_level, "log_level", "info"));
+  if (level.ok()) {
+    options_.log_level = *level;
+  } else {
+    Problem(SourceOf(flags_.log_level.has_value(), "log_level"), level.status().message());
+  }
+}
+
+absl::StatusOr<RoleOptions> Resolver::Resolve() {
+  ResolveCluster();
+  ResolveListenAddress();
+  ResolveRest();
+  if (problems_.empty()) return options_;
+  return absl::InvalidArgumentError(absl::StrJoin(problems_, "\n"));
+}
+
+// Nothing when the flags are read; text when they ask for help.
+absl::StatusOr<std::optional<PrintAndExit>> ParseFlags(CLI::App& app,
+                                                       const std::vector<std::string>& arguments) {
+  try {
+    // CLI11 takes the arguments from the back.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return PrintAndExit{app.help()};
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; --help lists the options"));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
+                                                 const std::vector<std::string>& arguments,
+                                                 const Environment& environment,
+                                                 FileSystem& files) {
+  CLI::App app(absl::StrCat("Cohort's ", RoleName(role), " daemon"), RoleName(role));
+  Flags flags;
+  Declare(role, app, flags);
+  ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, ParseFlags(app, arguments));
+  if (help) return *help;
+  if (flags.version) return PrintAndExit{VersionText(RoleName(role))};
+  Resolver resolver(role, flags);
+  resolver.ReadFile(files);
+  resolver.ReadTfConfigVariable(environment);
+  ASSIGN_OR_RETURN(RoleOptions options, resolver.Resolve());
+  if (flags.print_config) return PrintAndExit{RoleOptionsToJson(options)};
+  if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
+  return options;
+}
+
+std::string RoleOptionsToJson(const RoleOptions& options) {
+  OrderedJson cluster = OrderedJson::object();
+  for (const auto& [task, address] : options.cluster.tasks()) {
+    cluster[RoleName(task.role)][absl::StrCat(task.index)] = address;
+  }
+  const OrderedJson json = {
+      {"task", {{"type", RoleName(options.task.role)}, {"index", options.task.index}}},
+      {"cluster", cluster},
+      {"bind_address", options.listen_address},
+      {"address_file", options.address_file},
+      {"compute_threads", options.compute_threads},
+      {"drain_timeout_s", absl::ToInt64Seconds(options.drain_timeout)},
+      {"log_level", LogLevelName(options.log_level)}};
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+std::string ReachableAddress(const RoleOptions& options, absl::string_view bound) {
+  auto own = ParseAddress(options.own_address);
+  const auto listening = ParseAddress(bound);
+  if (!own.ok() || !listening.ok() || !own->unix_path.empty()) return std::string(bound);
+  own->port = listening->port;
+  return FormatAddress(*own);
+}
+
+absl::Status AnnounceAddress(FileSystem& files, const RoleOptions& options,
+                             absl::string_view bound) {
+  if (options.address_file.empty()) return absl::OkStatus();
+  return WriteFileAtomically(files, options.address_file,
+                             absl::StrCat(ReachableAddress(options, bound), "\n"));
+}
+
+}  // namespace cohort

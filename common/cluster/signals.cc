@@ -1,0 +1,75 @@
+#include "common/cluster/signals.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <initializer_list>
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+namespace {
+
+sigset_t SetOf(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+int OpenSignals() {
+  const sigset_t set = SetOf({SIGTERM, SIGINT});
+  COHORT_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "signals can be blocked");
+  return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+}  // namespace
+
+SignalWaiter::SignalWaiter()
+    : signal_fd_(OpenSignals()), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  COHORT_CHECK(signal_fd_ >= 0 && wake_fd_ >= 0, "a starting process has two free descriptors");
+}
+
+SignalWaiter::~SignalWaiter() {
+  close(signal_fd_);
+  close(wake_fd_);
+  const sigset_t set = SetOf({SIGTERM, SIGINT});
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+int SignalWaiter::Wait() {
+  std::array<pollfd, 2> waits = {{{signal_fd_, POLLIN, 0}, {wake_fd_, POLLIN, 0}}};
+  while (true) {
+    if (poll(waits.data(), waits.size(), -1) < 0) {
+      COHORT_CHECK(errno == EINTR, "two open descriptors can be polled");
+      continue;
+    }
+    signalfd_siginfo info;
+    if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGINT) {
+        const sigset_t set = SetOf({SIGINT});
+        pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+      }
+      return signal;
+    }
+    uint64_t count = 0;
+    if (read(wake_fd_, &count, sizeof(count)) == sizeof(count)) return 0;
+  }
+}
+
+void SignalWaiter::Wake() {
+  const uint64_t one = 1;
+  // It can fail only when the counter is full, and then Wait is woken already.
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+}  // namespace cohort

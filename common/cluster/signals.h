@@ -1,0 +1,29 @@
+#pragma once
+
+// How a daemon's main waits. SIGTERM and SIGINT are blocked in every thread, so they interrupt
+// nothing; main takes them from a descriptor, together with a wake-up from inside the program (the
+// Shutdown call).
+
+namespace cohort {
+
+// Made first in main: only threads that start later inherit the blocked signals. Wake is thread-safe;
+// Wait belongs to the thread that made it.
+class SignalWaiter {
+ public:
+  SignalWaiter();
+  ~SignalWaiter();  // the signals have their default meaning again
+  SignalWaiter(const SignalWaiter&) = delete;
+  SignalWaiter& operator=(const SignalWaiter&) = delete;
+
+  // SIGTERM, SIGINT, or 0 when Wake was called. After SIGINT a second one ends the process at once.
+  int Wait();
+
+  // Ends the present Wait, or the next one.
+  void Wake();
+
+ private:
+  const int signal_fd_;
+  const int wake_fd_;
+};
+
+}  // namespace cohort

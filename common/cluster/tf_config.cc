@@ -1,0 +1,236 @@
+#include "common/cluster/tf_config.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/cluster/address.h"
+#include "common/cluster/json_check.h"
+
+namespace cohort {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::string Show(const Json& value) {
+  constexpr size_t kShownMax = 60;
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= kShownMax ? text : text.substr(0, kShownMax) + "...";
+}
+
+// Reads one configuration and collects what is wrong with it. Thread-compatible.
+class Reader {
+ public:
+  TfConfig Read(const Json& root);
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  void Problem(absl::string_view path, absl::string_view text) {
+    problems_.push_back(absl::StrCat(path, ": ", text));
+  }
+  void ReadCluster(const Json& cluster);
+  void ReadJob(Role role, const std::string& path, const Json& job);
+  void ReadAddress(TaskId task, const std::string& path, const Json& address);
+  void CheckAtMostOne(Role role);
+  void ReadTask(const Json& task);
+  std::optional<Role> ReadRole(const Json& task);
+  std::optional<int> ReadIndex(const Json& task);
+  void CheckTaskInCluster(TaskId task);
+  std::optional<std::string> ReadText(const Json& root, const char* key);
+
+  TfConfig config_;
+  std::vector<std::string> problems_;
+  bool bad_cluster_ = false;                        // then the task cannot be judged against it
+  std::map<std::string, std::string> path_of_;     // address -> where it was first seen
+};
+
+// Null counts as absent, as Python's None does.
+const Json* Find(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+TfConfig Reader::Read(const Json& root) {
+  if (!root.is_object()) {
+    Problem("(root)", absl::StrCat("must be an object, not ", Show(root)));
+    return config_;
+  }
+  if (const Json* cluster = Find(root, "cluster")) ReadCluster(*cluster);
+  if (const Json* task = Find(root, "task")) ReadTask(*task);
+  config_.rpc_layer = ReadText(root, "rpc_layer").value_or("");
+  config_.session_master = ReadText(root, "session_master");
+  return config_;
+}
+
+std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
+  const Json* value = Find(root, key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) {
+    Problem(key, absl::StrCat("must be a string, not ", Show(*value)));
+    return std::nullopt;
+  }
+  return value->get<std::string>();
+}
+
+void Reader::ReadCluster(const Json& cluster) {
+  const size_t before = problems_.size();
+  if (!cluster.is_object()) {
+    Problem("cluster", absl::StrCat("must be an object from job to addresses, not ", Show(cluster)));
+  } else {
+    for (const auto& [name, job] : cluster.items()) {
+      const std::string path = absl::StrCat("cluster.", name);
+      if (const auto role = RoleFromName(name); role.ok()) {
+        ReadJob(*role, path, job);
+      } else {
+        Problem(path, role.status().message());
+      }
+    }
+    CheckAtMostOne(Role::kChief);
+    CheckAtMostOne(Role::kEvaluator);
+  }
+  bad_cluster_ = problems_.size() > before;
+}
+
+void Reader::ReadJob(Role role, const std::string& path, const Json& job) {
+  if (job.is_array()) {
+    int index = 0;
+    for (const Json& address : job) {
+      ReadAddress(TaskId{role, index}, absl::StrCat(path, "[", index, "]"), address);
+      ++index;
+    }
+    return;
+  }
+  if (!job.is_object()) {
+    Problem(path, absl::StrCat("must be a list of addresses or an object from index to address, not ",
+                               Show(job)));
+    return;
+  }
+  for (const auto& [key, address] : job.items()) {
+    const std::string entry = absl::StrCat(path, "[\"", key, "\"]");
+    int index = 0;
+    if (!absl::SimpleAtoi(key, &index)) {
+      Problem(entry, "the index is not an integer");
+    } else if (index < 0) {
+      Problem(entry, "the index is negative");
+    } else if (config_.cluster.Address(TaskId{role, index}).ok()) {
+      Problem(entry, absl::StrCat("index ", index, " is given twice"));
+    } else {
+      ReadAddress(TaskId{role, index}, entry, address);
+    }
+  }
+}
+
+void Reader::ReadAddress(TaskId task, const std::string& path, const Json& address) {
+  if (!address.is_string()) {
+    Problem(path, absl::StrCat("an address must be a string, not ", Show(address)));
+    return;
+  }
+  const std::string text = address.get<std::string>();
+  const auto parsed = ParseAddress(text);
+  if (!parsed.ok()) {
+    Problem(path, parsed.status().message());
+    return;
+  }
+  config_.cluster.Add(task, text);
+  if (parsed->unix_path.empty() && parsed->port == 0) return;  // each gets a port of its own
+  const auto [first, is_new] = path_of_.emplace(text, path);
+  if (!is_new) {
+    Problem(path, absl::StrCat("'", text, "' is already the address of ", first->second));
+  }
+}
+
+void Reader::CheckAtMostOne(Role role) {
+  const int count = config_.cluster.NumTasks(role);
+  if (count > 1) {
+    Problem(absl::StrCat("cluster.", RoleName(role)),
+            absl::StrCat("has ", count, " tasks; at most one ", RoleName(role), " is allowed"));
+  }
+}
+
+void Reader::ReadTask(const Json& task) {
+  if (!task.is_object()) {
+    Problem("task", absl::StrCat("must be an object with type and index, not ", Show(task)));
+    return;
+  }
+  const bool has_type = Find(task, "type") != nullptr;
+  const bool has_index = Find(task, "index") != nullptr;
+  if (has_index && !has_type) Problem("task.type", "is missing beside task.index");
+  if (has_type && !has_index) Problem("task.index", "is missing beside task.type");
+  const std::optional<Role> role = has_type ? ReadRole(task) : std::nullopt;
+  const std::optional<int> index = has_index ? ReadIndex(task) : std::nullopt;
+  if (!role || !index) return;
+  config_.task = TaskId{*role, *index};
+  if (!bad_cluster_ && !config_.cluster.empty()) CheckTaskInCluster(*config_.task);
+}
+
+std::optional<Role> Reader::ReadRole(const Json& task) {
+  const Json& type = *Find(task, "type");
+  if (type.is_object() || type.is_array()) {
+    Problem("task.type", absl::StrCat("must be a string, not ", Show(type)));
+    return std::nullopt;
+  }
+  // TensorFlow casts: the number 1 is the type "1".
+  const auto role = RoleFromName(type.is_string() ? type.get<std::string>() : Show(type));
+  if (!role.ok()) {
+    Problem("task.type", role.status().message());
+    return std::nullopt;
+  }
+  return *role;
+}
+
+std::optional<int> Reader::ReadIndex(const Json& task) {
+  const Json& value = *Find(task, "index");
+  const std::string text = value.is_string() ? value.get<std::string>() : Show(value);
+  int index = 0;
+  const bool number = value.is_number_integer() || value.is_string();
+  if (!number || !absl::SimpleAtoi(text, &index)) {
+    Problem("task.index", absl::StrCat("must be an integer, not ", Show(value)));
+    return std::nullopt;
+  }
+  if (index < 0) {
+    Problem("task.index", absl::StrCat(index, " is negative"));
+    return std::nullopt;
+  }
+  return index;
+}
+
+void Reader::CheckTaskInCluster(TaskId task) {
+  const std::vector<int> indices = config_.cluster.Indices(task.role);
+  const std::string job = RoleName(task.role);
+  if (indices.empty()) {
+    if (task.role == Role::kEvaluator) return;  // it is never connected to
+    Problem("task.type", absl::StrCat("'", job, "' is not a job of the cluster; add cluster.", job));
+  } else if (!config_.cluster.Address(task).ok()) {
+    Problem("task.index", absl::StrCat(task.index, " is not a task of cluster.", job,
+                                       ", which has ", absl::StrJoin(indices, ", ")));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json) {
+  if (json.find_first_not_of(" \t\r\n") == absl::string_view::npos) return TfConfig();
+  RETURN_IF_ERROR(CheckJsonText(json));
+  const Json root = Json::parse(json.begin(), json.end(), nullptr, false);
+  if (root.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  Reader reader;
+  TfConfig config = reader.Read(root);
+  if (!reader.problems().empty()) {
+    return absl::InvalidArgumentError(absl::StrJoin(reader.problems(), "\n"));
+  }
+  return config;
+}
+
+absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment) {
+  absl::StatusOr<TfConfig> config = ParseTfConfig(environment("TF_CONFIG").value_or(""));
+  if (!config.ok()) return Annotate(config.status(), "TF_CONFIG");
+  return config;
+}
+
+}  // namespace cohort
