@@ -1,0 +1,164 @@
+#include "common/tensor/initializer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+// A redraw is needed in 4.6 % of all draws, so 64 in a row have a probability of 1e-86.
+constexpr uint64_t kRedrawsMax = 64;
+constexpr double kTruncation = 2.0;                // standard deviations
+constexpr double kExactInteger = 9007199254740992.0;  // 2^53: whole numbers up to here are exact doubles
+
+bool IsNormal(const InitializerSpec& spec) {
+  return spec.op == "random_normal" || spec.op == "truncated_normal";
+}
+bool IsRandom(const InitializerSpec& spec) { return spec.op == "random_uniform" || IsNormal(spec); }
+
+// The value that a constant op means.
+double ConstantOf(const InitializerSpec& spec) {
+  if (spec.op == "ones") return 1.0;
+  return spec.op == "constant" ? spec.a : 0.0;
+}
+
+double TruncatedNormal(const RandomStream& stream, uint64_t i) {
+  for (uint64_t redraw = 0; redraw < kRedrawsMax; ++redraw) {
+    const double z = stream.Child(redraw).Normal(i);
+    if (std::fabs(z) <= kTruncation) return z;
+  }
+  return 0.0;
+}
+
+// `first` is the index of out[0] in the whole variable.
+template <typename T>
+void FillUniform(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
+                 absl::Span<T> out) {
+  const T low = static_cast<T>(spec.a);
+  const T high = static_cast<T>(spec.b);
+  // Rounding to T may reach the excluded end.
+  const T last = high > low ? std::nextafter(high, low) : low;
+  for (size_t k = 0; k < out.size(); ++k) {
+    const double u = stream.Uniform(first + k);
+    out[k] = std::min(static_cast<T>(spec.a + (spec.b - spec.a) * u), last);
+  }
+}
+
+template <typename T>
+void FillNormal(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
+                absl::Span<T> out) {
+  const bool truncated = spec.op == "truncated_normal";
+  for (size_t k = 0; k < out.size(); ++k) {
+    const double z = truncated ? TruncatedNormal(stream, first + k) : stream.Normal(first + k);
+    out[k] = static_cast<T>(spec.a + spec.b * z);
+  }
+}
+
+template <typename T>
+void Fill(const InitializerSpec& spec, absl::string_view variable, int64_t first, Tensor& out) {
+  const absl::Span<T> span(out.mutable_data<T>(), static_cast<size_t>(out.num_elements()));
+  if constexpr (std::is_floating_point_v<T>) {
+    const RandomStream stream(spec.seed, variable);
+    const uint64_t begin = static_cast<uint64_t>(first);
+    if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, begin, span);
+    if (IsNormal(spec)) return FillNormal<T>(spec, stream, begin, span);
+  }
+  std::fill(span.begin(), span.end(), static_cast<T>(ConstantOf(spec)));
+}
+
+template <typename T>
+bool Represents(double value) {
+  const bool in_range = value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+                        value <= static_cast<double>(std::numeric_limits<T>::max());
+  if (std::is_floating_point_v<T>) return in_range;
+  return in_range && std::floor(value) == value && std::fabs(value) <= kExactInteger;
+}
+
+// Calls `visit` with a value of the element type; false for a type that no initializer fills.
+template <typename Visit>
+bool VisitElement(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kFloat32: visit(float{}); return true;
+    case DType::kFloat64: visit(double{}); return true;
+    case DType::kInt32: visit(int32_t{}); return true;
+    case DType::kInt64: visit(int64_t{}); return true;
+    case DType::kUint8: visit(uint8_t{}); return true;
+    case DType::kInt8: visit(int8_t{}); return true;
+    case DType::kBool: visit(bool{}); return true;
+    default: return false;
+  }
+}
+
+absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
+  if (dtype != DType::kFloat32 && dtype != DType::kFloat64) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' makes float32 or ",
+                                                   "float64 values, not ", DTypeName(dtype)));
+  }
+  if (spec.op == "random_uniform" && spec.b < spec.a) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer 'random_uniform' has its high end ",
+                                                   spec.b, " below its low end ", spec.a));
+  }
+  if (IsNormal(spec) && spec.b < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "initializer '", spec.op, "' has the negative standard deviation ", spec.b));
+  }
+  const double most = dtype == DType::kFloat32 ? std::numeric_limits<float>::max() / 64
+                                               : std::numeric_limits<double>::max() / 64;
+  if (std::fabs(spec.a) > most || std::fabs(spec.b) > most) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' leaves the range of ",
+                                                   DTypeName(dtype), ": ", spec.a, ", ", spec.b));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
+  if (!std::isfinite(spec.a) || !std::isfinite(spec.b)) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' has a parameter ",
+                                                   "that is not finite: ", spec.a, ", ", spec.b));
+  }
+  if (IsRandom(spec)) return CheckRandom(spec, dtype);
+  if (spec.op != "zeros" && spec.op != "ones" && spec.op != "constant") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
+        "random_uniform, random_normal and truncated_normal"));
+  }
+  bool representable = false;
+  const double value = ConstantOf(spec);
+  const bool known = VisitElement(
+      dtype, [&](auto element) { representable = Represents<decltype(element)>(value); });
+  if (!known || !representable) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "': ", value,
+                                                   " is no value of type ", DTypeName(dtype)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_view variable,
+                                   DType dtype, const Shape& full_shape, RowRange rows) {
+  RETURN_IF_ERROR(CheckInitializer(spec, dtype));
+  const int64_t all_rows = full_shape.rank() == 0 ? 1 : full_shape.dim(0);
+  if (rows.begin < 0 || rows.count < 0 || rows.begin > all_rows - rows.count) {
+    return absl::InvalidArgumentError(absl::StrCat("rows ", rows.begin, " to ",
+                                                   rows.begin + rows.count, " of ", variable,
+                                                   ", which has shape ", full_shape.ToString()));
+  }
+  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
+  if (!dims.empty()) dims[0] = rows.count;
+  Tensor out(dtype, Shape(absl::MakeConstSpan(dims)));
+  const int64_t first = rows.begin * full_shape.row_elements();
+  VisitElement(dtype, [&](auto element) {
+    Fill<decltype(element)>(spec, variable, first, out);
+  });
+  return out;
+}
+
+}  // namespace cohort

@@ -1,0 +1,42 @@
+#pragma once
+
+// A pushed tensor arrives as memory slices whose borders fall anywhere, even inside an element, and at any alignment.
+// The cursor hands it out in blocks of whole elements: straight from the message where a block lies in one slice and
+// is aligned, else through a scratch block that stays in the first-level cache. Blocks have the same borders however
+// the message was cut, so that arithmetic on them gives the same bits.
+
+#include <cstddef>
+
+#include "common/wire/message.h"
+
+namespace cohort {
+
+// Bytes of a block but the last; a multiple of every element size and vector width.
+inline constexpr size_t kBlockBytes = size_t{16} << 10;
+
+// Thread-compatible.
+class PayloadCursor {
+ public:
+  explicit PayloadCursor(const Payload& payload) : payload_(payload) {}
+
+  // The next `size` <= kBlockBytes bytes, aligned for any element, valid until the next call. The caller has checked
+  // that the payload has them.
+  const std::byte* Next(size_t size);
+
+  // Passes over `size` bytes.
+  void Skip(size_t size);
+
+  // The next `size` bytes into `out`.
+  void CopyTo(std::byte* out, size_t size);
+
+ private:
+  // The bytes at hand in the current slice, at least one.
+  size_t AtHand();
+
+  const Payload& payload_;
+  size_t slice_ = 0;
+  size_t offset_ = 0;  // in payload_[slice_]
+  alignas(64) std::byte scratch_[kBlockBytes];
+};
+
+}  // namespace cohort

@@ -1,0 +1,109 @@
+#include "ps_server/slice_layout.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/wire/message.h"
+
+namespace cohort {
+
+namespace {
+
+std::string RuleString(const proto::UpdateRule& rule) {
+  return absl::StrCat(rule.op(), "(",
+                      absl::StrJoin(rule.parameters(), ", ",
+                                    [](std::string* out, const proto::HyperParameter& parameter) {
+                                      absl::StrAppend(out, parameter.name(), "=",
+                                                      parameter.value());
+                                    }),
+                      ")");
+}
+
+// The whole variable, as a slice that the homes then cut.
+absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
+  SliceLayout whole;
+  if (layout.name().empty()) return absl::InvalidArgumentError("it has no name");
+  whole.variable = layout.name();
+  ASSIGN_OR_RETURN(whole.dtype, DTypeFromNumber(layout.dtype()));
+  proto::TensorMeta meta;
+  meta.set_dtype(layout.dtype());
+  *meta.mutable_dims() = layout.dims();
+  RETURN_IF_ERROR(BytesOf(meta).status());
+  whole.full_shape = Shape(absl::MakeConstSpan(layout.dims().data(),
+                                             static_cast<size_t>(layout.dims_size())));
+  whole.rule = layout.rule();
+  ASSIGN_OR_RETURN(whole.rule_spec, DescribeUpdateRule(layout.rule()));
+  const bool whole_numbers = whole.dtype == DType::kInt32 || whole.dtype == DType::kInt64;
+  if (whole.dtype != DType::kFloat32 && !(whole_numbers && whole.rule.op() == "assign_add")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("update rule '", whole.rule.op(), "' does not fit ", DTypeName(whole.dtype),
+                     "; float32 takes any rule, int32 and int64 take assign_add"));
+  }
+  const proto::Initializer& initializer = layout.initializer();
+  whole.initializer = {initializer.op(), initializer.a(), initializer.b(), initializer.seed()};
+  RETURN_IF_ERROR(CheckInitializer(whole.initializer, whole.dtype));
+  return whole;
+}
+
+absl::StatusOr<std::vector<SliceLayout>> Cut(const SliceLayout& whole,
+                                             const proto::VariableLayout& layout) {
+  const int64_t rows = whole.full_shape.rank() == 0 ? 1 : whole.full_shape.dim(0);
+  int64_t covered = 0;
+  std::vector<SliceLayout> slices;
+  for (const proto::SliceHome& home : layout.slices()) {
+    const bool empty = home.row_count() <= 0 && rows > 0;
+    if (home.row_begin() != covered || empty || home.row_count() < 0 ||
+        home.row_count() > rows - covered) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slice ", home.slice_id(), " has rows ", home.row_begin(), " + ", home.row_count(),
+          ", but the slices before it cover ", covered, " of ", rows, " rows"));
+    }
+    covered += home.row_count();
+    slices.push_back(whole);
+    slices.back().slice_id = home.slice_id();
+    slices.back().ps = home.ps();
+    slices.back().rows = {home.row_begin(), home.row_count()};
+  }
+  if (slices.empty() || covered != rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its slices cover ", covered, " of ", rows, " rows"));
+  }
+  return slices;
+}
+
+}  // namespace
+
+Shape SliceLayout::shape() const {
+  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
+  if (!dims.empty()) dims[0] = rows.count;
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+size_t SliceLayout::resident_bytes() const {
+  const size_t elements = static_cast<size_t>(shape().num_elements());
+  return elements * (ElementSize(dtype) + rule_spec.slots.size() * sizeof(float));
+}
+
+std::string SliceLayout::ToString() const {
+  return absl::StrCat("slice ", slice_id, ": ", variable, " ", DTypeName(dtype),
+                      full_shape.ToString(), " rows ", rows.begin, " to ",
+                      rows.begin + rows.count - 1, ", ", RuleString(rule), ", ", initializer.op);
+}
+
+absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout) {
+  const std::string context = absl::StrCat("variable '", layout.name(), "'");
+  absl::StatusOr<SliceLayout> whole = WholeOf(layout);
+  if (!whole.ok()) return Annotate(whole.status(), context);
+  absl::StatusOr<std::vector<SliceLayout>> slices = Cut(*whole, layout);
+  if (!slices.ok()) return Annotate(slices.status(), context);
+  return slices;
+}
+
+bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
+  return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
+         a.full_shape == b.full_shape && a.rows == b.rows && RuleString(a.rule) == RuleString(b.rule);
+}
+
+}  // namespace cohort

@@ -1,0 +1,54 @@
+#pragma once
+
+// The memory of one slice's value, readable while it is replaced. A reader takes a lease on the current block and
+// may hold it for long (a transport sends from it). A writer that finds the current block leased writes the new
+// value to a spare block instead, so a reader never sees a value change under it; without a lease it writes in
+// place. Blocks that readers have left come back as spares, so a steady state allocates none.
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// Spare blocks that a slice keeps. More readers than that hold blocks that are freed when the reader leaves.
+inline constexpr size_t kSpareBlocksMax = 4;
+
+// Thread-compatible: the owner of the slice's lock calls it; leases end on any thread.
+class ValueBuffer {
+ public:
+  explicit ValueBuffer(Tensor value);
+
+  const Tensor& current() const { return current_->tensor; }
+
+  // Keeps the current block unchanged as long as the result lives.
+  std::shared_ptr<const void> Lease() const;
+
+  // The block to write the next value to: the current one if nobody reads it, else another one with undefined
+  // content. Valid until Commit.
+  Tensor& Next();
+  // The block from Next is current from now on.
+  void Commit();
+
+  // Of all blocks.
+  size_t resident_bytes() const;
+
+ private:
+  struct Block {
+    explicit Block(Tensor tensor_in) : tensor(std::move(tensor_in)) {}
+    Tensor tensor;
+    std::atomic<int> readers{0};
+  };
+  static bool IsFree(const Block& block);
+  std::shared_ptr<Block> TakeSpare();
+
+  // Shared with leases, which may outlive the slice.
+  std::shared_ptr<Block> current_;
+  std::shared_ptr<Block> next_;
+  std::vector<std::shared_ptr<Block>> spares_;
+};
+
+}  // namespace cohort
