@@ -1,0 +1,95 @@
+#include "ps_server/ps_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+PsService::PsService(World world, Parts parts, VariableStore::Options options)
+    : world_(world),
+      task_service_(std::move(parts.task_service)),
+      apply_log_(std::move(parts.apply_log)),
+      store_(options),
+      strand_(world.executor) {}
+
+template <typename Request, typename Response>
+void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
+                         TypedReply<Response> reply) {
+  const bool small = PayloadBytes(request.payload) <= kInlineBytesMax;
+  if (place == Place::kTransport || (place == Place::kByPayloadSize && small)) {
+    return reply((this->*method)(request));
+  }
+  Task task = [self = shared_from_this(), method, request = std::move(request),
+               reply = std::move(reply)]() mutable { reply(((*self).*method)(request)); };
+  if (place == Place::kStrand) return strand_.Post(std::move(task));
+  world_.executor.Run(std::move(task));
+}
+
+template <typename Request, typename Response>
+void PsService::Bind(Service& service, const char* name, Place place,
+                     Method<Request, Response> method) {
+  Handler typed = MakeHandler<Request, Response>(
+      [self = shared_from_this(), place, method](Envelope<Request> request,
+                                                 TypedReply<Response> reply) {
+        const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
+        if (!epoch.ok()) return reply(epoch);
+        self->Dispatch(place, method, std::move(request), std::move(reply));
+      });
+  // Outermost, so that a malformed message is answered in the same form.
+  service.handlers[name] = [self = shared_from_this(), typed = std::move(typed)](Message message,
+                                                                                 Reply reply) {
+    typed(std::move(message),
+          [self, reply = std::move(reply)](absl::StatusOr<Message> answer) mutable {
+            if (!answer.ok()) return reply(self->Refusal(answer.status()));
+            reply(std::move(answer));
+          });
+  };
+}
+
+Service PsService::service() {
+  Service service;
+  service.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
+  Bind(service, "CreateVariables", Place::kStrand, &PsService::CreateVariables);
+  Bind(service, "Pull", Place::kTransport, &PsService::Pull);
+  Bind(service, "Push", Place::kByPayloadSize, &PsService::Push);
+  Bind(service, "Assign", Place::kByPayloadSize, &PsService::Assign);
+  Bind(service, "SaveShard", Place::kStrand, &PsService::SaveShard);
+  Bind(service, "RestoreShard", Place::kStrand, &PsService::RestoreShard);
+  Bind(service, "Fence", Place::kTransport, &PsService::Fence);
+  Bind(service, "GetStats", Place::kTransport, &PsService::GetStats);
+  return service;
+}
+
+absl::Status PsService::Refusal(const absl::Status& status) const {
+  proto::ErrorDetail detail = DetailOf(status);
+  if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
+    detail.set_error_class(proto::APPLICATION);
+  }
+  if (!detail.has_origin()) *detail.mutable_origin() = task_service_->task_ref();
+  return WithDetail(status, detail);
+}
+
+absl::Status CheckTensors(absl::Span<const proto::TensorMeta* const> metas,
+                          absl::Span<VariableShard* const> shards, const Payload& payload) {
+  size_t expected = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const SliceLayout& layout = shards[i]->layout();
+    const Shape came(absl::MakeConstSpan(metas[i]->dims().data(),
+                                         static_cast<size_t>(metas[i]->dims_size())));
+    if (metas[i]->dtype() != static_cast<int32_t>(layout.dtype) || came != shards[i]->shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slice ", layout.slice_id, " of ", layout.variable, " is ", DTypeName(layout.dtype),
+          shards[i]->shape().ToString(), ", the message has type ", metas[i]->dtype(), " ",
+          came.ToString()));
+    }
+    expected += shards[i]->num_bytes();
+  }
+  if (PayloadBytes(payload) != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("the payload has ", PayloadBytes(payload),
+                                                   " bytes, its tensors need ", expected));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

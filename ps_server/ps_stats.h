@@ -1,0 +1,41 @@
+#pragma once
+
+// What a ps counts: calls, slices, bytes and staleness. A push's staleness on a slice is the number of other pushes
+// that were applied between its pull and its own apply.
+
+#include <cstdint>
+
+#include "common/base/mutex.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+// Thread-safe.
+class PsStats {
+ public:
+  struct Pull {
+    uint64_t slices = 0;
+    uint64_t bytes = 0;
+  };
+  void AddPull(const Pull& pull);
+
+  struct Push {
+    uint64_t applied = 0;
+    uint64_t duplicates = 0;
+    uint64_t bytes = 0;
+    uint64_t staleness_sum = 0;
+    uint64_t staleness_max = 0;
+  };
+  void AddPush(const Push& push);
+
+  void AddRefusedPush();
+
+  // The counters of the response; the gauges are left alone.
+  void FillIn(proto::PsStatsResponse& response) const;
+
+ private:
+  mutable Mutex mutex_;
+  proto::PsStatsResponse counters_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+#include "ps_server/ps_task.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+PsTask::PsTask(World world, Options options)
+    : world_(world),
+      options_(std::move(options)),
+      apply_log_(std::make_shared<ApplyLog>(kApplyLogMax)) {
+  TaskService::Options task_options;
+  task_options.task = options_.task;
+  task_options.incarnation = options_.incarnation;
+  // Variables stay: a coordinator that was started again finds them.
+  task_options.on_attach = [log = apply_log_](const proto::AttachRequest& request) {
+    log->StartEpoch(request.epoch(), request.coordinator_incarnation());
+  };
+  task_options.on_shutdown = options_.on_shutdown;
+  task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
+  ps_service_ = std::make_shared<PsService>(
+      world_, PsService::Parts{task_service_, apply_log_},
+      VariableStore::Options{static_cast<uint32_t>(options_.task.index),
+                             options_.resident_bytes_max});
+}
+
+PsTask::~PsTask() = default;
+
+absl::StatusOr<std::string> PsTask::Start() {
+  COHORT_CHECK(server_ == nullptr, "a task starts once");
+  std::vector<Service> services;
+  services.push_back(task_service_->service());
+  services.push_back(ps_service_->service());
+  ASSIGN_OR_RETURN(server_,
+                   world_.transport.Listen(options_.listen_address, std::move(services)));
+  return server_->address();
+}
+
+void PsTask::Drain(absl::Duration grace) {
+  task_service_->StartDraining();
+  if (server_) server_->Drain(grace);
+}
+
+}  // namespace cohort

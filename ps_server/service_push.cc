@@ -1,0 +1,115 @@
+// Push and Fence.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "ps_server/ps_service.h"
+
+namespace cohort {
+
+namespace {
+
+std::vector<uint32_t> SliceIdsOf(const proto::PushRequest& push) {
+  std::vector<uint32_t> ids;
+  ids.reserve(static_cast<size_t>(push.slices_size()));
+  for (const proto::PushSlice& slice : push.slices()) ids.push_back(slice.slice_id());
+  return ids;
+}
+
+absl::Status CheckPush(const Envelope<proto::PushRequest>& request,
+                       absl::Span<VariableShard* const> shards) {
+  const proto::PushRequest& push = request.header;
+  std::vector<const proto::TensorMeta*> metas;
+  std::set<uint32_t> seen;
+  for (const proto::PushSlice& slice : push.slices()) {
+    metas.push_back(&slice.tensor());
+    if (!seen.insert(slice.slice_id()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PushRequest.slices has slice ", slice.slice_id(), " twice"));
+    }
+  }
+  RETURN_IF_ERROR(CheckTensors(metas, shards, request.payload));
+  if (!std::isfinite(push.learning_rate())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
+  }
+  const bool optimizer_needs_step =
+      std::any_of(shards.begin(), shards.end(), [](const VariableShard* shard) {
+        return shard->layout().rule.op() != "assign_add";
+      });
+  if (push.step() == 0 && optimizer_needs_step) {
+    return absl::InvalidArgumentError("PushRequest.step is 0; steps count from 1");
+  }
+  return absl::OkStatus();
+}
+
+PushTicket TicketOf(const proto::PushRequest& push) {
+  return {push.epoch(), push.closure_id(), push.worker_incarnation(), push.watermark()};
+}
+
+absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& push) {
+  proto::ErrorDetail detail = DetailOf(status);
+  detail.set_closure_id(push.closure_id());
+  detail.set_attempt(push.attempt());
+  return WithDetail(status, detail);
+}
+
+}  // namespace
+
+absl::StatusOr<Envelope<proto::PushResponse>> PsService::Push(
+    const Envelope<proto::PushRequest>& request) {
+  const std::vector<uint32_t> ids = SliceIdsOf(request.header);
+  const absl::StatusOr<std::vector<VariableShard*>> shards = store_.Find(ids);
+  absl::Status admitted = shards.status();
+  if (admitted.ok()) admitted = CheckPush(request, *shards);
+  if (admitted.ok()) admitted = apply_log_->Admit(TicketOf(request.header), ids);
+  Answer<proto::PushResponse> answer = admitted;
+  if (admitted.ok()) answer = ApplyPush(request, *shards);
+  if (answer.ok()) return answer;
+  if (ClassOf(answer.status()) == proto::STALE) stats_.AddRefusedPush();
+  return WithClosure(answer.status(), request.header);
+}
+
+absl::StatusOr<Envelope<proto::PushResponse>> PsService::ApplyPush(
+    const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards) {
+  const proto::PushRequest& push = request.header;
+  const PushTicket ticket = TicketOf(push);
+  PayloadCursor cursor(request.payload);
+  PsStats::Push counted;
+  counted.bytes = PayloadBytes(request.payload);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = push.slices(static_cast<int>(i));
+    ASSIGN_OR_RETURN(
+        const VariableShard::Applied applied,
+        shards[i]->Apply(cursor, {push.learning_rate(), push.step()},
+                         [&] { return apply_log_->ClaimSlice(ticket, slice.slice_id()); }));
+    if (applied.duplicate) {
+      counted.duplicates += 1;
+      continue;
+    }
+    // A version from before a restart of this ps may lie above the one held.
+    const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
+    const uint64_t staleness = applied.version_before - pulled;
+    counted.applied += 1;
+    counted.staleness_sum += staleness;
+    counted.staleness_max = std::max(counted.staleness_max, staleness);
+  }
+  stats_.AddPush(counted);
+  Envelope<proto::PushResponse> response;
+  response.header.set_applied(static_cast<uint32_t>(counted.applied));
+  response.header.set_duplicates(static_cast<uint32_t>(counted.duplicates));
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
+    const Envelope<proto::FenceRequest>& request) {
+  RETURN_IF_ERROR(apply_log_->Fence(request.header.worker_incarnations()));
+  return Envelope<proto::FenceResponse>();
+}
+
+}  // namespace cohort

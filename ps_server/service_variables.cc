@@ -1,0 +1,71 @@
+// CreateVariables, Pull and Assign.
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "ps_server/ps_service.h"
+
+namespace cohort {
+
+absl::StatusOr<Envelope<proto::CreateVariablesResponse>> PsService::CreateVariables(
+    const Envelope<proto::CreateVariablesRequest>& request) {
+  const uint64_t epoch = request.header.epoch();
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> created,
+                   store_.Create(request.header.variables(),
+                                 [&] { return task_service_->CheckEpoch(epoch); }));
+  size_t resident = 0;
+  for (const VariableShard* shard : store_.All()) resident += shard->layout().resident_bytes();
+  Log(LogLevel::kInfo, "variables_created",
+      {{"variables", request.header.variables_size()},
+       {"slices_created", created.size()},
+       {"resident_bytes", resident}});
+  Envelope<proto::CreateVariablesResponse> response;
+  response.header.mutable_created_slice_ids()->Add(created.begin(), created.end());
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
+    const Envelope<proto::PullRequest>& request) {
+  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(request.header.slice_ids()));
+  Envelope<proto::PullResponse> response;
+  response.payload.reserve(shards.size());
+  PsStats::Pull counted;
+  for (const VariableShard* shard : shards) {
+    VariableShard::Reading reading = shard->Read();
+    proto::TensorMeta& meta = *response.header.add_tensors();
+    meta.set_dtype(static_cast<int32_t>(shard->layout().dtype));
+    const absl::Span<const int64_t> dims = shard->shape().dims();
+    meta.mutable_dims()->Add(dims.begin(), dims.end());
+    response.header.add_versions(reading.version);
+    counted.slices += 1;
+    counted.bytes += reading.bytes.size;
+    if (reading.bytes.size > 0) response.payload.push_back(std::move(reading.bytes));
+  }
+  stats_.AddPull(counted);
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
+    const Envelope<proto::AssignRequest>& request) {
+  const proto::AssignRequest& header = request.header;
+  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(header.slice_ids()));
+  if (header.tensors_size() != header.slice_ids_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("AssignRequest has ", header.slice_ids_size(),
+                                                   " slice_ids and ", header.tensors_size(),
+                                                   " tensors"));
+  }
+  const std::vector<const proto::TensorMeta*> metas(header.tensors().pointer_begin(),
+                                                    header.tensors().pointer_end());
+  RETURN_IF_ERROR(CheckTensors(metas, shards, request.payload));
+  PayloadCursor cursor(request.payload);
+  for (VariableShard* shard : shards) {
+    RETURN_IF_ERROR(
+        shard->Assign(cursor, [&] { return task_service_->CheckEpoch(header.epoch()); }));
+  }
+  return Envelope<proto::AssignResponse>();
+}
+
+}  // namespace cohort
