@@ -8,10 +8,10 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/tensor/tensor.h"
 #include "onnx/onnx_pb.h"
 
@@ -19,7 +19,8 @@ namespace cohort {
 
 struct RunContext;
 
-// What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or fresh.
+// What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or fresh. The runner adds
+// the node's name to a kernel's error.
 // Thread-compatible.
 class KernelContext {
  public:
@@ -28,8 +29,11 @@ class KernelContext {
   // A tensor without value for an optional input that is absent.
   virtual const Tensor& input(int i) const = 0;
   virtual bool output_wanted(int i) const = 0;
-  // Allocates output i; call once per wanted output.
+  // Allocates output i; call once per wanted output, after the last check of the inputs.
   virtual Tensor& Output(int i, DType dtype, const Shape& shape) = 0;
+  // As Output, but over the bytes of `input` where nothing needs them afterwards and the size fits. For kernels whose
+  // element i depends on element i of that input alone.
+  virtual Tensor& OutputOver(int i, int input, DType dtype, const Shape& shape) = 0;
   // Makes output i share input's bytes (Reshape, Identity).
   virtual void Forward(int i, const Tensor& value) = 0;
   virtual const RunContext& run() const = 0;

@@ -3,6 +3,7 @@
 // Runs the pure part of a program: an ONNX graph from input tensors to output tensors on one device. Variables,
 // batches and pushes are the caller's: it feeds inputs in the graph's order and takes outputs in the graph's order.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,6 +32,11 @@ class CompiledProgram;
 absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
     const onnx::ModelProto& model, const KernelRegistry& registry);
 
+struct MemoryStats {
+  int64_t allocations = 0;  // buffers made for intermediate values so far
+  size_t arena_bytes = 0;
+};
+
 // Runs one program, one call at a time, reusing one arena for intermediate values (planned for the shapes of the
 // last run, planned again when they change). Outputs have buffers of their own. Thread-compatible.
 class ProgramRunner {
@@ -41,6 +47,8 @@ class ProgramRunner {
   // Errors: INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
                                           const RunContext& context);
+
+  MemoryStats memory() const;
 
  private:
   class Impl;

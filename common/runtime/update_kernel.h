@@ -36,4 +36,8 @@ class UpdateKernel {
 // Errors: INVALID_ARGUMENT for an unknown op or parameter.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule);
 
+// "assign_add" of an int64 variable (counters). Spans of one length; overflow wraps.
+void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,
+                    absl::Span<int64_t> value_out);
+
 }  // namespace cohort

@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/program/graph_builder.h"
+#include "common/runtime/compiled_program.h"
+#include "common/runtime/fusion.h"
+#include "common/runtime/program_runner.h"
+
+namespace cohort {
+
+namespace {
+
+// The kernels follow these versions of the ONNX operators; common/program converts older models.
+constexpr int64_t kMinOnnxOpset = 13;
+constexpr int64_t kMaxOnnxOpset = 17;
+constexpr size_t kMaxNodes = 1 << 20;
+
+std::string OpName(const onnx::NodeProto& node) {
+  return node.domain().empty() ? node.op_type() : absl::StrCat(node.domain(), ".", node.op_type());
+}
+
+std::string NodeLabel(const onnx::NodeProto& node) {
+  const std::string name =
+      !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
+  return absl::StrCat("node '", name, "' (", OpName(node), ")");
+}
+
+// Compiles one graph. Lives for one call of CompileProgram. Thread-compatible.
+class Compiler {
+ public:
+  Compiler(const onnx::ModelProto& model, const KernelRegistry& registry)
+      : model_(model), registry_(registry), program_(std::make_shared<CompiledProgram>()) {}
+
+  absl::StatusOr<std::shared_ptr<const CompiledProgram>> Run() {
+    CheckOpset();
+    nodes_.assign(model_.graph().node().begin(), model_.graph().node().end());
+    if (nodes_.size() > kMaxNodes) {
+      return absl::InvalidArgumentError(absl::StrCat("more than ", kMaxNodes, " nodes"));
+    }
+    FuseNodes(model_.graph(), registry_, nodes_);
+    AddInputs();
+    AddConstants();
+    RETURN_IF_ERROR(Errors());
+    IndexOutputs();
+    RETURN_IF_ERROR(Errors());
+    OrderNodes();
+    RETURN_IF_ERROR(Errors());
+    BindKernels();
+    RETURN_IF_ERROR(Errors());
+    FindLastUses();
+    return std::shared_ptr<const CompiledProgram>(std::move(program_));
+  }
+
+ private:
+  void CheckOpset();
+  void AddInputs();
+  void AddConstants();
+  void IndexOutputs();
+  void OrderNodes();
+  void BindKernels();
+  void FindLastUses();
+
+  // -1 for a name that nothing defines.
+  int Find(const std::string& name) const {
+    const auto it = values_.find(name);
+    return it == values_.end() ? -1 : it->second;
+  }
+  int Define(const std::string& name) {
+    const int value = static_cast<int>(program_->value_names.size());
+    if (!values_.emplace(name, value).second) return -1;
+    program_->value_names.push_back(name);
+    return value;
+  }
+  void Error(const std::string& message) { errors_.push_back(message); }
+  absl::Status Errors() const {
+    if (errors_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrJoin(errors_, "; "));
+  }
+
+  const onnx::ModelProto& model_;
+  const KernelRegistry& registry_;
+  std::shared_ptr<CompiledProgram> program_;
+  std::vector<onnx::NodeProto> nodes_;
+  std::vector<int> order_;
+  std::map<std::string, int> values_;
+  std::map<std::string, int> producer_;  // node that writes a value
+  std::vector<std::string> errors_;
+};
+
+void Compiler::CheckOpset() {
+  for (const onnx::OperatorSetIdProto& opset : model_.opset_import()) {
+    if (!opset.domain().empty() && opset.domain() != "ai.onnx") continue;
+    if (opset.version() < kMinOnnxOpset || opset.version() > kMaxOnnxOpset) {
+      Error(absl::StrCat("the model uses ONNX opset ", opset.version(), "; this runtime has ",
+                         kMinOnnxOpset, " to ", kMaxOnnxOpset,
+                         " (convert the model to one of these)"));
+    }
+  }
+}
+
+void Compiler::AddInputs() {
+  for (const onnx::ValueInfoProto& input : model_.graph().input()) {
+    InputSpec spec;
+    spec.name = input.name();
+    spec.value = Define(input.name());
+    if (spec.value < 0) Error(absl::StrCat("two graph inputs are named '", input.name(), "'"));
+    const onnx::TypeProto_Tensor& type = input.type().tensor_type();
+    if (type.elem_type() != 0) {
+      const absl::StatusOr<DType> dtype = DTypeFromNumber(type.elem_type());
+      if (dtype.ok()) {
+        spec.dtype = *dtype;
+      } else {
+        Error(absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
+      }
+    }
+    spec.has_shape = type.has_shape();
+    for (const onnx::TensorShapeProto_Dimension& dim : type.shape().dim()) {
+      spec.dims.push_back({dim.has_dim_value() ? dim.dim_value() : -1, dim.dim_param()});
+    }
+    program_->inputs.push_back(std::move(spec));
+  }
+}
+
+// An initializer that is a graph input too is only its default; inputs are always fed here.
+void Compiler::AddConstants() {
+  for (const onnx::TensorProto& initializer : model_.graph().initializer()) {
+    if (Find(initializer.name()) >= 0) continue;
+    absl::StatusOr<Tensor> tensor = FromTensorProto(initializer);
+    if (!tensor.ok()) {
+      Error(absl::StrCat("weight '", initializer.name(), "': ", tensor.status().message()));
+      continue;
+    }
+    program_->constants.push_back({Define(initializer.name()), *std::move(tensor)});
+  }
+}
+
+void Compiler::IndexOutputs() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const std::string& output : nodes_[i].output()) {
+      if (output.empty()) continue;
+      if (Find(output) >= 0 || !producer_.emplace(output, static_cast<int>(i)).second) {
+        Error(absl::StrCat(NodeLabel(nodes_[i]), " defines '", output, "' a second time"));
+      }
+    }
+  }
+}
+
+// Depth first from the graph outputs, so nodes that no output needs are left out; then the model's own order where it
+// is topological already, else the depth-first order.
+void Compiler::OrderNodes() {
+  enum : char { kNew, kOpen, kDone };
+  std::vector<char> state(nodes_.size(), kNew);
+  std::vector<int> stack;
+  const auto visit = [&](const std::string& value, const std::string& reader) {
+    const auto it = producer_.find(value);
+    if (it == producer_.end()) {
+      if (Find(value) < 0) Error(absl::StrCat(reader, " reads '", value, "', which nothing defines"));
+      return;
+    }
+    const size_t node = static_cast<size_t>(it->second);
+    if (state[node] == kOpen) Error(absl::StrCat(NodeLabel(nodes_[node]), " is part of a cycle"));
+    if (state[node] == kNew) stack.push_back(it->second);
+  };
+  for (const onnx::ValueInfoProto& output : model_.graph().output()) {
+    visit(output.name(), "the graph's output list");
+    while (!stack.empty() && errors_.empty()) {
+      const int node = stack.back();
+      char& node_state = state[static_cast<size_t>(node)];
+      if (node_state != kNew) {
+        stack.pop_back();
+        if (node_state == kOpen) order_.push_back(node);
+        node_state = kDone;
+        continue;
+      }
+      node_state = kOpen;
+      const onnx::NodeProto& proto = nodes_[static_cast<size_t>(node)];
+      for (const std::string& input : proto.input()) {
+        if (!input.empty()) visit(input, NodeLabel(proto));
+      }
+    }
+  }
+  std::vector<int> position(nodes_.size(), -1);
+  std::vector<int> sorted = order_;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    for (const std::string& input : nodes_[static_cast<size_t>(sorted[i])].input()) {
+      const auto it = producer_.find(input);
+      if (it != producer_.end() && position[static_cast<size_t>(it->second)] < 0) return;
+    }
+    position[static_cast<size_t>(sorted[i])] = static_cast<int>(i);
+  }
+  order_ = std::move(sorted);
+}
+
+void Compiler::BindKernels() {
+  std::set<std::string> read;
+  for (const int index : order_) {
+    const onnx::NodeProto& node = nodes_[static_cast<size_t>(index)];
+    read.insert(node.input().begin(), node.input().end());
+  }
+  for (const onnx::ValueInfoProto& output : model_.graph().output()) read.insert(output.name());
+  for (const int index : order_) {
+    const onnx::NodeProto& proto = nodes_[static_cast<size_t>(index)];
+    const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+    const KernelFactory* factory = registry_.Find(domain, proto.op_type());
+    if (factory == nullptr) {
+      Error(absl::StrCat(NodeLabel(proto), " has no kernel"));
+      continue;
+    }
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = (*factory)(proto);
+    if (!kernel.ok()) {
+      Error(absl::StrCat(NodeLabel(proto), ": ", kernel.status().message()));
+      continue;
+    }
+    CompiledNode node;
+    node.name = !proto.name().empty() ? proto.name() : proto.output(0);
+    node.op = OpName(proto);
+    node.kernel = *std::move(kernel);
+    for (const std::string& input : proto.input()) node.inputs.push_back(Find(input));
+    for (const std::string& output : proto.output()) {
+      node.outputs.push_back(read.count(output) > 0 && !output.empty() ? Define(output) : -1);
+    }
+    program_->nodes.push_back(std::move(node));
+  }
+}
+
+void Compiler::FindLastUses() {
+  program_->last_use.assign(program_->value_names.size(), -1);
+  std::vector<int>& last_use = program_->last_use;
+  for (size_t i = 0; i < program_->nodes.size(); ++i) {
+    for (const int input : program_->nodes[i].inputs) {
+      if (input >= 0) last_use[static_cast<size_t>(input)] = static_cast<int>(i);
+    }
+  }
+  for (const onnx::ValueInfoProto& output : model_.graph().output()) {
+    const int value = Find(output.name());
+    program_->outputs.push_back(value);
+    last_use[static_cast<size_t>(value)] = CompiledProgram::kAfterTheEnd;
+  }
+  for (size_t value = 0; value < last_use.size(); ++value) {
+    if (last_use[value] < 0 || last_use[value] == CompiledProgram::kAfterTheEnd) continue;
+    program_->nodes[static_cast<size_t>(last_use[value])].dying.push_back(static_cast<int>(value));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
+    const onnx::ModelProto& model, const KernelRegistry& registry) {
+  return Compiler(model, registry).Run();
+}
+
+}  // namespace cohort

@@ -1,0 +1,17 @@
+#include "common/runtime/kernel_registry.h"
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+void KernelRegistry::Add(const std::string& domain, const std::string& op, KernelFactory factory) {
+  const bool added = factories_.emplace(std::make_pair(domain, op), std::move(factory)).second;
+  COHORT_CHECK(added, "one kernel per operator");
+}
+
+const KernelFactory* KernelRegistry::Find(const std::string& domain, const std::string& op) const {
+  const auto it = factories_.find({domain, op});
+  return it == factories_.end() ? nullptr : &it->second;
+}
+
+}  // namespace cohort

@@ -1,0 +1,53 @@
+#pragma once
+
+// ONNX's (NumPy's) broadcasting for two inputs: shapes are aligned at the last axis, and an extent of 1 is repeated.
+// Neighbouring axes that both inputs walk in the same way are merged, so the innermost loop is as long as it can be.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/tensor/shape.h"
+
+namespace cohort {
+
+// Errors: INVALID_ARGUMENT naming both shapes.
+absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
+
+// One merged axis; a stride of 0 repeats the input, and the innermost strides are 0 or 1.
+struct BroadcastAxis {
+  int64_t size = 1;
+  int64_t stride_a = 0;
+  int64_t stride_b = 0;
+};
+
+// At least one axis; `result` is BroadcastShape(a, b).
+std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result);
+
+// Calls run(a_offset, b_offset, out_offset) for each innermost run of axes.back().size elements.
+template <typename Run>
+void ForEachRun(const std::vector<BroadcastAxis>& axes, Run&& run) {
+  for (const BroadcastAxis& axis : axes) {
+    if (axis.size == 0) return;
+  }
+  const size_t outer = axes.size() - 1;
+  std::vector<int64_t> index(outer, 0);
+  int64_t a = 0;
+  int64_t b = 0;
+  for (int64_t out = 0;; out += axes.back().size) {
+    run(a, b, out);
+    size_t axis = outer;
+    while (axis > 0) {
+      const BroadcastAxis& current = axes[axis - 1];
+      a += current.stride_a;
+      b += current.stride_b;
+      if (++index[axis - 1] < current.size) break;
+      a -= current.stride_a * current.size;
+      b -= current.stride_b * current.size;
+      index[--axis] = 0;
+    }
+    if (axis == 0) return;
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,108 @@
+#include "common/runtime/kernels/kernel_support.h"
+
+namespace cohort {
+
+absl::Status CheckArity(const onnx::NodeProto& node, const Arity& arity) {
+  if (node.input_size() < arity.min_inputs || node.input_size() > arity.max_inputs) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", node.input_size(), " inputs, needs ",
+                                                   arity.min_inputs, " to ", arity.max_inputs));
+  }
+  for (int i = 0; i < arity.min_inputs; ++i) {
+    if (node.input(i).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
+    }
+  }
+  if (node.output_size() < 1 || node.output_size() > arity.max_outputs) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", node.output_size(), " outputs, needs 1 to ",
+                                                   arity.max_outputs));
+  }
+  return absl::OkStatus();
+}
+
+KernelFactory PlainKernel(Arity arity, absl::Status (*run)(KernelContext&)) {
+  // Immutable; thread-safe.
+  class Plain : public Kernel {
+   public:
+    explicit Plain(absl::Status (*run)(KernelContext&)) : run_(run) {}
+    absl::Status Run(KernelContext& context) const override { return run_(context); }
+
+   private:
+    absl::Status (*const run_)(KernelContext&);
+  };
+  return [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    RETURN_IF_ERROR(CheckArity(node, arity));
+    RETURN_IF_ERROR(AttributeReader(node).Finish());
+    return std::make_unique<Plain>(run);
+  };
+}
+
+absl::Status UnsupportedType(const Tensor& tensor) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("has no kernel for ", DTypeName(tensor.dtype()), " (input ", tensor.TypeString(),
+                   ")"));
+}
+
+absl::Status RequireType(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("needs ", DTypeName(dtype), ", not ", tensor.TypeString()));
+}
+
+absl::Status RequireSameType(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("needs inputs of one type, not ", a.TypeString(),
+                                                 " and ", b.TypeString()));
+}
+
+absl::Status RequireSameShape(const Tensor& a, const Tensor& b) {
+  if (a.shape() == b.shape()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("needs inputs of one shape, not ", a.TypeString(),
+                                                 " and ", b.TypeString()));
+}
+
+absl::Status RequireRank(const Tensor& tensor, int rank) {
+  if (tensor.shape().rank() == rank) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("needs rank ", rank, ", not ", tensor.TypeString()));
+}
+
+absl::StatusOr<int> NormalAxis(int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) {
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is not in a rank of ", rank));
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+AxisView ViewAroundAxis(const Shape& shape, int axis) {
+  AxisView view;
+  for (int i = 0; i < shape.rank(); ++i) {
+    int64_t& part = i < axis ? view.outer : i == axis ? view.size : view.inner;
+    part *= shape.dim(i);
+  }
+  return view;
+}
+
+absl::StatusOr<std::vector<int64_t>> ToInt64s(const Tensor& tensor) {
+  std::vector<int64_t> values;
+  RETURN_IF_ERROR((DispatchTypes<int32_t, int64_t>(tensor, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    values.assign(tensor.span<T>().begin(), tensor.span<T>().end());
+    return absl::OkStatus();
+  })));
+  return values;
+}
+
+absl::StatusOr<double> ScalarValue(const Tensor& tensor) {
+  if (tensor.num_elements() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("needs a scalar, not ", tensor.TypeString()));
+  }
+  double value = 0;
+  RETURN_IF_ERROR(DispatchNumbers(tensor, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    value = static_cast<double>(*tensor.data<T>());
+    return absl::OkStatus();
+  }));
+  return value;
+}
+
+}  // namespace cohort

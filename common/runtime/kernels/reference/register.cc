@@ -1,0 +1,13 @@
+#include "common/runtime/kernels/reference/reference_kernels.h"
+#include "common/runtime/kernels/shape_kernels.h"
+
+namespace cohort {
+
+void RegisterReferenceKernels(KernelRegistry& registry) {
+  RegisterShapeKernels(registry);
+  RegisterReferenceBinary(registry);
+  RegisterReferenceUnary(registry);
+  RegisterReferenceMatMul(registry);
+}
+
+}  // namespace cohort

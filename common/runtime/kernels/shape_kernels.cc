@@ -1,0 +1,151 @@
+#include "common/runtime/kernels/shape_kernels.h"
+
+#include <cstring>
+
+#include "common/program/graph_builder.h"
+#include "common/runtime/kernels/kernel_support.h"
+
+namespace cohort {
+
+namespace {
+
+struct ReshapeParameters {
+  bool allow_zero = false;
+};
+
+ReshapeParameters ParseReshape(AttributeReader& reader) {
+  return {reader.Flag("allowzero", false)};
+}
+
+// Fills in 0 (the input's extent) and -1 (what is left).
+absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims, bool allow_zero) {
+  int64_t known = 1;
+  int unknown = -1;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] == 0 && !allow_zero) {
+      if (static_cast<int>(axis) >= input.rank()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("extent 0 at axis ", axis, " copies from ", input.ToString()));
+      }
+      dims[axis] = input.dim(static_cast<int>(axis));
+    }
+    if (dims[axis] == -1 && unknown < 0) {
+      unknown = static_cast<int>(axis);
+      continue;
+    }
+    if (dims[axis] < 0 || __builtin_mul_overflow(known, dims[axis], &known)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("bad extent ", dims[axis], " at axis ", axis));
+    }
+  }
+  const int64_t total = input.num_elements();
+  if (unknown >= 0) {
+    if (known == 0 || total % known != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot infer axis ", unknown, " from ", input.ToString()));
+    }
+    dims[static_cast<size_t>(unknown)] = total / known;
+    known = total;
+  }
+  if (known != total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(input.ToString(), " has ", total, " elements, the new shape ", known));
+  }
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+absl::Status RunReshape(KernelContext& context, const ReshapeParameters& parameters) {
+  const Tensor& input = context.input(0);
+  ASSIGN_OR_RETURN(std::vector<int64_t> dims, ToInt64s(context.input(1)));
+  ASSIGN_OR_RETURN(Shape shape,
+                   ResolveShape(input.shape(), std::move(dims), parameters.allow_zero));
+  context.Forward(0, input.Reshaped(std::move(shape)));
+  return absl::OkStatus();
+}
+
+absl::Status RunReshapeLike(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const Shape& shape = context.input(1).shape();
+  if (shape.num_elements() != input.num_elements()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(input.TypeString(), " cannot take the shape ", shape.ToString()));
+  }
+  context.Forward(0, input.Reshaped(shape));
+  return absl::OkStatus();
+}
+
+struct AxisParameter {
+  int64_t axis = 1;
+};
+
+AxisParameter ParseFlatten(AttributeReader& reader) { return {reader.Int("axis", 1)}; }
+
+absl::Status RunFlatten(KernelContext& context, const AxisParameter& parameters) {
+  const Tensor& input = context.input(0);
+  const int rank = input.shape().rank();
+  const int64_t axis = parameters.axis < 0 ? parameters.axis + rank : parameters.axis;
+  if (axis < 0 || axis > rank) {  // the rank itself is allowed here
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis ", parameters.axis, " is not in ", input.TypeString()));
+  }
+  int64_t rows = 1;
+  int64_t columns = 1;
+  for (int i = 0; i < rank; ++i) (i < axis ? rows : columns) *= input.shape().dim(i);
+  context.Forward(0, input.Reshaped(Shape{rows, columns}));
+  return absl::OkStatus();
+}
+
+absl::Status RunIdentity(KernelContext& context) {
+  context.Forward(0, context.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status RunZerosLike(KernelContext& context) {
+  const Tensor& like = context.input(0);
+  Tensor& output = context.Output(0, like.dtype(), like.shape());
+  if (output.num_bytes() > 0) std::memset(output.mutable_raw(), 0, output.num_bytes());
+  return absl::OkStatus();
+}
+
+struct ConstantParameters {
+  Tensor value;
+};
+
+ConstantParameters ParseConstant(AttributeReader& reader) {
+  if (const auto* value = reader.Raw("value"); value != nullptr) {
+    absl::StatusOr<Tensor> tensor = FromTensorProto(value->t());
+    if (tensor.ok()) return {*std::move(tensor)};
+    reader.Fail(std::string(tensor.status().message()));
+  } else if (const auto* value = reader.Raw("value_float"); value != nullptr) {
+    return {Tensor::Scalar<float>(value->f())};
+  } else if (const auto* value = reader.Raw("value_int"); value != nullptr) {
+    return {Tensor::Scalar<int64_t>(value->i())};
+  } else if (const auto* value = reader.Raw("value_floats"); value != nullptr) {
+    return {Tensor::FromVector<float>({value->floats().begin(), value->floats().end()},
+                                      Shape{value->floats_size()})};
+  } else if (const auto* value = reader.Raw("value_ints"); value != nullptr) {
+    return {Tensor::FromVector<int64_t>({value->ints().begin(), value->ints().end()},
+                                        Shape{value->ints_size()})};
+  } else {
+    reader.Fail("needs one of value, value_float, value_int, value_floats, value_ints");
+  }
+  return {};
+}
+
+absl::Status RunConstant(KernelContext& context, const ConstantParameters& parameters) {
+  context.Forward(0, parameters.value);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterShapeKernels(KernelRegistry& registry) {
+  registry.Add("", "Reshape", BoundKernel<ReshapeParameters>({2, 2}, ParseReshape, RunReshape));
+  registry.Add("", "Flatten", BoundKernel<AxisParameter>({1, 1}, ParseFlatten, RunFlatten));
+  registry.Add("", "Identity", PlainKernel({1, 1}, RunIdentity));
+  registry.Add("", "Constant", BoundKernel<ConstantParameters>({0, 0}, ParseConstant, RunConstant));
+  registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2}, RunReshapeLike));
+  registry.Add("cohort", "ZerosLike", PlainKernel({1, 1}, RunZerosLike));
+}
+
+}  // namespace cohort

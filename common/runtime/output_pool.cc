@@ -1,0 +1,33 @@
+#include "common/runtime/output_pool.h"
+
+#include <utility>
+
+namespace cohort {
+
+std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
+  std::shared_ptr<Buffer> buffer;
+  {
+    MutexLock lock(mutex_);
+    auto it = free_.find(bytes);
+    if (it != free_.end() && !it->second.empty()) {
+      buffer = std::move(it->second.back());
+      it->second.pop_back();
+    }
+  }
+  if (buffer == nullptr) buffer = Buffer::Allocate(bytes);
+  Buffer* const data = buffer.get();
+  // The handle's deleter runs after its last reader; the lock in Return orders those reads before the next writes.
+  return std::shared_ptr<Buffer>(
+      data, [pool = shared_from_this(), buffer = std::move(buffer)](Buffer*) mutable {
+        pool->Return(std::move(buffer));
+      });
+}
+
+void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
+  MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<Buffer>>& free = free_[buffer->size()];
+  // With a full list the buffer is freed when this returns.
+  if (free.size() < kMaxFreePerSize) free.push_back(std::move(buffer));
+}
+
+}  // namespace cohort

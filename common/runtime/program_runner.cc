@@ -1,0 +1,171 @@
+#include "common/runtime/program_runner.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/runtime/compiled_program.h"
+#include "common/runtime/value_store.h"
+
+namespace cohort {
+
+namespace {
+
+// What node number `node` sees.
+class NodeContext : public KernelContext {
+ public:
+  NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run)
+      : compiled_(compiled), node_(node), values_(values), run_(run) {}
+
+  int num_inputs() const override { return static_cast<int>(compiled_.inputs.size()); }
+  const Tensor& input(int i) const override {
+    const int value = InputValue(i);
+    return value < 0 ? absent_ : values_.value(value);
+  }
+  bool output_wanted(int i) const override { return OutputValue(i) >= 0; }
+  Tensor& Output(int i, DType dtype, const Shape& shape) override {
+    return values_.Allocate(node_, WantedOutput(i), dtype, shape);
+  }
+  Tensor& OutputOver(int i, int input, DType dtype, const Shape& shape) override {
+    const int over = InputValue(input);
+    if (over < 0) return Output(i, dtype, shape);
+    return values_.AllocateOver(node_, WantedOutput(i), over, dtype, shape);
+  }
+  void Forward(int i, const Tensor& value) override {
+    values_.Forward(WantedOutput(i), value, compiled_.inputs);
+  }
+  const RunContext& run() const override { return run_; }
+
+ private:
+  int InputValue(int i) const {
+    return i < num_inputs() ? compiled_.inputs[static_cast<size_t>(i)] : -1;
+  }
+  int OutputValue(int i) const {
+    return i < static_cast<int>(compiled_.outputs.size())
+               ? compiled_.outputs[static_cast<size_t>(i)]
+               : -1;
+  }
+  int WantedOutput(int i) const {
+    COHORT_CHECK(OutputValue(i) >= 0, "a kernel writes wanted outputs only");
+    return OutputValue(i);
+  }
+
+  const CompiledNode& compiled_;
+  const int node_;
+  ValueStore& values_;
+  const RunContext& run_;
+  const Tensor absent_;
+};
+
+// Sizes of the symbols seen so far in this run.
+using Symbols = std::map<std::string, std::pair<int64_t, std::string>>;
+
+absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& symbols) {
+  if (static_cast<size_t>(tensor.shape().rank()) != spec.dims.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' has rank ",
+                                                   spec.dims.size(), ", not ",
+                                                   tensor.TypeString()));
+  }
+  for (int axis = 0; axis < tensor.shape().rank(); ++axis) {
+    const InputSpec::Dim& dim = spec.dims[static_cast<size_t>(axis)];
+    const int64_t size = tensor.shape().dim(axis);
+    if (dim.size >= 0 && dim.size != size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input '", spec.name, "' has ", dim.size, " along axis ", axis, ", not ",
+                       tensor.TypeString()));
+    }
+    if (dim.symbol.empty()) continue;
+    const auto [it, added] = symbols.try_emplace(dim.symbol, size, spec.name);
+    if (!added && it->second.first != size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input '", spec.name, "' has ", size, " along axis ", axis, " ('", dim.symbol,
+          "'), but input '", it->second.second, "' has ", it->second.first));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor> inputs) {
+  if (inputs.size() != program.inputs.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the program has ", program.inputs.size(),
+                                                   " inputs, ", inputs.size(), " were given"));
+  }
+  Symbols symbols;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& spec = program.inputs[i];
+    if (!inputs[i].has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' has no value"));
+    }
+    if (spec.dtype != DType::kUndefined && spec.dtype != inputs[i].dtype()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' is ",
+                                                     DTypeName(spec.dtype), ", not ",
+                                                     inputs[i].TypeString()));
+    }
+    if (spec.has_shape) RETURN_IF_ERROR(CheckDims(spec, inputs[i], symbols));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class ProgramRunner::Impl {
+ public:
+  explicit Impl(std::shared_ptr<const CompiledProgram> program)
+      : program_(std::move(program)), values_(*program_) {}
+
+  absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
+                                          const RunContext& context) {
+    RETURN_IF_ERROR(CheckInputs(*program_, inputs));
+    values_.Begin(inputs);
+    for (const BoundConstant& constant : program_->constants) {
+      values_.Bind(constant.value, constant.tensor);
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
+    if (absl::Status status = RunNodes(context); !status.ok()) {
+      values_.Abandon();
+      return status;
+    }
+    std::vector<Tensor> outputs;
+    outputs.reserve(program_->outputs.size());
+    for (const int value : program_->outputs) outputs.push_back(values_.value(value));
+    values_.Finish();
+    return outputs;
+  }
+
+  const ValueStore& values() const { return values_; }
+
+ private:
+  absl::Status RunNodes(const RunContext& context) {
+    for (size_t i = 0; i < program_->nodes.size(); ++i) {
+      const CompiledNode& node = program_->nodes[i];
+      NodeContext node_context(node, static_cast<int>(i), values_, context);
+      absl::Status status = node.kernel->Run(node_context);
+      if (!status.ok()) {
+        return Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")"));
+      }
+      values_.Release(node.dying);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const CompiledProgram> program_;  // shared with other runners
+  ValueStore values_;
+};
+
+ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program)
+    : impl_(std::make_unique<Impl>(std::move(program))) {}
+
+ProgramRunner::~ProgramRunner() = default;
+
+absl::StatusOr<std::vector<Tensor>> ProgramRunner::Run(absl::Span<const Tensor> inputs,
+                                                       const RunContext& context) {
+  return impl_->Run(inputs, context);
+}
+
+MemoryStats ProgramRunner::memory() const {
+  return {impl_->values().allocations(), impl_->values().arena_bytes()};
+}
+
+}  // namespace cohort

@@ -1,0 +1,192 @@
+#include "common/runtime/value_store.h"
+
+#include <algorithm>
+
+#include "common/runtime/memory_plan.h"
+
+namespace cohort {
+
+namespace {
+
+size_t Bytes(DType dtype, const Shape& shape) {
+  return static_cast<size_t>(shape.num_elements()) * ElementSize(dtype);
+}
+
+size_t Index(int value) { return static_cast<size_t>(value); }
+
+}  // namespace
+
+ValueStore::ValueStore(const CompiledProgram& program)
+    : program_(program),
+      pool_(std::make_shared<OutputPool>()),
+      values_(Index(program.num_values())),
+      current_(Index(program.num_values())),
+      plan_(Index(program.num_values())) {}
+
+bool ValueStore::SameAsRecorded(absl::Span<const Tensor> inputs) const {
+  if (signature_.size() != inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (signature_[i].first != inputs[i].dtype() || signature_[i].second != inputs[i].shape()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ValueStore::Begin(absl::Span<const Tensor> inputs) {
+  std::fill(current_.begin(), current_.end(), Placement{});
+  if (planned_ && !stale_ && SameAsRecorded(inputs)) return;
+  planned_ = false;
+  stale_ = false;
+  storages_.clear();
+  signature_.clear();
+  for (const Tensor& input : inputs) signature_.emplace_back(input.dtype(), input.shape());
+}
+
+Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
+  values_[Index(value)] = std::move(tensor);
+  current_[Index(value)] = placement;
+  return values_[Index(value)];
+}
+
+Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape) {
+  Storage storage;
+  storage.bytes = Bytes(dtype, shape);
+  storage.first = node;
+  storage.live = 1;
+  storages_.push_back(storage);
+  ++allocations_;
+  return Place(value, Tensor(dtype, shape),
+               {Origin::kOwned, static_cast<int>(storages_.size()) - 1});
+}
+
+Tensor& ValueStore::Deviate(int value, DType dtype, const Shape& shape) {
+  stale_ = true;
+  ++allocations_;
+  return Place(value, Tensor(dtype, shape), Placement{});
+}
+
+Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shape) {
+  if (!planned_) return Record(node, value, dtype, shape);
+  const Placement placement = plan_[Index(value)];
+  if (placement.origin != Origin::kOwned) return Deviate(value, dtype, shape);
+  const Storage& storage = storages_[Index(placement.storage)];
+  if (Bytes(dtype, shape) > storage.bytes) return Deviate(value, dtype, shape);
+  if (storage.escapes) {
+    return Place(value, Tensor(dtype, shape, pool_->Take(storage.bytes), 0), placement);
+  }
+  return Place(value, Tensor(dtype, shape, arena_, storage.offset), placement);
+}
+
+// In place needs the input to be the only value on its storage, and this node to be its last reader.
+bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
+  const Placement placement = current_[Index(input)];
+  if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;
+  const Storage& storage = storages_[Index(placement.storage)];
+  return storage.live == 1 && bytes <= storage.bytes;
+}
+
+Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, const Shape& shape) {
+  const size_t bytes = Bytes(dtype, shape);
+  const Tensor over = values_[Index(input)];
+  const int storage = current_[Index(input)].storage;
+  if (!planned_) {
+    if (!MayOverwrite(node, input, bytes)) return Record(node, value, dtype, shape);
+    ++storages_[Index(storage)].live;
+    return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()),
+                 {Origin::kOver, storage});
+  }
+  const Placement placement = plan_[Index(value)];
+  if (placement.origin != Origin::kOver) return Allocate(node, value, dtype, shape);
+  if (storage != placement.storage || bytes > storages_[Index(storage)].bytes) {
+    return Deviate(value, dtype, shape);
+  }
+  return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()), placement);
+}
+
+void ValueStore::RecordForward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
+  for (const int input : inputs) {
+    if (input < 0 || values_[Index(input)].buffer() != tensor.buffer()) continue;
+    const int storage = current_[Index(input)].storage;
+    if (storage >= 0) ++storages_[Index(storage)].live;
+    Place(value, tensor, {storage >= 0 ? Origin::kShared : Origin::kExternal, storage});
+    return;
+  }
+  Place(value, tensor, Placement{});
+}
+
+bool ValueStore::InArena(const Tensor& tensor, int storage) const {
+  if (storage < 0) return false;
+  const size_t begin = storages_[Index(storage)].offset;
+  return tensor.offset() >= begin &&
+         tensor.offset() + tensor.num_bytes() <= begin + storages_[Index(storage)].bytes;
+}
+
+void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
+  if (!planned_) return RecordForward(value, tensor, inputs);
+  const Placement placement = plan_[Index(value)];
+  if (tensor.buffer() != arena_) {
+    // Not arena bytes: sharing them is always safe. The storage is kept only where the plan reuses it in place, and
+    // then it must really be the input's.
+    for (const int input : inputs) {
+      if (placement.origin == Origin::kShared && input >= 0 &&
+          values_[Index(input)].buffer() == tensor.buffer() &&
+          current_[Index(input)].storage == placement.storage) {
+        Place(value, tensor, placement);
+        return;
+      }
+    }
+    Place(value, tensor, Placement{});
+    return;
+  }
+  if (placement.origin == Origin::kShared && InArena(tensor, placement.storage)) {
+    Place(value, tensor, placement);
+    return;
+  }
+  // The plan does not keep these bytes alive for this value.
+  stale_ = true;
+  ++allocations_;
+  Place(value, tensor.Clone(), Placement{});
+}
+
+void ValueStore::Release(absl::Span<const int> values) {
+  for (const int value : values) {
+    const int storage = current_[Index(value)].storage;
+    if (!planned_ && storage >= 0) --storages_[Index(storage)].live;
+    values_[Index(value)] = Tensor();
+  }
+}
+
+void ValueStore::Finish() {
+  if (!planned_) {
+    plan_ = current_;
+    for (size_t value = 0; value < plan_.size(); ++value) {
+      if (plan_[value].storage < 0) continue;
+      Storage& storage = storages_[Index(plan_[value].storage)];
+      storage.last = std::max({storage.last, storage.first, program_.last_use[value]});
+      storage.escapes = storage.escapes || program_.last_use[value] == program_.kAfterTheEnd;
+    }
+    std::vector<LiveRange> ranges;
+    std::vector<Storage*> placed;
+    for (Storage& storage : storages_) {
+      if (storage.escapes) continue;
+      ranges.push_back({storage.bytes, storage.first, storage.last});
+      placed.push_back(&storage);
+    }
+    const MemoryPlan plan = PlanMemory(ranges);
+    for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = plan.offsets[i];
+    if (arena_bytes() < plan.arena_bytes || arena_ == nullptr) {
+      arena_ = Buffer::Allocate(plan.arena_bytes);
+      ++allocations_;
+    }
+    planned_ = true;
+  }
+  std::fill(values_.begin(), values_.end(), Tensor());
+}
+
+void ValueStore::Abandon() {
+  planned_ = false;
+  std::fill(values_.begin(), values_.end(), Tensor());
+}
+
+}  // namespace cohort

@@ -1,0 +1,81 @@
+#pragma once
+
+// Holds the values of one run. The first run with new input shapes records which value got which storage: its own, the
+// bytes of a dying input (in place), or a share of another value's (Reshape). From the record follows a memory plan, and
+// later runs place storages in one arena by it. A run that behaves differently from the record, because an operator's
+// result depends on input values, stays correct: what deviates gets a fresh buffer, and the next run records again.
+// Storages that a graph output can see are never in the arena.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/runtime/compiled_program.h"
+#include "common/runtime/output_pool.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class ValueStore {
+ public:
+  explicit ValueStore(const CompiledProgram& program);
+
+  // Starts a run; `inputs` decide whether the plan holds.
+  void Begin(absl::Span<const Tensor> inputs);
+  void Bind(int value, const Tensor& tensor) { values_[static_cast<size_t>(value)] = tensor; }
+  Tensor& Allocate(int node, int value, DType dtype, const Shape& shape);
+  // `input` is a value that the node reads.
+  Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
+  void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
+  void Release(absl::Span<const int> values);
+  // Ends a run that succeeded; makes the plan after a recording.
+  void Finish();
+  // Ends a run that failed: the next one records.
+  void Abandon();
+
+  const Tensor& value(int index) const { return values_[static_cast<size_t>(index)]; }
+  // Buffers that were allocated for intermediate values since construction.
+  int64_t allocations() const { return allocations_; }
+  size_t arena_bytes() const { return arena_ ? arena_->size() : 0; }
+
+ private:
+  enum class Origin { kExternal, kOwned, kOver, kShared };
+  struct Placement {
+    Origin origin = Origin::kExternal;
+    int storage = -1;
+  };
+  struct Storage {
+    size_t bytes = 0;
+    int first = 0;
+    int last = 0;
+    bool escapes = false;
+    int live = 0;        // while recording: values that are on it now
+    size_t offset = 0;   // in the arena
+  };
+
+  Tensor& Place(int value, Tensor tensor, Placement placement);
+  Tensor& Record(int node, int value, DType dtype, const Shape& shape);
+  bool MayOverwrite(int node, int input, size_t bytes) const;
+  void RecordForward(int value, const Tensor& tensor, absl::Span<const int> inputs);
+  Tensor& Deviate(int value, DType dtype, const Shape& shape);
+  bool SameAsRecorded(absl::Span<const Tensor> inputs) const;
+  bool InArena(const Tensor& tensor, int storage) const;
+
+  const CompiledProgram& program_;
+  const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
+  std::vector<Tensor> values_;
+  std::vector<Placement> current_;  // per value, this run
+  std::vector<Placement> plan_;     // per value, as recorded
+  std::vector<Storage> storages_;
+  std::vector<std::pair<DType, Shape>> signature_;  // of the recorded inputs
+  std::shared_ptr<Buffer> arena_;   // shared with the views of a run
+  bool planned_ = false;
+  bool stale_ = false;
+  int64_t allocations_ = 0;
+};
+
+}  // namespace cohort
