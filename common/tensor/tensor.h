@@ -82,7 +82,7 @@ class Tensor {
   }
   template <typename T>
   absl::Span<const T> span() const {
-    return {data<T>(), static_cast<size_t>(num_elements_)};
+    return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));  // not {}: bool
   }
 
   // The same bytes under another shape of the same number of elements.

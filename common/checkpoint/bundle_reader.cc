@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
+#include "common/checkpoint/bundle.h"
+#include "common/checkpoint/bundle_format.h"
+#include "common/checkpoint/index_reader.h"
+#include "common/checkpoint/slice_box.h"
+
+namespace cohort {
+
+namespace {
+
+// Slices are read in pieces of this size, so that no slice but the wanted rows is held.
+constexpr int64_t kReadBytes = 1 << 20;
+
+struct DataShard {
+  std::string path;
+  std::unique_ptr<ReadableFile> file;
+  uint64_t named_bytes = 0;  // that slices name
+};
+
+using ShardMap = std::map<int, DataShard>;
+
+// A tensor's memory is bounded by the file's size only if no two slices share bytes, so what all
+// slices of a shard name together must fit into it.
+absl::Status CheckSlice(const StoredSlice& slice, DataShard& shard) {
+  const uint64_t end = static_cast<uint64_t>(slice.offset) + static_cast<uint64_t>(slice.size);
+  if (end > shard.file->size()) {
+    return DamagedFile(shard.path, absl::StrCat("ends at byte ", shard.file->size(),
+                                                " where the index names byte ", end));
+  }
+  shard.named_bytes += static_cast<uint64_t>(slice.size);
+  if (shard.named_bytes > shard.file->size()) {
+    return DamagedFile(shard.path, "the index names more bytes than there are");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix,
+                                    const BundleIndex& index) {
+  ShardMap shards;
+  for (const auto& [name, tensor] : index.tensors) {
+    for (const StoredSlice& slice : tensor.slices) {
+      DataShard& shard = shards[slice.shard];
+      if (shard.file == nullptr) {
+        shard.path = DataShardPath(prefix, slice.shard, index.num_shards);
+        absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.Open(shard.path);
+        if (absl::IsNotFound(file.status())) return DamagedFile(shard.path, "missing");
+        RETURN_IF_ERROR(file.status());
+        shard.file = *std::move(file);
+      }
+      RETURN_IF_ERROR(CheckSlice(slice, shard));
+    }
+  }
+  return shards;
+}
+
+bool SharesRows(const SliceBox& box, RowRange rows) {
+  if (box.starts.empty()) return rows.count > 0;
+  return box.starts[0] < rows.begin + rows.count && rows.begin < box.starts[0] + box.lengths[0];
+}
+
+// Reads and checksums all of a slice, keeping what `copier` wants of it.
+absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const SliceCopier& copier,
+                       char* rows_begin) {
+  std::vector<char> piece(static_cast<size_t>(std::min(slice.size, kReadBytes)));
+  uint32_t crc = 0;
+  for (int64_t position = 0; position < slice.size; position += kReadBytes) {
+    const size_t count = static_cast<size_t>(std::min(slice.size - position, kReadBytes));
+    const absl::Span<char> bytes(piece.data(), count);
+    const absl::Status status =
+        shard.file->Read(static_cast<uint64_t>(slice.offset + position), bytes);
+    if (absl::IsOutOfRange(status)) return DamagedFile(shard.path, status.message());
+    RETURN_IF_ERROR(status);
+    crc = ExtendCrc32c(crc, absl::string_view(bytes.data(), bytes.size()));
+    copier.Copy(position, bytes, rows_begin);
+  }
+  if (crc == slice.crc32c) return absl::OkStatus();
+  return DamagedFile(shard.path,
+                     absl::StrCat("wrong checksum of ", slice.size, " bytes at ", slice.offset));
+}
+
+bool AllBools(const Tensor& tensor) {
+  return std::all_of(tensor.raw(), tensor.raw() + tensor.num_bytes(),
+                     [](std::byte byte) { return byte <= std::byte{1}; });
+}
+
+}  // namespace
+
+// Thread-safe.
+class BundleReader::Impl {
+ public:
+  Impl(std::string prefix, BundleIndex index, ShardMap shards)
+      : prefix_(std::move(prefix)), index_(std::move(index)), shards_(std::move(shards)) {
+    for (const auto& [name, tensor] : index_.tensors) {
+      tensors_[name] = BundleTensor{tensor.dtype, tensor.shape};
+    }
+  }
+
+  const std::map<std::string, BundleTensor>& tensors() const { return tensors_; }
+
+  absl::StatusOr<const StoredTensor*> Find(const std::string& name) const {
+    const auto found = index_.tensors.find(name);
+    if (found != index_.tensors.end()) return &found->second;
+    const auto foreign = index_.foreign.find(name);
+    if (foreign == index_.foreign.end()) {
+      return absl::NotFoundError(absl::StrCat("checkpoint ", prefix_, " has no tensor '", name,
+                                              "'; it has ", tensors_.size(), " others"));
+    }
+    return absl::UnimplementedError(absl::StrCat("tensor '", name, "' of checkpoint ", prefix_,
+                                                 " has TensorFlow's type ", foreign->second,
+                                                 ", which Cohort has not; leave it out"));
+  }
+
+  absl::StatusOr<Tensor> ReadRows(const std::string& name, const StoredTensor& stored,
+                                  RowRange rows) const {
+    const int64_t rows_all = stored.shape.rank() == 0 ? 1 : stored.shape.dim(0);
+    if (rows.begin < 0 || rows.count < 0 || rows.count > rows_all ||
+        rows.begin > rows_all - rows.count || (stored.shape.rank() == 0 && rows.count != 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rows ", rows.begin, "+", rows.count, " are not inside tensor '", name, "' ",
+                       stored.shape.ToString(), " of checkpoint ", prefix_));
+    }
+    absl::InlinedVector<int64_t, 4> dims(stored.shape.dims().begin(), stored.shape.dims().end());
+    if (!dims.empty()) dims[0] = rows.count;
+    Tensor tensor(stored.dtype, Shape(absl::MakeConstSpan(dims)));
+    for (const StoredSlice& slice : stored.slices) {
+      if (!SharesRows(slice.box, rows) || slice.size == 0) continue;
+      const SliceCopier copier(slice.box, stored.shape.dims(),
+                               static_cast<int64_t>(ElementSize(stored.dtype)), rows);
+      RETURN_IF_ERROR(Annotate(ReadSlice(shards_.at(slice.shard), slice, copier,
+                                         reinterpret_cast<char*>(tensor.mutable_raw())),
+                               absl::StrCat("tensor '", name, "'")));
+    }
+    // A bool that is neither is undefined behaviour for whoever reads it.
+    if (tensor.dtype() == DType::kBool && !AllBools(tensor)) {
+      return DamagedFile(IndexPath(prefix_),
+                         absl::StrCat("tensor '", name, "' is bool but holds other bytes"));
+    }
+    return tensor;
+  }
+
+ private:
+  const std::string prefix_;
+  const BundleIndex index_;
+  const ShardMap shards_;
+  std::map<std::string, BundleTensor> tensors_;
+};
+
+BundleReader::BundleReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+BundleReader::~BundleReader() = default;
+
+absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& files,
+                                                                 const std::string& prefix) {
+  const std::string path = IndexPath(prefix);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  ASSIGN_OR_RETURN(BundleIndex index, ReadIndex(*file, path));
+  ASSIGN_OR_RETURN(ShardMap shards, OpenShards(files, prefix, index));
+  return std::unique_ptr<BundleReader>(
+      new BundleReader(std::make_unique<Impl>(prefix, std::move(index), std::move(shards))));
+}
+
+const std::map<std::string, BundleTensor>& BundleReader::tensors() const {
+  return impl_->tensors();
+}
+
+absl::StatusOr<Tensor> BundleReader::Read(const std::string& name) const {
+  ASSIGN_OR_RETURN(const StoredTensor* stored, impl_->Find(name));
+  return impl_->ReadRows(name, *stored, {0, stored->shape.rank() == 0 ? 1 : stored->shape.dim(0)});
+}
+
+absl::StatusOr<Tensor> BundleReader::ReadRows(const std::string& name, RowRange rows) const {
+  ASSIGN_OR_RETURN(const StoredTensor* stored, impl_->Find(name));
+  return impl_->ReadRows(name, *stored, rows);
+}
+
+}  // namespace cohort

@@ -1,0 +1,160 @@
+#include "common/checkpoint/index_reader.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
+#include "common/checkpoint/bundle_format.h"
+#include "common/checkpoint/table_reader.h"
+
+namespace cohort {
+
+namespace {
+
+using EntryMap = std::map<std::string, proto::BundleEntryProto>;
+
+template <typename Message>
+bool Parse(absl::string_view bytes, Message& message) {
+  return bytes.size() <= kTableBlockBytesMax &&
+         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+absl::Status CheckHeader(const proto::BundleHeaderProto& header, const std::string& path) {
+  if (header.num_shards() < 1 || header.num_shards() > kBundleShardsMax) {
+    return DamagedFile(path, absl::StrCat("header names ", header.num_shards(), " data shards"));
+  }
+  if (header.endianness() != proto::BundleHeaderProto::LITTLE) {
+    return absl::UnimplementedError(absl::StrCat(
+        path,
+        ": written on a big-endian machine; save it again with TensorFlow on a little-endian"
+        " one"));
+  }
+  if (header.version().min_consumer() > kBundleVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, ": needs a reader of bundle version ", header.version().min_consumer(),
+                     ", this one is ", kBundleVersion, "; save it with an older TensorFlow"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype) {
+  if (entry.shape().unknown_rank()) return absl::InvalidArgumentError("shape of unknown rank");
+  std::vector<int64_t> dims;
+  for (const proto::BundleShape::Dim& dim : entry.shape().dim()) dims.push_back(dim.size());
+  RETURN_IF_ERROR(CheckedBytes(dtype, dims).status());
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+// Where the bytes of `entry`, which has no slices, lie.
+absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DType dtype,
+                                       SliceBox box, int num_shards) {
+  ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(dtype, box.lengths));
+  if (entry.shard_id() < 0 || entry.shard_id() >= num_shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data shard ", entry.shard_id(), " of ", num_shards));
+  }
+  if (entry.offset() < 0 || entry.size() != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry.size(), " bytes at ", entry.offset(), " where ", bytes, " are needed"));
+  }
+  return StoredSlice{std::move(box), entry.shard_id(), entry.offset(), entry.size(),
+                     UnmaskCrc32c(entry.crc32c())};
+}
+
+SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
+  SliceBox box;
+  for (int axis = 0; axis < slice.extent_size(); ++axis) {
+    const proto::BundleSlice::Extent& extent = slice.extent(axis);
+    const bool everything =
+        extent.has_length_case() == proto::BundleSlice::Extent::HAS_LENGTH_NOT_SET;
+    box.starts.push_back(extent.start());
+    box.lengths.push_back(everything && axis < shape.rank() ? shape.dim(axis) : extent.length());
+  }
+  return box;
+}
+
+absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string& name,
+                                      const proto::BundleEntryProto& tensor,
+                                      const proto::BundleSlice& slice, SliceBox box,
+                                      int num_shards) {
+  const auto found = entries.find(SliceKey(name, slice));
+  if (found == entries.end()) return absl::InvalidArgumentError("a slice has no entry");
+  const proto::BundleEntryProto& entry = found->second;
+  if (entry.dtype() != tensor.dtype() || entry.slices_size() != 0) {
+    return absl::InvalidArgumentError("a slice's entry disagrees with the tensor's");
+  }
+  const DType dtype = DTypeFromTensorFlow(entry.dtype());
+  ASSIGN_OR_RETURN(const Shape shape, ShapeOf(entry, dtype));
+  if (shape != Shape(absl::MakeConstSpan(box.lengths))) {
+    return absl::InvalidArgumentError("a slice's shape disagrees with its extents");
+  }
+  return LocationOf(entry, dtype, std::move(box), num_shards);
+}
+
+absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string& name,
+                                      const proto::BundleEntryProto& entry, int num_shards) {
+  StoredTensor tensor;
+  tensor.dtype = DTypeFromTensorFlow(entry.dtype());
+  ASSIGN_OR_RETURN(tensor.shape, ShapeOf(entry, tensor.dtype));
+  if (entry.slices_size() == 0) {
+    ASSIGN_OR_RETURN(StoredSlice whole,
+                     LocationOf(entry, tensor.dtype, WholeBox(tensor.shape.dims()), num_shards));
+    tensor.slices.push_back(std::move(whole));
+    return tensor;
+  }
+  if (entry.slices_size() > kTensorSlicesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry.slices_size(), " slices are above ", kTensorSlicesMax));
+  }
+  std::vector<SliceBox> boxes;
+  for (const proto::BundleSlice& slice : entry.slices())
+    boxes.push_back(BoxOf(slice, tensor.shape));
+  RETURN_IF_ERROR(CheckBoxesTile(tensor.shape.dims(), boxes));
+  for (int i = 0; i < entry.slices_size(); ++i) {
+    ASSIGN_OR_RETURN(StoredSlice stored, FindSlice(entries, name, entry, entry.slices(i),
+                                                   boxes[static_cast<size_t>(i)], num_shards));
+    tensor.slices.push_back(std::move(stored));
+  }
+  return tensor;
+}
+
+absl::Status ReadEntries(const ReadableFile& file, const std::string& path,
+                         proto::BundleHeaderProto& header, EntryMap& entries) {
+  bool has_header = false;
+  RETURN_IF_ERROR(ForEachTableEntry(
+      file, path, [&](absl::string_view key, absl::string_view value) -> absl::Status {
+        if (key == kBundleHeaderKey) {
+          has_header = true;
+          if (Parse(value, header)) return CheckHeader(header, path);
+          return DamagedFile(path, "malformed header entry");
+        }
+        if (Parse(value, entries[std::string(key)])) return absl::OkStatus();
+        return DamagedFile(path, absl::StrCat("malformed entry of tensor '", key, "'"));
+      }));
+  return has_header ? absl::OkStatus() : DamagedFile(path, "no header entry");
+}
+
+}  // namespace
+
+absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::string& path) {
+  proto::BundleHeaderProto header;
+  EntryMap entries;
+  RETURN_IF_ERROR(ReadEntries(file, path, header, entries));
+  BundleIndex index;
+  index.num_shards = header.num_shards();
+  for (const auto& [name, entry] : entries) {
+    if (!CheckTensorName(name).ok()) continue;  // a slice, found through its tensor
+    if (DTypeFromTensorFlow(entry.dtype()) == DType::kUndefined) {
+      index.foreign[name] = entry.dtype();
+      continue;
+    }
+    absl::StatusOr<StoredTensor> tensor = TensorOf(entries, name, entry, index.num_shards);
+    if (!tensor.ok()) {
+      return DamagedFile(path, absl::StrCat("tensor '", name, "': ", tensor.status().message()));
+    }
+    index.tensors[name] = *std::move(tensor);
+  }
+  return index;
+}
+
+}  // namespace cohort

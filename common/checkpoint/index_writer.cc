@@ -1,0 +1,206 @@
+#include <leveldb/env.h>
+#include <leveldb/options.h>
+#include <leveldb/table_builder.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
+#include "common/checkpoint/bundle.h"
+#include "common/checkpoint/bundle_format.h"
+#include "common/checkpoint/slice_box.h"
+
+namespace cohort {
+
+namespace {
+
+using EntryMap = std::map<std::string, proto::BundleEntryProto>;
+
+// What leveldb writes a table to. An index is small, so it is built in memory and then written in
+// one piece. Thread-compatible.
+class StringFile final : public leveldb::WritableFile {
+ public:
+  const std::string& bytes() const { return bytes_; }
+
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    bytes_.append(data.data(), data.size());
+    return leveldb::Status::OK();
+  }
+  leveldb::Status Close() override { return leveldb::Status::OK(); }
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
+  leveldb::Status Sync() override { return leveldb::Status::OK(); }
+
+ private:
+  std::string bytes_;
+};
+
+int64_t RowsOf(const proto::SavedSlice& slice) {
+  return slice.full_dims_size() == 0 ? 1 : slice.full_dims(0);
+}
+
+bool IsWhole(const proto::SavedSlice& slice) {
+  return slice.row_begin() == 0 && slice.row_count() == RowsOf(slice);
+}
+
+SliceBox BoxOf(const proto::SavedSlice& slice) {
+  SliceBox box = WholeBox(slice.full_dims());
+  if (!box.starts.empty()) {
+    box.starts[0] = slice.row_begin();
+    box.lengths[0] = slice.row_count();
+  }
+  return box;
+}
+
+// The fields come from other tasks.
+absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
+  RETURN_IF_ERROR(CheckTensorName(slice.tensor()));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(slice.dtype()));
+  if (TensorFlowDType(dtype) == 0) return absl::InvalidArgumentError("no element type");
+  RETURN_IF_ERROR(CheckedBytes(dtype, slice.full_dims()).status());
+  if (slice.shard() < 0 || slice.shard() >= num_shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data shard ", slice.shard(), " of ", num_shards));
+  }
+  if (slice.row_begin() < 0 || slice.row_count() < 0 ||
+      slice.row_begin() > RowsOf(slice) - slice.row_count()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows ", slice.row_begin(), "+", slice.row_count(), " of ", RowsOf(slice)));
+  }
+  ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(dtype, BoxOf(slice).lengths));
+  if (slice.offset() < 0 || slice.size() != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(slice.size(), " bytes at ", slice.offset(), " where ", bytes, " are needed"));
+  }
+  return absl::OkStatus();
+}
+
+proto::BundleEntryProto EntryOf(const proto::SavedSlice& slice, absl::Span<const int64_t> dims) {
+  proto::BundleEntryProto entry;
+  entry.set_dtype(TensorFlowDType(static_cast<DType>(slice.dtype())));
+  entry.mutable_shape();
+  for (int64_t dim : dims) entry.mutable_shape()->add_dim()->set_size(dim);
+  return entry;
+}
+
+proto::BundleEntryProto LocatedEntryOf(const proto::SavedSlice& slice,
+                                       absl::Span<const int64_t> dims) {
+  proto::BundleEntryProto entry = EntryOf(slice, dims);
+  entry.set_shard_id(slice.shard());
+  entry.set_offset(slice.offset());
+  entry.set_size(slice.size());
+  entry.set_crc32c(MaskCrc32c(slice.crc32c()));
+  return entry;
+}
+
+proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
+  proto::BundleSlice rows;
+  for (int axis = 0; axis < slice.full_dims_size(); ++axis) rows.add_extent();
+  rows.mutable_extent(0)->set_start(slice.row_begin());
+  rows.mutable_extent(0)->set_length(slice.row_count());
+  return rows;
+}
+
+absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSlice* const> slices,
+                       EntryMap& entries) {
+  const proto::SavedSlice& first = *slices[0];
+  if (slices.size() == 1 && IsWhole(first)) {
+    entries[name] = LocatedEntryOf(first, first.full_dims());
+    return absl::OkStatus();
+  }
+  if (slices.size() > static_cast<size_t>(kTensorSlicesMax)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(slices.size(), " slices are above ", kTensorSlicesMax));
+  }
+  proto::BundleEntryProto tensor = EntryOf(first, first.full_dims());
+  std::vector<SliceBox> boxes;
+  for (const proto::SavedSlice* slice : slices) {
+    if (slice->dtype() != first.dtype() ||
+        !std::equal(slice->full_dims().begin(), slice->full_dims().end(), first.full_dims().begin(),
+                    first.full_dims().end())) {
+      return absl::InvalidArgumentError("slices disagree about the element type or the shape");
+    }
+    boxes.push_back(BoxOf(*slice));
+  }
+  RETURN_IF_ERROR(CheckBoxesTile(first.full_dims(), boxes));
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const proto::BundleSlice rows = RowSlice(*slices[i]);
+    entries[SliceKey(name, rows)] = LocatedEntryOf(*slices[i], boxes[i].lengths);
+    *tensor.add_slices() = rows;
+  }
+  entries[name] = std::move(tensor);
+  return absl::OkStatus();
+}
+
+// In the order of rows, whatever the order in which tasks reported them: the same slices give the
+// same index.
+absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, int num_shards) {
+  std::map<std::string, std::map<std::pair<int64_t, size_t>, const proto::SavedSlice*>> by_tensor;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    RETURN_IF_ERROR(Annotate(CheckSavedSlice(slices[i], num_shards),
+                             absl::StrCat("tensor '", slices[i].tensor(), "'")));
+    by_tensor[slices[i].tensor()][{slices[i].row_begin(), i}] = &slices[i];
+  }
+  EntryMap entries;
+  for (const auto& [name, ordered] : by_tensor) {
+    std::vector<const proto::SavedSlice*> of_tensor;
+    for (const auto& [key, slice] : ordered) of_tensor.push_back(slice);
+    RETURN_IF_ERROR(
+        Annotate(AddTensor(name, of_tensor, entries), absl::StrCat("tensor '", name, "'")));
+  }
+  return entries;
+}
+
+absl::Status CheckShardsExist(FileSystem& files, const std::string& prefix, int num_shards,
+                              absl::Span<const proto::SavedSlice> slices) {
+  std::map<int, uint64_t> ends;
+  for (const proto::SavedSlice& slice : slices) {
+    uint64_t& end = ends[slice.shard()];
+    end =
+        std::max(end, static_cast<uint64_t>(slice.offset()) + static_cast<uint64_t>(slice.size()));
+  }
+  for (const auto& [shard, end] : ends) {
+    const std::string path = DataShardPath(prefix, shard, num_shards);
+    const absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.Open(path);
+    if (!file.ok() && !absl::IsNotFound(file.status())) return file.status();
+    if (!file.ok() || (*file)->size() < end) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is missing or shorter than the ", end,
+                       " bytes that its task reported; all tasks must see one directory"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string BuildTable(const EntryMap& entries, int num_shards) {
+  proto::BundleHeaderProto header;
+  header.set_num_shards(num_shards);
+  header.mutable_version()->set_producer(kBundleVersion);
+  leveldb::Options options;
+  options.compression = leveldb::kNoCompression;
+  options.block_size = kIndexBlockBytes;
+  StringFile file;
+  leveldb::TableBuilder builder(options, &file);
+  builder.Add(leveldb::Slice(), header.SerializeAsString());
+  for (const auto& [key, entry] : entries) builder.Add(key, entry.SerializeAsString());
+  const leveldb::Status status = builder.Finish();
+  COHORT_CHECK(status.ok(), "a table in memory cannot fail");
+  return file.bytes();
+}
+
+}  // namespace
+
+absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_shards,
+                        absl::Span<const proto::SavedSlice> slices) {
+  const std::string path = IndexPath(prefix);
+  if (num_shards < 1 || num_shards > kBundleShardsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", num_shards, " data shards; use 1 to ", kBundleShardsMax));
+  }
+  absl::StatusOr<EntryMap> entries = EntriesOf(slices, num_shards);
+  RETURN_IF_ERROR(Annotate(entries.status(), path));
+  RETURN_IF_ERROR(CheckShardsExist(files, prefix, num_shards, slices));
+  return WriteFileAtomically(files, path, BuildTable(*entries, num_shards));
+}
+
+}  // namespace cohort
