@@ -4,6 +4,8 @@
 // finished (Finish), not per call.
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,9 +33,10 @@ class GraphBuilder {
   explicit GraphBuilder(onnx::ModelProto model);
 
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims);
-  // A weight inside the model.
+  // A weight inside the model; returns its name: `name`, with a number when that is taken.
   std::string Constant(const std::string& name, const Tensor& value);
-  // Adds a node with one output and returns its value's name. `domain` "" is ONNX.
+  // Adds a node with one output and returns its value's name. `domain` "" is ONNX. An input "" is an
+  // absent optional one. Nodes are named prefix and operator, "dense_1/MatMul", then "dense_1/MatMul_1".
   std::string Op(const std::string& op, absl::Span<const std::string> inputs,
                  std::vector<onnx::AttributeProto> attributes = {}, const std::string& domain = "");
   std::vector<std::string> OpN(const std::string& op, absl::Span<const std::string> inputs,
@@ -52,7 +55,8 @@ class GraphBuilder {
 
   onnx::ModelProto model_;
   std::string prefix_;
-  int64_t next_ = 0;
+  std::set<std::string> used_;           // names of values and nodes
+  std::map<std::string, int64_t> next_;  // stem -> last number given
 };
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 // A Program is an ONNX graph and the bindings of its inputs and outputs (proto/program.proto). This header makes,
 // checks and names programs; graph_builder.h builds graphs node by node; gradients.h differentiates them.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace cohort {
 inline constexpr char kCohortDomain[] = "cohort";
 inline constexpr int kCohortOpset = 1;
 inline constexpr int kOnnxOpset = 17;
+inline constexpr int kOnnxIrVersion = 8;  // of opset 17
+
+// Of a serialized model; protobuf reads no more than this.
+inline constexpr size_t kModelBytesMax = (size_t{1} << 31) - 1;
 
 // Content hash: 32 hexadecimal digits of the serialized program, the same in every process.
 std::string ProgramId(const proto::Program& program);

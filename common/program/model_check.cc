@@ -1,0 +1,275 @@
+#include "common/program/model_check.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/program/node_types.h"
+#include "common/program/program.h"
+#include "common/program/symbolic_reshape.h"
+#include "common/program/tensor_proto.h"
+#include "common/program/value_types.h"
+#include "onnx/checker.h"
+#include "onnx/defs/schema.h"
+#include "onnx/shape_inference/implementation.h"
+
+namespace cohort {
+namespace {
+
+// A model lists so many problems; the rest is counted.
+constexpr size_t kProblemsMax = 50;
+// A round of inference names the Reshape outputs that the round before made provable.
+constexpr int kInferenceRoundsMax = 8;
+
+// The problems of one model. Thread-compatible.
+class Problems {
+ public:
+  void Add(const onnx::NodeProto& node, const std::string& reason) {
+    list_.push_back(absl::StrCat("node \"", node.name(), "\" (",
+                                 node.domain().empty() ? "onnx" : node.domain(), ".",
+                                 node.op_type(), "): ", reason));
+  }
+  void Add(const std::string& problem) { list_.push_back(problem); }
+
+  absl::Status ToStatus() const {
+    if (list_.empty()) return absl::OkStatus();
+    const size_t shown = std::min(list_.size(), kProblemsMax);
+    std::string text =
+        absl::StrCat("the model has ", list_.size(), list_.size() == 1 ? " problem: " : " problems: ",
+                     absl::StrJoin(list_.begin(), list_.begin() + static_cast<long>(shown), "; "));
+    if (shown < list_.size()) absl::StrAppend(&text, "; and ", list_.size() - shown, " more");
+    return absl::InvalidArgumentError(text);
+  }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+using Opsets = std::map<std::string, int>;
+
+Opsets OpsetsOf(const onnx::ModelProto& model) {
+  Opsets opsets;
+  for (const auto& import : model.opset_import()) {
+    opsets[import.domain()] = static_cast<int>(import.version());
+  }
+  return opsets;
+}
+
+void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& problems) {
+  const auto opset = opsets.find(node.domain());
+  if (opset == opsets.end()) {
+    problems.Add(node, "the model imports no opset of this domain");
+    return;
+  }
+  const onnx::OpSchema* schema =
+      onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, node.domain());
+  if (schema == nullptr) {
+    problems.Add(node, absl::StrCat("unknown operator in opset ", opset->second));
+    return;
+  }
+  if (schema->Deprecated()) {
+    problems.Add(node, absl::StrCat("removed from ONNX before opset ", opset->second));
+    return;
+  }
+  try {
+    schema->Verify(node);
+  } catch (const std::exception& error) {
+    problems.Add(node, error.what());
+  }
+}
+
+void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
+                Problems& problems);
+
+void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
+                    const std::set<std::string>& known, Problems& problems) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.has_g()) CheckGraph(attribute.g(), opsets, known, problems);
+    for (const auto& graph : attribute.graphs()) CheckGraph(graph, opsets, known, problems);
+    if (attribute.has_t()) {
+      const absl::Status status = CheckTensorProto(attribute.t());
+      if (!status.ok()) problems.Add(node, std::string(status.message()));
+    }
+  }
+}
+
+// `known` are the values of the enclosing graphs; those of this one are added as they appear.
+void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
+                Problems& problems) {
+  std::set<std::string> inputs;
+  for (const auto& input : graph.input()) {
+    if (!inputs.insert(input.name()).second) {
+      problems.Add(absl::StrCat("two inputs are named \"", input.name(), "\""));
+    }
+    known.insert(input.name());
+  }
+  std::set<std::string> weights;
+  for (const auto& tensor : graph.initializer()) {
+    if (!weights.insert(tensor.name()).second) {
+      problems.Add(absl::StrCat("two weights are named \"", tensor.name(), "\""));
+    }
+    const absl::Status status = CheckTensorProto(tensor);
+    if (!status.ok()) problems.Add(std::string(status.message()));
+    known.insert(tensor.name());
+  }
+  if (graph.sparse_initializer_size() > 0) problems.Add("sparse weights are not supported");
+  std::set<std::string> node_names;
+  for (const auto& node : graph.node()) {
+    if (!node.name().empty() && !node_names.insert(node.name()).second) {
+      problems.Add(node, "another node has this name");
+    }
+    for (const auto& input : node.input()) {
+      if (!input.empty() && known.count(input) == 0) {
+        problems.Add(node, absl::StrCat("its input \"", input, "\" is not made before it"));
+      }
+    }
+    CheckNode(node, opsets, problems);
+    CheckSubgraphs(node, opsets, known, problems);
+    for (const auto& output : node.output()) {
+      if (!output.empty() && !known.insert(output).second) {
+        problems.Add(node, absl::StrCat("its output \"", output, "\" exists already"));
+      }
+    }
+  }
+  for (const auto& output : graph.output()) {
+    if (known.count(output.name()) == 0) {
+      problems.Add(absl::StrCat("output \"", output.name(), "\" is made by no node"));
+    }
+  }
+}
+
+// Inference fills the type of an output that a node makes; one that passes an input or a weight through
+// is ours to fill.
+void FillOutputTypes(onnx::GraphProto& graph) {
+  const ValueTypes types(graph);
+  for (auto& output : *graph.mutable_output()) {
+    if (output.type().value_case() != onnx::TypeProto::VALUE_NOT_SET) continue;
+    if (const onnx::TypeProto* type = types.Find(output.name())) *output.mutable_type() = *type;
+  }
+}
+
+// Names an exporter gave to dimensions of outputs only ("Gemm_dim_0") would hide what inference finds.
+void DropOutputOnlyNames(onnx::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const auto& input : graph.input()) {
+    for (const auto& dim : input.type().tensor_type().shape().dim()) names.insert(dim.dim_param());
+  }
+  for (auto& output : *graph.mutable_output()) {
+    if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) continue;
+    auto* shape = output.mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (auto& dim : *shape->mutable_dim()) {
+      if (dim.has_dim_param() && names.count(dim.dim_param()) == 0) dim.clear_value();
+    }
+  }
+}
+
+void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
+  std::set<std::string> outputs;
+  for (auto& output : *graph.mutable_output()) {
+    outputs.insert(output.name());
+    const auto it = named.find(output.name());
+    if (it != named.end()) *output.mutable_type() = it->second;
+  }
+  for (const auto& [value, type] : named) {
+    if (outputs.count(value) > 0) continue;
+    auto* info = graph.add_value_info();
+    info->set_name(value);
+    *info->mutable_type() = type;
+  }
+}
+
+// `model` has no value_info. On failure `model` holds what could be inferred.
+absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
+  PutTypes(named, *model.mutable_graph());
+  const onnx::ModelProto untouched = model;
+  try {
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
+                                       onnx::ShapeInferenceOptions(false, 1, true));
+    return absl::OkStatus();
+  } catch (const std::exception& error) {
+    model = untouched;
+    try {
+      onnx::shape_inference::InferShapes(model);
+    } catch (const std::exception&) {
+      model = untouched;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("types and shapes: ", error.what()));
+  }
+}
+
+absl::Status InferAll(onnx::ModelProto& model) {
+  const onnx::ModelProto bare = model;
+  NamedShapes named;
+  for (int round = 0; round < kInferenceRoundsMax; ++round) {
+    model = bare;
+    RETURN_IF_ERROR(InferOnce(named, model));
+    if (!NameReshapedDims(model.graph(), named)) break;
+  }
+  return absl::OkStatus();
+}
+
+// `inference` is what InferAll said; nodes with wrong types are told beside it.
+absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference) {
+  const ValueTypes types(model.graph());
+  const Opsets opsets = OpsetsOf(model);
+  Problems problems;
+  for (const auto& node : model.graph().node()) {
+    const auto wrong = WrongInputTypes(node, opsets.at(node.domain()), types);
+    for (const std::string& reason : wrong) problems.Add(node, reason);
+    for (const auto& output : node.output()) {
+      if (inference.ok() && !output.empty() && types.Find(output) == nullptr) {
+        problems.Add(node, absl::StrCat("the type of its output \"", output, "\" is unknown"));
+      }
+    }
+  }
+  if (!inference.ok()) problems.Add(std::string(inference.message()));
+  return problems.ToStatus();
+}
+
+}  // namespace
+
+void NameNodes(onnx::GraphProto& graph) {
+  std::set<std::string> used;
+  for (const auto& node : graph.node()) used.insert(node.name());
+  int64_t next = 0;
+  for (auto& node : *graph.mutable_node()) {
+    while (node.name().empty()) {
+      const std::string name = absl::StrCat(node.op_type(), "_", next++);
+      if (used.insert(name).second) node.set_name(name);
+    }
+  }
+}
+
+absl::Status CheckNodes(const onnx::ModelProto& model) {
+  Problems problems;
+  const Opsets opsets = OpsetsOf(model);
+  if (model.functions_size() > 0) {
+    problems.Add("model-local functions are not supported: inline them when exporting");
+  }
+  CheckGraph(model.graph(), opsets, {}, problems);
+  return problems.ToStatus();
+}
+
+absl::Status CheckAndInfer(onnx::ModelProto& model) {
+  RETURN_IF_ERROR(RegisterCohortSchemas());
+  RETURN_IF_ERROR(CheckNodes(model));
+  model.mutable_graph()->clear_value_info();
+  DropOutputOnlyNames(*model.mutable_graph());
+  const absl::Status inference = InferAll(model);
+  FillOutputTypes(*model.mutable_graph());
+  RETURN_IF_ERROR(CheckTyped(model, inference));
+  try {
+    onnx::checker::check_model(model);
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("the model breaks an ONNX rule: ", error.what()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

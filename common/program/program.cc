@@ -1,0 +1,186 @@
+#include "common/program/program.h"
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/program/content_hash.h"
+#include "common/program/model_check.h"
+#include "onnx/shape_inference/implementation.h"
+#include "onnx/version_converter/convert.h"
+
+namespace cohort {
+namespace {
+
+// The oldest opset whose operators libonnx's converter brings to kOnnxOpset.
+constexpr int kOldestOnnxOpset = 7;
+
+// "ai.onnx" and "" are two names of one domain; "" from here on.
+void NormaliseDomains(onnx::GraphProto& graph) {
+  for (auto& node : *graph.mutable_node()) {
+    if (node.domain() == "ai.onnx") node.set_domain("");
+    for (auto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) NormaliseDomains(*attribute.mutable_g());
+      for (auto& subgraph : *attribute.mutable_graphs()) NormaliseDomains(subgraph);
+    }
+  }
+}
+
+absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
+  std::map<std::string, int64_t> versions;
+  for (auto& import : *model.mutable_opset_import()) {
+    if (import.domain() == "ai.onnx") import.set_domain("");
+    if (!versions.emplace(import.domain(), import.version()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model imports two opsets of domain \"", import.domain(), "\""));
+    }
+  }
+  const auto cohort = versions.find(kCohortDomain);
+  if (cohort != versions.end() && cohort->second != kCohortOpset) {
+    return absl::InvalidArgumentError(absl::StrCat("the model needs opset ", cohort->second,
+                                                   " of domain cohort, this program has ",
+                                                   kCohortOpset));
+  }
+  const auto onnx = versions.find("");
+  if (onnx == versions.end()) return absl::InvalidArgumentError("the model imports no ONNX opset");
+  if (onnx->second < kOldestOnnxOpset || onnx->second > kOnnxOpset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model is of ONNX opset ", onnx->second, ", supported are ",
+                     kOldestOnnxOpset, " to ", kOnnxOpset, ": export it with opset ", kOnnxOpset));
+  }
+  return static_cast<int>(onnx->second);
+}
+
+// Before ONNX 4 every weight was listed as an input too, to be overridden; here a weight is a weight.
+void DropWeightInputs(onnx::GraphProto& graph) {
+  std::set<std::string> weights;
+  for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
+  auto* inputs = graph.mutable_input();
+  for (int i = inputs->size() - 1; i >= 0; --i) {
+    if (weights.count(inputs->Get(i).name()) > 0) inputs->DeleteSubrange(i, 1);
+  }
+}
+
+absl::Status ConvertToCurrentOpset(onnx::ModelProto& model) {
+  try {
+    // Some adapters ask for shapes (Softmax 12 to 13).
+    onnx::shape_inference::InferShapes(model);
+    model = onnx::version_conversion::ConvertVersion(model, kOnnxOpset);
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("converting the model to ONNX opset ", kOnnxOpset, ": ", error.what()));
+  }
+  NameNodes(*model.mutable_graph());
+  return absl::OkStatus();
+}
+
+absl::Status BindingError(absl::string_view kind, const std::string& name,
+                          absl::string_view reason) {
+  return absl::InvalidArgumentError(absl::StrCat(kind, " \"", name, "\": ", reason));
+}
+
+absl::Status CheckContextType(const onnx::ValueInfoProto& input, proto::ContextValue value) {
+  const auto& type = input.type().tensor_type();
+  const int need = value == proto::TRAINING ? onnx::TensorProto::BOOL : onnx::TensorProto::INT64;
+  if (value < proto::STEP || value > proto::TRAINING) {
+    return BindingError("input", input.name(), absl::StrCat("unknown context value ", value));
+  }
+  if (type.elem_type() != need || type.shape().dim_size() != 0) {
+    return BindingError("input", input.name(),
+                        absl::StrCat("context value ", proto::ContextValue_Name(value), " is a ",
+                                     value == proto::TRAINING ? "bool" : "int64", " scalar"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInputs(const proto::Program& program, const onnx::GraphProto& graph) {
+  if (program.inputs_size() != graph.input_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(program.inputs_size(), " input bindings for ",
+                                                   graph.input_size(), " graph inputs"));
+  }
+  std::set<std::string> variables;
+  for (int i = 0; i < graph.input_size(); ++i) {
+    const auto& input = graph.input(i);
+    const auto& binding = program.inputs(i);
+    if (binding.input() != input.name()) {
+      return BindingError("input", input.name(),
+                          absl::StrCat("binding ", i, " is for \"", binding.input(), "\""));
+    }
+    if (binding.source_case() == proto::InputBinding::SOURCE_NOT_SET) {
+      return BindingError("input", input.name(), "it is bound to nothing");
+    }
+    if (binding.has_variable() && !variables.insert(binding.variable()).second) {
+      return BindingError("input", input.name(),
+                          absl::StrCat("variable \"", binding.variable(), "\" is bound twice"));
+    }
+    if (binding.has_context()) RETURN_IF_ERROR(CheckContextType(input, binding.context()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto& graph) {
+  if (program.outputs_size() != graph.output_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(program.outputs_size(), " output bindings for ",
+                                                   graph.output_size(), " graph outputs"));
+  }
+  std::set<std::string> changed;
+  for (int i = 0; i < graph.output_size(); ++i) {
+    const auto& name = graph.output(i).name();
+    const auto& binding = program.outputs(i);
+    if (binding.output() != name) {
+      return BindingError("output", name,
+                          absl::StrCat("binding ", i, " is for \"", binding.output(), "\""));
+    }
+    if (binding.sink_case() == proto::OutputBinding::SINK_NOT_SET) {
+      return BindingError("output", name, "it is bound to nothing");
+    }
+    const std::string& variable = binding.has_push() ? binding.push() : binding.assign();
+    if (!variable.empty() && !changed.insert(variable).second) {
+      return BindingError("output", name,
+                          absl::StrCat("variable \"", variable, "\" is changed twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ProgramId(const proto::Program& program) {
+  // No map and no unknown field is in a Program, so the serialized form is one for one value.
+  return ContentHash(program.SerializeAsString());
+}
+
+absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized) {
+  RETURN_IF_ERROR(RegisterCohortSchemas());
+  onnx::ModelProto model;
+  if (serialized.size() > kModelBytesMax ||
+      !model.ParseFromArray(serialized.data(), static_cast<int>(serialized.size()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("these ", serialized.size(), " bytes are no ONNX model"));
+  }
+  if (!model.has_graph()) return absl::InvalidArgumentError("the ONNX model has no graph");
+  ASSIGN_OR_RETURN(const int opset, OnnxOpset(model));
+  NormaliseDomains(*model.mutable_graph());
+  NameNodes(*model.mutable_graph());
+  RETURN_IF_ERROR(CheckNodes(model));
+  if (opset < kOnnxOpset) RETURN_IF_ERROR(ConvertToCurrentOpset(model));
+  DropWeightInputs(*model.mutable_graph());
+  // Later IR versions add types, which CheckNodes refuses, and metadata, which nobody here reads.
+  model.set_ir_version(kOnnxIrVersion);
+  RETURN_IF_ERROR(CheckAndInfer(model));
+  return model;
+}
+
+absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program) {
+  const std::string context = absl::StrCat("program \"", program.name(), "\"");
+  auto model = LoadModel(program.model());
+  if (!model.ok()) return Annotate(model.status(), context);
+  RETURN_IF_ERROR(Annotate(CheckInputs(program, model->graph()), context));
+  RETURN_IF_ERROR(Annotate(CheckOutputs(program, model->graph()), context));
+  return model;
+}
+
+}  // namespace cohort

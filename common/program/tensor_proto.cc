@@ -1,0 +1,106 @@
+#include "common/program/tensor_proto.h"
+
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/program/graph_builder.h"
+
+namespace cohort {
+namespace {
+
+// Elements of one weight; protobuf cannot carry more bytes than this anyway.
+constexpr int64_t kElementsMax = int64_t{1} << 31;
+
+absl::Status Bad(const onnx::TensorProto& proto, const std::string& reason) {
+  return absl::InvalidArgumentError(absl::StrCat("weight \"", proto.name(), "\": ", reason));
+}
+
+absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
+  int64_t count = 1;
+  for (const int64_t dim : proto.dims()) {
+    if (dim < 0) return Bad(proto, absl::StrCat("dimension ", dim, " is negative"));
+    if (__builtin_mul_overflow(count, dim, &count) || count > kElementsMax) {
+      return Bad(proto, "too many elements");
+    }
+  }
+  return count;
+}
+
+// Number of values in the typed field that ONNX gives this element type.
+int64_t TypedCount(const onnx::TensorProto& proto, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return proto.float_data_size();
+    case DType::kFloat64: return proto.double_data_size();
+    case DType::kInt64: return proto.int64_data_size();
+    default: return proto.int32_data_size();
+  }
+}
+
+template <typename T, typename Field>
+void CopyField(const Field& field, Tensor& tensor) {
+  auto* out = reinterpret_cast<T*>(tensor.mutable_raw());
+  for (const auto value : field) *out++ = static_cast<T>(value);
+}
+
+void CopyTyped(const onnx::TensorProto& proto, Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kFloat32: return CopyField<float>(proto.float_data(), tensor);
+    case DType::kFloat64: return CopyField<double>(proto.double_data(), tensor);
+    case DType::kInt64: return CopyField<int64_t>(proto.int64_data(), tensor);
+    case DType::kInt32: return CopyField<int32_t>(proto.int32_data(), tensor);
+    case DType::kUint8: return CopyField<uint8_t>(proto.int32_data(), tensor);
+    case DType::kInt8: return CopyField<int8_t>(proto.int32_data(), tensor);
+    case DType::kBool: return CopyField<bool>(proto.int32_data(), tensor);
+    case DType::kFloat16:
+    case DType::kBfloat16: return CopyField<uint16_t>(proto.int32_data(), tensor);
+    case DType::kUndefined: return;
+  }
+}
+
+}  // namespace
+
+absl::Status CheckTensorProto(const onnx::TensorProto& proto) {
+  const auto dtype = DTypeFromNumber(proto.data_type());
+  if (!dtype.ok() || *dtype == DType::kUndefined) {
+    return Bad(proto, absl::StrCat("element type ", proto.data_type(), " is not supported"));
+  }
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    return Bad(proto, "its data is outside the model file: export the model as one file");
+  }
+  ASSIGN_OR_RETURN(const int64_t count, CountElements(proto));
+  if (proto.has_raw_data()) {
+    const auto bytes = static_cast<int64_t>(proto.raw_data().size());
+    if (bytes != count * static_cast<int64_t>(ElementSize(*dtype))) {
+      return Bad(proto, absl::StrCat(bytes, " bytes of data for ", count, " elements"));
+    }
+  } else if (TypedCount(proto, *dtype) != count) {
+    return Bad(proto, absl::StrCat(TypedCount(proto, *dtype), " values for ", count, " elements"));
+  }
+  return absl::OkStatus();
+}
+
+onnx::TensorProto ToTensorProto(const std::string& name, const Tensor& tensor) {
+  onnx::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(static_cast<int32_t>(tensor.dtype()));
+  for (const int64_t dim : tensor.shape().dims()) proto.add_dims(dim);
+  proto.set_raw_data(reinterpret_cast<const char*>(tensor.raw()), tensor.num_bytes());
+  return proto;
+}
+
+absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto) {
+  RETURN_IF_ERROR(CheckTensorProto(proto));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.data_type()));
+  Tensor tensor(dtype, Shape(absl::MakeConstSpan(proto.dims().data(),
+                                                 static_cast<size_t>(proto.dims_size()))));
+  if (!proto.has_raw_data()) {
+    CopyTyped(proto, tensor);
+  } else if (!proto.raw_data().empty()) {
+    std::memcpy(tensor.mutable_raw(), proto.raw_data().data(), proto.raw_data().size());
+  }
+  return tensor;
+}
+
+}  // namespace cohort

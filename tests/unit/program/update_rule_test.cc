@@ -1,0 +1,72 @@
+#include "common/program/update_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace cohort {
+namespace {
+
+proto::UpdateRule Rule(const std::string& op, const std::map<std::string, double>& parameters) {
+  proto::UpdateRule rule;
+  rule.set_op(op);
+  for (const auto& [name, value] : parameters) {
+    auto* parameter = rule.add_parameters();
+    parameter->set_name(name);
+    parameter->set_value(value);
+  }
+  return rule;
+}
+
+// "accumulator=0.1 momentum=0".
+std::string Slots(const proto::UpdateRule& rule) {
+  const auto spec = DescribeUpdateRule(rule);
+  if (!spec.ok()) return std::string(spec.status().message());
+  std::string text;
+  for (const SlotSpec& slot : spec->slots) {
+    char value[32];
+    snprintf(value, sizeof value, "%g", static_cast<double>(slot.initial_value));
+    text += (text.empty() ? "" : " ") + slot.name + "=" + value;
+  }
+  return text;
+}
+
+TEST(UpdateRule, HasKerassSlots) {
+  EXPECT_EQ(Slots(Rule("sgd", {})), "");
+  EXPECT_EQ(Slots(Rule("sgd", {{"momentum", 0.9}, {"nesterov", 1}})), "momentum=0");
+  EXPECT_EQ(Slots(Rule("adagrad", {})), "accumulator=0.1");
+  EXPECT_EQ(Slots(Rule("adagrad", {{"initial_accumulator_value", 0.5}})), "accumulator=0.5");
+  EXPECT_EQ(Slots(Rule("rmsprop", {})), "velocity=0");
+  EXPECT_EQ(Slots(Rule("rmsprop", {{"momentum", 0.1}})), "velocity=0 momentum=0");
+  EXPECT_EQ(Slots(Rule("rmsprop", {{"momentum", 0.1}, {"centered", 1}})),
+            "velocity=0 momentum=0 average_gradient=0");
+  EXPECT_EQ(Slots(Rule("adam", {})), "m=0 v=0");
+  EXPECT_EQ(Slots(Rule("adam", {{"amsgrad", 1}})), "m=0 v=0 vhat=0");
+  EXPECT_EQ(Slots(Rule("assign_add", {})), "");
+}
+
+TEST(UpdateRule, NamesWhatIsWrong) {
+  using testing::HasSubstr;
+  EXPECT_THAT(Slots(Rule("adamw", {})), HasSubstr("unknown optimizer \"adamw\""));
+  EXPECT_THAT(Slots(Rule("sgd", {{"beta_1", 0.9}})), HasSubstr("no parameter \"beta_1\""));
+  EXPECT_THAT(Slots(Rule("adam", {{"beta_1", 1}})), HasSubstr("beta_1 = 1"));
+  EXPECT_THAT(Slots(Rule("sgd", {{"nesterov", 0.5}})), HasSubstr("0 or 1"));
+  EXPECT_THAT(Slots(Rule("adam", {{"epsilon", std::numeric_limits<double>::quiet_NaN()}})),
+              HasSubstr("0 or more"));
+  proto::UpdateRule twice = Rule("adam", {{"epsilon", 1e-7}});
+  *twice.add_parameters() = twice.parameters(0);
+  EXPECT_THAT(Slots(twice), HasSubstr("given twice"));
+}
+
+TEST(ParameterOr, TakesTheValueOrTheDefault) {
+  const proto::UpdateRule rule = Rule("sgd", {{"momentum", 0.25}});
+  EXPECT_EQ(ParameterOr(rule, "momentum", 0), 0.25);
+  EXPECT_EQ(ParameterOr(rule, "nesterov", 7), 7);
+}
+
+}  // namespace
+}  // namespace cohort
