@@ -1,0 +1,184 @@
+#include "worker/data/component_assembler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr int64_t kOneHotDepthMax = 1 << 24;
+
+template <typename T>
+void RescaleRow(const std::byte* in, int64_t count, float scale, float offset, float* out) {
+  const T* values = reinterpret_cast<const T*>(in);
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(values[i]) * scale + offset;
+}
+
+using RescaleFunction = void (*)(const std::byte*, int64_t, float, float, float*);
+
+RescaleFunction RescaleOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return &RescaleRow<float>;
+    case DType::kFloat64: return &RescaleRow<double>;
+    case DType::kUint8: return &RescaleRow<uint8_t>;
+    case DType::kInt8: return &RescaleRow<int8_t>;
+    case DType::kInt32: return &RescaleRow<int32_t>;
+    case DType::kInt64: return &RescaleRow<int64_t>;
+    default: return nullptr;
+  }
+}
+
+bool IsInteger(DType dtype) {
+  return dtype == DType::kUint8 || dtype == DType::kInt8 || dtype == DType::kInt32 ||
+         dtype == DType::kInt64;
+}
+
+int64_t IntegerAt(DType dtype, const std::byte* values, int64_t i) {
+  switch (dtype) {
+    case DType::kUint8: return reinterpret_cast<const uint8_t*>(values)[i];
+    case DType::kInt8: return reinterpret_cast<const int8_t*>(values)[i];
+    case DType::kInt32: return reinterpret_cast<const int32_t*>(values)[i];
+    default: return reinterpret_cast<const int64_t*>(values)[i];
+  }
+}
+
+Shape Prepend(int64_t rows, const Shape& shape) {
+  std::vector<int64_t> dims{rows};
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+}  // namespace
+
+absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
+  const Affine affine{static_cast<float>(rescale.scale()), static_cast<float>(rescale.offset())};
+  if (rescale_.has_value() || one_hot_depth_ > 0) {
+    rescale_more_.push_back(affine);
+    return absl::OkStatus();
+  }
+  if (RescaleOf(dtype_) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("rescale of component ", component_,
+                                                   " cannot take ", DTypeName(dtype_)));
+  }
+  rescale_ = affine;
+  dtype_ = DType::kFloat32;
+  return absl::OkStatus();
+}
+
+absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
+  if (!IsInteger(dtype_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("one_hot of component ", component_, " needs integers, not ",
+                     DTypeName(dtype_), ": put it before rescale"));
+  }
+  if (one_hot.depth() < 1 || one_hot.depth() > kOneHotDepthMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("one_hot.depth is ", one_hot.depth(), ", not 1 to ", kOneHotDepthMax));
+  }
+  one_hot_depth_ = one_hot.depth();
+  dtype_ = DType::kFloat32;
+  std::vector<int64_t> dims(element_shape_.dims().begin(), element_shape_.dims().end());
+  dims.push_back(one_hot_depth_);
+  element_shape_ = Shape(absl::MakeConstSpan(dims));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceComponent& source,
+                                                             uint32_t component,
+                                                             const proto::DatasetSpec& spec) {
+  ComponentAssembler result;
+  result.source_ = source;
+  result.component_ = component;
+  result.dtype_ = source.dtype();
+  result.element_shape_ = source.element_shape();
+  result.source_values_ = result.element_shape_.num_elements();
+  for (const proto::DatasetTransform& transform : spec.transforms()) {
+    if (transform.has_rescale() && transform.rescale().component() == component) {
+      RETURN_IF_ERROR(result.AddRescale(transform.rescale()));
+    } else if (transform.has_one_hot() && transform.one_hot().component() == component) {
+      RETURN_IF_ERROR(result.AddOneHot(transform.one_hot()));
+    } else if (transform.kind_case() == proto::DatasetTransform::kFlatten &&
+               transform.flatten() == component) {
+      result.element_shape_ = Shape{result.element_shape_.num_elements()};
+    }
+  }
+  int64_t bytes = static_cast<int64_t>(ElementSize(result.dtype_));
+  for (const int64_t dim : result.element_shape_.dims()) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kComponentBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("component ", component, " of one element, ",
+                                                     result.element_shape_.ToString(),
+                                                     ", is larger than ", kComponentBytesMax,
+                                                     " bytes"));
+    }
+  }
+  result.output_values_ = result.element_shape_.num_elements();
+  return result;
+}
+
+absl::StatusOr<Tensor> ComponentAssembler::Batch(absl::Span<const int64_t> indices) const {
+  return Assemble(indices, Prepend(static_cast<int64_t>(indices.size()), element_shape_));
+}
+
+absl::StatusOr<Tensor> ComponentAssembler::Single(int64_t index) const {
+  return Assemble(absl::MakeConstSpan(&index, 1), element_shape_);
+}
+
+absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> indices,
+                                                    Shape shape) const {
+  const int64_t row_bytes = output_values_ * static_cast<int64_t>(ElementSize(dtype_));
+  const auto rows = static_cast<int64_t>(indices.size());
+  if (row_bytes > 0 && rows > kComponentBytesMax / row_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("component ", component_, " of a batch of ", rows, " is larger than ",
+                     kComponentBytesMax, " bytes: use smaller batches"));
+  }
+  Tensor tensor(dtype_, std::move(shape));
+  std::byte* out = tensor.mutable_raw();
+  for (const int64_t index : indices) {
+    RETURN_IF_ERROR(FillRow(index, out));
+    out += row_bytes;
+  }
+  return tensor;
+}
+
+absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
+  const int64_t range_value = source_.range_begin + index;
+  const auto source_bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
+  const std::byte* const in =
+      source_.array != nullptr ? source_.array->raw() + static_cast<size_t>(index) * source_bytes
+                               : reinterpret_cast<const std::byte*>(&range_value);
+  auto* const floats = reinterpret_cast<float*>(out);
+  if (one_hot_depth_ > 0) {
+    RETURN_IF_ERROR(FillOneHot(index, in, floats));
+  } else if (rescale_.has_value()) {
+    RescaleOf(source_.dtype())(in, source_values_, rescale_->scale, rescale_->offset, floats);
+  } else {
+    std::memcpy(out, in, source_bytes);
+  }
+  for (const Affine& affine : rescale_more_) {
+    RescaleRow<float>(out, output_values_, affine.scale, affine.offset, floats);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in,
+                                            float* out) const {
+  std::fill_n(out, output_values_, 0.0f);
+  for (int64_t i = 0; i < source_values_; ++i) {
+    const int64_t value = IntegerAt(source_.dtype(), in, i);
+    if (value < 0 || value >= one_hot_depth_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("one_hot of component ", component_, ": element ", index, " has the class ",
+                       value, ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
+    }
+    out[i * one_hot_depth_ + value] = 1.0f;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,138 @@
+#include "worker/data/dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
+  constexpr int64_t kAutotune = -1;
+  constexpr int64_t kAutotuneElements = 2;
+  int64_t prefetch = 0;
+  for (const proto::DatasetTransform& transform : spec.transforms()) {
+    if (transform.kind_case() != proto::DatasetTransform::kPrefetch) continue;
+    if (transform.prefetch() < kAutotune) {
+      return absl::InvalidArgumentError(absl::StrCat("transform prefetch has the value ",
+                                                     transform.prefetch(),
+                                                     ": use -1 (automatic) or a count"));
+    }
+    prefetch = transform.prefetch() == kAutotune ? kAutotuneElements : transform.prefetch();
+  }
+  return std::min(prefetch, kPrefetchMax);
+}
+
+absl::Status CheckComponents(const proto::DatasetSpec& spec, size_t components) {
+  for (const proto::DatasetTransform& transform : spec.transforms()) {
+    uint32_t component = 0;
+    if (transform.has_rescale()) component = transform.rescale().component();
+    if (transform.has_one_hot()) component = transform.one_hot().component();
+    if (transform.kind_case() == proto::DatasetTransform::kFlatten) component = transform.flatten();
+    if (component >= components) {
+      return absl::InvalidArgumentError(absl::StrCat("a transform names component ", component,
+                                                     " but the source has ", components));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::DatasetSpec& spec,
+                                                              SourceCache& sources) {
+  ASSIGN_OR_RETURN(const Source source, sources.Open(spec.source()));
+  RETURN_IF_ERROR(CheckComponents(spec, source.components.size()));
+  ASSIGN_OR_RETURN(IndexPlan plan, IndexPlan::Build(source.elements, spec));
+  std::vector<ComponentAssembler> components;
+  for (size_t i = 0; i < source.components.size(); ++i) {
+    ASSIGN_OR_RETURN(ComponentAssembler assembler,
+                     ComponentAssembler::Build(source.components[i], static_cast<uint32_t>(i),
+                                               spec));
+    components.push_back(std::move(assembler));
+  }
+  std::shared_ptr<Dataset> dataset(new Dataset(std::move(plan), std::move(components)));
+  ASSIGN_OR_RETURN(dataset->prefetch_, PrefetchOf(spec));
+  return dataset;
+}
+
+Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components)
+    : plan_(std::move(plan)), components_(std::move(components)) {
+  DescribeElement();
+}
+
+void Dataset::DescribeElement() {
+  for (const ComponentAssembler& component : components_) {
+    proto::ComponentSpec* const spec = element_spec_.add_components();
+    spec->set_dtype(static_cast<int32_t>(component.dtype()));
+    // A batch whose last one may be short has no fixed number of rows, as in tf.data.
+    if (plan_.batched()) spec->add_dims(plan_.drop_remainder() ? plan_.batch_size() : -1);
+    for (const int64_t dim : component.element_shape().dims()) spec->add_dims(dim);
+  }
+}
+
+absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& position) const {
+  OrderCursor cursor = TakeCursor();
+  const absl::StatusOr<std::vector<int64_t>> indices = plan_.Locate(position, cursor);
+  ReturnCursor(std::move(cursor));
+  RETURN_IF_ERROR(indices.status());
+  return Assemble(*indices);
+}
+
+absl::StatusOr<Element> Dataset::Assemble(absl::Span<const int64_t> indices) const {
+  Element element;
+  element.reserve(components_.size());
+  for (const ComponentAssembler& component : components_) {
+    ASSIGN_OR_RETURN(Tensor tensor, plan_.batched() ? component.Batch(indices)
+                                                    : component.Single(indices[0]));
+    element.push_back(std::move(tensor));
+  }
+  return element;
+}
+
+OrderCursor Dataset::TakeCursor() const {
+  MutexLock lock(mutex_);
+  if (cursors_.empty()) return {};
+  OrderCursor cursor = std::move(cursors_.back());
+  cursors_.pop_back();
+  return cursor;
+}
+
+void Dataset::ReturnCursor(OrderCursor cursor) const {
+  MutexLock lock(mutex_);
+  if (cursors_.size() < kCursorsMax) cursors_.push_back(std::move(cursor));
+}
+
+absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
+    const proto::IteratorPosition& position) const {
+  const int64_t elements = plan_.elements_per_epoch();
+  if (position.epoch() < 0 || position.element() < 0 ||
+      (elements != kEndless && position.element() > elements)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("position (epoch ", position.epoch(), ", element ", position.element(),
+                     ") is not in a data set of ", elements, " elements an epoch"));
+  }
+  return std::make_unique<DatasetIterator>(shared_from_this(), position);
+}
+
+DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
+                                 proto::IteratorPosition position)
+    : dataset_(std::move(dataset)), start_epoch_(position.epoch()), position_(position) {
+  // One past the last element of an epoch is the next one's start where epochs follow each other.
+  if (position_.element() > 0 && position_.element() == dataset_->plan().elements_per_epoch()) {
+    position_.set_element(position_.element() - 1);
+    position_ = dataset_->plan().Next(position_);
+  }
+}
+
+absl::StatusOr<std::optional<Element>> DatasetIterator::Next() {
+  if (dataset_->plan().AtEnd(position_, start_epoch_)) return std::nullopt;
+  ASSIGN_OR_RETURN(Element element, dataset_->ElementAt(position_));
+  position_ = dataset_->plan().Next(position_);
+  return element;
+}
+
+}  // namespace cohort

@@ -1,0 +1,167 @@
+#include "worker/data/source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "worker/data/idx.h"
+#include "worker/data/synthetic_digits.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr int kComponentsMax = 64;
+constexpr size_t kFingerprintChunkBytes = 1 << 20;
+
+// Names the content: a file that was replaced under its old path is another array.
+absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  std::string chunk(kFingerprintChunkBytes, '\0');
+  uint32_t crc = 0;
+  for (uint64_t offset = 0; offset < file->size();) {
+    const uint64_t size = std::min<uint64_t>(chunk.size(), file->size() - offset);
+    RETURN_IF_ERROR(file->Read(offset, absl::MakeSpan(chunk.data(), size)));
+    crc = ExtendCrc32c(crc, absl::string_view(chunk.data(), size));
+    offset += size;
+  }
+  return absl::StrCat("idx:", file->size(), ":", crc, ":", path);
+}
+
+absl::StatusOr<Source> OpenRange(const proto::Range& range) {
+  int64_t count = 0;
+  if (__builtin_sub_overflow(range.end(), range.begin(), &count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("range from ", range.begin(), " to ", range.end(), " is too long"));
+  }
+  return Source{std::max<int64_t>(0, count), {SourceComponent{nullptr, range.begin()}}};
+}
+
+absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int component) {
+  const std::string name = absl::StrCat("inline_tensors.tensors[", component, "]");
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
+  if (proto.dims_size() < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " has no axis 0 to count elements"));
+  }
+  uint64_t bytes = ElementSize(dtype);
+  for (const int64_t dim : proto.dims()) {
+    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " has a bad extent ", dim));
+    }
+  }
+  if (bytes != proto.data().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " needs ", bytes, " bytes and has ",
+                                                   proto.data().size()));
+  }
+  Tensor tensor(dtype, Shape(absl::MakeConstSpan(proto.dims().data(),
+                                                 static_cast<size_t>(proto.dims_size()))));
+  if (bytes > 0) std::memcpy(tensor.mutable_raw(), proto.data().data(), bytes);
+  return tensor;
+}
+
+absl::StatusOr<Source> Assemble(std::vector<SourceComponent> components,
+                                absl::Span<const std::string> names) {
+  Source source;
+  source.components = std::move(components);
+  if (source.components.empty() || source.components.size() > kComponentsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the source has ", source.components.size(),
+                                                   " components, not 1 to ", kComponentsMax));
+  }
+  source.elements = source.components[0].array->shape().dim(0);
+  for (size_t i = 1; i < source.components.size(); ++i) {
+    const int64_t count = source.components[i].array->shape().dim(0);
+    if (count == source.elements) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(names[0], " has ", source.elements, " elements but ", names[i], " has ", count,
+                     ": they do not belong together"));
+  }
+  return source;
+}
+
+absl::StatusOr<Source> OpenInline(const proto::InlineTensors& inline_tensors) {
+  std::vector<SourceComponent> components;
+  std::vector<std::string> names;
+  for (int i = 0; i < inline_tensors.tensors_size(); ++i) {
+    ASSIGN_OR_RETURN(Tensor tensor, ReadInline(inline_tensors.tensors(i), i));
+    components.push_back({std::make_shared<const Tensor>(std::move(tensor)), 0});
+    names.push_back(absl::StrCat("inline_tensors.tensors[", i, "]"));
+  }
+  return Assemble(std::move(components), names);
+}
+
+}  // namespace
+
+Shape SourceComponent::element_shape() const {
+  if (array == nullptr) return Shape{};
+  return Shape(array->shape().dims().subspan(1));
+}
+
+absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
+  switch (source.kind_case()) {
+    case proto::DatasetSource::kIdx: return OpenIdx(source.idx());
+    case proto::DatasetSource::kSyntheticDigits: return OpenSynthetic(source.synthetic_digits());
+    case proto::DatasetSource::kRange: return OpenRange(source.range());
+    case proto::DatasetSource::kInlineTensors: return OpenInline(source.inline_tensors());
+    default: return absl::InvalidArgumentError("the data set has no source");
+  }
+}
+
+absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
+  std::vector<SourceComponent> components;
+  std::vector<std::string> names;
+  for (const std::string& path : idx.paths()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(path));
+    components.push_back({std::move(array), 0});
+    names.push_back(path);
+  }
+  return Assemble(std::move(components), names);
+}
+
+absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& digits) {
+  const std::string key = absl::StrCat("digits:", digits.seed(), ":", digits.count());
+  std::shared_ptr<const Tensor> images = Find(key + ":images");
+  std::shared_ptr<const Tensor> labels = Find(key + ":labels");
+  if (images == nullptr || labels == nullptr) {
+    ASSIGN_OR_RETURN(DigitSet set, MakeSyntheticDigits({digits.seed(), digits.count()}));
+    images = Keep(key + ":images", std::move(set.images));
+    labels = Keep(key + ":labels", std::move(set.labels));
+  }
+  return Source{digits.count(), {{std::move(images), 0}, {std::move(labels), 0}}};
+}
+
+absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string key, Fingerprint(files_, path));
+  std::shared_ptr<const Tensor> array = Find(key);
+  if (array != nullptr) return array;
+  ASSIGN_OR_RETURN(Tensor read, ReadIdx(files_, path));
+  return Keep(key, std::move(read));
+}
+
+std::shared_ptr<const Tensor> SourceCache::Find(const std::string& key) const {
+  MutexLock lock(mutex_);
+  const auto found = arrays_.find(key);
+  return found == arrays_.end() ? nullptr : found->second.lock();
+}
+
+std::shared_ptr<const Tensor> SourceCache::Keep(const std::string& key, Tensor array) {
+  auto shared = std::make_shared<const Tensor>(std::move(array));
+  MutexLock lock(mutex_);
+  for (auto it = arrays_.begin(); it != arrays_.end();) {
+    it = it->second.expired() ? arrays_.erase(it) : std::next(it);
+  }
+  arrays_[key] = shared;
+  return shared;
+}
+
+size_t SourceCache::live_arrays() const {
+  MutexLock lock(mutex_);
+  return static_cast<size_t>(
+      std::count_if(arrays_.begin(), arrays_.end(),
+                    [](const auto& entry) { return !entry.second.expired(); }));
+}
+
+}  // namespace cohort

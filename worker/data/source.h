@@ -1,0 +1,60 @@
+#pragma once
+
+// A source is a number of elements, each of one or more components; a component is an array whose
+// axis 0 counts the elements, or the numbers of a range. Decoded files are shared by the data sets
+// of one process: a SourceCache belongs to the worker and keeps no file alive that no data set uses.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/file_system.h"
+#include "common/base/mutex.h"
+#include "common/tensor/tensor.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+struct SourceComponent {
+  // Shared with the cache and with other data sets of the same file; null for a range.
+  std::shared_ptr<const Tensor> array;
+  int64_t range_begin = 0;
+
+  DType dtype() const { return array ? array->dtype() : DType::kInt64; }
+  // Of one element.
+  Shape element_shape() const;
+};
+
+struct Source {
+  int64_t elements = 0;
+  std::vector<SourceComponent> components;
+};
+
+// Thread-safe.
+class SourceCache {
+ public:
+  explicit SourceCache(FileSystem& files) : files_(files) {}
+
+  // Reads or makes the data: takes as long as that takes. Errors: INVALID_ARGUMENT naming the field
+  // of the spec or the files whose counts differ; NOT_FOUND for a file; DATA_LOSS for a damaged one.
+  absl::StatusOr<Source> Open(const proto::DatasetSource& source);
+
+  // Arrays that are held by some data set now; for tests.
+  size_t live_arrays() const;
+
+ private:
+  absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
+  absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
+  absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const std::string& path);
+  std::shared_ptr<const Tensor> Find(const std::string& key) const;
+  std::shared_ptr<const Tensor> Keep(const std::string& key, Tensor array);
+
+  FileSystem& files_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Tensor>> arrays_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort
