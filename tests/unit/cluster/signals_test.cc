@@ -1,0 +1,55 @@
+#include "common/cluster/signals.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+namespace cohort {
+namespace {
+
+TEST(SignalWaiter, GivesTheSignalThatCame) {
+  SignalWaiter waiter;
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(waiter.Wait(), SIGTERM);
+  kill(getpid(), SIGINT);
+  EXPECT_EQ(waiter.Wait(), SIGINT);
+}
+
+TEST(SignalWaiter, IsWokenFromAnotherThread) {
+  SignalWaiter waiter;
+  std::thread other([&] { waiter.Wake(); });
+  EXPECT_EQ(waiter.Wait(), 0);
+  other.join();
+}
+
+TEST(SignalWaiter, WakeBeforeWaitIsNotLost) {
+  SignalWaiter waiter;
+  waiter.Wake();
+  waiter.Wake();
+  EXPECT_EQ(waiter.Wait(), 0);
+}
+
+TEST(SignalWaiter, ThreadsMadeLaterDoNotTakeTheSignal) {
+  SignalWaiter waiter;
+  sigset_t blocked;
+  std::thread([&] { pthread_sigmask(SIG_BLOCK, nullptr, &blocked); }).join();
+  EXPECT_TRUE(sigismember(&blocked, SIGTERM));
+  EXPECT_TRUE(sigismember(&blocked, SIGINT));
+}
+
+TEST(SignalWaiterDeathTest, ASecondInterruptEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        SignalWaiter waiter;
+        kill(getpid(), SIGINT);
+        waiter.Wait();
+        kill(getpid(), SIGINT);
+        waiter.Wait();
+      },
+      ::testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace cohort
