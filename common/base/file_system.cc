@@ -12,14 +12,26 @@ absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path)
   return bytes;
 }
 
+namespace {
+
+absl::Status WriteFileDurably(FileSystem& files, const std::string& path,
+                              absl::string_view bytes) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(path));
+  RETURN_IF_ERROR(file->Append(bytes));
+  RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
+}  // namespace
+
 absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
                                  absl::string_view bytes) {
   const std::string temporary = absl::StrCat(path, ".tmp");
-  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(temporary));
-  RETURN_IF_ERROR(file->Append(bytes));
-  RETURN_IF_ERROR(file->Sync());
-  RETURN_IF_ERROR(file->Close());
-  return files.Rename(temporary, path);
+  absl::Status status = WriteFileDurably(files, temporary, bytes);
+  if (status.ok()) status = files.Rename(temporary, path);
+  // The first error is the one that counts; what is left behind only takes room.
+  if (!status.ok()) files.Remove(temporary).IgnoreError();
+  return status;
 }
 
 std::string JoinPath(absl::string_view directory, absl::string_view name) {

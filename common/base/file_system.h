@@ -43,11 +43,13 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
   // Names (not paths) of the entries, sorted. Errors: NOT_FOUND.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
-  // Replaces `to` in one step and makes the change durable.
+  // Moves a file over `to` in one step and makes the names in the directory of `to` durable.
+  // Errors: NOT_FOUND.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // A missing file is not an error.
+  // A file or an empty directory; a missing one is not an error. Errors: FAILED_PRECONDITION for a
+  // directory with entries.
   virtual absl::Status Remove(const std::string& path) = 0;
-  // Makes the missing parents too.
+  // Makes the missing parents too, durably. Errors: FAILED_PRECONDITION when a part is a file.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
 };
 

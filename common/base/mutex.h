@@ -3,6 +3,7 @@
 // The only lock of this project. It is std::mutex under clang's thread-safety annotations, and not absl::Mutex,
 // because ThreadSanitizer sees pthread locks by itself but not those of Debian's uninstrumented Abseil.
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -52,7 +53,9 @@ class CondVar {
   // False when the time ran out first.
   bool WaitFor(Mutex& mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    const auto status = condition_.wait_for(lock, absl::ToChronoNanoseconds(timeout));
+    // std::condition_variable adds this to the present time, which must not overflow.
+    const absl::Duration bounded = std::min(timeout, absl::Hours(24 * 365));
+    const auto status = condition_.wait_for(lock, absl::ToChronoNanoseconds(bounded));
     lock.release();
     return status == std::cv_status::no_timeout;
   }

@@ -59,22 +59,25 @@ class PosixReadableFile final : public ReadableFile {
   uint64_t size() const override { return size_; }
 
   absl::Status Read(uint64_t offset, absl::Span<char> out) const override {
+    if (offset > size_ && !out.empty()) return BeyondTheEnd(offset, out.size());
     size_t done = 0;
     while (done < out.size()) {
       const ssize_t got =
           pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
-      if (got == 0) {
-        return absl::OutOfRangeError(absl::StrCat(path_, " ends at byte ", size_, "; wanted ",
-                                                  out.size(), " bytes at ", offset));
-      }
+      if (got == 0) return BeyondTheEnd(offset, out.size());
       done += static_cast<size_t>(got);
     }
     return absl::OkStatus();
   }
 
  private:
+  absl::Status BeyondTheEnd(uint64_t offset, size_t wanted) const {
+    return absl::OutOfRangeError(
+        absl::StrCat(path_, " ends at byte ", size_, "; wanted ", wanted, " bytes at ", offset));
+  }
+
   const int fd_;
   const uint64_t size_;
   const std::string path_;
@@ -140,7 +143,9 @@ absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {
   for (size_t end = 1; end <= path.size(); ++end) {
     if (end != path.size() && path[end] != '/') continue;
     const std::string prefix = path.substr(0, end);
-    if (mkdir(prefix.c_str(), 0755) != 0 && errno != EEXIST) {
+    if (mkdir(prefix.c_str(), 0755) == 0) {
+      RETURN_IF_ERROR(SyncDirectory(DirectoryOf(prefix)));
+    } else if (errno != EEXIST) {
       return ErrnoStatus(errno, absl::StrCat("cannot make directory ", prefix));
     }
   }

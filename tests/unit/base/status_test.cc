@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
+#include "absl/strings/cord.h"
+
 namespace cohort {
 namespace {
 
@@ -12,6 +16,18 @@ TEST(Annotate, PutsTheContextFirstAndKeepsTheCode) {
 }
 
 TEST(Annotate, LeavesOkAlone) { EXPECT_TRUE(Annotate(absl::OkStatus(), "x").ok()); }
+
+TEST(Annotate, KeepsPayloads) {
+  absl::Status status = absl::UnavailableError("x");
+  status.SetPayload("url", absl::Cord("bytes"));
+  EXPECT_EQ(Annotate(status, "y").GetPayload("url"), absl::Cord("bytes"));
+}
+
+TEST(ErrnoStatus, NamesContextAndCause) {
+  const absl::Status status = ErrnoStatus(ENOSPC, "cannot write f");
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "cannot write f: No space left on device");
+}
 
 }  // namespace
 }  // namespace cohort
