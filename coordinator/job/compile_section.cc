@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/job_sections.h"
+#include "coordinator/job/json_text.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr NumberRange kFraction = {.min = 0, .max = 1, .max_excluded = true};  // [0, 1)
+constexpr NumberRange kFractionClosed = {.min = 0, .max = 1};
+constexpr NumberRange kNotNegative = {.min = 0};
+
+struct Parameter {
+  std::string name;
+  double otherwise;
+  NumberRange range;
+  bool is_bool = false;
+};
+
+struct OptimizerClass {
+  std::string class_name;
+  double learning_rate;
+  std::vector<Parameter> parameters;
+};
+
+// Keras's defaults (keras/optimizers/{sgd,adagrad,rmsprop,adam}.py).
+const std::vector<OptimizerClass>& OptimizerClasses() {
+  static const auto* const kClasses = new std::vector<OptimizerClass>{
+      {"SGD", 0.01, {{"momentum", 0, kFractionClosed}, {"nesterov", 0, {}, true}}},
+      {"Adagrad",
+       0.001,
+       {{"initial_accumulator_value", 0.1, kNotNegative}, {"epsilon", 1e-7, kNotNegative}}},
+      {"RMSprop",
+       0.001,
+       {{"rho", 0.9, kFractionClosed},
+        {"momentum", 0, kFractionClosed},
+        {"epsilon", 1e-7, kNotNegative},
+        {"centered", 0, {}, true}}},
+      {"Adam",
+       0.001,
+       {{"beta_1", 0.9, kFraction},
+        {"beta_2", 0.999, kFraction},
+        {"epsilon", 1e-7, kNotNegative},
+        {"amsgrad", 0, {}, true}}},
+  };
+  return *kClasses;
+}
+
+// The class by its name, or by its string form in any case.
+const OptimizerClass* FindOptimizer(const std::string& name) {
+  for (const OptimizerClass& one : OptimizerClasses()) {
+    if (absl::AsciiStrToLower(name) == absl::AsciiStrToLower(one.class_name)) return &one;
+  }
+  return nullptr;
+}
+
+OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErrors& errors) {
+  OptimizerSpec spec;
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return spec;
+  const OptimizerClass* found = FindOptimizer(form.class_name);
+  if (found == nullptr) {
+    std::vector<std::string> names;
+    for (const OptimizerClass& one : OptimizerClasses()) names.push_back(one.class_name);
+    errors.Add(path, UnknownName("optimizer", form.class_name, names));
+    return spec;
+  }
+  spec.class_name = found->class_name;
+  spec.learning_rate = found->learning_rate;
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  config.Number("learning_rate", kNotNegative, &spec.learning_rate);
+  for (const Parameter& parameter : found->parameters) {
+    double number = parameter.otherwise;
+    if (parameter.is_bool) {
+      bool flag = number != 0;
+      config.Bool(parameter.name, &flag);
+      number = flag ? 1 : 0;
+    } else {
+      config.Number(parameter.name, parameter.range, &number);
+    }
+    spec.parameters[parameter.name] = number;
+  }
+  for (const char* key : {"name", "ema_momentum", "jit_compile", "is_legacy_optimizer"}) {
+    config.Ignore(key);
+  }
+  for (const char* key : {"weight_decay", "clipnorm", "global_clipnorm", "clipvalue",
+                          "ema_overwrite_frequency", "loss_scale_factor",
+                          "gradient_accumulation_steps"}) {
+    config.OnlyNeutral(key, nullptr);
+  }
+  config.OnlyNeutral("use_ema", false);
+  config.OnlyNeutral("decay", 0.0);
+  config.Finish();
+  return spec;
+}
+
+struct LossClass {
+  LossKind kind;
+  const char* class_name;
+  const char* function_name;
+};
+
+constexpr LossClass kLosses[] = {
+    {LossKind::kCategoricalCrossentropy, "CategoricalCrossentropy", "categorical_crossentropy"},
+    {LossKind::kSparseCategoricalCrossentropy, "SparseCategoricalCrossentropy",
+     "sparse_categorical_crossentropy"},
+};
+
+LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors) {
+  LossSpec spec;
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return spec;
+  const LossClass* found = nullptr;
+  std::vector<std::string> names;
+  for (const LossClass& one : kLosses) {
+    names.push_back(form.is_name_only ? one.function_name : one.class_name);
+    if (form.class_name == one.class_name || form.class_name == one.function_name) found = &one;
+  }
+  if (found == nullptr) {
+    errors.Add(path, UnknownName("loss", form.class_name, names));
+    return spec;
+  }
+  spec.kind = found->kind;
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  config.Bool("from_logits", &spec.from_logits);
+  if (spec.kind == LossKind::kCategoricalCrossentropy) {
+    config.Number("label_smoothing", kFraction, &spec.label_smoothing);
+    config.OnlyNeutral("axis", -1);
+  } else {
+    config.OnlyNeutral("ignore_class", nullptr);
+  }
+  std::string reduction;
+  config.Choice("reduction", {"sum_over_batch_size", "auto"}, &reduction);
+  config.Ignore("name");
+  config.Ignore("fn");
+  config.OnlyNeutral("dtype", "float32");
+  config.Finish();
+  return spec;
+}
+
+struct MetricClass {
+  MetricKind kind;
+  const char* class_name;  // "" where Keras has only the string
+  const char* short_name;
+};
+
+constexpr MetricClass kMetrics[] = {
+    {MetricKind::kAccuracy, "", "accuracy"},
+    {MetricKind::kAccuracy, "", "acc"},
+    {MetricKind::kCategoricalAccuracy, "CategoricalAccuracy", "categorical_accuracy"},
+    {MetricKind::kSparseCategoricalAccuracy, "SparseCategoricalAccuracy",
+     "sparse_categorical_accuracy"},
+};
+
+std::optional<MetricSpec> ReadMetric(const json& value, const std::string& path,
+                                     JsonErrors& errors) {
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
+  std::vector<std::string> names;
+  for (const MetricClass& one : kMetrics) {
+    const bool matches = form.class_name == one.short_name ||
+                         (*one.class_name && form.class_name == one.class_name);
+    names.push_back(*one.class_name && !form.is_name_only ? one.class_name : one.short_name);
+    if (!matches) continue;
+    MetricSpec spec{.kind = one.kind, .name = one.short_name};
+    ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+    config.String("name", &spec.name);
+    config.Ignore("fn");
+    config.OnlyNeutral("dtype", "float32");
+    config.Finish();
+    return spec;
+  }
+  errors.Add(path, UnknownName("metric", form.class_name, names));
+  return std::nullopt;
+}
+
+std::vector<MetricSpec> ReadMetrics(const json& value, const std::string& path,
+                                    JsonErrors& errors) {
+  std::vector<MetricSpec> metrics;
+  if (!value.is_array()) {
+    errors.Add(path, absl::StrCat("is ", JsonExcerpt(value),
+                                  "; it must be a list such as [\"accuracy\"]"));
+    return metrics;
+  }
+  std::set<std::string> names = {"loss", "loss_sum", "count"};
+  for (size_t i = 0; i < value.size(); ++i) {
+    const std::string item_path = JoinPath(path, absl::StrCat(i));
+    std::optional<MetricSpec> metric = ReadMetric(value[i], item_path, errors);
+    if (!metric) continue;
+    if (!names.insert(metric->name).second) {
+      errors.Add(item_path, absl::StrCat("the name '", metric->name,
+                                         "' is taken; give this metric another config.name"));
+    }
+    metrics.push_back(*std::move(metric));
+  }
+  return metrics;
+}
+
+ordered_json ToJson(const OptimizerSpec& optimizer) {
+  ordered_json config = {{"learning_rate", optimizer.learning_rate}};
+  if (const OptimizerClass* found = FindOptimizer(optimizer.class_name)) {
+    for (const Parameter& parameter : found->parameters) {
+      const auto value = optimizer.parameters.find(parameter.name);
+      const double number =
+          value == optimizer.parameters.end() ? parameter.otherwise : value->second;
+      if (parameter.is_bool) {
+        config[parameter.name] = number != 0;
+      } else {
+        config[parameter.name] = number;
+      }
+    }
+  }
+  return ClassFormToJson(optimizer.class_name, std::move(config));
+}
+
+ordered_json ToJson(const LossSpec& loss) {
+  ordered_json config = {{"from_logits", loss.from_logits}};
+  if (loss.kind == LossKind::kCategoricalCrossentropy) {
+    config["label_smoothing"] = loss.label_smoothing;
+  }
+  return ClassFormToJson(kLosses[static_cast<size_t>(loss.kind)].class_name, std::move(config));
+}
+
+ordered_json ToJson(const MetricSpec& metric) {
+  std::string class_name;
+  for (const MetricClass& one : kMetrics) {
+    if (one.kind != metric.kind) continue;
+    if (metric.name == one.short_name) return metric.name;
+    if (class_name.empty()) class_name = *one.class_name ? one.class_name : one.short_name;
+  }
+  return ClassFormToJson(class_name, {{"name", metric.name}});
+}
+
+}  // namespace
+
+absl::string_view LossName(LossKind kind) {
+  return kLosses[static_cast<size_t>(kind)].function_name;
+}
+
+CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& errors) {
+  CompileSpec compile;
+  ObjectReader reader(value, path, errors);
+  const json rmsprop = "rmsprop";  // Keras's default
+  const json* optimizer = reader.Find("optimizer");
+  compile.optimizer = ReadOptimizer(optimizer ? *optimizer : rmsprop,
+                                    JoinPath(path, "optimizer"), errors);
+  if (const json* loss = reader.Require("loss")) {
+    compile.loss = ReadLoss(*loss, JoinPath(path, "loss"), errors);
+  }
+  if (const json* metrics = reader.Find("metrics")) {
+    compile.metrics = ReadMetrics(*metrics, JoinPath(path, "metrics"), errors);
+  }
+  reader.OnlyNeutral("loss_weights", nullptr);
+  reader.OnlyNeutral("weighted_metrics", nullptr);
+  reader.OnlyNeutral("run_eagerly", false);
+  reader.OnlyNeutral("steps_per_execution", 1);
+  reader.Ignore("jit_compile");
+  reader.Finish();
+  return compile;
+}
+
+ordered_json CompileToJson(const CompileSpec& compile) {
+  ordered_json metrics = ordered_json::array();
+  for (const MetricSpec& metric : compile.metrics) metrics.push_back(ToJson(metric));
+  return {{"optimizer", ToJson(compile.optimizer)},
+          {"loss", ToJson(compile.loss)},
+          {"metrics", std::move(metrics)}};
+}
+
+}  // namespace cohort

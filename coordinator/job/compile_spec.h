@@ -1,0 +1,54 @@
+#pragma once
+
+// What Keras's compile() is given: optimizer, loss and metrics. String forms ("rmsprop") are resolved to the class with
+// Keras's defaults when the job is read.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace cohort {
+
+struct OptimizerSpec {
+  std::string class_name = "SGD";  // "SGD", "Adagrad", "RMSprop", "Adam"
+  double learning_rate = 0.01;
+  // Every parameter of the class by Keras's name; booleans are 0 or 1.
+  std::map<std::string, double> parameters;
+
+  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+enum class LossKind { kCategoricalCrossentropy, kSparseCategoricalCrossentropy };
+
+// Keras's function name: "categorical_crossentropy".
+absl::string_view LossName(LossKind kind);
+
+struct LossSpec {
+  LossKind kind = LossKind::kCategoricalCrossentropy;
+  bool from_logits = false;
+  double label_smoothing = 0;  // categorical only
+
+  friend bool operator==(const LossSpec&, const LossSpec&) = default;
+};
+
+// kAccuracy is resolved by the loss: categorical or sparse.
+enum class MetricKind { kAccuracy, kCategoricalAccuracy, kSparseCategoricalAccuracy };
+
+struct MetricSpec {
+  MetricKind kind = MetricKind::kAccuracy;
+  std::string name = "accuracy";  // as it is reported
+
+  friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
+};
+
+struct CompileSpec {
+  OptimizerSpec optimizer;
+  LossSpec loss;
+  std::vector<MetricSpec> metrics;
+
+  friend bool operator==(const CompileSpec&, const CompileSpec&) = default;
+};
+
+}  // namespace cohort

@@ -1,0 +1,121 @@
+#include "coordinator/job/data_spec.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/tensor/dtype.h"
+
+namespace cohort {
+namespace {
+
+constexpr int64_t kExampleElementsMax = int64_t{1} << 40;
+
+std::string TypeText(const proto::ComponentSpec& component) {
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(component.dtype());
+  return absl::StrCat(dtype.ok() ? DTypeName(*dtype) : "?", "[",
+                      absl::StrJoin(component.dims(), ","), "]");
+}
+
+absl::Status Flatten(proto::ComponentSpec& component) {
+  if (component.dims_size() < 1) {
+    return absl::InvalidArgumentError("it must have a batch dimension");
+  }
+  int64_t joined = 1;
+  for (int i = 1; i < component.dims_size(); ++i) {
+    const int64_t dim = component.dims(i);
+    if (dim < 1 || joined > kExampleElementsMax / dim) {
+      return absl::InvalidArgumentError("every dimension but the batch must be known and small");
+    }
+    joined *= dim;
+  }
+  const int64_t batch = component.dims(0);
+  component.clear_dims();
+  component.add_dims(batch);
+  component.add_dims(joined);
+  return absl::OkStatus();
+}
+
+absl::Status ToOneHot(int64_t depth, proto::ComponentSpec& component) {
+  const auto dtype = static_cast<DType>(component.dtype());
+  const bool is_integer = dtype == DType::kUint8 || dtype == DType::kInt8 ||
+                          dtype == DType::kInt32 || dtype == DType::kInt64;
+  if (!is_integer || component.dims_size() != 1) {
+    return absl::InvalidArgumentError("it must be one integer per example");
+  }
+  component.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  component.add_dims(depth);
+  return absl::OkStatus();
+}
+
+struct Target {
+  const char* name;
+  uint32_t component;
+};
+
+}  // namespace
+
+std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
+  std::vector<proto::DatasetTransform> transforms;
+  for (const TransformSpec& spec : data.pipeline) {
+    proto::DatasetTransform& transform = transforms.emplace_back();
+    switch (spec.kind) {
+      case TransformSpec::Kind::kFlatten:
+        transform.set_flatten(spec.component);
+        break;
+      case TransformSpec::Kind::kRescaling:
+        transform.mutable_rescale()->set_component(spec.component);
+        transform.mutable_rescale()->set_scale(spec.scale);
+        transform.mutable_rescale()->set_offset(spec.offset);
+        break;
+      case TransformSpec::Kind::kCategoryEncoding:
+        transform.mutable_one_hot()->set_component(spec.component);
+        transform.mutable_one_hot()->set_depth(spec.num_tokens);
+        break;
+    }
+  }
+  return transforms;
+}
+
+absl::StatusOr<proto::ElementSpec> TransformElement(
+    const proto::ElementSpec& batch, absl::Span<const proto::DatasetTransform> transforms) {
+  proto::ElementSpec element = batch;
+  for (size_t i = 0; i < transforms.size(); ++i) {
+    const proto::DatasetTransform& transform = transforms[i];
+    Target target{};
+    switch (transform.kind_case()) {
+      case proto::DatasetTransform::kFlatten:
+        target = {"Flatten", transform.flatten()};
+        break;
+      case proto::DatasetTransform::kRescale:
+        target = {"Rescaling", transform.rescale().component()};
+        break;
+      case proto::DatasetTransform::kOneHot:
+        target = {"CategoryEncoding", transform.one_hot().component()};
+        break;
+      default:
+        continue;
+    }
+    const std::string where = absl::StrCat("data.pipeline.", i, " (", target.name, ")");
+    if (target.component >= static_cast<uint32_t>(element.components_size())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": the data set has ", element.components_size(),
+          " components, none for '", target.component == 0 ? "x" : "y", "'"));
+    }
+    proto::ComponentSpec& component =
+        *element.mutable_components(static_cast<int>(target.component));
+    const std::string context =
+        absl::StrCat(where, " of ", target.component == 0 ? "x" : "y", " ", TypeText(component));
+    if (transform.kind_case() == proto::DatasetTransform::kFlatten) {
+      RETURN_IF_ERROR(Annotate(Flatten(component), context));
+    } else if (transform.kind_case() == proto::DatasetTransform::kOneHot) {
+      RETURN_IF_ERROR(Annotate(ToOneHot(transform.one_hot().depth(), component), context));
+    } else {
+      component.set_dtype(static_cast<int32_t>(DType::kFloat32));
+    }
+  }
+  return element;
+}
+
+}  // namespace cohort

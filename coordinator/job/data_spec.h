@@ -1,0 +1,72 @@
+#pragma once
+
+// Where examples come from and what is done to them. A data set yields pairs (x, y) = components (0, 1); the pipeline
+// is one list for training and test data alike, written with the names of the Keras layers that do the same.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// The MNIST files by split, found by the daemon (data directory, cache, download), unless both paths are given.
+struct MnistSpec {
+  std::string split = "train";  // "train" or "test"
+  std::string images;           // path of an IDX file, gzip or plain
+  std::string labels;
+
+  friend bool operator==(const MnistSpec&, const MnistSpec&) = default;
+};
+
+// Any IDX files; file i is component i.
+struct IdxSpec {
+  std::vector<std::string> paths;
+
+  friend bool operator==(const IdxSpec&, const IdxSpec&) = default;
+};
+
+// Seeded digit images of MNIST's form, made by the program.
+struct SyntheticDigitsSpec {
+  uint64_t seed = 0;
+  int64_t count = 10000;
+
+  friend bool operator==(const SyntheticDigitsSpec&, const SyntheticDigitsSpec&) = default;
+};
+
+using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec>;
+
+// Flatten, Rescaling or CategoryEncoding (one_hot) of one component.
+struct TransformSpec {
+  enum class Kind { kFlatten, kRescaling, kCategoryEncoding };
+  Kind kind = Kind::kFlatten;
+  uint32_t component = 0;  // 0 is x, 1 is y
+  double scale = 1;        // Rescaling: x * scale + offset, in float32
+  double offset = 0;
+  int64_t num_tokens = 0;  // CategoryEncoding: classes
+
+  friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
+};
+
+struct DataSpec {
+  DataSourceSpec train = MnistSpec{};
+  std::optional<DataSourceSpec> test;
+  std::vector<TransformSpec> pipeline;
+
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
+};
+
+// The pipeline for a DatasetSpec, to be put behind its Batch: every one of these works on whole batches.
+std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);
+
+// The element that `transforms` make of a batch of `batch`'s type (Rescale, OneHot, Flatten; others change no type).
+// Errors: INVALID_ARGUMENT naming the transform, its component and what it needs.
+absl::StatusOr<proto::ElementSpec> TransformElement(
+    const proto::ElementSpec& batch, absl::Span<const proto::DatasetTransform> transforms);
+
+}  // namespace cohort

@@ -1,0 +1,95 @@
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/job_sections.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// A class, its string form, and what Keras calls the two numbers of its configuration ("" where it has none).
+struct InitializerClass {
+  const char* class_name;
+  const char* short_name;
+  const char* a_key;
+  double a_default;
+  const char* b_key;
+  double b_default;
+  bool has_seed;
+};
+
+constexpr InitializerClass kClasses[] = {
+    {"Zeros", "zeros", "", 0, "", 0, false},
+    {"Ones", "ones", "", 0, "", 0, false},
+    {"Constant", "constant", "value", 0, "", 0, false},
+    {"RandomUniform", "random_uniform", "minval", -0.05, "maxval", 0.05, true},
+    {"RandomNormal", "random_normal", "mean", 0, "stddev", 0.05, true},
+    {"TruncatedNormal", "truncated_normal", "mean", 0, "stddev", 0.05, true},
+    {"GlorotUniform", "glorot_uniform", "", 0, "", 0, true},
+    {"GlorotNormal", "glorot_normal", "", 0, "", 0, true},
+    {"HeUniform", "he_uniform", "", 0, "", 0, true},
+    {"HeNormal", "he_normal", "", 0, "", 0, true},
+    {"LecunUniform", "lecun_uniform", "", 0, "", 0, true},
+    {"LecunNormal", "lecun_normal", "", 0, "", 0, true},
+};
+
+const InitializerClass* FindClass(const std::string& name) {
+  for (const InitializerClass& one : kClasses) {
+    if (name == one.class_name || absl::AsciiStrToLower(name) == one.short_name) return &one;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> ClassNames() {
+  std::vector<std::string> names;
+  for (const InitializerClass& one : kClasses) names.push_back(one.class_name);
+  return names;
+}
+
+}  // namespace
+
+InitializerSpec ReadInitializer(const json& value, const std::string& path, JsonErrors& errors) {
+  InitializerSpec spec;
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return spec;
+  const InitializerClass* found = FindClass(form.class_name);
+  if (found == nullptr) {
+    errors.Add(path, UnknownName("initializer", form.class_name, ClassNames()));
+    return spec;
+  }
+  spec.class_name = found->class_name;
+  spec.a = found->a_default;
+  spec.b = found->b_default;
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  if (*found->a_key) config.Number(found->a_key, {}, &spec.a);
+  if (*found->b_key) config.Number(found->b_key, {}, &spec.b);
+  if (found->has_seed) config.OptionalSeed("seed", &spec.seed);
+  config.Ignore("dtype");
+  config.Finish();
+  if (spec.class_name == "RandomUniform" && spec.a > spec.b) {
+    config.AddError("maxval", absl::StrCat("is ", spec.b, ", below minval ", spec.a));
+  }
+  const bool is_normal =
+      spec.class_name == "RandomNormal" || spec.class_name == "TruncatedNormal";
+  if (is_normal && spec.b < 0) {
+    config.AddError("stddev", absl::StrCat("is ", spec.b, "; it must be at least 0"));
+  }
+  return spec;
+}
+
+ordered_json InitializerToJson(const InitializerSpec& initializer) {
+  ordered_json config = ordered_json::object();
+  if (const InitializerClass* found = FindClass(initializer.class_name)) {
+    if (*found->a_key) config[found->a_key] = initializer.a;
+    if (*found->b_key) config[found->b_key] = initializer.b;
+    if (initializer.seed) config["seed"] = *initializer.seed;
+  }
+  return ClassFormToJson(initializer.class_name, std::move(config));
+}
+
+}  // namespace cohort

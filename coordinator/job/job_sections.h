@@ -1,0 +1,32 @@
+#pragma once
+
+// The sections of a job file, each read into its typed form and written back. Readers report into `errors` and leave
+// what they could not read at its default. Private to this folder.
+
+#include <string>
+
+#include "coordinator/job/job_spec.h"
+#include "coordinator/job/json_reader.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace cohort {
+
+ModelSpec ReadModel(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+CompileSpec ReadCompile(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path,
+                          JsonErrors& errors);
+InitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
+                                JsonErrors& errors);
+
+nlohmann::ordered_json ModelToJson(const ModelSpec& model);
+nlohmann::ordered_json CompileToJson(const CompileSpec& compile);
+nlohmann::ordered_json DataToJson(const DataSpec& data);
+nlohmann::ordered_json StrategyToJson(const StrategySpec& strategy);
+nlohmann::ordered_json InitializerToJson(const InitializerSpec& initializer);
+
+// {"class_name": ..., "config": ...}
+nlohmann::ordered_json ClassFormToJson(const std::string& class_name,
+                                       nlohmann::ordered_json config);
+
+}  // namespace cohort

@@ -1,0 +1,160 @@
+#include "coordinator/job/job_spec.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/job/job_sections.h"
+#include "coordinator/job/json_reader.h"
+#include "coordinator/job/json_text.h"
+#include "coordinator/job/overrides.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int64_t kCountMax = 1'000'000'000;
+constexpr int64_t kBatchSizeMax = 1 << 20;
+constexpr int64_t kClosuresInFlightMax = 256;
+constexpr int64_t kQueueSizeMax = 1 << 20;
+constexpr int64_t kDayMs = 24 * 3600 * 1000;
+
+FitSpec ReadFit(const json& value, const std::string& path, JsonErrors& errors) {
+  FitSpec fit;
+  ObjectReader reader(value, path, errors);
+  reader.Int("epochs", {.min = 1, .max = kCountMax}, &fit.epochs);
+  reader.Int("batch_size", {.min = 1, .max = kBatchSizeMax}, &fit.batch_size);
+  reader.OptionalInt("steps_per_epoch", {.min = 1, .max = kCountMax}, &fit.steps_per_epoch);
+  reader.Number("validation_split", {.min = 0, .max = 1, .max_excluded = true},
+                &fit.validation_split);
+  reader.OptionalInt("validation_batch_size", {.min = 1, .max = kBatchSizeMax},
+                     &fit.validation_batch_size);
+  reader.Bool("shuffle", &fit.shuffle);
+  reader.Int("closures_in_flight", {.min = 1, .max = kClosuresInFlightMax},
+             &fit.closures_in_flight);
+  reader.Finish();
+  return fit;
+}
+
+ordered_json ToJson(const FitSpec& fit) {
+  ordered_json section = {{"epochs", fit.epochs}, {"batch_size", fit.batch_size}};
+  if (fit.steps_per_epoch) section["steps_per_epoch"] = *fit.steps_per_epoch;
+  section["validation_split"] = fit.validation_split;
+  if (fit.validation_batch_size) section["validation_batch_size"] = *fit.validation_batch_size;
+  section["shuffle"] = fit.shuffle;
+  section["closures_in_flight"] = fit.closures_in_flight;
+  return section;
+}
+
+CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonErrors& errors) {
+  CheckpointSpec checkpoint;
+  ObjectReader reader(value, path, errors);
+  reader.String("directory", &checkpoint.directory);
+  reader.Int("max_to_keep", {.min = 1, .max = kCountMax}, &checkpoint.max_to_keep);
+  reader.Int("every_epochs", {.min = 1, .max = kCountMax}, &checkpoint.every_epochs);
+  reader.String("restore", &checkpoint.restore);
+  if (checkpoint.restore == "latest" && checkpoint.directory.empty()) {
+    reader.AddError("restore", "is 'latest', which needs checkpoint.directory");
+  }
+  reader.Finish();
+  return checkpoint;
+}
+
+ordered_json ToJson(const CheckpointSpec& checkpoint) {
+  return {{"directory", checkpoint.directory},
+          {"max_to_keep", checkpoint.max_to_keep},
+          {"every_epochs", checkpoint.every_epochs},
+          {"restore", checkpoint.restore}};
+}
+
+void ReadMilliseconds(const std::string& key, ObjectReader& reader, absl::Duration* out) {
+  int64_t ms = absl::ToInt64Milliseconds(*out);
+  reader.Int(key, {.min = 1, .max = kDayMs}, &ms);
+  *out = absl::Milliseconds(ms);
+}
+
+ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonErrors& errors) {
+  ClusterOptionsSpec cluster;
+  ObjectReader reader(value, path, errors);
+  ReadMilliseconds("connect_timeout_ms", reader, &cluster.connect_timeout);
+  ReadMilliseconds("lease_timeout_ms", reader, &cluster.lease_timeout);
+  ReadMilliseconds("call_timeout_ms", reader, &cluster.call_timeout);
+  reader.Int("max_attempts", {.min = 1, .max = kCountMax}, &cluster.max_attempts);
+  reader.Int("queue_size", {.min = 1, .max = kQueueSizeMax}, &cluster.queue_size);
+  reader.Finish();
+  return cluster;
+}
+
+ordered_json ToJson(const ClusterOptionsSpec& cluster) {
+  return {{"connect_timeout_ms", absl::ToInt64Milliseconds(cluster.connect_timeout)},
+          {"lease_timeout_ms", absl::ToInt64Milliseconds(cluster.lease_timeout)},
+          {"call_timeout_ms", absl::ToInt64Milliseconds(cluster.call_timeout)},
+          {"max_attempts", cluster.max_attempts},
+          {"queue_size", cluster.queue_size}};
+}
+
+JobSpec ReadJob(const json& value, JsonErrors& errors) {
+  JobSpec job;
+  ObjectReader reader(value, "", errors);
+  reader.String("name", &job.name);
+  reader.Seed("seed", &job.seed);
+  if (const json* model = reader.Require("model")) job.model = ReadModel(*model, "model", errors);
+  if (const json* compile = reader.Require("compile")) {
+    job.compile = ReadCompile(*compile, "compile", errors);
+  }
+  if (const json* data = reader.Require("data")) job.data = ReadData(*data, "data", errors);
+  if (const json* fit = reader.Find("fit")) job.fit = ReadFit(*fit, "fit", errors);
+  if (const json* strategy = reader.Find("strategy")) {
+    job.strategy = ReadStrategy(*strategy, "strategy", errors);
+  }
+  if (const json* checkpoint = reader.Find("checkpoint")) {
+    job.checkpoint = ReadCheckpoint(*checkpoint, "checkpoint", errors);
+  }
+  if (const json* section = reader.Find("export")) {
+    ObjectReader export_reader(*section, "export", errors);
+    export_reader.String("onnx", &job.export_to.onnx);
+    export_reader.Finish();
+  }
+  if (const json* cluster = reader.Find("cluster")) {
+    job.cluster = ReadCluster(*cluster, "cluster", errors);
+  }
+  reader.Finish();
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
+                                 absl::Span<const std::string> overrides) {
+  if (text.size() > kJobFileBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ": the job file has ", text.size(),
+                                                   " bytes; at most ", kJobFileBytesMax,
+                                                   " are read"));
+  }
+  absl::StatusOr<json> parsed = ParseStrictJson(text);
+  if (!parsed.ok()) return Annotate(parsed.status(), file_name);
+  RETURN_IF_ERROR(ApplyOverrides(overrides, *parsed));
+  JsonErrors errors;
+  JobSpec job = ReadJob(*parsed, errors);
+  RETURN_IF_ERROR(errors.ToStatus(file_name));
+  return job;
+}
+
+std::string JobToJson(const JobSpec& job) {
+  const ordered_json whole = {{"name", job.name},
+                              {"seed", job.seed},
+                              {"model", ModelToJson(job.model)},
+                              {"compile", CompileToJson(job.compile)},
+                              {"data", DataToJson(job.data)},
+                              {"fit", ToJson(job.fit)},
+                              {"strategy", StrategyToJson(job.strategy)},
+                              {"checkpoint", ToJson(job.checkpoint)},
+                              {"export", {{"onnx", job.export_to.onnx}}},
+                              {"cluster", ToJson(job.cluster)}};
+  return whole.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace cohort

@@ -1,0 +1,241 @@
+#include "coordinator/job/json_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/job/json_text.h"
+#include "coordinator/job/suggestions.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kErrorsMax = 30;
+
+// R and Python front ends write 128 as 128.0 at times, so a whole number counts as an integer.
+std::optional<int64_t> AsInt(const json& value) {
+  constexpr double kExactMax = 9007199254740992.0;  // 2^53
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();
+  if (std::floor(number) != number || std::abs(number) > kExactMax) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+std::string Describe(IntRange range) {
+  if (range.max == INT64_MAX && range.min == INT64_MIN) return "an integer";
+  if (range.max == INT64_MAX) return absl::StrCat("an integer of at least ", range.min);
+  return absl::StrCat("an integer from ", range.min, " to ", range.max);
+}
+
+std::string Describe(NumberRange range) {
+  if (range.max >= 1e300 && range.min <= -1e300) return "a number";
+  if (range.max >= 1e300) {
+    return absl::StrCat("a number ", range.min_excluded ? "above " : "of at least ", range.min);
+  }
+  return absl::StrCat("a number in ", range.min_excluded ? "(" : "[", range.min, ", ", range.max,
+                      range.max_excluded ? ")" : "]");
+}
+
+bool InRange(double value, NumberRange range) {
+  if (range.min_excluded ? value <= range.min : value < range.min) return false;
+  return range.max_excluded ? value < range.max : value <= range.max;
+}
+
+}  // namespace
+
+void JsonErrors::Add(const std::string& path, const std::string& message) {
+  messages_.push_back(path.empty() ? message : absl::StrCat(path, ": ", message));
+}
+
+absl::Status JsonErrors::ToStatus(absl::string_view file_name) const {
+  if (messages_.empty()) return absl::OkStatus();
+  std::string text;
+  for (size_t i = 0; i < std::min(messages_.size(), kErrorsMax); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : "\n", file_name, ": ", messages_[i]);
+  }
+  if (messages_.size() > kErrorsMax) {
+    absl::StrAppend(&text, "\n", file_name, ": and ", messages_.size() - kErrorsMax,
+                    " more errors");
+  }
+  return absl::InvalidArgumentError(text);
+}
+
+std::string JoinPath(const std::string& path, absl::string_view key) {
+  return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
+}
+
+ObjectReader::ObjectReader(const json& value, std::string path, JsonErrors& errors)
+    : value_(value.is_object() ? &value : nullptr), path_(std::move(path)), errors_(errors) {
+  if (value_ == nullptr) {
+    errors_.Add(path_, absl::StrCat("is ", JsonExcerpt(value), "; it must be an object {...}"));
+  }
+}
+
+const json* ObjectReader::Find(const std::string& key) {
+  known_.push_back(key);
+  if (value_ == nullptr) return nullptr;
+  const auto found = value_->find(key);
+  return found == value_->end() || found->is_null() ? nullptr : &*found;
+}
+
+const json* ObjectReader::Require(const std::string& key) {
+  const json* found = Find(key);
+  if (found == nullptr && value_ != nullptr) AddError(key, "is missing; it must be given");
+  return found;
+}
+
+void ObjectReader::Int(const std::string& key, IntRange range, int64_t* out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  const std::optional<int64_t> number = AsInt(*value);
+  if (!number || *number < range.min || *number > range.max) {
+    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be ",
+                                      Describe(range)));
+  }
+  *out = *number;
+}
+
+void ObjectReader::OptionalInt(const std::string& key, IntRange range,
+                               std::optional<int64_t>* out) {
+  int64_t number = range.min;
+  const size_t before = errors_.size();
+  Int(key, range, &number);
+  if (errors_.size() == before && value_ != nullptr && Find(key) != nullptr) *out = number;
+}
+
+void ObjectReader::Seed(const std::string& key, uint64_t* out) {
+  std::optional<uint64_t> seed;
+  OptionalSeed(key, &seed);
+  if (seed) *out = *seed;
+}
+
+void ObjectReader::OptionalSeed(const std::string& key, std::optional<uint64_t>* out) {
+  std::optional<int64_t> seed;
+  OptionalInt(key, {.min = 0}, &seed);
+  if (seed) *out = static_cast<uint64_t>(*seed);
+}
+
+void ObjectReader::Number(const std::string& key, NumberRange range, double* out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  if (!value->is_number() || !InRange(value->get<double>(), range)) {
+    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be ",
+                                      Describe(range)));
+  }
+  *out = value->get<double>();
+}
+
+void ObjectReader::Bool(const std::string& key, bool* out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) {
+    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be true or false"));
+  }
+  *out = value->get<bool>();
+}
+
+void ObjectReader::String(const std::string& key, std::string* out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  if (!value->is_string()) {
+    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a string"));
+  }
+  *out = value->get<std::string>();
+}
+
+void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> choices,
+                          std::string* out) {
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  const std::string text = value->is_string() ? value->get<std::string>() : "";
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be one of '",
+                                      absl::StrJoin(choices, "', '"), "'"));
+  }
+  *out = text;
+}
+
+void ObjectReader::Ignore(const std::string& key) { Find(key); }
+
+void ObjectReader::OnlyNeutral(const std::string& key, const json& neutral) {
+  const json* value = Find(key);
+  if (value == nullptr || *value == neutral) return;
+  AddError(key, absl::StrCat("is ", JsonExcerpt(*value), ", which is not supported; leave it out",
+                             neutral.is_null() ? "" : absl::StrCat(" or give ",
+                                                                   JsonExcerpt(neutral))));
+}
+
+void ObjectReader::AddError(const std::string& key, const std::string& message) {
+  errors_.Add(JoinPath(path_, key), message);
+}
+
+void ObjectReader::Finish() {
+  if (value_ == nullptr) return;
+  std::sort(known_.begin(), known_.end());
+  known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
+  for (const auto& item : value_->items()) {
+    if (std::binary_search(known_.begin(), known_.end(), item.key())) continue;
+    AddError(item.key(), absl::StrCat("unknown key", SuggestKey(item.key(), known_)));
+  }
+}
+
+ClassForm ReadClassForm(const json& value, const std::string& path, JsonErrors& errors) {
+  ClassForm form;
+  form.config_path = JoinPath(path, "config");
+  if (value.is_string()) {
+    form.class_name = value.get<std::string>();
+    form.is_name_only = true;
+    return form;
+  }
+  if (!value.is_object()) {
+    errors.Add(path, absl::StrCat("is ", JsonExcerpt(value),
+                                  "; it must be {\"class_name\": ..., \"config\": {...}}"));
+    return form;
+  }
+  ObjectReader reader(value, path, errors);
+  if (reader.Require("class_name") != nullptr) reader.String("class_name", &form.class_name);
+  form.config = reader.Find("config");
+  for (const char* key : {"module", "registered_name", "build_config", "compile_config",
+                          "keras_version", "backend"}) {
+    reader.Ignore(key);
+  }
+  reader.Finish();
+  return form;
+}
+
+std::optional<std::vector<int64_t>> ReadInts(const json& value, const std::string& path,
+                                             IntRange range, JsonErrors& errors) {
+  std::vector<int64_t> numbers;
+  bool valid = value.is_array();
+  if (valid) {
+    for (const json& item : value) {
+      const std::optional<int64_t> number = AsInt(item);
+      valid = valid && number && *number >= range.min && *number <= range.max;
+      numbers.push_back(number.value_or(0));
+    }
+  }
+  if (valid) return numbers;
+  errors.Add(path, absl::StrCat("is ", JsonExcerpt(value), "; it must be a list, each item ",
+                                Describe(range)));
+  return std::nullopt;
+}
+
+std::string UnknownName(absl::string_view what, absl::string_view name,
+                        absl::Span<const std::string> known) {
+  return absl::StrCat("'", name, "' is no known ", what, "; the nearest is '",
+                      NearestName(name, known), "' (known: ", absl::StrJoin(known, ", "), ")");
+}
+
+const json& EmptyJsonObject() {
+  static const json* const kEmpty = new json(json::object());  // never destroyed
+  return *kEmpty;
+}
+
+}  // namespace cohort

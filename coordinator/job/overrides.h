@@ -1,0 +1,18 @@
+#pragma once
+
+// --set a.b.2=value: changes one field of a parsed job file. Parts of the path are keys, and numbers where the value is
+// a list. What stands behind '=' is JSON if it parses as such, else a string; objects on the way that do not exist
+// (or are null) are made.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace cohort {
+
+// Errors: INVALID_ARGUMENT naming the override and the part of its path that leads nowhere.
+absl::Status ApplyOverrides(absl::Span<const std::string> overrides, nlohmann::json& job);
+
+}  // namespace cohort

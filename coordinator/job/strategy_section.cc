@@ -1,0 +1,92 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/job_sections.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr IntRange kAtLeastOne = {.min = 1};
+constexpr char kFixed[] = "FixedShardsPartitioner";
+constexpr char kMinSize[] = "MinSizePartitioner";
+constexpr char kMaxSize[] = "MaxSizePartitioner";
+
+std::optional<PartitionerSpec> ReadPartitioner(const json& value, const std::string& path,
+                                               JsonErrors& errors) {
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  std::optional<PartitionerSpec> result;
+  if (form.class_name == kFixed) {
+    FixedShardsPartitionerSpec spec;
+    config.Require("num_shards");
+    config.Int("num_shards", kAtLeastOne, &spec.num_shards);
+    result = spec;
+  } else if (form.class_name == kMinSize) {
+    MinSizePartitionerSpec spec;
+    config.Int("min_shard_bytes", kAtLeastOne, &spec.min_shard_bytes);
+    config.Int("max_shards", kAtLeastOne, &spec.max_shards);
+    config.Int("bytes_per_string", kAtLeastOne, &spec.bytes_per_string);
+    config.Bool("strict_minimum", &spec.strict_minimum);
+    result = spec;
+  } else if (form.class_name == kMaxSize) {
+    MaxSizePartitionerSpec spec;
+    config.Require("max_shard_bytes");
+    config.Int("max_shard_bytes", kAtLeastOne, &spec.max_shard_bytes);
+    config.OptionalInt("max_shards", kAtLeastOne, &spec.max_shards);
+    config.Int("bytes_per_string", kAtLeastOne, &spec.bytes_per_string);
+    result = spec;
+  } else {
+    errors.Add(path, UnknownName("partitioner", form.class_name, {kFixed, kMinSize, kMaxSize}));
+    return std::nullopt;
+  }
+  config.Finish();
+  return result;
+}
+
+ordered_json ToJson(const FixedShardsPartitionerSpec& spec) {
+  return ClassFormToJson(kFixed, {{"num_shards", spec.num_shards}});
+}
+
+ordered_json ToJson(const MinSizePartitionerSpec& spec) {
+  return ClassFormToJson(kMinSize, {{"min_shard_bytes", spec.min_shard_bytes},
+                                    {"max_shards", spec.max_shards},
+                                    {"bytes_per_string", spec.bytes_per_string},
+                                    {"strict_minimum", spec.strict_minimum}});
+}
+
+ordered_json ToJson(const MaxSizePartitionerSpec& spec) {
+  ordered_json config = {{"max_shard_bytes", spec.max_shard_bytes}};
+  if (spec.max_shards) config["max_shards"] = *spec.max_shards;
+  config["bytes_per_string"] = spec.bytes_per_string;
+  return ClassFormToJson(kMaxSize, std::move(config));
+}
+
+}  // namespace
+
+StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors& errors) {
+  StrategySpec strategy;
+  ObjectReader reader(value, path, errors);
+  reader.Choice("type", {"parameter_server"}, &strategy.type);
+  if (const json* partitioner = reader.Find("partitioner")) {
+    strategy.partitioner = ReadPartitioner(*partitioner, JoinPath(path, "partitioner"), errors);
+  }
+  reader.Finish();
+  return strategy;
+}
+
+ordered_json StrategyToJson(const StrategySpec& strategy) {
+  ordered_json section = {{"type", strategy.type}};
+  section["partitioner"] = nullptr;
+  if (strategy.partitioner) {
+    section["partitioner"] =
+        std::visit([](const auto& one) { return ToJson(one); }, *strategy.partitioner);
+  }
+  return section;
+}
+
+}  // namespace cohort

@@ -1,0 +1,48 @@
+#pragma once
+
+// The `strategy` section of a job: which strategy, and how it cuts variables.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace cohort {
+
+// TensorFlow's partitioners, with the names of their arguments (coordinator/strategy/partitioner.h has the formulas).
+struct FixedShardsPartitionerSpec {
+  int64_t num_shards = 1;
+
+  friend bool operator==(const FixedShardsPartitionerSpec&,
+                         const FixedShardsPartitionerSpec&) = default;
+};
+
+struct MinSizePartitionerSpec {
+  int64_t min_shard_bytes = 256 << 10;
+  int64_t max_shards = 1;
+  int64_t bytes_per_string = 16;
+  // TensorFlow rounds up, so that a shard may be smaller than the minimum; true keeps every shard at or above it.
+  bool strict_minimum = false;
+
+  friend bool operator==(const MinSizePartitionerSpec&, const MinSizePartitionerSpec&) = default;
+};
+
+struct MaxSizePartitionerSpec {
+  int64_t max_shard_bytes = 256 << 10;
+  std::optional<int64_t> max_shards;
+  int64_t bytes_per_string = 16;
+
+  friend bool operator==(const MaxSizePartitionerSpec&, const MaxSizePartitionerSpec&) = default;
+};
+
+using PartitionerSpec =
+    std::variant<FixedShardsPartitionerSpec, MinSizePartitionerSpec, MaxSizePartitionerSpec>;
+
+struct StrategySpec {
+  std::string type = "parameter_server";
+  std::optional<PartitionerSpec> partitioner;  // absent: no variable is cut
+
+  friend bool operator==(const StrategySpec&, const StrategySpec&) = default;
+};
+
+}  // namespace cohort

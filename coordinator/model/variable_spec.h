@@ -1,0 +1,21 @@
+#pragma once
+
+// A variable of a model, before any strategy has placed it.
+
+#include <string>
+
+#include "common/tensor/dtype.h"
+#include "common/tensor/shape.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+struct VariableSpec {
+  std::string name;  // Keras's: "dense/kernel", "dense_1/bias"
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  proto::Initializer initializer;  // an empty op: no initial value
+  bool trainable = true;
+};
+
+}  // namespace cohort

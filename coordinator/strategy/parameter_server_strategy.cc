@@ -1,0 +1,70 @@
+#include "coordinator/strategy/parameter_server_strategy.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/strategy/variable_creator.h"
+
+namespace cohort {
+namespace {
+
+absl::Status CheckVariables(const proto::Program& program, const std::set<std::string>& known) {
+  const auto check = [&](const std::string& variable) {
+    if (known.contains(variable)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(),
+                                                   "' uses variable '", variable,
+                                                   "', which the model does not have"));
+  };
+  for (const proto::InputBinding& input : program.inputs()) {
+    if (input.source_case() == proto::InputBinding::kVariable) {
+      RETURN_IF_ERROR(check(input.variable()));
+    }
+  }
+  for (const proto::OutputBinding& output : program.outputs()) {
+    if (output.sink_case() == proto::OutputBinding::kPush) RETURN_IF_ERROR(check(output.push()));
+    if (output.sink_case() == proto::OutputBinding::kAssign) {
+      RETURN_IF_ERROR(check(output.assign()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner)
+    : partitioner_(std::move(partitioner)) {}
+
+absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& model,
+                                                       ClusterSize size) const {
+  if (size.ps == 0) {
+    return absl::InvalidArgumentError(
+        "strategy 'parameter_server' needs at least one ps in the cluster");
+  }
+  if (size.workers == 0) {
+    return absl::InvalidArgumentError(
+        "strategy 'parameter_server' needs at least one worker in the cluster");
+  }
+  Plan plan;
+  VariableCreator creator(size.ps, partitioner_);
+  std::set<std::string> known;
+  for (const VariableSpec& variable : model.variables) {
+    const proto::UpdateRule rule = variable.trainable ? model.update_rule : proto::UpdateRule();
+    ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, {}));
+    plan.variables.push_back(std::move(layout));
+    known.insert(variable.name);
+  }
+  for (const proto::Program* program : {&model.train_step, &model.eval_step, &model.predict}) {
+    RETURN_IF_ERROR(CheckVariables(*program, known));
+  }
+  plan.train_step = model.train_step;
+  plan.eval_step = model.eval_step;
+  plan.predict = model.predict;
+  return plan;
+}
+
+int64_t ParameterServerStrategy::NumReplicasInSync(ClusterSize) const { return 1; }
+
+}  // namespace cohort

@@ -1,0 +1,131 @@
+#include "coordinator/strategy/partitioner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+absl::Status CheckArgument(absl::string_view partitioner, absl::string_view argument,
+                           int64_t value) {
+  if (value >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(partitioner, ": ", argument, " is ", value, "; it must be at least 1"));
+}
+
+absl::Status CheckShape(const Shape& shape) {
+  if (shape.rank() == 0) {
+    return absl::InvalidArgumentError("a scalar has no axis 0 to partition along");
+  }
+  for (const int64_t dim : shape.dims()) {
+    if (dim < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "shape ", shape.ToString(), " is not fully defined; partitioning needs every dimension"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t RowBytes(DType dtype, const Shape& shape) {
+  return shape.row_elements() * static_cast<int64_t>(ElementSize(dtype));
+}
+
+std::vector<int64_t> AlongAxisZero(const Shape& shape, int64_t slices) {
+  std::vector<int64_t> result(static_cast<size_t>(shape.rank()), 1);
+  result[0] = slices;
+  return result;
+}
+
+// Immutable; thread-safe.
+class FixedShardsPartitioner final : public Partitioner {
+ public:
+  explicit FixedShardsPartitioner(FixedShardsPartitionerSpec spec) : spec_(spec) {}
+
+  absl::StatusOr<std::vector<int64_t>> Partition(DType, const Shape& shape) const override {
+    RETURN_IF_ERROR(CheckShape(shape));
+    return AlongAxisZero(shape, std::min(spec_.num_shards, shape.dim(0)));
+  }
+
+ private:
+  const FixedShardsPartitionerSpec spec_;
+};
+
+// Immutable; thread-safe.
+class MinSizePartitioner final : public Partitioner {
+ public:
+  explicit MinSizePartitioner(MinSizePartitionerSpec spec) : spec_(spec) {}
+
+  absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
+    RETURN_IF_ERROR(CheckShape(shape));
+    const int64_t rows = shape.dim(0);
+    const int64_t row_bytes = RowBytes(dtype, shape);
+    // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps all at the minimum.
+    const int64_t wanted = spec_.strict_minimum
+                               ? rows / CeilDiv(spec_.min_shard_bytes, row_bytes)
+                               : CeilDiv(rows * row_bytes, spec_.min_shard_bytes);
+    return AlongAxisZero(shape,
+                         std::max<int64_t>(1, std::min({rows, spec_.max_shards, wanted})));
+  }
+
+ private:
+  const MinSizePartitionerSpec spec_;
+};
+
+// Immutable; thread-safe.
+class MaxSizePartitioner final : public Partitioner {
+ public:
+  explicit MaxSizePartitioner(MaxSizePartitionerSpec spec) : spec_(spec) {}
+
+  absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
+    RETURN_IF_ERROR(CheckShape(shape));
+    const int64_t rows_per_shard =
+        std::max<int64_t>(1, spec_.max_shard_bytes / RowBytes(dtype, shape));
+    const int64_t shards = CeilDiv(shape.dim(0), rows_per_shard);
+    return AlongAxisZero(shape, spec_.max_shards ? std::min(*spec_.max_shards, shards) : shards);
+  }
+
+ private:
+  const MaxSizePartitionerSpec spec_;
+};
+
+absl::Status Check(const FixedShardsPartitionerSpec& spec) {
+  return CheckArgument("FixedShardsPartitioner", "num_shards", spec.num_shards);
+}
+
+absl::Status Check(const MinSizePartitionerSpec& spec) {
+  constexpr char kName[] = "MinSizePartitioner";
+  RETURN_IF_ERROR(CheckArgument(kName, "min_shard_bytes", spec.min_shard_bytes));
+  RETURN_IF_ERROR(CheckArgument(kName, "max_shards", spec.max_shards));
+  return CheckArgument(kName, "bytes_per_string", spec.bytes_per_string);
+}
+
+absl::Status Check(const MaxSizePartitionerSpec& spec) {
+  constexpr char kName[] = "MaxSizePartitioner";
+  RETURN_IF_ERROR(CheckArgument(kName, "max_shard_bytes", spec.max_shard_bytes));
+  if (spec.max_shards) RETURN_IF_ERROR(CheckArgument(kName, "max_shards", *spec.max_shards));
+  return CheckArgument(kName, "bytes_per_string", spec.bytes_per_string);
+}
+
+std::unique_ptr<const Partitioner> Make(const FixedShardsPartitionerSpec& spec) {
+  return std::make_unique<FixedShardsPartitioner>(spec);
+}
+std::unique_ptr<const Partitioner> Make(const MinSizePartitionerSpec& spec) {
+  return std::make_unique<MinSizePartitioner>(spec);
+}
+std::unique_ptr<const Partitioner> Make(const MaxSizePartitionerSpec& spec) {
+  return std::make_unique<MaxSizePartitioner>(spec);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Partitioner>> MakePartitioner(const PartitionerSpec& spec) {
+  RETURN_IF_ERROR(std::visit([](const auto& one) { return Check(one); }, spec));
+  return std::visit([](const auto& one) { return Make(one); }, spec);
+}
+
+}  // namespace cohort

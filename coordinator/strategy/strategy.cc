@@ -1,0 +1,22 @@
+#include "coordinator/strategy/strategy.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/strategy/parameter_server_strategy.h"
+#include "coordinator/strategy/partitioner.h"
+
+namespace cohort {
+
+absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec) {
+  if (spec.type != "parameter_server") {
+    return absl::InvalidArgumentError(absl::StrCat("strategy.type is '", spec.type,
+                                                   "'; it must be 'parameter_server'"));
+  }
+  std::shared_ptr<const Partitioner> partitioner;
+  if (spec.partitioner) {
+    ASSIGN_OR_RETURN(partitioner, MakePartitioner(*spec.partitioner));
+  }
+  return std::make_unique<const ParameterServerStrategy>(std::move(partitioner));
+}
+
+}  // namespace cohort

@@ -1,0 +1,45 @@
+#pragma once
+
+// A strategy is a planner: a pure function from a model's programs and the cluster's size to a plan. It opens no
+// socket and computes nothing, so it is tested by equality of plans.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/job/strategy_spec.h"
+#include "coordinator/model/model_programs.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+
+namespace cohort {
+
+struct ClusterSize {
+  uint32_t ps = 0;
+  uint32_t workers = 0;
+};
+
+// What is sent out: where variables live and what workers run.
+struct Plan {
+  std::vector<proto::VariableLayout> variables;  // in creation order
+  proto::Program train_step;
+  proto::Program eval_step;
+  proto::Program predict;
+};
+
+// Immutable; thread-safe.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, naming what is missing, and for
+  // a program that reads or pushes a variable that the model does not have.
+  virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model, ClusterSize size) const = 0;
+  // Replicas whose gradients make one update.
+  virtual int64_t NumReplicasInSync(ClusterSize size) const = 0;
+};
+
+// Errors: INVALID_ARGUMENT for an unknown type, naming the known ones, or a wrong partitioner.
+absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec);
+
+}  // namespace cohort

@@ -1,0 +1,111 @@
+#include "coordinator/strategy/variable_creator.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/tensor/slice_spec.h"
+
+namespace cohort {
+namespace {
+
+absl::Status CheckDims(const VariableSpec& spec) {
+  for (const int64_t dim : spec.shape.dims()) {
+    if (dim >= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat("variable '", spec.name, "' has shape ",
+                                                   spec.shape.ToString(),
+                                                   "; every dimension must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string SliceName(const proto::VariableLayout& layout, int slice) {
+  if (layout.slices_size() == 1) return layout.name();
+  return absl::StrCat(layout.name(), "/part_", slice);
+}
+
+VariableCreator::VariableCreator(uint32_t num_ps, std::shared_ptr<const Partitioner> partitioner)
+    : partitioner_(std::move(partitioner)), placer_(num_ps) {}
+
+absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) const {
+  if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;
+  absl::StatusOr<std::vector<int64_t>> answer = partitioner_->Partition(spec.dtype, spec.shape);
+  if (!answer.ok()) return Annotate(answer.status(), absl::StrCat("variable '", spec.name, "'"));
+  const bool valid = !answer->empty() && answer->front() > 0 &&
+                     std::all_of(answer->begin() + 1, answer->end(),
+                                 [](int64_t parts) { return parts == 1; });
+  if (!valid) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", spec.name, "': the partitioner answered [", absl::StrJoin(*answer, ","),
+        "]; it must give one number per axis, the first at least 1 and all others 1"));
+  }
+  return std::min(answer->front(), spec.shape.dim(0));
+}
+
+absl::StatusOr<uint32_t> VariableCreator::ColocatedPs(const VariableSpec& spec,
+                                                      const std::string& with) const {
+  if (const auto found = created_.find(with); found != created_.end()) {
+    const proto::VariableLayout& target = found->second;
+    if (target.slices_size() == 1) return target.slices(0).ps();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "variable '", spec.name, "' is colocated with '", with, "', which has ",
+        target.slices_size(), " slices; name a variable with one home or a slice such as '", with,
+        "/part_0'"));
+  }
+  for (const auto& [name, layout] : created_) {
+    for (int i = 0; i < layout.slices_size(); ++i) {
+      if (SliceName(layout, i) == with) return layout.slices(i).ps();
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("variable '", spec.name, "' is colocated with '", with,
+                                          "', which was not created here before"));
+}
+
+absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
+    const VariableSpec& spec, const proto::UpdateRule& rule, const VariableOptions& options) {
+  if (spec.name.empty()) return absl::InvalidArgumentError("a variable needs a name");
+  if (created_.contains(spec.name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", spec.name, "' exists already; give this one another name"));
+  }
+  RETURN_IF_ERROR(CheckDims(spec));
+  int64_t slices = 1;
+  uint32_t colocated_ps = 0;
+  const bool colocated = !options.per_worker && !options.colocate_with.empty();
+  if (options.per_worker) {
+    slices = 0;
+  } else if (colocated) {
+    ASSIGN_OR_RETURN(colocated_ps, ColocatedPs(spec, options.colocate_with));
+  } else if (spec.initializer.op().empty() && !options.loading) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", spec.name, "' has no initial value; give it an initializer"));
+  } else {
+    ASSIGN_OR_RETURN(slices, NumSlices(spec));
+  }
+
+  proto::VariableLayout layout;
+  layout.set_name(spec.name);
+  layout.set_dtype(static_cast<int32_t>(spec.dtype));
+  layout.mutable_dims()->Assign(spec.shape.dims().begin(), spec.shape.dims().end());
+  *layout.mutable_rule() = rule;
+  *layout.mutable_initializer() = spec.initializer;
+  const int64_t rows = spec.shape.rank() == 0 ? 1 : spec.shape.dim(0);
+  if (slices > 0) {
+    for (const RowRange& range : DivRows(rows, slices)) {
+      proto::SliceHome* home = layout.add_slices();
+      home->set_slice_id(next_slice_id_++);
+      home->set_row_begin(range.begin);
+      home->set_row_count(range.count);
+      home->set_ps(colocated ? colocated_ps : placer_.Next());
+    }
+  }
+  created_.emplace(spec.name, layout);
+  return layout;
+}
+
+}  // namespace cohort
