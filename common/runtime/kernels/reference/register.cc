@@ -8,6 +8,13 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceBinary(registry);
   RegisterReferenceUnary(registry);
   RegisterReferenceMatMul(registry);
+  RegisterReferenceSoftmax(registry);
+  RegisterReferenceOnnxLoss(registry);
+  RegisterReferenceKerasLosses(registry);
+  RegisterReferenceReduce(registry);
+  RegisterReferenceMovement(registry);
+  RegisterReferenceIndexing(registry);
+  RegisterReferenceDropout(registry);
 }
 
 }  // namespace cohort

@@ -1,0 +1,40 @@
+#pragma once
+
+// Dropout's mask. Element e of the global batch is kept when the 16-bit lane e % 4 of draw e / 4 of the stream
+// (job seed, node name, step) is at least the threshold, round(ratio * 65536). So the mask depends neither on a retry nor
+// on how the batch is split. One draw serves four elements because the mixing function costs more than the rest of the
+// kernel; the probability is exact to 2^-17, the scale 1 / (1 - ratio) is exact.
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/rng.h"
+#include "common/runtime/kernels/kernel_support.h"
+
+namespace cohort {
+
+struct DropoutParameters {
+  std::string name;
+  bool has_seed = false;
+  int64_t seed = 0;  // ONNX's attribute: another stream of the same job
+};
+DropoutParameters ParseDropout(AttributeReader& reader);
+
+// What the optional inputs ratio and training_mode say, at positions `first` and `first` + 1.
+struct DropoutMode {
+  double ratio = 0.5;
+  bool training = false;
+  double Scale() const { return 1 / (1 - ratio); }
+  uint32_t Threshold() const { return static_cast<uint32_t>(ratio * 65536 + 0.5); }
+};
+absl::StatusOr<DropoutMode> ReadDropoutMode(const KernelContext& context, int first);
+
+RandomStream DropoutStream(const DropoutParameters& parameters, const RunContext& run);
+// Number, in the global batch, of this batch's first element.
+uint64_t FirstElement(const RunContext& run, const Shape& shape);
+
+inline bool DropoutKeeps(const RandomStream& stream, uint64_t element, uint32_t threshold) {
+  return ((stream.Bits(element / 4) >> (16 * (element % 4))) & 0xffff) >= threshold;
+}
+
+}  // namespace cohort

@@ -1,0 +1,51 @@
+#include "common/runtime/kernels/loss_support.h"
+
+namespace cohort {
+
+AxisParameters ParseLastAxis(AttributeReader& reader) { return {reader.Int("axis", -1)}; }
+
+OnnxLossParameters ParseOnnxLoss(AttributeReader& reader) {
+  OnnxLossParameters parameters;
+  const std::string reduction = reader.String("reduction", "mean");
+  if (reduction == "none") {
+    parameters.reduction = Reduction::kNone;
+  } else if (reduction == "sum") {
+    parameters.reduction = Reduction::kSum;
+  } else if (reduction != "mean") {
+    reader.Fail(absl::StrCat("reduction '", reduction, "' is none of none, mean, sum"));
+  }
+  parameters.has_ignore_index = reader.Has("ignore_index");
+  parameters.ignore_index = reader.Int("ignore_index", 0);
+  return parameters;
+}
+
+KerasLossParameters ParseKerasLoss(AttributeReader& reader) {
+  KerasLossParameters parameters;
+  parameters.axis = reader.Int("axis", -1);
+  parameters.from_logits = reader.Flag("from_logits", false);
+  return parameters;
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadLabels(const Tensor& labels, const LabelRange& range) {
+  std::vector<int64_t> values;
+  RETURN_IF_ERROR(DispatchIndices(labels, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    values.assign(labels.span<T>().begin(), labels.span<T>().end());
+    return absl::OkStatus();
+  }));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool ignored = range.has_ignored && values[i] == range.ignored;
+    if (ignored || (values[i] >= 0 && values[i] < range.classes)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("label ", values[i], " at position ", i,
+                                                   " is not in [0, ", range.classes, ")"));
+  }
+  return values;
+}
+
+Shape WithoutAxis(const Shape& shape, int axis) {
+  absl::InlinedVector<int64_t, 4> dims(shape.dims().begin(), shape.dims().end());
+  dims.erase(dims.begin() + axis);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+}  // namespace cohort

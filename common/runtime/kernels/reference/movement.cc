@@ -1,0 +1,222 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "common/runtime/kernels/kernel_support.h"
+#include "common/runtime/kernels/reference/reference_kernels.h"
+
+namespace cohort {
+
+namespace {
+
+struct TransposeParameters {
+  std::vector<int64_t> perm;
+  bool given = false;
+};
+
+TransposeParameters ParseTranspose(AttributeReader& reader) {
+  const bool given = reader.Has("perm");
+  return {reader.Ints("perm"), given};
+}
+
+// The input's axis for each axis of the result.
+absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& parameters, int rank) {
+  std::vector<int> perm;
+  if (!parameters.given) {
+    for (int axis = rank - 1; axis >= 0; --axis) perm.push_back(axis);
+    return perm;
+  }
+  std::vector<bool> seen(static_cast<size_t>(rank), false);
+  for (const int64_t axis : parameters.perm) {
+    if (axis < 0 || axis >= rank || seen[static_cast<size_t>(axis)]) {
+      return absl::InvalidArgumentError(absl::StrCat("perm is no permutation of ", rank, " axes"));
+    }
+    seen[static_cast<size_t>(axis)] = true;
+    perm.push_back(static_cast<int>(axis));
+  }
+  if (static_cast<int>(perm.size()) != rank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("perm has ", perm.size(), " axes, the input ", rank));
+  }
+  return perm;
+}
+
+absl::Status RunTranspose(KernelContext& context, const TransposeParameters& parameters) {
+  const Tensor& input = context.input(0);
+  const int rank = input.shape().rank();
+  ASSIGN_OR_RETURN(const std::vector<int> perm, ResolvePerm(parameters, rank));
+  std::vector<int64_t> input_strides(static_cast<size_t>(rank), 1);
+  for (int axis = rank - 2; axis >= 0; --axis) {
+    input_strides[static_cast<size_t>(axis)] =
+        input_strides[static_cast<size_t>(axis) + 1] * input.shape().dim(axis + 1);
+  }
+  std::vector<int64_t> dims;
+  std::vector<int64_t> strides;  // of the input, in the result's order
+  for (const int axis : perm) {
+    dims.push_back(input.shape().dim(axis));
+    strides.push_back(input_strides[static_cast<size_t>(axis)]);
+  }
+  const size_t size = ElementSize(input.dtype());
+  Tensor& output = context.Output(0, input.dtype(), Shape(absl::MakeConstSpan(dims)));
+  std::vector<int64_t> index(static_cast<size_t>(rank), 0);
+  int64_t from = 0;
+  for (int64_t to = 0; to < output.num_elements(); ++to) {
+    std::memcpy(output.mutable_raw() + static_cast<size_t>(to) * size,
+                input.raw() + static_cast<size_t>(from) * size, size);
+    for (size_t axis = static_cast<size_t>(rank); axis > 0; --axis) {
+      from += strides[axis - 1];
+      if (++index[axis - 1] < dims[axis - 1]) break;
+      from -= strides[axis - 1] * dims[axis - 1];
+      index[axis - 1] = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
+struct ConcatParameters {
+  int64_t axis = 0;
+};
+
+ConcatParameters ParseConcat(AttributeReader& reader) {
+  if (!reader.Has("axis")) reader.Fail("attribute 'axis' is missing");
+  return {reader.Int("axis", 0)};
+}
+
+// The shape of parts laid one after another along the axis; parts are inputs `first` and on.
+absl::StatusOr<Shape> ConcatShape(const KernelContext& context, int first, int axis) {
+  const Shape& model = context.input(first).shape();
+  absl::InlinedVector<int64_t, 4> dims(model.dims().begin(), model.dims().end());
+  for (int i = first + 1; i < context.num_inputs(); ++i) {
+    const Shape& part = context.input(i).shape();
+    bool fits = part.rank() == model.rank();
+    for (int each = 0; fits && each < part.rank(); ++each) {
+      fits = each == axis || part.dim(each) == model.dim(each);
+    }
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("parts ", model.ToString(), " and ",
+                                                     part.ToString(), " do not fit along axis ",
+                                                     axis));
+    }
+    dims[static_cast<size_t>(axis)] += part.dim(axis);
+  }
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+absl::Status RunConcat(KernelContext& context, const ConcatParameters& parameters) {
+  const Tensor& first = context.input(0);
+  ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, first.shape().rank()));
+  for (int i = 1; i < context.num_inputs(); ++i) {
+    RETURN_IF_ERROR(RequireSameType(first, context.input(i)));
+  }
+  ASSIGN_OR_RETURN(const Shape shape, ConcatShape(context, 0, axis));
+  const AxisView view = ViewAroundAxis(shape, axis);
+  const size_t unit = static_cast<size_t>(view.inner) * ElementSize(first.dtype());
+  std::byte* out = context.Output(0, first.dtype(), shape).mutable_raw();
+  for (int64_t outer = 0; outer < view.outer; ++outer) {
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      const Tensor& part = context.input(i);
+      const size_t bytes = static_cast<size_t>(part.shape().dim(axis)) * unit;
+      if (bytes > 0) std::memcpy(out, part.raw() + static_cast<size_t>(outer) * bytes, bytes);
+      out += bytes;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunConcatGrad(KernelContext& context, const ConcatParameters& parameters) {
+  const Tensor& dy = context.input(0);
+  ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, dy.shape().rank()));
+  ASSIGN_OR_RETURN(const Shape shape, ConcatShape(context, 1, axis));
+  if (shape != dy.shape()) {
+    return absl::InvalidArgumentError(absl::StrCat("gradient ", dy.TypeString(),
+                                                   " where the parts give ", shape.ToString()));
+  }
+  const AxisView view = ViewAroundAxis(shape, axis);
+  const size_t unit = static_cast<size_t>(view.inner) * ElementSize(dy.dtype());
+  const size_t row = static_cast<size_t>(view.size) * unit;
+  size_t begin = 0;
+  for (int i = 1; i < context.num_inputs(); ++i) {
+    const Shape part = context.input(i).shape();
+    const size_t bytes = static_cast<size_t>(part.dim(axis)) * unit;
+    if (context.output_wanted(i - 1)) {
+      std::byte* out = context.Output(i - 1, dy.dtype(), part).mutable_raw();
+      for (int64_t outer = 0; outer < view.outer && bytes > 0; ++outer, out += bytes) {
+        std::memcpy(out, dy.raw() + static_cast<size_t>(outer) * row + begin, bytes);
+      }
+    }
+    begin += bytes;
+  }
+  return absl::OkStatus();
+}
+
+struct CastParameters {
+  DType to = DType::kUndefined;
+};
+
+CastParameters ParseCast(AttributeReader& reader) {
+  const int64_t to = reader.Int("to", 0);
+  const absl::StatusOr<DType> dtype =
+      to < 0 || to > 1000 ? DType::kUndefined : DTypeFromNumber(static_cast<int32_t>(to));
+  if (!dtype.ok() || *dtype == DType::kUndefined) {
+    reader.Fail(absl::StrCat("cannot cast to element type ", to));
+    return {};
+  }
+  return {*dtype};
+}
+
+// Floats outside an integer's range go to its ends and NaN to 0, where C++ defines nothing.
+template <typename To, typename From>
+To Convert(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    if (std::isnan(value)) return To{0};
+    // The upper end may round up to a power of two in From, so equality goes to the end too.
+    if (value >= static_cast<From>(std::numeric_limits<To>::max())) {
+      return std::numeric_limits<To>::max();
+    }
+    if (value <= static_cast<From>(std::numeric_limits<To>::lowest())) {
+      return std::numeric_limits<To>::lowest();
+    }
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+absl::Status RunCast(KernelContext& context, const CastParameters& parameters) {
+  const Tensor& input = context.input(0);
+  if (input.dtype() == parameters.to) {
+    context.Forward(0, input);
+    return absl::OkStatus();
+  }
+  const Tensor target(parameters.to, Shape{0});
+  return DispatchTypes<float, double, int32_t, int64_t, uint8_t, int8_t, bool>(
+      input, [&](auto from_tag) {
+        return DispatchTypes<float, double, int32_t, int64_t, uint8_t, int8_t, bool>(
+            target, [&](auto to_tag) {
+              using From = typename decltype(from_tag)::Type;
+              using To = typename decltype(to_tag)::Type;
+              To* out =
+                  context.Output(0, parameters.to, input.shape()).template mutable_data<To>();
+              for (const From value : input.span<From>()) *out++ = Convert<To>(value);
+              return absl::OkStatus();
+            });
+      });
+}
+
+}  // namespace
+
+void RegisterReferenceMovement(KernelRegistry& registry) {
+  registry.Add("", "Transpose",
+               BoundKernel<TransposeParameters>({1, 1}, ParseTranspose, RunTranspose));
+  registry.Add("", "Concat",
+               BoundKernel<ConcatParameters>({1, kAnyNumber}, ParseConcat, RunConcat));
+  registry.Add("cohort", "ConcatGrad",
+               BoundKernel<ConcatParameters>({2, kAnyNumber, kAnyNumber}, ParseConcat,
+                                             RunConcatGrad));
+  registry.Add("", "Cast", BoundKernel<CastParameters>({1, 1}, ParseCast, RunCast));
+}
+
+}  // namespace cohort

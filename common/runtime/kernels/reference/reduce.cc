@@ -1,0 +1,141 @@
+#include "common/runtime/kernels/reduce_shape.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "common/runtime/kernels/kernel_support.h"
+#include "common/runtime/kernels/loss_support.h"
+#include "common/runtime/kernels/reference/reference_kernels.h"
+
+namespace cohort {
+
+namespace {
+
+template <typename T>
+using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+
+// Adds `input` up into `sums`, which has the shape `kept`.
+template <typename T>
+std::vector<Accumulator<T>> AddUp(const Tensor& input, const Shape& kept) {
+  std::vector<Accumulator<T>> sums(static_cast<size_t>(kept.num_elements()), 0);
+  const std::vector<BroadcastAxis> axes = BroadcastAxes(kept, input.shape(), input.shape());
+  const BroadcastAxis run = axes.back();
+  ForEachRun(axes, [&](int64_t to, int64_t from, int64_t) {
+    for (int64_t i = 0; i < run.size; ++i) {
+      sums[static_cast<size_t>(to + i * run.stride_a)] +=
+          static_cast<Accumulator<T>>(input.data<T>()[from + i * run.stride_b]);
+    }
+  });
+  return sums;
+}
+
+absl::Status Reduce(KernelContext& context, const ReduceParameters& parameters) {
+  const Tensor& input = context.input(0);
+  ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input.shape(), parameters));
+  return DispatchTypes<float, double, int32_t, int64_t>(input, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if (!std::is_floating_point_v<T> && parameters.mean && shape.count == 0) {
+      return absl::InvalidArgumentError("mean of no integers");
+    }
+    const std::vector<Accumulator<T>> sums = AddUp<T>(input, shape.kept);
+    T* out = context.Output(0, input.dtype(), shape.result).template mutable_data<T>();
+    for (const Accumulator<T> sum : sums) {
+      *out++ = static_cast<T>(
+          parameters.mean ? sum / static_cast<Accumulator<T>>(shape.count) : sum);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RunReduceSum(KernelContext& context, const ReduceParameters& parameters) {
+  ASSIGN_OR_RETURN(const ReduceParameters resolved, WithAxesInput(parameters, context.input(1)));
+  if (resolved.axes.empty() && resolved.no_axes_is_identity) {
+    context.Forward(0, context.input(0));
+    return absl::OkStatus();
+  }
+  return Reduce(context, resolved);
+}
+
+absl::Status RunReduceToShapeOf(KernelContext& context) {
+  const Tensor& grad = context.input(0);
+  const Shape& like = context.input(1).shape();
+  const absl::StatusOr<Shape> shape = BroadcastShape(like, grad.shape());
+  if (!shape.ok() || *shape != grad.shape()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(like.ToString(), " does not broadcast to ", grad.TypeString()));
+  }
+  return DispatchFloats(grad, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const std::vector<double> sums = AddUp<T>(grad, like);
+    T* out = context.Output(0, grad.dtype(), like).template mutable_data<T>();
+    for (const double sum : sums) *out++ = static_cast<T>(sum);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RunReduceGrad(KernelContext& context, const ReduceParameters& parameters) {
+  const Tensor& dy = context.input(0);
+  const Shape& input = context.input(1).shape();
+  ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input, parameters));
+  if (dy.shape() != shape.result) {
+    return absl::InvalidArgumentError(absl::StrCat("gradient ", dy.TypeString(),
+                                                   " where the reduction gave ",
+                                                   shape.result.ToString()));
+  }
+  return DispatchFloats(dy, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const double scale = parameters.mean ? 1.0 / static_cast<double>(shape.count) : 1.0;
+    T* out = context.Output(0, dy.dtype(), input).template mutable_data<T>();
+    const std::vector<BroadcastAxis> axes = BroadcastAxes(shape.kept, input, input);
+    const BroadcastAxis run = axes.back();
+    ForEachRun(axes, [&](int64_t from, int64_t, int64_t to) {
+      for (int64_t i = 0; i < run.size; ++i) {
+        out[to + i] = static_cast<T>(scale * dy.data<T>()[from + i * run.stride_a]);
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RunArgMax(KernelContext& context, const ArgMaxParameters& parameters) {
+  const Tensor& input = context.input(0);
+  ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, input.shape().rank()));
+  const AxisView view = ViewAroundAxis(input.shape(), axis);
+  if (view.size == 0) return absl::InvalidArgumentError("the largest of no elements");
+  ReduceParameters reduce;
+  reduce.axes = {axis};
+  reduce.keep_dims = parameters.keep_dims;
+  ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input.shape(), reduce));
+  return DispatchNumbers(input, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* in = input.data<T>();
+    int64_t* out = context.Output(0, DType::kInt64, shape.result).template mutable_data<int64_t>();
+    for (int64_t outer = 0; outer < view.outer; ++outer) {
+      for (int64_t inner = 0; inner < view.inner; ++inner) {
+        const T* line = in + outer * view.size * view.inner + inner;
+        int64_t best = 0;
+        for (int64_t i = 1; i < view.size; ++i) {
+          const T value = line[i * view.inner];
+          const T largest = line[best * view.inner];
+          if (value > largest || (parameters.last && value == largest)) best = i;
+        }
+        *out++ = best;
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterReferenceReduce(KernelRegistry& registry) {
+  using Parameters = ReduceParameters;
+  registry.Add("", "ReduceSum", BoundKernel<Parameters>({1, 2}, ParseReduceSum, RunReduceSum));
+  registry.Add("", "ReduceMean", BoundKernel<Parameters>({1, 1}, ParseReduceMean, Reduce));
+  registry.Add("", "ArgMax", BoundKernel<ArgMaxParameters>({1, 1}, ParseArgMax, RunArgMax));
+  registry.Add("cohort", "ReduceGrad",
+               BoundKernel<Parameters>({2, 2}, ParseReduceGrad, RunReduceGrad));
+  registry.Add("cohort", "ReduceToShapeOf", PlainKernel({2, 2}, RunReduceToShapeOf));
+}
+
+}  // namespace cohort
