@@ -1,0 +1,20 @@
+#include "common/wire/allocator.h"
+
+#include <malloc.h>
+
+namespace cohort {
+
+namespace {
+constexpr int kMmapThresholdBytes = 1 << 30;
+constexpr int kTrimThresholdBytes = 1 << 30;
+constexpr int kTopPadBytes = 64 << 20;
+}  // namespace
+
+void TuneAllocator() {
+  // A C library that refuses a value keeps its own; nothing depends on it but speed.
+  mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
+  mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
+  mallopt(M_TOP_PAD, kTopPadBytes);
+}
+
+}  // namespace cohort

@@ -1,0 +1,132 @@
+#include "common/wire/grpc_channel.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/frame.h"
+#include "common/wire/grpc_bytes.h"
+#include "common/wire/grpc_settings.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr absl::Duration kTimeoutMax = absl::Hours(24 * 365);
+
+// What one call needs until its completion; the canceller may hold it longer.
+struct CallState {
+  grpc::ClientContext context;
+  grpc::ByteBuffer response;
+  Reply done;
+  std::string method;
+  std::atomic<bool> cancelled{false};
+};
+
+class GrpcCall final : public Call {
+ public:
+  explicit GrpcCall(std::shared_ptr<CallState> state) : state_(std::move(state)) {}
+  void Cancel() override {
+    state_->cancelled = true;
+    state_->context.TryCancel();
+  }
+
+ private:
+  const std::shared_ptr<CallState> state_;  // shared: gRPC completes it on a thread of its own
+};
+
+// A call that ended before it began.
+class EndedCall final : public Call {
+ public:
+  void Cancel() override {}
+};
+
+// Runs `done` soon, on a thread of gRPC.
+std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
+  struct Pending {
+    grpc::Alarm alarm;
+    Reply done;
+    absl::Status status;
+  };
+  auto* pending = new Pending{grpc::Alarm(), std::move(done), std::move(status)};
+  pending->alarm.Set(std::chrono::system_clock::now(), [pending](bool) {
+    const std::unique_ptr<Pending> owned(pending);
+    owned->done(owned->status);
+  });
+  return std::make_unique<EndedCall>();
+}
+
+class GrpcChannel final : public Channel {
+ public:
+  explicit GrpcChannel(GrpcChannelOptions options)
+      : address_(std::make_shared<const std::string>(std::move(options.address))),
+        message_bytes_max_(options.message_bytes_max),
+        stub_(grpc::CreateCustomChannel(*address_, grpc::InsecureChannelCredentials(),
+                                        ChannelSettings(options.lane, options.message_bytes_max))) {
+  }
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
+    if (!frame.ok()) return FailLater(frame.status(), std::move(done));
+    auto state = std::make_shared<CallState>();
+    state->done = std::move(done);
+    state->method.assign(method.data(), method.size());
+    state->context.set_deadline(std::chrono::system_clock::now() +
+                                absl::ToChronoMicroseconds(std::min(timeout, kTimeoutMax)));
+    // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
+    const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
+    stub_.UnaryCall(&state->context, state->method, grpc::StubOptions(), &buffer, &state->response,
+                    [state, address = address_, limit = message_bytes_max_](
+                        const grpc::Status& status) { Complete(*state, *address, limit, status); });
+    return std::make_unique<GrpcCall>(std::move(state));
+  }
+
+ private:
+  static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
+                       const grpc::Status& status) {
+    Reply done = std::move(state.done);
+    if (!status.ok()) return done(Failure(state, address, status));
+    const Payload frame = FromByteBuffer(state.response);
+    state.response.Clear();
+    done(DecodeFrame(frame, message_bytes_max));
+  }
+
+  static absl::Status Failure(const CallState& state, const std::string& address,
+                              const grpc::Status& status) {
+    const absl::Status failure = FromGrpcStatus(status);
+    if (state.context.GetServerTrailingMetadata().count(kHandlerFailureKey) > 0) return failure;
+    absl::StatusCode code = failure.code();
+    switch (code) {
+      case absl::StatusCode::kDeadlineExceeded:
+      case absl::StatusCode::kResourceExhausted:
+      case absl::StatusCode::kUnimplemented:
+        break;
+      case absl::StatusCode::kCancelled:
+        if (state.cancelled) break;
+        [[fallthrough]];  // a server that goes away cancels its calls
+      default:
+        code = absl::StatusCode::kUnavailable;
+    }
+    return absl::Status(
+        code, absl::StrCat("call of ", state.method, " at ", address, ": ", failure.message()));
+  }
+
+  const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
+  const size_t message_bytes_max_;
+  grpc::GenericStub stub_;
+};
+
+}  // namespace
+
+std::shared_ptr<Channel> MakeGrpcChannel(GrpcChannelOptions options) {
+  return std::make_shared<GrpcChannel>(std::move(options));
+}
+
+}  // namespace cohort
