@@ -228,6 +228,13 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
       }
     }
   }
+  for (const auto* list : {&model.graph().input(), &model.graph().output()}) {
+    for (const auto& value : *list) {
+      if (inference.ok() && types.shape(value.name()) == nullptr) {
+        problems.Add(absl::StrCat("the number of dimensions of \"", value.name(), "\" is unknown"));
+      }
+    }
+  }
   if (!inference.ok()) problems.Add(std::string(inference.message()));
   return problems.ToStatus();
 }

@@ -1,0 +1,123 @@
+#include <numeric>
+#include <utility>
+
+#include "common/program/gradient_rules.h"
+
+namespace cohort {
+namespace {
+
+// A factor of a Gemm: the matrix and whether it is transposed first.
+struct Factor {
+  std::string value;
+  bool transposed;
+};
+
+std::string Product(GradientSite& site, const Factor& a, const Factor& b, float alpha = 1) {
+  std::vector<onnx::AttributeProto> attributes = {IntAttribute("transA", a.transposed ? 1 : 0),
+                                                  IntAttribute("transB", b.transposed ? 1 : 0)};
+  if (alpha != 1) attributes.push_back(FloatAttribute("alpha", alpha));
+  return site.Onnx("Gemm", {a.value, b.value}, std::move(attributes));
+}
+
+// Gradients of Y = alpha * op(A) op(B) for matrices, where op transposes or not:
+// d op(A) = alpha * dY op(B)', d op(B) = alpha * op(A)' dY, and a transposed factor takes the transpose.
+void SetMatrixGradients(GradientSite& site, const Factor& a, const Factor& b, float alpha) {
+  const Factor dy = {site.dy(), false};
+  const Factor dy_transposed = {site.dy(), true};
+  if (site.Wants(0)) {
+    site.Set(0, a.transposed ? Product(site, b, dy_transposed, alpha)
+                             : Product(site, dy, {b.value, !b.transposed}, alpha));
+  }
+  if (site.Wants(1)) {
+    site.Set(1, b.transposed ? Product(site, dy_transposed, a, alpha)
+                             : Product(site, {a.value, !a.transposed}, dy, alpha));
+  }
+}
+
+std::string SwapLastTwo(GradientSite& site, const std::string& value, int rank) {
+  std::vector<int64_t> perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return site.Onnx("Transpose", {value}, {IntsAttribute("perm", perm)});
+}
+
+// The product as ONNX (and NumPy) defines it for other ranks: a vector becomes a matrix of one row (A)
+// or one column (B), leading axes are broadcast.
+struct BatchedFactor {
+  std::string value;
+  int rank;
+};
+
+BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
+  if (rank >= 2) return {site.input(input), rank};
+  const std::vector<int64_t> shape = input == 0 ? std::vector<int64_t>{1, -1}
+                                                : std::vector<int64_t>{-1, 1};
+  return {site.Onnx("Reshape", {site.input(input), site.Int64s(shape)}), 2};
+}
+
+// dY with the axes that vectors dropped: 0 copies a dimension.
+std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank_y) {
+  if (rank_a >= 2 && rank_b >= 2) return site.dy();
+  std::vector<int64_t> shape(static_cast<size_t>(rank_y), 0);
+  if (rank_a == 1 && rank_b == 1) {
+    shape = {1, 1};
+  } else if (rank_a == 1) {
+    shape.back() = 1;
+    shape.push_back(-1);
+  } else {
+    shape.push_back(1);
+  }
+  return site.Onnx("Reshape", {site.dy(), site.Int64s(shape)});
+}
+
+void SetBatched(GradientSite& site, int input, int rank, const BatchedFactor& factor,
+                const std::string& product) {
+  const std::string reduced = site.Cohort("ReduceToShapeOf", {product, factor.value});
+  site.Set(input, rank == 1 ? site.Cohort("ReshapeLike", {reduced, site.input(input)}) : reduced);
+}
+
+absl::Status MatMul(GradientSite& site) {
+  const auto& types = site.forward().types();
+  const auto rank_a = types.rank(site.input(0));
+  const auto rank_b = types.rank(site.input(1));
+  const auto rank_y = types.rank(site.output(0));
+  if (!rank_a || !rank_b || !rank_y) {
+    return absl::InvalidArgumentError("the ranks of its inputs are unknown");
+  }
+  if (*rank_a == 2 && *rank_b == 2) {
+    SetMatrixGradients(site, {site.input(0), false}, {site.input(1), false}, 1);
+    return absl::OkStatus();
+  }
+  const std::string dy = WithDroppedAxes(site, *rank_a, *rank_b, *rank_y);
+  const BatchedFactor a = AsMatrix(site, 0, *rank_a);
+  const BatchedFactor b = AsMatrix(site, 1, *rank_b);
+  if (site.Wants(0)) {
+    const std::string da = site.Onnx("MatMul", {dy, SwapLastTwo(site, b.value, b.rank)});
+    SetBatched(site, 0, *rank_a, a, da);
+  }
+  if (site.Wants(1)) {
+    const std::string db = site.Onnx("MatMul", {SwapLastTwo(site, a.value, a.rank), dy});
+    SetBatched(site, 1, *rank_b, b, db);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Gemm(GradientSite& site) {
+  SetMatrixGradients(site, {site.input(0), site.Int("transA", 0) != 0},
+                     {site.input(1), site.Int("transB", 0) != 0}, site.Float("alpha", 1));
+  if (site.Wants(2)) {
+    const float beta = site.Float("beta", 1);
+    site.SetReduced(2, beta == 1 ? site.dy()
+                                 : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddProductRules(GradientRules& rules) {
+  rules["MatMul"] = MatMul;
+  rules["Gemm"] = Gemm;
+}
+
+}  // namespace cohort

@@ -1,0 +1,104 @@
+#include <utility>
+
+#include "common/program/gradient_rules.h"
+#include "common/program/program.h"
+
+namespace cohort {
+namespace {
+
+absl::Status Identity(GradientSite& site) {
+  site.Set(0, site.dy());
+  return absl::OkStatus();
+}
+
+// Reshape, Flatten, Squeeze, Unsqueeze: the same elements in the same order.
+absl::Status SameElements(GradientSite& site) {
+  if (site.Wants(0)) site.Set(0, site.Cohort("ReshapeLike", {site.dy(), site.input(0)}));
+  return absl::OkStatus();
+}
+
+absl::Status Expand(GradientSite& site) {
+  if (site.Wants(0)) site.SetReduced(0, site.dy());
+  return absl::OkStatus();
+}
+
+// Without perm the axes are reversed, and so they are on the way back.
+absl::Status Transpose(GradientSite& site) {
+  const auto* perm = site.Attribute("perm");
+  if (perm == nullptr) {
+    site.Set(0, site.Onnx("Transpose", {site.dy()}));
+    return absl::OkStatus();
+  }
+  std::vector<int64_t> inverse(static_cast<size_t>(perm->ints_size()));
+  for (int i = 0; i < perm->ints_size(); ++i) {
+    inverse[static_cast<size_t>(perm->ints(i))] = i;
+  }
+  site.Set(0, site.Onnx("Transpose", {site.dy()}, {IntsAttribute("perm", inverse)}));
+  return absl::OkStatus();
+}
+
+absl::Status Concat(GradientSite& site) {
+  std::vector<std::string> inputs = {site.dy()};
+  const int count = site.node().input_size();
+  for (int i = 0; i < count; ++i) inputs.push_back(site.input(i));
+  const auto pieces = site.builder().OpN("ConcatGrad", inputs, count,
+                                         {IntAttribute("axis", site.Int("axis", 0))}, kCohortDomain);
+  for (int i = 0; i < count; ++i) {
+    if (site.Wants(i)) site.Set(i, pieces[static_cast<size_t>(i)]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cast(GradientSite& site) {
+  const DType from = site.forward().types().dtype(site.input(0));
+  site.Set(0, site.Onnx("Cast", {site.dy()}, {IntAttribute("to", static_cast<int64_t>(from))}));
+  return absl::OkStatus();
+}
+
+absl::Status Gather(GradientSite& site) {
+  if (!site.Wants(0)) return absl::OkStatus();
+  site.Set(0, site.Cohort("GatherGrad", {site.dy(), site.input(1), site.input(0)},
+                          {IntAttribute("axis", site.Int("axis", 0))}));
+  return absl::OkStatus();
+}
+
+absl::Status ReduceMean(GradientSite& site) {
+  auto attributes = site.CopyAttributes({"axes", "keepdims"});
+  attributes.push_back(IntAttribute("mean", 1));
+  site.Set(0, site.Cohort("ReduceGrad", {site.dy(), site.input(0)}, std::move(attributes)));
+  return absl::OkStatus();
+}
+
+absl::Status ReduceSum(GradientSite& site) {
+  if (!site.Wants(0)) return absl::OkStatus();
+  auto attributes = site.CopyAttributes({"keepdims"});
+  std::vector<int64_t> axes;
+  if (!site.input(1).empty()) {
+    const auto constant = site.forward().ConstantInts(site.input(1));
+    if (!constant) return absl::InvalidArgumentError("its axes are not a constant");
+    axes = *constant;
+  }
+  if (axes.empty() && site.Int("noop_with_empty_axes", 0) != 0) return Identity(site);
+  if (!axes.empty()) attributes.push_back(IntsAttribute("axes", axes));
+  site.Set(0, site.Cohort("ReduceGrad", {site.dy(), site.input(0)}, std::move(attributes)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTensorRules(GradientRules& rules) {
+  rules["Identity"] = Identity;
+  rules["Reshape"] = SameElements;
+  rules["Flatten"] = SameElements;
+  rules["Squeeze"] = SameElements;
+  rules["Unsqueeze"] = SameElements;
+  rules["Expand"] = Expand;
+  rules["Transpose"] = Transpose;
+  rules["Concat"] = Concat;
+  rules["Cast"] = Cast;
+  rules["Gather"] = Gather;
+  rules["ReduceMean"] = ReduceMean;
+  rules["ReduceSum"] = ReduceSum;
+}
+
+}  // namespace cohort

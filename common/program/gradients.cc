@@ -1,0 +1,247 @@
+#include "common/program/gradients.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/program/gradient_rules.h"
+#include "common/program/graph_builder.h"
+#include "common/program/model_check.h"
+#include "common/program/program.h"
+
+namespace cohort {
+namespace {
+
+// What lies between the inputs and the loss.
+struct Path {
+  std::set<std::string> values;  // they depend on a wanted input, smoothly
+  std::set<int> nodes;           // their gradients are needed; positions in the graph
+};
+
+std::string RuleKey(const onnx::NodeProto& node) {
+  return node.domain() == kCohortDomain ? absl::StrCat("cohort.", node.op_type())
+         : node.domain().empty()        ? node.op_type()
+                                        : absl::StrCat(node.domain(), ".", node.op_type());
+}
+
+bool AnyOf(const google::protobuf::RepeatedPtrField<std::string>& names,
+           const std::set<std::string>& set) {
+  for (const auto& name : names) {
+    if (set.count(name) > 0) return true;
+  }
+  return false;
+}
+
+Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std::string& loss,
+              absl::Span<const std::string> wrt) {
+  Path path;
+  path.values.insert(wrt.begin(), wrt.end());
+  for (const auto& node : graph.node()) {
+    if (StopsGradient(node) || !AnyOf(node.input(), path.values)) continue;
+    for (const auto& output : node.output()) {
+      if (types.IsReal(output)) path.values.insert(output);
+    }
+  }
+  std::set<std::string> needed;
+  if (path.values.count(loss) > 0) needed.insert(loss);
+  for (int i = graph.node_size() - 1; i >= 0; --i) {
+    const auto& node = graph.node(i);
+    if (StopsGradient(node) || !AnyOf(node.output(), needed)) continue;
+    path.nodes.insert(i);
+    for (const auto& input : node.input()) {
+      if (path.values.count(input) > 0) needed.insert(input);
+    }
+  }
+  return path;
+}
+
+std::string Offender(const onnx::NodeProto& node, absl::string_view reason) {
+  return absl::StrCat("node \"", node.name(), "\" (",
+                      node.domain().empty() ? "onnx" : node.domain(), ".", node.op_type(),
+                      "): ", reason);
+}
+
+absl::Status OffendersStatus(const std::vector<std::string>& offenders) {
+  if (offenders.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the loss cannot be differentiated: ", absl::StrJoin(offenders, "; ")));
+}
+
+absl::Status CheckRules(const onnx::GraphProto& graph, const ValueTypes& types, const Path& path,
+                        const GradientRules& rules) {
+  std::vector<std::string> offenders;
+  for (const int i : path.nodes) {
+    const auto& node = graph.node(i);
+    if (rules.count(RuleKey(node)) == 0) {
+      offenders.push_back(Offender(node, "this operator has no gradient"));
+    }
+    for (const auto& output : node.output()) {
+      const DType dtype = types.dtype(output);
+      if (dtype == DType::kFloat16 || dtype == DType::kBfloat16) {
+        offenders.push_back(Offender(node, "only float32 and float64 have gradients"));
+      }
+    }
+  }
+  return OffendersStatus(offenders);
+}
+
+absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& types,
+                            const std::string& loss, absl::Span<const std::string> wrt) {
+  const onnx::TensorShapeProto* shape = types.shape(loss);
+  if (shape == nullptr || !types.IsReal(loss)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loss \"", loss, "\" is no real value of the graph"));
+  }
+  for (const auto& dim : shape->dim()) {
+    if (dim.dim_value() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("loss \"", loss, "\" is ",
+                                                     TypeText(types.Find(loss)),
+                                                     ": it must have one element"));
+    }
+  }
+  std::set<std::string> leaves;
+  for (const auto& input : graph.input()) leaves.insert(input.name());
+  for (const auto& tensor : graph.initializer()) leaves.insert(tensor.name());
+  for (const auto& name : wrt) {
+    const DType dtype = types.dtype(name);
+    if (leaves.count(name) == 0 || (dtype != DType::kFloat32 && dtype != DType::kFloat64)) {
+      return absl::InvalidArgumentError(absl::StrCat("gradient of \"", name,
+                                                     "\": it is no float32 or float64 input"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The rules of these two read the second output, which a forward graph may leave out.
+void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
+  std::set<std::string> used;
+  for (const auto& input : graph.input()) used.insert(input.name());
+  for (const auto& tensor : graph.initializer()) used.insert(tensor.name());
+  for (const auto& node : graph.node()) used.insert(node.output().begin(), node.output().end());
+  for (const int i : path.nodes) {
+    auto* node = graph.mutable_node(i);
+    const bool dropout = node->op_type() == "Dropout";
+    if (!dropout && node->op_type() != "SoftmaxCrossEntropyLoss") continue;
+    if (node->output_size() > 1 && !node->output(1).empty()) continue;
+    std::string name = absl::StrCat(node->name(), dropout ? ":mask" : ":log_prob");
+    while (!used.insert(name).second) name += "_";
+    if (node->output_size() == 1) node->add_output();
+    node->set_output(1, name);
+  }
+}
+
+Tensor Ones(DType dtype, const onnx::TensorShapeProto& shape) {
+  const std::vector<int64_t> dims(static_cast<size_t>(shape.dim_size()), 1);
+  return dtype == DType::kFloat64 ? Tensor::FromVector<double>({1}, Shape(dims))
+                                  : Tensor::FromVector<float>({1}, Shape(dims));
+}
+
+// The backward half. Lives for one AddGradients. Thread-compatible.
+class Backward {
+ public:
+  Backward(const onnx::ModelProto& model, const Path& path)
+      : graph_(model.graph()), forward_(model), path_(path), builder_(model) {
+    for (const auto& output : graph_.output()) outputs_.insert(output.name());
+  }
+
+  // Adds the nodes; gradients of every value on the path are known afterwards.
+  absl::Status Run(const std::string& loss, const GradientRules& rules) {
+    const ValueTypes& types = forward_.types();
+    const Tensor ones = Ones(types.dtype(loss), *types.shape(loss));
+    if (path_.values.count(loss) > 0) {
+      const std::string seed = builder_.Constant("gradient/" + loss, ones);
+      parts_[loss].push_back(seed);
+      outputs_.insert(seed);  // a weight is no output
+    }
+    std::vector<std::string> offenders;
+    for (auto it = path_.nodes.rbegin(); it != path_.nodes.rend(); ++it) {
+      const auto& node = graph_.node(*it);
+      const absl::Status status = Visit(node, rules.at(RuleKey(node)));
+      if (!status.ok()) offenders.push_back(Offender(node, status.message()));
+    }
+    return OffendersStatus(offenders);
+  }
+
+  // Makes the gradient of an input an output of the graph and returns its name.
+  std::string Output(const std::string& input) {
+    builder_.SetNamePrefix(absl::StrCat("gradient/", input, "/"));
+    std::string gradient = Sum(input);
+    if (gradient.empty()) gradient = builder_.Op("ZerosLike", {input}, {}, kCohortDomain);
+    // Two inputs may share a gradient (both of an Add); each output is a value of its own.
+    if (!outputs_.insert(gradient).second) {
+      gradient = builder_.Op("Identity", {gradient});
+      outputs_.insert(gradient);
+    }
+    builder_.Output(gradient);
+    return gradient;
+  }
+
+  absl::StatusOr<onnx::ModelProto> Finish() { return builder_.Finish(); }
+
+ private:
+  absl::Status Visit(const onnx::NodeProto& node, GradientRule rule) {
+    builder_.SetNamePrefix(absl::StrCat("gradient/", node.name(), "/"));
+    std::vector<std::string> dy;
+    bool any = false;
+    for (const auto& output : node.output()) {
+      dy.push_back(output.empty() ? "" : Sum(output));
+      any |= !dy.back().empty();
+    }
+    // A rule upstream gave nothing, as for the labels of a loss.
+    if (!any) return absl::OkStatus();
+    std::vector<bool> wanted;
+    for (const auto& input : node.input()) wanted.push_back(path_.values.count(input) > 0);
+    GradientSite site(node, forward_, builder_, std::move(dy), std::move(wanted));
+    RETURN_IF_ERROR(rule(site));
+    for (int i = 0; i < node.input_size(); ++i) {
+      const std::string& dx = site.dx()[static_cast<size_t>(i)];
+      if (!dx.empty()) parts_[node.input(i)].push_back(dx);
+    }
+    return absl::OkStatus();
+  }
+
+  // The sum of all gradients that reached `value`, "" for none; a chain of Add in a fixed order.
+  std::string Sum(const std::string& value) {
+    auto it = parts_.find(value);
+    if (it == parts_.end()) return "";
+    std::vector<std::string>& parts = it->second;
+    std::string sum = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) sum = builder_.Op("Add", {sum, parts[i]});
+    parts = {sum};
+    return sum;
+  }
+
+  const onnx::GraphProto& graph_;
+  const ForwardGraph forward_;
+  const Path& path_;
+  GraphBuilder builder_;
+  std::map<std::string, std::vector<std::string>> parts_;  // value -> gradients that reached it
+  std::set<std::string> outputs_;
+};
+
+}  // namespace
+
+absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const std::string& loss,
+                                           absl::Span<const std::string> wrt) {
+  onnx::ModelProto forward = model;
+  NameNodes(*forward.mutable_graph());
+  RETURN_IF_ERROR(CheckAndInfer(forward));
+  const ValueTypes types(forward.graph());
+  RETURN_IF_ERROR(CheckArguments(forward.graph(), types, loss, wrt));
+  const Path path = FindPath(forward.graph(), types, loss, wrt);
+  const GradientRules rules = AllGradientRules();
+  RETURN_IF_ERROR(CheckRules(forward.graph(), types, path, rules));
+  AddSecondOutputs(path, *forward.mutable_graph());
+  Backward backward(forward, path);
+  RETURN_IF_ERROR(backward.Run(loss, rules));
+  GradientGraph result;
+  for (const std::string& input : wrt) result.gradients.push_back(backward.Output(input));
+  ASSIGN_OR_RETURN(result.model, backward.Finish());
+  return result;
+}
+
+}  // namespace cohort
