@@ -1,8 +1,8 @@
 #pragma once
 
-// Time is part of the world that a component is given: real in the daemons, moved by hand in unit tests and by the
-// event queue in the simulator. A timer runs its task on the clock's own thread (or event), so the task should only
-// post to a strand.
+// Time is part of the world that a component is given: real in the daemons, moved by hand in unit
+// tests and by the event queue in the simulator. A timer runs its task on the clock's own thread
+// (or event), so the task should only post to a strand.
 
 #include <cstdint>
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// An Executor runs tasks, in any order and on any thread. Code that needs an order takes a Strand (strand.h).
+// An Executor runs tasks, in any order and on any thread. Code that needs an order takes a Strand
+// (strand.h).
 
 #include "absl/functional/any_invocable.h"
 

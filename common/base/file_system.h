@@ -1,7 +1,7 @@
 #pragma once
 
-// Durable bytes. A file is written once from its start, synced, closed and renamed into its final name; nothing is
-// changed in place. Every error names the path.
+// Durable bytes. A file is written once from its start, synced, closed and renamed into its final
+// name; nothing is changed in place. Every error names the path.
 
 #include <cstdint>
 #include <memory>
@@ -27,8 +27,8 @@ class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual uint64_t size() const = 0;
-  // Fills `out` from `offset` on. Errors: OUT_OF_RANGE beyond the end of the file; UNAVAILABLE or INTERNAL from the
-  // system.
+  // Fills `out` from `offset` on. Errors: OUT_OF_RANGE beyond the end of the file; UNAVAILABLE or
+  // INTERNAL from the system.
   virtual absl::Status Read(uint64_t offset, absl::Span<char> out) const = 0;
 };
 
@@ -37,7 +37,8 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // An existing file is emptied. Errors: NOT_FOUND without the directory; PERMISSION_DENIED; RESOURCE_EXHAUSTED.
+  // An existing file is emptied. Errors: NOT_FOUND without the directory; PERMISSION_DENIED;
+  // RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Errors: NOT_FOUND, PERMISSION_DENIED.
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
@@ -56,7 +57,8 @@ class FileSystem {
 absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path);
 
 // Writes to "path.tmp", syncs and renames: a reader sees the old content or the new, never a part.
-absl::Status WriteFileAtomically(FileSystem& files, const std::string& path, absl::string_view bytes);
+absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
+                                 absl::string_view bytes);
 
 std::string JoinPath(absl::string_view directory, absl::string_view name);
 std::string DirectoryOf(absl::string_view path);  // "." when there is none

@@ -39,7 +39,8 @@ void AppendField(std::string& line, absl::string_view key, const std::string& va
                   "\"");
 }
 
-// The one process-wide object of this project: where the lines go belongs to the process, not to a component.
+// The one process-wide object of this project: where the lines go belongs to the process, not to a
+// component.
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
     auto* made =

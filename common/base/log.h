@@ -1,7 +1,7 @@
 #pragma once
 
-// Daemons log events to stderr as one line of key=value each: time, level, event, then the fields. Warnings mean
-// that somebody should act. Nothing is logged per tensor or per step.
+// Daemons log events to stderr as one line of key=value each: time, level, event, then the fields.
+// Warnings mean that somebody should act. Nothing is logged per tensor or per step.
 
 #include <initializer_list>
 #include <string>

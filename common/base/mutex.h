@@ -1,7 +1,8 @@
 #pragma once
 
-// The only lock of this project. It is std::mutex under clang's thread-safety annotations, and not absl::Mutex,
-// because ThreadSanitizer sees pthread locks by itself but not those of Debian's uninstrumented Abseil.
+// The only lock of this project. It is std::mutex under clang's thread-safety annotations, and not
+// absl::Mutex, because ThreadSanitizer sees pthread locks by itself but not those of Debian's
+// uninstrumented Abseil.
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +29,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
+// Holds a mutex for the length of a scope. Thread-compatible.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {

@@ -26,7 +26,8 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 }  // namespace
 
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
-  constexpr size_t kNameMax = 200;  // the work is the product of the lengths, and names come from files
+  constexpr size_t kNameMax =
+      200;  // the work is the product of the lengths, and names come from files
   if (name.size() > kNameMax) return "";
   std::string nearest;
   size_t best = (name.size() + 1) / 2 + 1;

@@ -9,8 +9,9 @@
 
 namespace cohort {
 
-// The machine's time, with one timer thread. Timers follow the monotonic clock, so that a step of the wall clock
-// neither fires nor holds them; Now is anchored to the wall clock at construction. Thread-safe.
+// The machine's time, with one timer thread. Timers follow the monotonic clock, so that a step of
+// the wall clock neither fires nor holds them; Now is anchored to the wall clock at construction.
+// Thread-safe.
 class RealClock final : public Clock {
  public:
   RealClock();

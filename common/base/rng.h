@@ -1,8 +1,9 @@
 #pragma once
 
-// Counter-based random numbers: element i of a stream depends on (seed, name, i) alone, so any slice of a tensor, any
-// thread and any retry draws the same values. The mixing function is the finalizer of SplitMix64 (Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) applied to key + i * golden ratio.
+// Counter-based random numbers: element i of a stream depends on (seed, name, i) alone, so any
+// slice of a tensor, any thread and any retry draws the same values. The mixing function is the
+// finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// OOPSLA 2014) applied to key + i * golden ratio.
 
 #include <cmath>
 #include <cstdint>
@@ -31,7 +32,9 @@ class RandomStream {
       : key_(Mix64(Mix64(seed) ^ StableHash(name))) {}
 
   // The stream of one more level, such as a step or an epoch.
-  constexpr RandomStream Child(uint64_t index) const { return RandomStream(Mix64(key_ ^ Mix64(index))); }
+  constexpr RandomStream Child(uint64_t index) const {
+    return RandomStream(Mix64(key_ ^ Mix64(index)));
+  }
 
   constexpr uint64_t key() const { return key_; }
   constexpr uint64_t Bits(uint64_t i) const { return Mix64(key_ + i * 0x9e3779b97f4a7c15u); }

@@ -1,7 +1,8 @@
 #pragma once
 
-// Errors that the world can cause travel as absl::Status and absl::StatusOr. A layer that knows something the
-// one below does not adds it with Annotate, once. Programmer errors go to check.h instead.
+// Errors that the world can cause travel as absl::Status and absl::StatusOr. A layer that knows
+// something the one below does not adds it with Annotate, once. Programmer errors go to check.h
+// instead.
 
 #include <utility>
 

@@ -8,7 +8,8 @@
 namespace cohort {
 
 namespace {
-// A drain gives the thread back after this many tasks, so that one busy strand cannot starve the others.
+// A drain gives the thread back after this many tasks, so that one busy strand cannot starve the
+// others.
 constexpr int kTasksPerDrainMax = 64;
 thread_local const void* current_strand = nullptr;
 }  // namespace

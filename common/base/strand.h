@@ -1,8 +1,9 @@
 #pragma once
 
-// A strand runs its tasks one after another in the order in which they were posted, on the threads of an executor.
-// A component whose state is touched only on its strand needs no lock. Tasks that are still queued when the strand
-// dies are run all the same: they own what they touch or post a weak reference.
+// A strand runs its tasks one after another in the order in which they were posted, on the threads
+// of an executor. A component whose state is touched only on its strand needs no lock. Tasks that
+// are still queued when the strand dies are run all the same: they own what they touch or post a
+// weak reference.
 
 #include <memory>
 

@@ -10,7 +10,8 @@
 
 namespace cohort {
 
-// A fixed number of named threads over one queue. The destructor runs what is queued, then joins. Thread-safe.
+// A fixed number of named threads over one queue. The destructor runs what is queued, then joins.
+// Thread-safe.
 class ThreadPool final : public Executor {
  public:
   struct Options {

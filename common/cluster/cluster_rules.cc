@@ -31,7 +31,8 @@ absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> sel
     if (!address.ok()) {
       problems.push_back(absl::StrCat(task.ToString(), ": ", address.status().message()));
     } else if (address->unix_path.empty() && address->port == 0) {
-      problems.push_back(absl::StrCat(task.ToString(), ": '", text, "' has port 0, to which nobody ",
+      problems.push_back(absl::StrCat(task.ToString(), ": '", text,
+                                      "' has port 0, to which nobody ",
                                       "can connect; give the port it listens on"));
     }
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// A cluster is a set of tasks: a role ("chief", "worker", "ps", "evaluator"), an index and an address "host:port".
-// Indices of a role may have holes (TensorFlow's sparse form). A task may be absent from its own cluster's spec only
-// if it is the coordinator or the evaluator.
+// A cluster is a set of tasks: a role ("chief", "worker", "ps", "evaluator"), an index and an
+// address "host:port". Indices of a role may have holes (TensorFlow's sparse form). A task may be
+// absent from its own cluster's spec only if it is the coordinator or the evaluator.
 
 #include <map>
 #include <string>

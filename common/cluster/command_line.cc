@@ -38,7 +38,8 @@ std::string VersionText(absl::string_view program) {
 
 std::string UnknownName(absl::string_view name, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(name, known);
-  if (!nearest.empty()) return absl::StrCat("'", name, "' is unknown; did you mean '", nearest, "'?");
+  if (!nearest.empty())
+    return absl::StrCat("'", name, "' is unknown; did you mean '", nearest, "'?");
   return absl::StrCat("'", name, "' is unknown; known are ", absl::StrJoin(known, ", "));
 }
 

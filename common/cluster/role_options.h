@@ -32,7 +32,8 @@ struct RoleOptions {
 using RoleCommand = std::variant<RoleOptions, PrintAndExit>;
 
 // `arguments` without the program's name. Reads the --config file through `files`.
-// Errors: INVALID_ARGUMENT with one line per problem, naming flag, variable or file (kExitBadConfig).
+// Errors: INVALID_ARGUMENT with one line per problem, naming flag, variable or file
+// (kExitBadConfig).
 absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
                                                  const std::vector<std::string>& arguments,
                                                  const Environment& environment,

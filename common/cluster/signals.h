@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-// Made first in main: only threads that start later inherit the blocked signals. Wake is thread-safe;
-// Wait belongs to the thread that made it.
+// Made first in main: only threads that start later inherit the blocked signals. Wake is
+// thread-safe; Wait belongs to the thread that made it.
 class SignalWaiter {
  public:
   SignalWaiter();

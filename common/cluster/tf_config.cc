@@ -81,7 +81,8 @@ std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
 void Reader::ReadCluster(const Json& cluster) {
   const size_t before = problems_.size();
   if (!cluster.is_object()) {
-    Problem("cluster", absl::StrCat("must be an object from job to addresses, not ", Show(cluster)));
+    Problem("cluster",
+            absl::StrCat("must be an object from job to addresses, not ", Show(cluster)));
   } else {
     for (const auto& [name, job] : cluster.items()) {
       const std::string path = absl::StrCat("cluster.", name);
@@ -107,8 +108,9 @@ void Reader::ReadJob(Role role, const std::string& path, const Json& job) {
     return;
   }
   if (!job.is_object()) {
-    Problem(path, absl::StrCat("must be a list of addresses or an object from index to address, not ",
-                               Show(job)));
+    Problem(path,
+            absl::StrCat("must be a list of addresses or an object from index to address, not ",
+                         Show(job)));
     return;
   }
   for (const auto& [key, address] : job.items()) {
@@ -205,7 +207,8 @@ void Reader::CheckTaskInCluster(TaskId task) {
   const std::string job = RoleName(task.role);
   if (indices.empty()) {
     if (task.role == Role::kEvaluator) return;  // it is never connected to
-    Problem("task.type", absl::StrCat("'", job, "' is not a job of the cluster; add cluster.", job));
+    Problem("task.type",
+            absl::StrCat("'", job, "' is not a job of the cluster; add cluster.", job));
   } else if (!config_.cluster.Address(task).ok()) {
     Problem("task.index", absl::StrCat(task.index, " is not a task of cluster.", job,
                                        ", which has ", absl::StrJoin(indices, ", ")));

@@ -24,8 +24,8 @@ struct TfConfig {
   std::optional<std::string> session_master;  // present and empty is not the same as absent
 };
 
-// Empty text is an empty configuration; unknown keys are ignored. Port 0 is accepted (CheckDialable).
-// Errors: INVALID_ARGUMENT with one line "path: problem" for each problem.
+// Empty text is an empty configuration; unknown keys are ignored. Port 0 is accepted
+// (CheckDialable). Errors: INVALID_ARGUMENT with one line "path: problem" for each problem.
 absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json);
 
 // ParseTfConfig of the variable TF_CONFIG. Errors: as there, after "TF_CONFIG: ".

@@ -1,6 +1,7 @@
 #pragma once
 
-// Element types, numbered as onnx.TensorProto.DataType numbers them, so that wire, programs and kernels agree.
+// Element types, numbered as onnx.TensorProto.DataType numbers them, so that wire, programs and
+// kernels agree.
 
 #include <cstddef>
 #include <cstdint>

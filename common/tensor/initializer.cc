@@ -16,7 +16,8 @@ namespace {
 // A redraw is needed in 4.6 % of all draws, so 64 in a row have a probability of 1e-86.
 constexpr uint64_t kRedrawsMax = 64;
 constexpr double kTruncation = 2.0;                // standard deviations
-constexpr double kExactInteger = 9007199254740992.0;  // 2^53: whole numbers up to here are exact doubles
+constexpr double kExactInteger =
+    9007199254740992.0;  // 2^53: whole numbers up to here are exact doubles
 
 bool IsNormal(const InitializerSpec& spec) {
   return spec.op == "random_normal" || spec.op == "truncated_normal";
@@ -112,8 +113,9 @@ absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
   const double most = dtype == DType::kFloat32 ? std::numeric_limits<float>::max() / 64
                                                : std::numeric_limits<double>::max() / 64;
   if (std::fabs(spec.a) > most || std::fabs(spec.b) > most) {
-    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' leaves the range of ",
-                                                   DTypeName(dtype), ": ", spec.a, ", ", spec.b));
+    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op,
+                                                   "' leaves the range of ", DTypeName(dtype), ": ",
+                                                   spec.a, ", ", spec.b));
   }
   return absl::OkStatus();
 }

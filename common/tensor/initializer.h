@@ -1,10 +1,12 @@
 #pragma once
 
-// Start values of variables. Element i of the WHOLE variable depends on (seed, variable name, i) alone, so a slice is
-// filled where it lives and the values do not depend on how the variable is cut.
+// Start values of variables. Element i of the WHOLE variable depends on (seed, variable name, i)
+// alone, so a slice is filled where it lives and the values do not depend on how the variable is
+// cut.
 //
-// Ops: "zeros", "ones", "constant" (a), "random_uniform" ([a, b)), "random_normal" (mean a, standard deviation b)
-// and "truncated_normal" (as random_normal, drawn again while further than 2 b from a, as Keras does).
+// Ops: "zeros", "ones", "constant" (a), "random_uniform" ([a, b)), "random_normal" (mean a,
+// standard deviation b) and "truncated_normal" (as random_normal, drawn again while further than 2
+// b from a, as Keras does).
 
 #include <cstdint>
 #include <string>
@@ -23,13 +25,13 @@ struct InitializerSpec {
   uint64_t seed = 0;
 };
 
-// Errors: INVALID_ARGUMENT naming an unknown op, a parameter that is not finite, b < a of random_uniform, b < 0 of a
-// normal, or an element type that the op cannot fill (random ops: float32 and float64; a constant must be
-// representable).
+// Errors: INVALID_ARGUMENT naming an unknown op, a parameter that is not finite, b < a of
+// random_uniform, b < 0 of a normal, or an element type that the op cannot fill (random ops:
+// float32 and float64; a constant must be representable).
 absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype);
 
-// Values of rows `rows` of the variable `variable` of shape `full_shape`. Errors: as CheckInitializer;
-// INVALID_ARGUMENT for rows outside the shape.
+// Values of rows `rows` of the variable `variable` of shape `full_shape`. Errors: as
+// CheckInitializer; INVALID_ARGUMENT for rows outside the shape.
 absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_view variable,
                                    DType dtype, const Shape& full_shape, RowRange rows);
 

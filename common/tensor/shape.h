@@ -9,7 +9,8 @@
 
 namespace cohort {
 
-// The extent of a tensor along each axis, row major. A scalar has no axes and one element. Thread-compatible.
+// The extent of a tensor along each axis, row major. A scalar has no axes and one element.
+// Thread-compatible.
 class Shape {
  public:
   Shape() = default;

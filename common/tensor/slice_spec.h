@@ -1,8 +1,8 @@
 #pragma once
 
-// A variable is cut along axis 0 into slices of consecutive rows by TensorFlow's "div" rule: n slices of d rows have
-// d / n rows each, and the first d % n of them one more: 13 over 5 gives 3, 3, 3, 2, 2. A scalar is one slice that
-// counts as one row.
+// A variable is cut along axis 0 into slices of consecutive rows by TensorFlow's "div" rule: n
+// slices of d rows have d / n rows each, and the first d % n of them one more: 13 over 5 gives 3,
+// 3, 3, 2, 2. A scalar is one slice that counts as one row.
 
 #include <cstdint>
 #include <vector>

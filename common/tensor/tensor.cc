@@ -14,7 +14,8 @@ constexpr size_t kAlignment = 64;
 
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(rounded, kAlignment)));
+  auto* data =
+      static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(rounded, kAlignment)));
   COHORT_CHECK(data != nullptr, "out of memory");
   return std::shared_ptr<Buffer>(new Buffer(data, bytes));
 }

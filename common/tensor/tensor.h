@@ -1,8 +1,8 @@
 #pragma once
 
-// A tensor is an element type, a shape and a run of bytes in a reference-counted buffer, contiguous and row major.
-// Copying a tensor shares the buffer. Whoever made a buffer may write it until it is shared; after that it is
-// immutable, because a transport may still be sending it.
+// A tensor is an element type, a shape and a run of bytes in a reference-counted buffer, contiguous
+// and row major. Copying a tensor shares the buffer. Whoever made a buffer may write it until it is
+// shared; after that it is immutable, because a transport may still be sending it.
 
 #include <cstddef>
 #include <cstdint>
@@ -99,7 +99,8 @@ class Tensor {
   DType dtype_ = DType::kUndefined;
   Shape shape_;
   int64_t num_elements_ = 0;
-  std::shared_ptr<Buffer> buffer_;  // shared: a view, a cache and a transport may hold the same bytes
+  std::shared_ptr<Buffer>
+      buffer_;  // shared: a view, a cache and a transport may hold the same bytes
   size_t offset_ = 0;
 };
 

@@ -31,7 +31,7 @@ Place PosixPlace() {
 }
 
 Place MemoryPlace() {
-  Place place{std::make_unique<MemoryFileSystem>(), "/root/of/test"};
+  Place place{std::make_unique<MemoryFileSystem>(), "/place/of/test"};
   EXPECT_TRUE(place.files->MakeDirectories(place.root).ok());
   return place;
 }

@@ -9,8 +9,8 @@
 namespace cohort {
 namespace {
 
-// The outputs of SplitMix64 for seed 1234567, as published with many implementations of it: output i
-// is the mix of seed + (i + 1) * golden ratio.
+// The outputs of SplitMix64 for seed 1234567, as published with many implementations of it: output
+// i is the mix of seed + (i + 1) * golden ratio.
 TEST(Mix64, PublishedOutputsOfSplitMix64) {
   const std::array<uint64_t, 5> published = {6457827717110365317u, 3203168211198807973u,
                                              9817491932198370423u, 4593380528125082431u,
@@ -37,8 +37,8 @@ TEST(RandomStream, DependsOnSeedNameAndIndexOnly) {
   EXPECT_NE(stream.Child(0).Bits(0), stream.Bits(0));
 }
 
-// Computed by an independent implementation (Python's integers). Start values of variables and masks
-// come from here, so a change of these numbers changes every seeded result.
+// Computed by an independent implementation (Python's integers). Start values of variables and
+// masks come from here, so a change of these numbers changes every seeded result.
 TEST(RandomStream, GoldenValues) {
   constexpr RandomStream stream(42, "golden");
   EXPECT_EQ(stream.key(), 0xad9b10155bfcd6e2u);

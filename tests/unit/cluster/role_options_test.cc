@@ -136,12 +136,13 @@ TEST_F(RoleCommandLine, ReportsEveryProblemWithItsSource) {
   const std::string error = Error(Role::kPs, {"--config", file, "--compute_threads", "-1",
                                               "--bind_address", "here", "--drain_timeout_s",
                                               "999999"});
-  EXPECT_THAT(error, AllOf(HasSubstr("'compute_thread' is unknown; did you mean 'compute_threads'"),
-                           HasSubstr("task of TF_CONFIG: task.index: 9 is not a task of cluster.ps"),
-                           HasSubstr("--bind_address: 'here' is not an address"),
-                           HasSubstr("--compute_threads: must be an integer from 0 to 1024"),
-                           HasSubstr("--drain_timeout_s: must be an integer"),
-                           HasSubstr("config.json: log_level: must be a string")));
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("'compute_thread' is unknown; did you mean 'compute_threads'"),
+                    HasSubstr("task of TF_CONFIG: task.index: 9 is not a task of cluster.ps"),
+                    HasSubstr("--bind_address: 'here' is not an address"),
+                    HasSubstr("--compute_threads: must be an integer from 0 to 1024"),
+                    HasSubstr("--drain_timeout_s: must be an integer"),
+                    HasSubstr("config.json: log_level: must be a string")));
 }
 
 TEST_F(RoleCommandLine, OtherTransportIsRefused) {
@@ -160,7 +161,8 @@ TEST_F(RoleCommandLine, BadFlagsAndFiles) {
   EXPECT_THAT(Error(Role::kPs, {"--config", File("none.json")}), HasSubstr("none.json"));
   EXPECT_THAT(Error(Role::kPs, {"--config", WriteConfig("{\n]")}),
               HasSubstr("config.json: not valid JSON at line 2, column 1"));
-  EXPECT_THAT(Error(Role::kPs, {"--config", WriteConfig("[]")}), HasSubstr("must be a JSON object"));
+  EXPECT_THAT(Error(Role::kPs, {"--config", WriteConfig("[]")}),
+              HasSubstr("must be a JSON object"));
   EXPECT_THAT(Error(Role::kPs, {"--config", WriteConfig(R"({"compute_threads": 1e99})")}),
               HasSubstr("compute_threads: must be an integer"));
   EXPECT_THAT(Error(Role::kPs, {"--cluster", "{"}), HasSubstr("--cluster: not valid JSON"));

@@ -82,17 +82,17 @@ TEST(TfConfig, EveryProblemIsReportedAtOnceWithItsPath) {
                                "chief": ["c:1", "c:2"], "ps": {"-1": "p:1", "x": "p:2"},
                                "evaluator": "e:1"},
                    "task": {"type": "boss", "index": -1}, "rpc_layer": 3})"),
-      ElementsAre(StartsWith("cluster.evaluator: must be a list of addresses"),
-                  StartsWith("cluster.master: 'master' is not a role"),
-                  StartsWith("cluster.ps[\"-1\"]: the index is negative"),
-                  StartsWith("cluster.ps[\"x\"]: the index is not an integer"),
-                  StartsWith("cluster.worker[1]: an address must be a string, not 7"),
-                  StartsWith("cluster.worker[2]: 'a:1' is already the address of cluster.worker[0]"),
-                  StartsWith("cluster.worker[3]: 'b' is not an address: the port is missing"),
-                  StartsWith("cluster.chief: has 2 tasks; at most one chief"),
-                  StartsWith("task.type: 'boss' is not a role"),
-                  StartsWith("task.index: -1 is negative"),
-                  StartsWith("rpc_layer: must be a string, not 3")));
+      ElementsAre(
+          StartsWith("cluster.evaluator: must be a list of addresses"),
+          StartsWith("cluster.master: 'master' is not a role"),
+          StartsWith("cluster.ps[\"-1\"]: the index is negative"),
+          StartsWith("cluster.ps[\"x\"]: the index is not an integer"),
+          StartsWith("cluster.worker[1]: an address must be a string, not 7"),
+          StartsWith("cluster.worker[2]: 'a:1' is already the address of cluster.worker[0]"),
+          StartsWith("cluster.worker[3]: 'b' is not an address: the port is missing"),
+          StartsWith("cluster.chief: has 2 tasks; at most one chief"),
+          StartsWith("task.type: 'boss' is not a role"), StartsWith("task.index: -1 is negative"),
+          StartsWith("rpc_layer: must be a string, not 3")));
 }
 
 struct BadCase {
@@ -183,8 +183,9 @@ TEST(Master, CarriesTheRpcLayer) {
 TEST(Master, NeedsATaskOfTheCluster) {
   const std::string cluster = R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"]})";
   EXPECT_EQ(Master(Good(cluster + "}")).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Master(Good(cluster + R"(, "task": {"type": "evaluator", "index": 0}})")).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(
+      Master(Good(cluster + R"(, "task": {"type": "evaluator", "index": 0}})")).status().code(),
+      absl::StatusCode::kNotFound);
 }
 
 class ClusterRules : public ::testing::Test {

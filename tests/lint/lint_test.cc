@@ -1,0 +1,199 @@
+// First the rules on the repository, then each rule on something that breaks it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/lint/rules.h"
+
+namespace cohort::lint {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The repository. Thread-compatible.
+class House : public ::testing::Test {
+ protected:
+  House() : files_(ReadTree(COHORT_SOURCE_DIR)) {}
+
+  const SourceFile& File(const std::string& path) const {
+    static const SourceFile none;
+    for (const SourceFile& file : files_) {
+      if (file.path == path) return file;
+    }
+    ADD_FAILURE() << path << " is missing";
+    return none;
+  }
+  void ExpectNone(Findings (*check)(const SourceFile&)) {
+    EXPECT_GT(files_.size(), 50u);
+    for (const SourceFile& file : files_) {
+      for (const std::string& finding : check(file)) ADD_FAILURE() << finding;
+    }
+  }
+
+  const std::vector<SourceFile> files_;
+};
+
+TEST_F(House, SizesAreInBounds) {
+  std::vector<Excess> excesses;
+  for (const SourceFile& file : files_) {
+    for (Excess& excess : MeasureSizes(file)) excesses.push_back(std::move(excess));
+  }
+  for (const std::string& finding :
+       JudgeSizes(excesses, File("tests/lint/exceptions.txt").text)) {
+    ADD_FAILURE() << finding;
+  }
+}
+
+TEST_F(House, CodeFollowsTheRules) { ExpectNone(CheckCode); }
+TEST_F(House, NothingBelongsToOneMachine) { ExpectNone(CheckPortable); }
+TEST_F(House, IncludesFollowThePlan) { ExpectNone(CheckIncludes); }
+
+TEST_F(House, TopLevelIsFixed) {
+  EXPECT_THAT(UnknownTopLevelEntries(COHORT_SOURCE_DIR), IsEmpty());
+}
+
+TEST_F(House, FilesAreSmall) {
+  for (const SourceFile& file : files_) EXPECT_LE(file.text.size(), 1u << 20) << file.path;
+}
+
+TEST_F(House, CompatibilityTableIsTrue) {
+  const Findings findings = CheckCompatibility(File("docs/COMPATIBILITY.md").text,
+                                               File("tests/lint/requirement_ids.txt").text, files_);
+  EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
+}
+
+TEST(CodeOnly, BlanksCommentsLiteralsAndDirectives) {
+  EXPECT_EQ(CodeOnly("a // b\nc /* d\n */ e"), "a     \nc     \n    e");
+  EXPECT_EQ(CodeOnly("f(\"x\\\"y\", 'z');"), "f(      ,    );");
+  EXPECT_EQ(CodeOnly("#define A {\\\n }\nb"), "            \n  \nb");
+  EXPECT_EQ(CodeOnly("x = R\"(a\"b)\";"), "x =         ;");
+  EXPECT_EQ(CodeOnly("1'000 + 'c'"), "1'000 +    ");
+}
+
+std::string Lines(int count) { return absl::StrJoin(std::vector<int>(count, 1), ";\n") + ";\n"; }
+
+std::vector<std::string> Rules(const SourceFile& file) {
+  std::vector<std::string> rules;
+  for (const Excess& excess : MeasureSizes(file)) {
+    rules.push_back(absl::StrCat(excess.rule, " ", excess.size));
+  }
+  return rules;
+}
+
+TEST(MeasureSizes, FindsWhatIsTooLong) {
+  EXPECT_THAT(Rules(MakeFile("a.cc", Lines(400))), IsEmpty());
+  EXPECT_THAT(Rules(MakeFile("a.cc", Lines(401))), ElementsAre("file_lines 401"));
+  EXPECT_THAT(Rules(MakeFile("a.h", Lines(201))), ElementsAre("file_lines 201"));
+  EXPECT_THAT(Rules(MakeFile("a.md", Lines(5000))), IsEmpty());
+  EXPECT_THAT(Rules(MakeFile("a.cc", std::string(100, 'x'))), IsEmpty());
+  EXPECT_THAT(Rules(MakeFile("a.cc", std::string(101, 'x') + "\n" + std::string(103, 'x'))),
+              ElementsAre("line_columns 103"));
+}
+
+TEST(MeasureSizes, FindsLongFunctionsWhereverTheyAre) {
+  const std::string body = "{\n" + Lines(60) + "}\n";
+  for (const std::string head :
+       {"int F(int a)", "namespace n {\nvoid C::F() const", "class C {\n void F()", "TEST(A, B)",
+        "struct S { int x = 1; };\nC::C(int a) : a_(a)", "template <class T>\nvoid F(T t)"}) {
+    EXPECT_THAT(Rules(MakeFile("a.cc", head + body)), ElementsAre(HasSubstr("function_lines 6")))
+        << head;
+  }
+  EXPECT_THAT(Rules(MakeFile("a.cc", "int F() {\n" + Lines(57) + "}\n")), IsEmpty());
+  EXPECT_THAT(Rules(MakeFile("a.cc", "namespace {\n" + Lines(90) + "}\n")), IsEmpty());
+  EXPECT_THAT(Rules(MakeFile("a.cc", "class C {\n" + Lines(90) + "};\n")), IsEmpty());
+}
+
+TEST(JudgeSizes, ExceptionsOnlyShrink) {
+  const std::vector<Excess> excess = {{"file_lines", "a.cc", 420, "too long"}};
+  EXPECT_THAT(JudgeSizes(excess, ""), ElementsAre("too long"));
+  EXPECT_THAT(JudgeSizes(excess, "# why\nfile_lines a.cc 420\n"), IsEmpty());
+  EXPECT_THAT(JudgeSizes(excess, "file_lines a.cc 410\n"), ElementsAre("too long"));
+  EXPECT_THAT(JudgeSizes(excess, "file_lines a.cc 430\n"), ElementsAre(HasSubstr("lower")));
+  EXPECT_THAT(JudgeSizes({}, "file_lines a.cc 430\n"), ElementsAre(HasSubstr("remove")));
+  EXPECT_THAT(JudgeSizes({}, "nonsense\n"), ElementsAre(HasSubstr("nonsense")));
+}
+
+TEST(CheckCode, FindsWhatIsForbidden) {
+  const auto check = [](const char* path, const std::string& text) {
+    return CheckCode(MakeFile(path, text));
+  };
+  EXPECT_THAT(check("worker/a.cc", "std::this_thread::sleep_for(x);"),
+              ElementsAre(HasSubstr("time goes through Clock")));
+  EXPECT_THAT(check("worker/a.cc", "\nabsl::SleepFor(x);"), ElementsAre(HasSubstr("a.cc:2:")));
+  EXPECT_THAT(check("worker/a.cc", "// sleep_for(x)\nf(\"usleep(\");"), IsEmpty());
+  EXPECT_THAT(check("worker/a.cc", "getenv(x);"), ElementsAre(HasSubstr("common/cluster only")));
+  EXPECT_THAT(check("common/cluster/a.cc", "getenv(x);"), IsEmpty());
+  EXPECT_THAT(check("worker/a.cc", "std::mutex m;"), ElementsAre(HasSubstr("the only lock")));
+  EXPECT_THAT(check("worker/CamelCase.cc", ""), ElementsAre(HasSubstr("snake_case")));
+  EXPECT_THAT(check("worker/a.h", "int x;"), ElementsAre(HasSubstr("#pragma once")));
+}
+
+TEST(CheckCode, ClassesSayWhereTheyMayBeUsed) {
+  const auto check = [](const std::string& text) {
+    return CheckCode(MakeFile("worker/a.h", "#pragma once\n" + text));
+  };
+  EXPECT_THAT(check("// A thing.\nclass A {\n};\n"), ElementsAre(HasSubstr("class A")));
+  EXPECT_THAT(check("class A final : public B {\n};\n"), ElementsAre(HasSubstr("class A")));
+  EXPECT_THAT(check("// A thing. Thread-safe.\nclass A {\n};\n"), IsEmpty());
+  EXPECT_THAT(check("// Lives on strand x.\ntemplate <class T>\nclass A {\n};\n"), IsEmpty());
+  EXPECT_THAT(check("class A;\n"), IsEmpty());
+}
+
+TEST(CheckPortable, FindsOpenEndsAndMachines) {
+  const auto check = [](const std::string& text) { return CheckPortable(MakeFile("a.sh", text)); };
+  EXPECT_THAT(check(absl::StrCat("x TO", "DO y")), ElementsAre(HasSubstr("open ends")));
+  EXPECT_THAT(check(absl::StrCat("see /wo", "rk/main")), ElementsAre(HasSubstr("one machine")));
+  EXPECT_THAT(check(absl::StrCat("https://py", "pi.org/x")), ElementsAre(HasSubstr("registry")));
+  EXPECT_THAT(check("a network/of/workers"), IsEmpty());
+  EXPECT_THAT(CheckPortable(MakeFile("docs/STYLE.md", absl::StrCat("TO", "DO only with"))),
+              IsEmpty());
+}
+
+TEST(CheckIncludes, FollowsTheArrows) {
+  const auto check = [](const char* path, const char* include) {
+    return CheckIncludes(MakeFile(path, absl::StrCat("#include ", include, "\n")));
+  };
+  EXPECT_THAT(check("common/wire/a.cc", "\"common/cluster/b.h\""), IsEmpty());
+  EXPECT_THAT(check("common/runtime/a.cc", "\"common/wire/b.h\""),
+              ElementsAre(HasSubstr("common/runtime does not build on common/wire")));
+  EXPECT_THAT(check("coordinator/a.cc", "\"common/runtime/b.h\""), ElementsAre(HasSubstr("not")));
+  EXPECT_THAT(check("worker/ops/a.cc", "\"ps_server/b.h\""), ElementsAre(HasSubstr("not")));
+  EXPECT_THAT(check("worker/ops/a.cc", "\"worker/b.h\""), IsEmpty());
+  EXPECT_THAT(check("worker/a.cc", "\"tests/b.h\""), ElementsAre(HasSubstr("but tests")));
+  EXPECT_THAT(check("tests/a.cc", "\"ps_server/b.h\""), IsEmpty());
+  EXPECT_THAT(check("common/tensor/a.h", "\"proto/tensor.pb.h\""), ElementsAre(HasSubstr("not")));
+  EXPECT_THAT(check("worker/a.cc", "<grpcpp/grpcpp.h>"), ElementsAre(HasSubstr("grpcpp/")));
+  EXPECT_THAT(check("common/wire/a.cc", "<grpcpp/grpcpp.h>"), IsEmpty());
+  EXPECT_THAT(check("common/cluster/a.h", "<CLI/CLI.hpp>"), ElementsAre(HasSubstr(".cc files")));
+  EXPECT_THAT(check("common/cluster/a.cc", "<nlohmann/json.hpp>"), IsEmpty());
+}
+
+TEST(CheckCompatibility, EveryIdHasATrueRow) {
+  const std::vector<SourceFile> files = {MakeFile("tests/a_test.cc", "TEST_P(Suite, Name) {}"),
+                                         MakeFile("deploy/smoke.sh", "")};
+  const auto check = [&](const std::string& table) {
+    return CheckCompatibility(table, "AB-01\nAB-02\n", files);
+  };
+  const std::string second = "| AB-02 | y | not yet | | |\n";
+  EXPECT_THAT(check(second + "| AB-01 | x | works | Suite.Name, `deploy/smoke.sh` | RFC |\n"),
+              IsEmpty());
+  EXPECT_THAT(check(second), ElementsAre("AB-01: has no row"));
+  EXPECT_THAT(check(second + "| AB-01 | x | works | Suite.Other | RFC |\n"),
+              ElementsAre("AB-01: there is no test Suite.Other"));
+  EXPECT_THAT(check(second + "| AB-01 | x | works | | RFC |\n"),
+              ElementsAre("AB-01: names no test"));
+  EXPECT_THAT(check(second + "| AB-01 | x | better | Suite.Name | |\n"),
+              ElementsAre(HasSubstr("where its expectation")));
+  EXPECT_THAT(check(second + "| AB-01 | x | maybe | | |\n"), ElementsAre(HasSubstr("'maybe'")));
+  EXPECT_THAT(check(second + "| AB-01 | x | not yet | | |\n" + second),
+              ElementsAre(HasSubstr("AB-02: is not in")));
+  EXPECT_THAT(check(second + "| AB-01 | x |\n"),
+              ElementsAre(HasSubstr("five cells"), HasSubstr("no row")));
+}
+
+}  // namespace
+}  // namespace cohort::lint

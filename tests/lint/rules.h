@@ -1,0 +1,38 @@
+#pragma once
+
+// The rules, one function each. Sizes are measured first and judged with the exceptions later.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/lint/source_tree.h"
+
+namespace cohort::lint {
+
+// Something that is larger than its rule allows: "file_lines", "line_columns" or "function_lines".
+struct Excess {
+  std::string rule;
+  std::string path;
+  size_t size = 0;  // the largest of the file
+  std::string finding;
+};
+
+// Rule 1 of STYLE.md: .cc 400 lines, .h 200, function 60, line 100 columns.
+std::vector<Excess> MeasureSizes(const SourceFile& file);
+
+// Judges by lines "rule path size" of the exceptions file. An exception that is larger than what it
+// excuses is a finding too, so that the list can only shrink.
+Findings JudgeSizes(const std::vector<Excess>& excesses, const std::string& exceptions);
+
+// Sleeps, environment reads, open ends, #pragma once, file names, class comments.
+Findings CheckCode(const SourceFile& file);
+// Paths of one machine and hosts of package registries, in any text file.
+Findings CheckPortable(const SourceFile& file);
+// The arrows of ARCHITECTURE.md section 2.
+Findings CheckIncludes(const SourceFile& file);
+// The table of docs/COMPATIBILITY.md against the list of ids and the tests that exist.
+Findings CheckCompatibility(const std::string& table, const std::string& ids,
+                            const std::vector<SourceFile>& files);
+
+}  // namespace cohort::lint
