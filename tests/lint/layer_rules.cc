@@ -86,7 +86,8 @@ std::string Verdict(const SourceFile& file, const std::string& include) {
     if (!free && library.rooms.count(room) == 0) {
       return absl::StrCat(library.prefix, " does not belong into ", room);
     }
-    if (library.sources_only && IsHeader(file)) {
+    const bool only_forward = include == "nlohmann/json_fwd.hpp";
+    if (library.sources_only && IsHeader(file) && !only_forward) {
       return absl::StrCat(library.prefix, " belongs into .cc files only");
     }
   }

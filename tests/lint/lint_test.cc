@@ -170,6 +170,8 @@ TEST(CheckIncludes, FollowsTheArrows) {
   EXPECT_THAT(check("common/wire/a.cc", "<grpcpp/grpcpp.h>"), IsEmpty());
   EXPECT_THAT(check("common/cluster/a.h", "<CLI/CLI.hpp>"), ElementsAre(HasSubstr(".cc files")));
   EXPECT_THAT(check("common/cluster/a.cc", "<nlohmann/json.hpp>"), IsEmpty());
+  EXPECT_THAT(check("coordinator/a.h", "<nlohmann/json.hpp>"), ElementsAre(HasSubstr(".cc files")));
+  EXPECT_THAT(check("coordinator/a.h", "<nlohmann/json_fwd.hpp>"), IsEmpty());
 }
 
 TEST(CheckCompatibility, EveryIdHasATrueRow) {
