@@ -1,0 +1,77 @@
+#pragma once
+
+// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation. Evaluators are never
+// connected to.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "common/base/mutex.h"
+#include "common/cluster/cluster_spec.h"
+#include "coordinator/cluster/task_connection.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: the callbacks of its connections hold it.
+class Cluster : public std::enable_shared_from_this<Cluster> {
+ public:
+  struct Options {
+    ClusterSpec spec;
+    std::string job;
+    uint64_t seed = 0;
+    uint64_t epoch = 0;
+    uint64_t coordinator_incarnation = 0;
+    int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
+    absl::Duration lease = absl::Seconds(5);
+    // The present address of a task; by default the one of the spec.
+    std::function<std::string(TaskId)> address;
+    // These run outside the lock and must not block.
+    std::function<void(int worker, const TaskLink&)> on_worker_ready;
+    std::function<void(int worker)> on_worker_lost;
+    std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
+  };
+
+  static std::shared_ptr<Cluster> Create(World world, Options options);
+  ~Cluster();
+
+  void Start();
+  void Stop();
+  // Runs `done` once when every ps and at least `min_workers` workers serve.
+  void WhenReady(int min_workers, absl::AnyInvocable<void()> done);
+  void SuspectWorker(int worker, uint64_t incarnation);
+
+  // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is not serving.
+  absl::StatusOr<std::vector<TaskLink>> ps() const;
+  // Links to all tasks that serve now.
+  std::vector<TaskLink> serving() const;
+  int num_ps() const { return options_.spec.NumTasks(Role::kPs); }
+  uint64_t epoch() const { return options_.epoch; }
+  // One line per task: serving, or why not.
+  std::string Report() const;
+
+ private:
+  Cluster(World world, Options options);
+  void OnReady(TaskId task, const TaskLink& link);
+  void OnLost(TaskId task, const absl::Status& cause);
+  bool IsReadyLocked(int min_workers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  struct ReadyWait {
+    int min_workers;
+    absl::AnyInvocable<void()> done;
+  };
+
+  const World world_;
+  const Options options_;
+  mutable Mutex mutex_;
+  std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskId, TaskLink> links_ ABSL_GUARDED_BY(mutex_);  // of serving tasks
+  // A ps that served under an incarnation holds variables; another incarnation has lost them.
+  std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ReadyWait> ready_waits_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,76 @@
+#pragma once
+
+// The coordinator's side of one task: it attaches the task (tells it whom it serves), keeps one Watch call open, and
+// attaches again when the task was lost. The states:
+//
+//   connecting --Attach ok--> serving --Watch fails, drains, or suspect--> connecting
+//
+// Attach is tried again with back-off for ever: a task that is gone may come back, under a new incarnation.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/transport.h"
+#include "common/wire/world.h"
+#include "proto/task.pb.h"
+
+namespace cohort {
+
+// Channels to a serving task: one for heartbeats and state, one for closures and tensors.
+struct TaskLink {
+  proto::TaskRef task;
+  std::string address;
+  std::shared_ptr<Channel> control;
+  std::shared_ptr<Channel> data;
+};
+
+// Thread-safe. Shared: open calls and timers hold it.
+class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
+ public:
+  struct Options {
+    TaskId task;
+    proto::AttachRequest attach;
+    std::function<std::string()> address;  // asked before each Attach: a restarted task may move
+    absl::Duration lease = absl::Seconds(5);
+    // Both run outside the lock and must not block. on_lost follows each on_ready at most once.
+    std::function<void(const TaskLink&)> on_ready;
+    std::function<void(const absl::Status&)> on_lost;
+  };
+
+  static std::shared_ptr<TaskConnection> Create(World world, Options options);
+
+  void Start();
+  // No callback runs for what happens after this.
+  void Stop();
+  // A call to this incarnation failed: is it still there? Attaches again if it is the one that is held.
+  void Suspect(uint64_t incarnation, const absl::Status& cause);
+
+  bool IsServing() const;
+  // "serving since …" or what the last Attach failed with.
+  std::string Describe() const;
+
+ private:
+  TaskConnection(World world, Options options);
+
+  void Attach();
+  void OnAttached(const TaskLink& link, absl::StatusOr<proto::AttachResponse> response);
+  void Watch(uint64_t generation);
+  void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
+  void Lose(uint64_t generation, const absl::Status& cause);
+
+  const World world_;
+  const Options options_;
+  mutable Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts successful attachments
+  TaskLink link_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
+  absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

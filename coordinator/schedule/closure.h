@@ -1,0 +1,70 @@
+#pragma once
+
+// A closure is one run of a program: its arguments, its input and where its result goes. It is in exactly one state:
+//
+//   queued -> in flight -> done
+//     ^           |------> failed      (an application error: recorded, raised by Schedule, Join or Done)
+//     |-----------|                    (put back: its worker was lost, or the fault was transient)
+//   queued, in flight -> cancelled     (after another closure's error was observed)
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+#include "coordinator/schedule/remote_value.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+
+// Counts from 1 in the order of scheduling; 0 is none.
+struct ClosureId {
+  uint64_t value = 0;
+  friend bool operator==(ClosureId a, ClosureId b) { return a.value == b.value; }
+  friend bool operator<(ClosureId a, ClosureId b) { return a.value < b.value; }
+};
+
+// A program that workers can be given: registered on a worker before its first closure there. Immutable.
+struct RegisteredProgram {
+  std::string id;  // content hash
+  proto::RegisterProgramRequest request;  // epoch is filled in when sent
+};
+
+// A data set that workers build. Immutable.
+struct RegisteredDataset {
+  uint64_t id = 0;
+  proto::DatasetSpec spec;
+};
+
+// One iterator per worker over a data set. Immutable; positions are kept by the resource table.
+struct RegisteredIterator {
+  uint64_t id = 0;
+  std::shared_ptr<const RegisteredDataset> dataset;
+};
+
+// The same examples on every attempt, wherever it runs.
+struct SplitInput {
+  std::shared_ptr<const RegisteredDataset> dataset;
+  proto::IteratorPosition position;
+};
+
+// Programs, data sets and iterators are shared: many closures name one.
+using ClosureInput = std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
+
+struct Closure {
+  ClosureId id;
+  std::shared_ptr<const RegisteredProgram> program;
+  std::vector<Tensor> arguments;
+  ClosureInput input;
+  double learning_rate = 0;
+  uint64_t step = 0;
+  uint32_t attempt = 0;  // counts from 1 when it first runs
+  std::weak_ptr<RemoteValueState> result;
+};
+
+}  // namespace cohort

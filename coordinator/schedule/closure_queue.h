@@ -1,0 +1,61 @@
+#pragma once
+
+// The queue of closures, as a pure state machine: no threads, no calls. An in-flight closure keeps its place under the
+// bound, so putting it back never waits. The first error wins and is kept until somebody observes it.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/schedule/closure.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class ClosureQueue {
+ public:
+  // bound: queued and in flight together.
+  explicit ClosureQueue(size_t bound);
+
+  bool HasRoom() const { return unfinished_.size() < bound_; }
+  bool IsIdle() const { return unfinished_.empty(); }
+  size_t queued() const { return queue_.size(); }
+  size_t in_flight() const { return unfinished_.size() - queue_.size(); }
+
+  // Gives the closure its id and queues it. Needs room.
+  ClosureId Put(std::shared_ptr<Closure> closure);
+  // The oldest queued closure becomes in flight; nullptr when none is queued.
+  std::shared_ptr<Closure> Take();
+  // Back to the front: it is older than all that wait.
+  void PutBack(ClosureId id);
+  void MarkDone(ClosureId id);
+  // The closure ended with an error; the first one is recorded.
+  void MarkFailed(ClosureId id, const absl::Status& error);
+  // The closure ended because it was cancelled; no error is recorded.
+  void MarkCancelled(ClosureId id);
+  // An error that no closure reported; the first one wins.
+  void RecordError(const absl::Status& error);
+  // Removes every queued closure and returns them.
+  std::vector<std::shared_ptr<Closure>> CancelQueued();
+
+  bool HasError() const { return !error_.ok(); }
+  const absl::Status& error() const { return error_; }
+  absl::Status TakeError();
+
+  // Every closure below has ended.
+  ClosureId watermark() const;
+
+ private:
+  void Finish(ClosureId id);
+
+  const size_t bound_;
+  uint64_t last_id_ = 0;
+  std::deque<std::shared_ptr<Closure>> queue_;
+  std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // queued and in flight
+  absl::Status error_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,29 @@
+#include "coordinator/schedule/outcome.h"
+
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+Outcome ClassifyOutcome(const absl::Status& status) {
+  if (status.ok()) return Outcome::kDone;
+  switch (ClassOf(status)) {
+    case proto::WORKER_LOST:
+      return Outcome::kWorkerLost;
+    case proto::TRANSIENT:
+      return absl::IsNotFound(status) ? Outcome::kForgotten : Outcome::kTransient;
+    case proto::STALE:
+      // The worker was attached by another epoch, or this call reached it before its Attach: it is attached anew.
+      return Outcome::kWorkerLost;
+    case proto::ERROR_CLASS_UNKNOWN:
+      // No detail: the transport speaks, not the worker.
+      if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+          absl::IsCancelled(status)) {
+        return Outcome::kWorkerLost;
+      }
+      return Outcome::kFailed;
+    default:
+      return Outcome::kFailed;
+  }
+}
+
+}  // namespace cohort

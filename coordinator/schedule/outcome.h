@@ -1,0 +1,20 @@
+#pragma once
+
+// What the end of a call to a worker means for its closure. Decided by ErrorDetail and by whether the transport itself
+// failed, never by text.
+
+#include "absl/status/status.h"
+
+namespace cohort {
+
+enum class Outcome {
+  kDone,
+  kWorkerLost,   // put back; the worker takes nothing more until it is attached again
+  kTransient,    // put back
+  kForgotten,    // put back; the worker no longer holds what it was given: give it again
+  kFailed,       // recorded as the error of the queue
+};
+
+Outcome ClassifyOutcome(const absl::Status& status);
+
+}  // namespace cohort

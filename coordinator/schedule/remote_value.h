@@ -1,0 +1,55 @@
+#pragma once
+
+// The future result of one closure: the tensors that its program fetches. It is not ready until the closure ended; then
+// it holds the tensors or the error for good, also when the worker that made them has died.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/event.h"
+#include "common/base/mutex.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+using FetchedTensors = std::vector<Tensor>;
+
+// Thread-safe.
+class RemoteValueState {
+ public:
+  using Callback = std::function<void(const absl::StatusOr<FetchedTensors>&)>;
+
+  // The first result wins; a later one is dropped.
+  void Set(absl::StatusOr<FetchedTensors> result);
+  bool IsReady() const;
+  // Runs `callback` when the result is there: now, if it already is.
+  void OnReady(Callback callback);
+  const Event& event() const { return ready_; }
+  // Only after event() has happened.
+  const absl::StatusOr<FetchedTensors>& result() const;
+
+ private:
+  Event ready_;  // synchronises itself
+  mutable Mutex mutex_;
+  absl::StatusOr<FetchedTensors> result_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
+  bool set_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Handle; copies share the value. As long as one lives, the result travels to the coordinator; when all are dropped
+// before the closure ends, it does not. Thread-safe.
+class RemoteValue {
+ public:
+  RemoteValue() = default;
+  explicit RemoteValue(std::shared_ptr<RemoteValueState> state) : state_(std::move(state)) {}
+
+  bool has_value() const { return state_ != nullptr; }
+  RemoteValueState& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<RemoteValueState> state_;  // shared with the caller's copies; the closure holds it weakly
+};
+
+}  // namespace cohort

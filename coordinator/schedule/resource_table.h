@@ -1,0 +1,43 @@
+#pragma once
+
+// What a worker must hold before it can run a closure: the program, the data set, the iterator. A worker process gets
+// each resource once, before its first closure that needs it; a restarted one gets them again, and its iterators
+// resume at the last position that a reply reported.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/wire/transport.h"
+#include "coordinator/schedule/closure.h"
+
+namespace cohort {
+
+// One call that gives a worker a resource.
+struct ResourceRequest {
+  std::string key;     // "program:…", "dataset:7": unique in the job
+  std::string method;  // "/cohort.proto.WorkerService/RegisterProgram"
+  Message message;
+};
+
+// Thread-compatible.
+class ResourceTable {
+ public:
+  explicit ResourceTable(uint64_t epoch) : epoch_(epoch) {}
+
+  // Keys of what `closure` needs, in the order in which they must be made.
+  static std::vector<std::string> KeysFor(const Closure& closure);
+
+  // The call that makes the resource `key` of `closure` on `worker`.
+  ResourceRequest Request(const Closure& closure, const std::string& key, int worker) const;
+
+  void SetPosition(uint64_t iterator_id, int worker, const proto::IteratorPosition& position);
+
+ private:
+  const uint64_t epoch_;
+  std::map<std::pair<uint64_t, int>, proto::IteratorPosition> positions_;
+};
+
+}  // namespace cohort

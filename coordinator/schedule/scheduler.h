@@ -1,0 +1,126 @@
+#pragma once
+
+// Runs closures on workers. It joins the queue (closure_queue.h), a lane per worker with K slots, and what workers
+// must hold (resource_table.h). All forms are asynchronous: a completion runs once, on the calling thread or on the
+// transport's, and must not block.
+//
+// The first-error protocol: the first application error is recorded; the next Schedule, Join or Done observes it: every
+// queued closure is cancelled, closures in flight are awaited, then the error is delivered to that one call and
+// cleared. Nothing runs any more when it is delivered, and the scheduler goes on being usable.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/schedule/closure_queue.h"
+#include "coordinator/schedule/outcome.h"
+#include "coordinator/schedule/resource_table.h"
+#include "proto/error.pb.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: calls in flight hold it.
+class Scheduler : public std::enable_shared_from_this<Scheduler> {
+ public:
+  struct Options {
+    uint64_t epoch = 0;
+    size_t queue_bound = 262144;      // TensorFlow's
+    int closures_in_flight = 2;       // K, per worker
+    uint32_t attempts_max = 10;       // of one closure
+    absl::Duration closure_timeout = absl::Minutes(10);
+    // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not block.
+    std::function<void(int worker, uint64_t incarnation)> on_suspect;
+  };
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+
+  static std::shared_ptr<Scheduler> Create(Options options);
+
+  // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the closure is then
+  // cancelled.
+  void Schedule(std::shared_ptr<Closure> closure, Done admitted);
+  // Ends when nothing is queued or in flight. Errors: a recorded one.
+  void Join(Done done);
+  // Whether nothing is queued or in flight. Errors: a recorded one.
+  void CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
+  // Records an error that no closure reported, such as the loss of a parameter server.
+  void RecordError(const absl::Status& error);
+
+  void WorkerReady(int worker, const proto::TaskRef& task, std::shared_ptr<Channel> channel);
+  // Closures in flight there are put back as their calls end; the lane takes nothing until WorkerReady.
+  void WorkerLost(int worker);
+
+  struct Stats {
+    uint64_t done = 0;
+    uint64_t put_back = 0;
+    uint64_t failed = 0;
+    size_t queued = 0;
+    size_t in_flight = 0;
+    int workers_ready = 0;
+    std::string ToString() const;
+  };
+  Stats stats() const;
+  // What is being waited for, for people: closures in flight and where.
+  std::string DescribeWait() const;
+
+ private:
+  struct Lane {
+    bool ready = false;
+    proto::TaskRef task;
+    std::shared_ptr<Channel> channel;
+    int in_flight = 0;
+    std::set<std::string> prepared;
+  };
+  // One closure on one worker process.
+  struct Run {
+    std::shared_ptr<Closure> closure;
+    int worker = 0;
+    proto::TaskRef task;
+    std::shared_ptr<Channel> channel;
+    std::vector<std::string> missing;  // resources still to be made, first one first
+  };
+  struct Admission {
+    std::shared_ptr<Closure> closure;
+    Done admitted;
+  };
+  // What to do once the lock is released.
+  using Effects = std::vector<absl::AnyInvocable<void()>>;
+
+  explicit Scheduler(Options options);
+
+  void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AdmitLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void Start(Run run);
+  void Prepare(Run run);
+  void Call(Run run);
+  void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
+  void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  mutable Mutex mutex_;
+  ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
+  ResourceTable resources_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
+  int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
+  std::deque<Admission> admissions_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Done> joins_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Done> error_takers_ ABSL_GUARDED_BY(mutex_);  // the first one gets the error
+  Stats stats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort
