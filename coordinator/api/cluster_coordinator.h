@@ -1,0 +1,141 @@
+#pragma once
+
+// The coordinator's C++ API, under the names of tf.distribute.coordinator.ClusterCoordinator. It connects to the tasks
+// of a cluster, makes variables on the parameter servers inside a scope, gives workers programs and data sets, and
+// schedules closures onto whichever worker is free:
+//
+//   auto coordinator = ClusterCoordinator::Connect(world, waiter, options);
+//   auto scope = coordinator->Scope(optimizer_rule);
+//   Variable w = scope.CreateVariable(...);
+//   auto step = coordinator->Register(program);
+//   RemoteValue loss = coordinator->Schedule(step, {.input = iterator, .learning_rate = 0.1});
+//   coordinator->Join();
+//   coordinator->Fetch(loss);
+//
+// Schedule, Join and Fetch block on the waiter and are thin shells over the scheduler's asynchronous forms.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/event.h"
+#include "common/base/mutex.h"
+#include "common/wire/world.h"
+#include "coordinator/api/variable.h"
+#include "coordinator/cluster/cluster.h"
+#include "coordinator/cluster/ps_client.h"
+#include "coordinator/schedule/scheduler.h"
+#include "coordinator/strategy/variable_creator.h"
+
+namespace cohort {
+
+class ClusterCoordinator;
+
+// Variables made through a scope go to the parameter servers, round-robin; colocated ones are never partitioned.
+// Thread-compatible; the coordinator outlives it.
+class VariableScope {
+ public:
+  // Errors: INVALID_ARGUMENT (variable_creator.h); what the parameter servers answer.
+  absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec);
+  // A scope whose variables live beside `variable`.
+  VariableScope ColocateVarsWith(const Variable& variable) const;
+
+ private:
+  friend class ClusterCoordinator;
+  VariableScope(ClusterCoordinator& coordinator, proto::UpdateRule rule)
+      : coordinator_(coordinator), rule_(std::move(rule)) {}
+
+  ClusterCoordinator& coordinator_;
+  proto::UpdateRule rule_;
+  VariableOptions options_;
+};
+
+using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
+using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
+// TensorFlow's per-worker iterator: each worker draws from its own. Making a new one starts the data anew.
+using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
+
+struct ScheduleOptions {
+  std::vector<Tensor> arguments;
+  ClosureInput input;        // an IteratorHandle, a SplitInput, or nothing
+  double learning_rate = 0;
+  uint64_t step = 0;         // 0: the closure's own number
+};
+
+// Thread-safe.
+class ClusterCoordinator {
+ public:
+  struct Options {
+    ClusterSpec cluster;
+    std::string job = "job";
+    uint64_t seed = 0;
+    std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
+    int min_workers = 1;
+    int worker_threads = 0;
+    size_t queue_bound = 262144;
+    int closures_in_flight = 2;
+    uint32_t attempts_max = 10;
+    absl::Duration connect_timeout = absl::Seconds(60);
+    absl::Duration lease = absl::Seconds(5);
+    absl::Duration call_timeout = absl::Seconds(60);
+    absl::Duration closure_timeout = absl::Minutes(10);
+    std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
+  };
+
+  // Attaches every ps and at least min_workers workers; late workers join when they come. Errors: INVALID_ARGUMENT
+  // without a ps or a worker; DEADLINE_EXCEEDED that says of each task whether it serves, or why not.
+  static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
+                                                                     Options options);
+  ~ClusterCoordinator();
+
+  VariableScope Scope(proto::UpdateRule rule);
+  // Makes layouts that a plan has already decided.
+  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
+  absl::StatusOr<Tensor> Read(const Variable& variable);
+  absl::Status Assign(const Variable& variable, const Tensor& value);
+
+  // Errors: INVALID_ARGUMENT for a program bound to a variable that was not created.
+  absl::StatusOr<ProgramHandle> Register(const proto::Program& program);
+  DatasetHandle CreatePerWorkerDataset(proto::DatasetSpec spec);
+  IteratorHandle MakeIterator(const DatasetHandle& dataset);
+  // Type of an element, as a worker that built the data set says. Errors: what the worker answers (a missing file);
+  // UNAVAILABLE without a worker.
+  absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
+
+  // Blocks while the queue is full or a Join waits. Errors: the first error of an earlier closure (this closure is then
+  // cancelled).
+  absl::StatusOr<RemoteValue> Schedule(const ProgramHandle& program, ScheduleOptions options);
+  // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying what is waited for.
+  absl::Status Join(absl::Duration timeout = absl::InfiniteDuration());
+  absl::StatusOr<bool> Done();
+  absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
+                                       absl::Duration timeout = absl::InfiniteDuration());
+
+  // Asks all serving tasks to end.
+  void ShutdownTasks();
+
+  PsClient& ps() { return *ps_; }
+  Scheduler::Stats stats() const { return scheduler_->stats(); }
+  std::string ClusterReport() const { return cluster_->Report(); }
+
+ private:
+  friend class VariableScope;
+  ClusterCoordinator(World world, Waiter& waiter, Options options);
+  absl::Status WaitForCluster();
+  absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
+                                          const VariableOptions& options);
+
+  const World world_;
+  Waiter& waiter_;
+  const Options options_;
+  std::shared_ptr<Scheduler> scheduler_;  // shared with calls in flight
+  std::shared_ptr<Cluster> cluster_;      // shared with its connections
+  std::unique_ptr<PsClient> ps_;
+  Mutex mutex_;
+  VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace cohort

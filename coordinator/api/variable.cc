@@ -1,0 +1,42 @@
+#include "coordinator/api/variable.h"
+
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/strategy/variable_creator.h"
+
+namespace cohort {
+
+Variable Variable::Local(std::string name, Tensor value) {
+  proto::VariableLayout layout;
+  layout.set_name(std::move(name));
+  layout.set_dtype(static_cast<int32_t>(value.dtype()));
+  for (const int64_t dim : value.shape().dims()) layout.add_dims(dim);
+  Variable variable(std::move(layout));
+  variable.local_value_ = std::move(value);
+  return variable;
+}
+
+Variable::Variable(proto::VariableLayout layout) : layout_(std::move(layout)) {}
+
+Shape Variable::shape() const {
+  return Shape(absl::MakeConstSpan(layout_.dims().data(), static_cast<size_t>(layout_.dims_size())));
+}
+
+DType Variable::dtype() const { return static_cast<DType>(layout_.dtype()); }
+
+std::vector<VariableShard> Variable::variables() const {
+  if (is_local()) return {{name(), shape(), "/job:chief/replica:0/task:0/device:CPU:0"}};
+  std::vector<VariableShard> shards;
+  for (int i = 0; i < layout_.slices_size(); ++i) {
+    absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
+    if (!dims.empty()) dims[0] = layout_.slices(i).row_count();
+    shards.push_back({SliceName(layout_, i), Shape(absl::MakeConstSpan(dims)),
+                      absl::StrCat("/job:ps/replica:0/task:", layout_.slices(i).ps(),
+                                   "/device:CPU:0")});
+  }
+  return shards;
+}
+
+}  // namespace cohort

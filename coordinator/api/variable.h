@@ -1,0 +1,45 @@
+#pragma once
+
+// A variable as the user of the C++ API holds it: made inside a strategy's scope it lives in slices on parameter
+// servers, made outside it stays with the coordinator.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// One component of a sharded variable.
+struct VariableShard {
+  std::string name;    // "embedding/part_0"; the variable's own name when it is not cut
+  Shape shape;
+  std::string device;  // "/job:ps/replica:0/task:1/device:CPU:0"
+};
+
+// Immutable handle; thread-safe.
+class Variable {
+ public:
+  // A variable of the coordinator's own.
+  static Variable Local(std::string name, Tensor value);
+  explicit Variable(proto::VariableLayout layout);
+
+  const std::string& name() const { return layout_.name(); }
+  Shape shape() const;
+  DType dtype() const;
+  bool is_local() const { return local_value_.has_value(); }
+  const Tensor& local_value() const { return *local_value_; }
+  // The device of the first shard.
+  std::string device() const { return variables().front().device; }
+  // TensorFlow's `variables` of a sharded variable: its components in row order.
+  std::vector<VariableShard> variables() const;
+  const proto::VariableLayout& layout() const { return layout_; }
+
+ private:
+  proto::VariableLayout layout_;
+  std::optional<Tensor> local_value_;
+};
+
+}  // namespace cohort

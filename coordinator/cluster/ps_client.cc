@@ -1,0 +1,172 @@
+#include "coordinator/cluster/ps_client.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/cluster/await.h"
+#include "coordinator/cluster/ps_group.h"
+
+namespace cohort {
+
+namespace {
+
+// One empty request of the epoch for each ps.
+template <typename Request>
+std::vector<Envelope<Request>> ForEach(int num_ps, uint64_t epoch) {
+  std::vector<Envelope<Request>> requests(static_cast<size_t>(num_ps));
+  for (Envelope<Request>& request : requests) request.header.set_epoch(epoch);
+  return requests;
+}
+
+absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
+  return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),
+                                                 static_cast<size_t>(variable.dims_size()))));
+}
+
+// The bytes of one slice inside the whole variable.
+struct ByteRange {
+  size_t offset;
+  size_t size;
+};
+ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
+  const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
+  return {static_cast<size_t>(slice.row_begin()) * row, static_cast<size_t>(slice.row_count()) * row};
+}
+
+Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
+  if (whole.shape().rank() == 0) return whole;
+  return whole.Rows(slice.row_begin(), slice.row_count());
+}
+
+proto::InlineTensor Inline(const Tensor& value) {
+  proto::InlineTensor tensor;
+  tensor.set_dtype(static_cast<int32_t>(value.dtype()));
+  for (const int64_t dim : value.shape().dims()) tensor.add_dims(dim);
+  tensor.set_data(value.raw(), value.num_bytes());
+  return tensor;
+}
+
+}  // namespace
+
+PsClient::PsClient(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout)
+    : cluster_(std::move(cluster)), waiter_(waiter), timeout_(timeout) {}
+
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<Envelope<Response>>> PsClient::CallAll(
+    const std::string& method, std::vector<Envelope<Request>> requests) {
+  ASSIGN_OR_RETURN(const std::vector<TaskLink> links, cluster_->ps());
+  return Await<std::vector<Envelope<Response>>>(
+      waiter_, timeout_ * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
+        CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
+                           std::move(requests), timeout_, std::move(done));
+      });
+}
+
+absl::Status PsClient::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
+  auto requests = ForEach<proto::CreateVariablesRequest>(num_ps(), cluster_->epoch());
+  for (auto& request : requests) {
+    for (const proto::VariableLayout& variable : variables) {
+      *request.header.add_variables() = variable;
+    }
+  }
+  return CallAll<proto::CreateVariablesResponse>("CreateVariables", std::move(requests)).status();
+}
+
+absl::StatusOr<Tensor> PsClient::Read(const proto::VariableLayout& variable) {
+  ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
+  auto requests = ForEach<proto::PullRequest>(num_ps(), cluster_->epoch());
+  for (const proto::SliceHome& slice : variable.slices()) {
+    requests.at(slice.ps()).header.add_slice_ids(slice.slice_id());
+  }
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::PullResponse>("Pull", std::move(requests)));
+  std::vector<PayloadReader> readers;
+  for (const auto& response : responses) readers.emplace_back(response.payload);
+  for (const proto::SliceHome& slice : variable.slices()) {
+    const ByteRange range = BytesOfSlice(whole, slice);
+    RETURN_IF_ERROR(Annotate(readers[slice.ps()].Read(
+                                 absl::MakeSpan(whole.mutable_raw() + range.offset, range.size)),
+                             absl::StrCat("reading ", variable.name())));
+  }
+  return whole;
+}
+
+absl::Status PsClient::Assign(const proto::VariableLayout& variable, const Tensor& value) {
+  const Shape shape(absl::MakeConstSpan(variable.dims().data(),
+                                        static_cast<size_t>(variable.dims_size())));
+  if (static_cast<int32_t>(value.dtype()) != variable.dtype() || value.shape() != shape) {
+    return absl::InvalidArgumentError(absl::StrCat("variable ", variable.name(), " has shape ",
+                                                   shape.ToString(), "; the value is ",
+                                                   value.TypeString()));
+  }
+  auto requests = ForEach<proto::AssignRequest>(num_ps(), cluster_->epoch());
+  for (const proto::SliceHome& slice : variable.slices()) {
+    auto& request = requests.at(slice.ps());
+    const Tensor rows = SliceView(value, slice);
+    request.header.add_slice_ids(slice.slice_id());
+    *request.header.add_tensors() = MetaOf(rows);
+    request.payload.push_back(SliceOf(rows));
+  }
+  return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();
+}
+
+absl::StatusOr<std::vector<proto::SavedSlice>> PsClient::Save(
+    const std::string& prefix, const std::map<std::string, Tensor>& extras) {
+  auto requests = ForEach<proto::SaveShardRequest>(num_ps(), cluster_->epoch());
+  for (int i = 0; i < num_ps(); ++i) {
+    proto::SaveShardRequest& request = requests[static_cast<size_t>(i)].header;
+    request.set_prefix(prefix);
+    request.set_shard(i);
+    request.set_num_shards(num_ps());
+  }
+  for (const auto& [name, value] : extras) {
+    proto::NamedTensor* const extra = requests.front().header.add_extras();
+    extra->set_name(name);
+    *extra->mutable_tensor() = Inline(value);
+  }
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::SaveShardResponse>("SaveShard", std::move(requests)));
+  std::vector<proto::SavedSlice> saved;
+  for (const auto& response : responses) {
+    saved.insert(saved.end(), response.header.slices().begin(), response.header.slices().end());
+  }
+  return saved;
+}
+
+absl::Status PsClient::Restore(const std::string& prefix, bool slots) {
+  auto requests = ForEach<proto::RestoreShardRequest>(num_ps(), cluster_->epoch());
+  for (auto& request : requests) {
+    request.header.set_prefix(prefix);
+    request.header.set_slots(slots);
+  }
+  return CallAll<proto::RestoreShardResponse>("RestoreShard", std::move(requests)).status();
+}
+
+absl::StatusOr<proto::PsStatsResponse> PsClient::Stats() {
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::PsStatsResponse>(
+                       "GetStats", ForEach<proto::PsStatsRequest>(num_ps(), cluster_->epoch())));
+  proto::PsStatsResponse sum;
+  for (const auto& response : responses) {
+    const proto::PsStatsResponse& one = response.header;
+    sum.set_pulls(sum.pulls() + one.pulls());
+    sum.set_pushes(sum.pushes() + one.pushes());
+    sum.set_pulled_slices(sum.pulled_slices() + one.pulled_slices());
+    sum.set_applied_slices(sum.applied_slices() + one.applied_slices());
+    sum.set_duplicate_slices(sum.duplicate_slices() + one.duplicate_slices());
+    sum.set_bytes_out(sum.bytes_out() + one.bytes_out());
+    sum.set_bytes_in(sum.bytes_in() + one.bytes_in());
+    sum.set_staleness_sum(sum.staleness_sum() + one.staleness_sum());
+    sum.set_staleness_max(std::max(sum.staleness_max(), one.staleness_max()));
+    sum.set_apply_log_entries(sum.apply_log_entries() + one.apply_log_entries());
+    sum.set_resident_bytes(sum.resident_bytes() + one.resident_bytes());
+    sum.set_refused_pushes(sum.refused_pushes() + one.refused_pushes());
+  }
+  return sum;
+}
+
+}  // namespace cohort

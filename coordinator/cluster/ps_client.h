@@ -1,0 +1,50 @@
+#pragma once
+
+// What the coordinator itself asks of the parameter servers: make variables, read and set them, save and restore.
+// Blocks on the waiter; training traffic never passes here.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/event.h"
+#include "common/tensor/tensor.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/cluster.h"
+#include "proto/plan.pb.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+// Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps answers. Thread-safe.
+class PsClient {
+ public:
+  PsClient(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout);
+
+  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
+  // The whole value, slices joined.
+  absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
+  // Errors: INVALID_ARGUMENT for a value of another type or shape.
+  absl::Status Assign(const proto::VariableLayout& variable, const Tensor& value);
+  // Every ps writes its data shard of the checkpoint `prefix`; `extras` go into the first. What was written.
+  absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
+                                                      const std::map<std::string, Tensor>& extras);
+  absl::Status Restore(const std::string& prefix, bool slots);
+  // Summed over all ps; the maximum of maxima.
+  absl::StatusOr<proto::PsStatsResponse> Stats();
+
+  int num_ps() const { return cluster_->num_ps(); }
+
+ private:
+  template <typename Response, typename Request>
+  absl::StatusOr<std::vector<Envelope<Response>>> CallAll(
+      const std::string& method, std::vector<Envelope<Request>> requests);
+
+  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  Waiter& waiter_;
+  const absl::Duration timeout_;
+};
+
+}  // namespace cohort
