@@ -1,0 +1,113 @@
+#include "coordinator/train/checkpoint_manager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/log.h"
+#include "common/checkpoint/bundle.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kStepName[] = "global_step";
+constexpr char kEpochName[] = "epochs_done";
+
+void DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
+  const absl::StatusOr<std::vector<std::string>> names = files.List(DirectoryOf(prefix));
+  if (!names.ok()) return;
+  const std::string base = BaseName(prefix);
+  // The index first: without it the data shards are no checkpoint any more.
+  files.Remove(absl::StrCat(prefix, ".index")).IgnoreError();
+  for (const std::string& name : *names) {
+    if (absl::StartsWith(name, absl::StrCat(base, ".data-"))) {
+      files.Remove(JoinPath(DirectoryOf(prefix), name)).IgnoreError();
+    }
+  }
+}
+
+absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
+                        absl::Span<const proto::VariableLayout> variables) {
+  std::vector<std::string> problems;
+  for (const proto::VariableLayout& variable : variables) {
+    const Shape shape(absl::MakeConstSpan(variable.dims().data(),
+                                          static_cast<size_t>(variable.dims_size())));
+    const auto found = reader.tensors().find(variable.name());
+    if (found == reader.tensors().end()) {
+      problems.push_back(absl::StrCat(variable.name(), " ", shape.ToString(), " is not in it"));
+    } else if (found->second.shape != shape) {
+      problems.push_back(absl::StrCat(variable.name(), " is ", shape.ToString(),
+                                      " here and ", found->second.shape.ToString(), " in it"));
+    }
+  }
+  if (problems.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("checkpoint ", prefix, " is of another model: ", absl::StrJoin(problems, "; "),
+                   "; name a checkpoint of this model in checkpoint.restore, or another "
+                   "checkpoint.directory"));
+}
+
+int64_t ReadCounter(const BundleReader& reader, const std::string& name) {
+  const absl::StatusOr<Tensor> value = reader.Read(name);
+  if (!value.ok() || value->dtype() != DType::kInt64 || value->num_elements() != 1) return 0;
+  return *value->data<int64_t>();
+}
+
+}  // namespace
+
+CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
+                                     Options options)
+    : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
+
+absl::StatusOr<std::string> CheckpointManager::Save(const Progress& progress) {
+  RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
+  const std::string name = absl::StrCat("ckpt-", progress.global_step);
+  const std::string prefix = JoinPath(options_.directory, name);
+  ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
+                   coordinator_.ps().Save(prefix, {{kStepName, Tensor::Scalar(progress.global_step)},
+                                                   {kEpochName, Tensor::Scalar(progress.epochs_done)}}));
+  RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_ps(), saved));
+  CheckpointState state;
+  if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
+    state = *std::move(held);
+  }
+  state.latest = name;
+  state.all.erase(std::remove(state.all.begin(), state.all.end(), name), state.all.end());
+  state.all.push_back(name);
+  std::vector<std::string> dropped;
+  const size_t keep = static_cast<size_t>(std::max<int64_t>(options_.max_to_keep, 1));
+  while (state.all.size() > keep) {
+    dropped.push_back(state.all.front());
+    state.all.erase(state.all.begin());
+  }
+  RETURN_IF_ERROR(WriteCheckpointState(files_, options_.directory, state));
+  for (const std::string& old : dropped) {
+    DeleteCheckpoint(files_, absl::StartsWith(old, "/") ? old : JoinPath(options_.directory, old));
+  }
+  Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
+  return prefix;
+}
+
+absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
+    const std::string& which, absl::Span<const proto::VariableLayout> variables) {
+  std::string prefix = which;
+  if (which == "latest") {
+    const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files_, options_.directory);
+    if (absl::IsNotFound(state.status())) return std::optional<Progress>();
+    RETURN_IF_ERROR(state.status());
+    prefix = absl::StartsWith(state->latest, "/") ? state->latest
+                                                  : JoinPath(options_.directory, state->latest);
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
+                   BundleReader::Open(files_, prefix));
+  RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
+  RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, /*slots=*/true));
+  Progress progress{ReadCounter(*reader, kStepName), ReadCounter(*reader, kEpochName)};
+  Log(LogLevel::kInfo, "checkpoint_restored", {{"prefix", prefix}, {"step", progress.global_step}});
+  return std::optional<Progress>(progress);
+}
+
+}  // namespace cohort

@@ -1,0 +1,49 @@
+#pragma once
+
+// Keeps the checkpoints of a job in one directory that all tasks see: ckpt-<step>.index and its data shards, one per
+// ps, and the state file `checkpoint`. A checkpoint is visible only when its index is in place, and the index is
+// written last, so a crash at any moment leaves the previous one loadable.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/file_system.h"
+#include "coordinator/api/cluster_coordinator.h"
+
+namespace cohort {
+
+// Where training stood.
+struct Progress {
+  int64_t global_step = 0;
+  int64_t epochs_done = 0;
+};
+
+// Thread-compatible.
+class CheckpointManager {
+ public:
+  struct Options {
+    std::string directory;
+    int64_t max_to_keep = 3;
+  };
+
+  CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
+
+  // The prefix of the new checkpoint. Deletes those beyond max_to_keep.
+  absl::StatusOr<std::string> Save(const Progress& progress);
+
+  // Restores variables and slots. `which` is "latest" or a prefix. Nothing when "latest" finds no checkpoint. Errors:
+  // NOT_FOUND; DATA_LOSS naming the file; FAILED_PRECONDITION for a checkpoint of another model, listing every variable
+  // that is missing or has another shape.
+  absl::StatusOr<std::optional<Progress>> Restore(
+      const std::string& which, absl::Span<const proto::VariableLayout> variables);
+
+ private:
+  FileSystem& files_;
+  ClusterCoordinator& coordinator_;
+  const Options options_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,85 @@
+#include "coordinator/train/data_sources.h"
+
+#include <variant>
+
+#include "common/base/log.h"
+
+namespace cohort {
+
+namespace {
+
+// As many as MNIST has, so that epochs and steps stay the same.
+constexpr int64_t kSyntheticTrain = 60000;
+constexpr int64_t kSyntheticTest = 10000;
+
+proto::DatasetSource Synthetic(uint64_t seed, int64_t count) {
+  proto::DatasetSource source;
+  source.mutable_synthetic_digits()->set_seed(seed);
+  source.mutable_synthetic_digits()->set_count(count);
+  return source;
+}
+
+proto::DatasetSource Idx(const std::vector<std::string>& paths) {
+  proto::DatasetSource source;
+  for (const std::string& path : paths) source.mutable_idx()->add_paths(path);
+  return source;
+}
+
+// Finds MNIST once for both splits.
+class SourceFinder {
+ public:
+  SourceFinder(World world, Waiter& waiter, const MnistSearch& search, uint64_t seed)
+      : world_(world), waiter_(waiter), search_(search), seed_(seed) {}
+
+  proto::DatasetSource Find(const DataSourceSpec& spec, std::string& name) {
+    if (const auto* idx = std::get_if<IdxSpec>(&spec)) {
+      name = "idx";
+      return Idx(idx->paths);
+    }
+    if (const auto* digits = std::get_if<SyntheticDigitsSpec>(&spec)) {
+      name = "synthetic_digits";
+      return Synthetic(digits->seed, digits->count);
+    }
+    return FindMnistSplit(std::get<MnistSpec>(spec), name);
+  }
+
+ private:
+  proto::DatasetSource FindMnistSplit(const MnistSpec& spec, std::string& name) {
+    name = "mnist";
+    if (!spec.images.empty()) return Idx({spec.images, spec.labels});
+    if (!files_.has_value()) files_ = FindMnist(world_, waiter_, search_);
+    const bool train = spec.split == "train";
+    if (files_->ok()) {
+      const MnistFiles& files = **files_;
+      return train ? Idx({files.train_images, files.train_labels})
+                   : Idx({files.test_images, files.test_labels});
+    }
+    Log(LogLevel::kWarning, "synthetic_data",
+        {{"cause", files_->status().message()},
+         {"remedy", "set COHORT_DATA_DIR to a directory that holds mnist/"}});
+    name = "synthetic_digits";
+    return Synthetic(train ? seed_ : seed_ + 1, train ? kSyntheticTrain : kSyntheticTest);
+  }
+
+  const World world_;
+  Waiter& waiter_;
+  const MnistSearch& search_;
+  const uint64_t seed_;
+  std::optional<absl::StatusOr<MnistFiles>> files_;
+};
+
+}  // namespace
+
+DataSources FindDataSources(World world, Waiter& waiter, const DataSpec& data,
+                             const MnistSearch& search, uint64_t seed) {
+  SourceFinder finder(world, waiter, search, seed);
+  DataSources sources;
+  sources.train = finder.Find(data.train, sources.name);
+  if (data.test.has_value()) {
+    std::string test_name;
+    sources.test = finder.Find(*data.test, test_name);
+  }
+  return sources;
+}
+
+}  // namespace cohort

@@ -1,0 +1,25 @@
+#pragma once
+
+// From the job's data section to the sources that workers build: files are found, and where there is no MNIST the
+// synthetic digits take its place.
+
+#include <optional>
+#include <string>
+
+#include "coordinator/job/data_spec.h"
+#include "coordinator/train/mnist_files.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+struct DataSources {
+  std::string name;  // what the summary calls it: "mnist", "synthetic_digits", "idx"
+  proto::DatasetSource train;
+  std::optional<proto::DatasetSource> test;
+};
+
+// Never fails: a missing file of the job itself is reported by the worker that opens it.
+DataSources FindDataSources(World world, Waiter& waiter, const DataSpec& data,
+                             const MnistSearch& search, uint64_t seed);
+
+}  // namespace cohort

@@ -1,0 +1,133 @@
+#include "coordinator/train/mnist_files.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <optional>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "coordinator/cluster/await.h"
+#include "coordinator/cluster/child_process.h"
+
+namespace cohort {
+
+namespace {
+
+struct KnownFile {
+  const char* name;
+  const char* sha256;
+};
+
+// The files of Yann LeCun's original distribution, gzip as published.
+constexpr std::array<KnownFile, 4> kFiles = {
+    {{"train-images-idx3-ubyte.gz",
+      "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"},
+     {"train-labels-idx1-ubyte.gz",
+      "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"},
+     {"t10k-images-idx3-ubyte.gz",
+      "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"},
+     {"t10k-labels-idx1-ubyte.gz",
+      "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"}}};
+
+constexpr std::array<const char*, 2> kMirrors = {
+    "https://storage.googleapis.com/cvdf-datasets/mnist",
+    "https://ossci-datasets.s3.amazonaws.com/mnist"};
+
+constexpr absl::Duration kDownloadTimeout = absl::Minutes(3);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+
+MnistFiles FilesIn(const std::string& directory) {
+  return {JoinPath(directory, kFiles[0].name), JoinPath(directory, kFiles[1].name),
+          JoinPath(directory, kFiles[2].name), JoinPath(directory, kFiles[3].name)};
+}
+
+bool HasAll(FileSystem& files, const std::string& directory) {
+  for (const KnownFile& file : kFiles) {
+    if (!files.Open(JoinPath(directory, file.name)).ok()) return false;
+  }
+  return true;
+}
+
+void PollUntilEnd(World world, pid_t pid, absl::AnyInvocable<void(absl::StatusOr<std::string>)> done) {
+  if (const std::optional<std::string> end = PollChild(pid)) return done(*end);
+  world.clock.CallAt(world.clock.Now() + kPollInterval,
+                     [world, pid, done = std::move(done)]() mutable {
+                       PollUntilEnd(world, pid, std::move(done));
+                     });
+}
+
+// Downloads with curl, an ordinary program of the system: this project has no HTTP client of its own.
+absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const std::string& path) {
+  ChildOptions options;
+  options.program = "/usr/bin/curl";
+  options.arguments = {"--fail", "--silent", "--show-error", "--location", "--connect-timeout", "5",
+                       "--max-time", "150", "--output", path, url};
+  options.output_file = absl::StrCat(path, ".log");
+  ASSIGN_OR_RETURN(const pid_t pid, StartChild(options));
+  ASSIGN_OR_RETURN(const std::string end,
+                   Await<std::string>(waiter, kDownloadTimeout, url, [&](auto done) {
+                     PollUntilEnd(world, pid, std::move(done));
+                   }));
+  const std::string said = ReadFile(world.files, options.output_file).value_or("");
+  RETURN_IF_ERROR(world.files.Remove(options.output_file));
+  if (end == "exit code 0") return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("curl ", url, ": ", end, " ", said));
+}
+
+absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
+                      const std::string& directory) {
+  const std::string path = JoinPath(directory, file.name);
+  const std::string temporary = absl::StrCat(path, ".part");
+  absl::Status last;
+  for (const char* mirror : kMirrors) {
+    last = Fetch(world, waiter, absl::StrCat(mirror, "/", file.name), temporary);
+    if (!last.ok()) continue;
+    ASSIGN_OR_RETURN(const std::string sum, Sha256OfFile(world.files, temporary));
+    if (sum == file.sha256) return world.files.Rename(temporary, path);
+    last = absl::DataLossError(absl::StrCat(mirror, "/", file.name, " has SHA-256 ", sum,
+                                            ", expected ", file.sha256));
+  }
+  RETURN_IF_ERROR(world.files.Remove(temporary));
+  return last;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(files, path));
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) != 1) {
+    return absl::InternalError("SHA-256 is not available");
+  }
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest), size));
+}
+
+absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search) {
+  if (!search.data_directory.empty()) {
+    const std::string directory = JoinPath(search.data_directory, "mnist");
+    if (HasAll(world.files, directory)) return FilesIn(directory);
+  }
+  if (search.cache_directory.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no MNIST in ", JoinPath(search.data_directory, "mnist"),
+                     ", and HOME is not set, so there is no cache"));
+  }
+  const std::string cache = JoinPath(search.cache_directory, "mnist");
+  if (HasAll(world.files, cache)) return FilesIn(cache);
+  if (!search.download) return absl::NotFoundError(absl::StrCat("no MNIST in ", cache));
+  RETURN_IF_ERROR(world.files.MakeDirectories(cache));
+  for (const KnownFile& file : kFiles) {
+    if (world.files.Open(JoinPath(cache, file.name)).ok()) continue;
+    if (const absl::Status status = Download(world, waiter, file, cache); !status.ok()) {
+      return Annotate(status, "MNIST is neither in COHORT_DATA_DIR nor in the cache, and the "
+                              "download failed");
+    }
+  }
+  return FilesIn(cache);
+}
+
+}  // namespace cohort
