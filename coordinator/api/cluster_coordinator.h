@@ -117,6 +117,7 @@ class ClusterCoordinator {
 
   PsClient& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
+  int num_workers() const { return options_.cluster.NumTasks(Role::kWorker); }
   std::string ClusterReport() const { return cluster_->Report(); }
 
  private:

@@ -1,0 +1,39 @@
+#pragma once
+
+// Keras's progress line on stderr: a bar that is redrawn on a terminal, one line per epoch elsewhere.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace cohort {
+
+struct ProgressLine {
+  int64_t epoch = 0;   // counts from 1
+  int64_t epochs = 0;
+  int64_t step = 0;
+  int64_t steps = 0;
+  absl::Duration elapsed;
+  std::vector<std::pair<std::string, double>> values;  // "loss", 0.1234
+};
+
+// "120/375 [=====>....] - 3s 8ms/step - loss: 0.3121 - accuracy: 0.9012".
+std::string FormatProgress(const ProgressLine& line);
+
+// Thread-compatible.
+class ProgressBar {
+ public:
+  ProgressBar();
+  // Redraws at most every 100 ms, and only on a terminal.
+  void Update(const ProgressLine& line);
+  void Finish(const ProgressLine& line);
+
+ private:
+  const bool is_terminal_;
+  absl::Duration last_drawn_ = -absl::InfiniteDuration();
+};
+
+}  // namespace cohort

@@ -1,0 +1,36 @@
+#include <nlohmann/json.hpp>
+
+#include "coordinator/train/trainer.h"
+
+namespace cohort {
+
+std::string SummaryToJson(const TrainSummary& summary) {
+  const double seconds = absl::ToDoubleSeconds(summary.train_time);
+  nlohmann::ordered_json json;
+  json["data"] = summary.data;
+  json["epochs"] = summary.epochs;
+  json["steps"] = summary.steps;
+  json["train_seconds"] = seconds;
+  json["steps_per_second"] = seconds > 0 ? static_cast<double>(summary.steps) / seconds : 0.0;
+  json["examples_per_second"] = seconds > 0 ? summary.examples / seconds : 0.0;
+  json["train_loss"] = summary.train_loss;
+  for (const auto& [name, value] : summary.train_metrics) json["train_" + name] = value;
+  if (summary.validation_loss.has_value()) json["validation_loss"] = *summary.validation_loss;
+  for (const auto& [name, value] : summary.validation_metrics) json["validation_" + name] = value;
+  if (summary.test_loss.has_value()) json["test_loss"] = *summary.test_loss;
+  for (const auto& [name, value] : summary.test_metrics) json["test_" + name] = value;
+  json["test_examples"] = summary.test_examples;
+  json["checkpoint"] = summary.checkpoint;
+  json["model"] = summary.model;
+  json["closures_done"] = summary.closures.done;
+  json["closures_put_back"] = summary.closures.put_back;
+  json["ps_pushes"] = summary.ps.pushes();
+  json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
+  json["ps_applied_slices"] = summary.ps.applied_slices();
+  const double applied = static_cast<double>(summary.ps.applied_slices());
+  json["mean_staleness"] =
+      applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;
+  return json.dump();
+}
+
+}  // namespace cohort

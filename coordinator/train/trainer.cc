@@ -1,0 +1,241 @@
+#include "coordinator/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "coordinator/model/onnx_export.h"
+
+namespace cohort {
+
+Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
+                 DataSources sources)
+    : world_(world),
+      waiter_(waiter),
+      coordinator_(coordinator),
+      job_(job),
+      sources_(std::move(sources)) {
+  if (!job_.checkpoint.directory.empty()) {
+    checkpoints_.emplace(world_.files, coordinator_,
+                         CheckpointManager::Options{job_.checkpoint.directory,
+                                                    job_.checkpoint.max_to_keep});
+  }
+}
+
+absl::StatusOr<TrainSummary> Trainer::Run() {
+  RETURN_IF_ERROR(PrepareData());
+  RETURN_IF_ERROR(PrepareModel());
+  RETURN_IF_ERROR(Restore());
+  while (progress_.epochs_done < job_.fit.epochs) {
+    RETURN_IF_ERROR(TrainEpoch(progress_.epochs_done));
+  }
+  if (test_.has_value()) {
+    ASSIGN_OR_RETURN(const EpochMeter::Reading reading, Evaluate(*test_));
+    summary_.test_loss = reading.loss;
+    summary_.test_metrics = NamedMetrics(reading);
+    summary_.test_examples = std::llround(reading.examples);
+  }
+  RETURN_IF_ERROR(Export());
+  summary_.data = sources_.name;
+  summary_.closures = coordinator_.stats();
+  ASSIGN_OR_RETURN(summary_.ps, coordinator_.ps().Stats());
+  return summary_;
+}
+
+absl::Status Trainer::PrepareData() {
+  proto::DatasetSpec raw;
+  *raw.mutable_source() = sources_.train;
+  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
+                   coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
+  // Keras splits off the last fraction, before any shuffling.
+  const int64_t train_count = static_cast<int64_t>(
+      std::floor(static_cast<double>(all.cardinality()) * (1.0 - job_.fit.validation_split)));
+  const int64_t evaluation_batch =
+      job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
+  ASSIGN_OR_RETURN(train_, MakeData(sources_.train, 0, train_count, job_.fit.batch_size,
+                                    job_.fit.shuffle));
+  if (train_.batches == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no training examples are left of ", all.cardinality(), " after fit.validation_split = ",
+        job_.fit.validation_split, ": make it smaller"));
+  }
+  if (train_count < all.cardinality()) {
+    ASSIGN_OR_RETURN(validation_, MakeData(sources_.train, train_count, -1, evaluation_batch,
+                                           /*shuffle=*/false));
+  }
+  if (sources_.test.has_value()) {
+    ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& source, int64_t skip,
+                                                int64_t take, int64_t batch_size, bool shuffle) {
+  proto::DatasetSpec spec;
+  *spec.mutable_source() = source;
+  if (skip > 0) spec.add_transforms()->set_skip(skip);
+  if (take >= 0) spec.add_transforms()->set_take(take);
+  if (shuffle) {
+    proto::Shuffle* const shuffling = spec.add_transforms()->mutable_shuffle();
+    shuffling->set_buffer_size(std::numeric_limits<int64_t>::max());
+    shuffling->set_seed(job_.seed);
+    shuffling->set_reshuffle_each_iteration(true);
+  }
+  spec.add_transforms()->mutable_batch()->set_size(batch_size);
+  for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
+    *spec.add_transforms() = transform;
+  }
+  Data data;
+  data.handle = coordinator_.CreatePerWorkerDataset(spec);
+  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse described,
+                   coordinator_.DescribeDataset(data.handle));
+  data.batches = described.cardinality();
+  data.element = described.element_spec();
+  return data;
+}
+
+absl::Status Trainer::PrepareModel() {
+  ASSIGN_OR_RETURN(model_, BuildPrograms(job_, train_.element));
+  ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job_.strategy));
+  ClusterSize size;
+  size.ps = static_cast<uint32_t>(coordinator_.ps().num_ps());
+  size.workers = static_cast<uint32_t>(coordinator_.num_workers());
+  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, size));
+  RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
+  ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
+  ASSIGN_OR_RETURN(eval_program_, coordinator_.Register(plan_.eval_step));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Restore() {
+  if (job_.checkpoint.restore.empty()) return absl::OkStatus();
+  if (!checkpoints_.has_value()) {
+    return absl::InvalidArgumentError(
+        "checkpoint.restore is set but checkpoint.directory is not: name the directory");
+  }
+  ASSIGN_OR_RETURN(const std::optional<Progress> progress,
+                   checkpoints_->Restore(job_.checkpoint.restore, plan_.variables));
+  if (progress.has_value()) progress_ = *progress;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::TrainEpoch(int64_t epoch) {
+  ProgressLine line;
+  line.epoch = epoch + 1;
+  line.epochs = job_.fit.epochs;
+  PassOptions pass;
+  pass.data = &train_;
+  pass.program = train_program_;
+  pass.epoch = epoch;
+  pass.steps = job_.fit.steps_per_epoch.value_or(train_.batches);
+  pass.learning_rate = model_.learning_rate;
+  pass.first_step = progress_.global_step;
+  pass.progress = &line;
+  const absl::Time start = world_.clock.Now();
+  ASSIGN_OR_RETURN(const EpochMeter::Reading reading, RunPass(pass));
+  line.elapsed = world_.clock.Now() - start;
+  summary_.train_time += line.elapsed;
+  summary_.examples += reading.examples;
+  summary_.steps += pass.steps;
+  summary_.epochs = epoch + 1;
+  summary_.train_loss = reading.loss;
+  summary_.train_metrics = NamedMetrics(reading);
+  progress_.global_step += pass.steps;
+  progress_.epochs_done = epoch + 1;
+  line.step = line.steps = pass.steps;
+  line.values = {{"loss", reading.loss}};
+  line.values.insert(line.values.end(), summary_.train_metrics.begin(),
+                     summary_.train_metrics.end());
+  if (validation_.has_value()) {
+    ASSIGN_OR_RETURN(const EpochMeter::Reading validation, Evaluate(*validation_));
+    summary_.validation_loss = validation.loss;
+    summary_.validation_metrics = NamedMetrics(validation);
+    line.values.emplace_back("val_loss", validation.loss);
+    for (const auto& [name, value] : summary_.validation_metrics) {
+      line.values.emplace_back(absl::StrCat("val_", name), value);
+    }
+  }
+  bar_.Finish(line);
+  const bool last = epoch + 1 == job_.fit.epochs;
+  const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
+  if (checkpoints_.has_value() && (last || (epoch + 1) % every == 0)) return SaveCheckpoint();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options) {
+  auto meter = std::make_shared<EpochMeter>(model_.fetch_names.size());
+  const absl::Time start = world_.clock.Now();
+  // Held until the end of the pass: a result travels only as long as somebody holds it.
+  std::vector<RemoteValue> results;
+  results.reserve(static_cast<size_t>(options.steps));
+  for (int64_t step = 0; step < options.steps; ++step) {
+    ScheduleOptions closure;
+    SplitInput split;
+    split.dataset = options.data->handle;
+    // More steps than batches go on in the next pass over the data.
+    split.position.set_epoch(options.epoch + step / options.data->batches);
+    split.position.set_element(step % options.data->batches);
+    closure.input = std::move(split);
+    closure.learning_rate = options.learning_rate;
+    closure.step = static_cast<uint64_t>(options.first_step + step + 1);
+    ASSIGN_OR_RETURN(RemoteValue result,
+                     coordinator_.Schedule(options.program, std::move(closure)));
+    result.state().OnReady([meter](const absl::StatusOr<FetchedTensors>& fetches) {
+      meter->Add(fetches);
+    });
+    results.push_back(std::move(result));
+    if (options.progress != nullptr) {
+      const EpochMeter::Reading now = meter->Read();
+      options.progress->step = now.steps;
+      options.progress->steps = options.steps;
+      options.progress->elapsed = world_.clock.Now() - start;
+      options.progress->values = {{"loss", now.loss}};
+      bar_.Update(*options.progress);
+    }
+  }
+  RETURN_IF_ERROR(coordinator_.Join());
+  return meter->Read();
+}
+
+absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
+  PassOptions pass;
+  pass.data = &data;
+  pass.program = eval_program_;
+  pass.steps = data.batches;
+  return RunPass(pass);
+}
+
+absl::Status Trainer::SaveCheckpoint() {
+  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_->Save(progress_));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Export() {
+  if (job_.export_to.onnx.empty()) return absl::OkStatus();
+  std::map<std::string, Tensor> values;
+  for (const proto::VariableLayout& layout : plan_.variables) {
+    ASSIGN_OR_RETURN(values[layout.name()], coordinator_.ps().Read(layout));
+  }
+  ASSIGN_OR_RETURN(const onnx::ModelProto model, ExportOnnx(plan_.predict, values));
+  RETURN_IF_ERROR(world_.files.MakeDirectories(DirectoryOf(job_.export_to.onnx)));
+  RETURN_IF_ERROR(
+      WriteFileAtomically(world_.files, job_.export_to.onnx, model.SerializeAsString()));
+  summary_.model = job_.export_to.onnx;
+  return absl::OkStatus();
+}
+
+std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
+    const EpochMeter::Reading& reading) const {
+  std::vector<std::pair<std::string, double>> named;
+  for (size_t i = 0; i < reading.metrics.size(); ++i) {
+    named.emplace_back(model_.fetch_names[i + 2], reading.metrics[i]);
+  }
+  return named;
+}
+
+}  // namespace cohort

@@ -1,0 +1,98 @@
+#pragma once
+
+// Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch, index of the batch), so a
+// retried closure re-reads the same examples, an epoch sees each training example exactly once with any number of
+// workers, and an evaluation sees each test example exactly once. An epoch is scheduled as a whole and joined.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/strategy/strategy.h"
+#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/train/data_sources.h"
+#include "coordinator/train/epoch_meter.h"
+#include "coordinator/train/progress_bar.h"
+
+namespace cohort {
+
+struct TrainSummary {
+  std::string data;
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  absl::Duration train_time;     // the epochs alone, without validation and checkpoints
+  double examples = 0;
+  double train_loss = 0;         // of the last epoch
+  std::optional<double> validation_loss;
+  std::optional<double> test_loss;
+  int64_t test_examples = 0;
+  std::vector<std::pair<std::string, double>> train_metrics, validation_metrics, test_metrics;
+  std::string checkpoint;        // prefix of the last one
+  std::string model;             // path of the exported ONNX file
+  Scheduler::Stats closures;
+  proto::PsStatsResponse ps;
+};
+
+// One line of JSON, the last line of the job's stdout.
+std::string SummaryToJson(const TrainSummary& summary);
+
+// Thread-compatible; blocks on the coordinator's waiter.
+class Trainer {
+ public:
+  Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
+          DataSources sources);
+
+  // Builds the programs, makes or restores the variables, trains, evaluates, saves and exports. Errors: INVALID_ARGUMENT
+  // (the job does not fit its data), and those of the steps' closures, of checkpoints and of files.
+  absl::StatusOr<TrainSummary> Run();
+
+ private:
+  // A batched data set, its batches per pass and the type of a batch.
+  struct Data {
+    DatasetHandle handle;
+    int64_t batches = 0;
+    proto::ElementSpec element;
+  };
+  struct PassOptions {
+    const Data* data = nullptr;
+    ProgramHandle program;
+    int64_t epoch = 0;         // of the data
+    int64_t steps = 0;
+    double learning_rate = 0;
+    int64_t first_step = 0;    // global step before the pass
+    ProgressLine* progress = nullptr;
+  };
+
+  absl::Status PrepareData();
+  absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
+                                int64_t batch_size, bool shuffle);
+  absl::Status PrepareModel();
+  absl::Status Restore();
+  absl::Status TrainEpoch(int64_t epoch);
+  absl::StatusOr<EpochMeter::Reading> RunPass(const PassOptions& options);
+  absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);
+  absl::Status SaveCheckpoint();
+  absl::Status Export();
+  std::vector<std::pair<std::string, double>> NamedMetrics(const EpochMeter::Reading& reading) const;
+
+  const World world_;
+  Waiter& waiter_;
+  ClusterCoordinator& coordinator_;
+  const JobSpec& job_;
+  const DataSources sources_;
+  Data train_;
+  std::optional<Data> validation_, test_;
+  ModelPrograms model_;
+  Plan plan_;
+  ProgramHandle train_program_, eval_program_;
+  std::optional<CheckpointManager> checkpoints_;
+  Progress progress_;
+  TrainSummary summary_;
+  ProgressBar bar_;
+};
+
+}  // namespace cohort
