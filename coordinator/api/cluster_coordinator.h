@@ -112,6 +112,9 @@ class ClusterCoordinator {
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
 
+  // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`.
+  void Abort(const absl::Status& reason) { scheduler_->RecordError(reason); }
+
   // Asks all serving tasks to end.
   void ShutdownTasks();
 

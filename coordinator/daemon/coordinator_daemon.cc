@@ -1,0 +1,132 @@
+#include "coordinator/daemon/coordinator_daemon.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "coordinator/strategy/partitioner.h"
+#include "coordinator/train/trainer.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr absl::Duration kStopGrace = absl::Seconds(10);
+
+ExitCode CodeOf(const absl::Status& status) {
+  switch (ClassOf(status)) {
+    case proto::PS_LOST:
+    case proto::WORKER_LOST:
+      return kExitLostCluster;
+    case proto::CONFIGURATION:
+      return kExitBadConfig;
+    default:
+      return kExitJobFailed;
+  }
+}
+
+absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) {
+  if (status.ok() || ClassOf(status) != proto::ERROR_CLASS_UNKNOWN) return status;
+  proto::ErrorDetail detail;
+  detail.set_error_class(error_class);
+  return WithDetail(status, detail);
+}
+
+}  // namespace
+
+CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
+                                     Environment environment)
+    : world_(world),
+      waiter_(waiter),
+      options_(std::move(options)),
+      environment_(std::move(environment)) {}
+
+CoordinatorDaemon::Result CoordinatorDaemon::Run() {
+  absl::StatusOr<std::string> summary = RunJob();
+  if (local_ != nullptr) local_->Stop(waiter_, kStopGrace);
+  Result result;
+  if (summary.ok()) {
+    result.output = absl::StrCat(*summary, "\n");
+    return result;
+  }
+  result.code = CodeOf(summary.status());
+  result.error = absl::StrCat("error: ", summary.status().message(), "\n");
+  return result;
+}
+
+void CoordinatorDaemon::Interrupt(absl::string_view reason) {
+  MutexLock lock(mutex_);
+  interrupt_reason_ = std::string(reason);
+  if (connected_ != nullptr) {
+    connected_->Abort(MakeError(absl::StatusCode::kCancelled,
+                                absl::StrCat("the job was interrupted by ", reason),
+                                proto::CANCELLED));
+  }
+}
+
+absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
+  ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
+  absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
+      ClusterCoordinator::Connect(world_, waiter_, std::move(options));
+  RETURN_IF_ERROR(OfClass(coordinator.status(), proto::WORKER_LOST));
+  {
+    MutexLock lock(mutex_);
+    if (!interrupt_reason_.empty()) {
+      return absl::CancelledError(absl::StrCat("interrupted by ", interrupt_reason_));
+    }
+    connected_ = coordinator->get();
+  }
+  absl::StatusOr<std::string> summary = Train(**coordinator);
+  {
+    MutexLock lock(mutex_);
+    connected_ = nullptr;
+  }
+  if (local_ == nullptr && !options_.keep_tasks) (*coordinator)->ShutdownTasks();
+  return summary;
+}
+
+absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() {
+  const JobSpec& job = options_.job;
+  ClusterCoordinator::Options options;
+  options.job = job.name;
+  options.seed = job.seed;
+  options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
+  options.queue_bound = static_cast<size_t>(job.cluster.queue_size);
+  options.attempts_max = static_cast<uint32_t>(job.cluster.max_attempts);
+  options.connect_timeout = job.cluster.connect_timeout;
+  options.lease = job.cluster.lease_timeout;
+  options.call_timeout = job.cluster.call_timeout;
+  if (!options_.local.has_value()) {
+    options.cluster = options_.cluster;
+    return options;
+  }
+  LocalCluster::Options local;
+  local.ps = options_.local->ps;
+  local.workers = options_.local->workers;
+  local.binary_directory = environment_.binary_directory;
+  local.state_directory = options_.state_directory;
+  // Workers of one machine share its processors.
+  local.worker_threads = std::max(1, environment_.processors / local.workers);
+  options.worker_threads = local.worker_threads;
+  absl::StatusOr<std::shared_ptr<LocalCluster>> started =
+      LocalCluster::Start(world_, waiter_, std::move(local));
+  RETURN_IF_ERROR(OfClass(started.status(), proto::WORKER_LOST));
+  local_ = *std::move(started);
+  options.cluster = local_->spec();
+  options.address = [local = local_](TaskId task) { return local->Address(task); };
+  Log(LogLevel::kInfo, "local_tasks_started", {{"state_dir", options_.state_directory}});
+  return options;
+}
+
+absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {
+  DataSources sources = FindDataSources(world_, waiter_, options_.job.data, environment_.mnist,
+                                        options_.job.seed);
+  Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
+  ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
+  return SummaryToJson(summary);
+}
+
+}  // namespace cohort

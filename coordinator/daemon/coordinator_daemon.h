@@ -1,0 +1,57 @@
+#pragma once
+
+// The coordinator as a program: starts local tasks where asked to, connects to the cluster, trains, reports. One job,
+// one run.
+
+#include <memory>
+#include <string>
+
+#include "common/base/event.h"
+#include "common/cluster/exit_codes.h"
+#include "common/wire/world.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/cluster/local_cluster.h"
+#include "coordinator/daemon/coordinator_options.h"
+#include "coordinator/train/mnist_files.h"
+
+namespace cohort {
+
+// Thread-compatible, but for Interrupt.
+class CoordinatorDaemon {
+ public:
+  struct Environment {
+    std::string binary_directory;  // where `ps` and `worker` lie
+    int processors = 1;
+    MnistSearch mnist;
+  };
+
+  CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
+                    Environment environment);
+
+  struct Result {
+    ExitCode code = kExitOk;
+    std::string output;  // for stdout: the summary
+    std::string error;   // for stderr
+  };
+  // Blocks until the job ended and its tasks have been stopped.
+  Result Run();
+
+  // The job fails with CANCELLED as soon as closures in flight have ended. Thread-safe.
+  void Interrupt(absl::string_view reason);
+
+ private:
+  absl::StatusOr<std::string> RunJob();
+  absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
+  absl::StatusOr<std::string> Train(ClusterCoordinator& coordinator);
+
+  const World world_;
+  Waiter& waiter_;
+  CoordinatorOptions options_;
+  const Environment environment_;
+  std::shared_ptr<LocalCluster> local_;  // shared with its timers
+  Mutex mutex_;
+  ClusterCoordinator* connected_ ABSL_GUARDED_BY(mutex_) = nullptr;  // while it lives
+  std::string interrupt_reason_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,180 @@
+#include "coordinator/daemon/coordinator_options.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/status.h"
+#include "common/cluster/tf_config.h"
+#include "coordinator/daemon/free_ports.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr int kLocalTasksMax = 256;
+
+struct Flags {
+  std::string job_file, local, state_directory, log_level = "info";
+  std::vector<std::string> overrides;
+  int free_ports = 0;
+  bool keep_tasks = false;
+  bool print_config = false, check_config = false, version = false;
+};
+
+void Declare(CLI::App& app, Flags& flags) {
+  app.set_help_flag("-h,--help", "Print this text and exit");
+  app.add_option("--job", flags.job_file, "Job file (JSON): model, data, optimizer, strategy");
+  app.add_option("--set", flags.overrides,
+                 "Override a field of the job: --set fit.epochs=1; may be given again")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--local", flags.local,
+                 "Start and supervise the other tasks on this machine: ps=2,worker=3. Without it "
+                 "and without TF_CONFIG: ps=1,worker=1");
+  app.add_option("--state_dir", flags.state_directory,
+                 "Where local tasks put addresses and logs; default: a new directory under TMPDIR");
+  app.add_flag("--keep_tasks", flags.keep_tasks,
+               "Leave the tasks of TF_CONFIG running when the job ends");
+  app.add_option("--free_ports", flags.free_ports,
+                 "Print so many free loopback ports, one a line, and exit");
+  app.add_option("--log_level", flags.log_level, "debug, info, warning or error; default info");
+  app.add_flag("--print_config", flags.print_config, "Print the resolved job and exit");
+  app.add_flag("--check_config", flags.check_config, "Check flags, TF_CONFIG and job, and exit");
+  app.add_flag("--version", flags.version, "Print the version and exit");
+  app.footer(
+      "Flags win over TF_CONFIG, TF_CONFIG over the job file, the job file over defaults.\n"
+      "Exit codes: 0 done, 1 the job failed, 2 bad options, 4 the cluster could not be reached or "
+      "was lost.");
+}
+
+std::string DefaultStateDirectory(const Environment& environment, FileSystem& files) {
+  std::string base = environment("TMPDIR").value_or("/tmp");
+  if (base.empty()) base = "/tmp";
+  std::string path = JoinPath(base, "cohort-XXXXXX");
+  // mkdtemp only: the name must not be guessable in a shared directory.
+  return mkdtemp(path.data()) == nullptr ? JoinPath(base, "cohort") : path;
+}
+
+// Takes a part of the result or notes its error.
+template <typename T>
+void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
+  if (value.ok()) {
+    out = *std::move(value);
+  } else {
+    problems.emplace_back(value.status().message());
+  }
+}
+
+void ResolveCluster(const Flags& flags, const Environment& environment,
+                    CoordinatorOptions& options, std::vector<std::string>& problems) {
+  if (!flags.local.empty()) {
+    LocalTasks tasks;
+    Take(ParseLocalTasks(flags.local), tasks, problems);
+    options.local = tasks;
+    return;
+  }
+  const absl::StatusOr<TfConfig> config = ReadTfConfig(environment);
+  if (!config.ok()) {
+    problems.emplace_back(config.status().message());
+    return;
+  }
+  if (config->cluster.empty()) {
+    options.local = LocalTasks{1, 1};
+    return;
+  }
+  if (config->task.has_value() && config->task->role != Role::kChief) {
+    problems.push_back(absl::StrCat("TF_CONFIG: task.type is ", RoleName(config->task->role),
+                                    ", but this program is the coordinator: use chief, or leave "
+                                    "task out"));
+  }
+  if (const absl::Status dialable = CheckDialable(config->cluster, config->task);
+      !dialable.ok()) {
+    problems.push_back(absl::StrCat("TF_CONFIG: ", dialable.message()));
+  }
+  options.cluster = config->cluster;
+}
+
+void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& options,
+                std::vector<std::string>& problems) {
+  if (flags.job_file.empty()) {
+    problems.emplace_back("--job is missing: name a job file, such as deploy/jobs/mnist_mlp.json");
+    return;
+  }
+  const absl::StatusOr<std::string> text = ReadFile(files, flags.job_file);
+  if (!text.ok()) {
+    problems.push_back(absl::StrCat("--job: ", text.status().message()));
+    return;
+  }
+  Take(ParseJob(*text, flags.job_file, flags.overrides), options.job, problems);
+  options.job_file = flags.job_file;
+}
+
+absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment& environment,
+                                           FileSystem& files) {
+  CoordinatorOptions options;
+  std::vector<std::string> problems;
+  ResolveJob(flags, files, options, problems);
+  ResolveCluster(flags, environment, options, problems);
+  Take(LogLevelFromName(flags.log_level), options.log_level, problems);
+  options.keep_tasks = flags.keep_tasks;
+  options.state_directory = flags.state_directory;
+  if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
+  if (flags.print_config) return PrintAndExit{JobToJson(options.job)};
+  if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
+  if (options.local.has_value() && options.state_directory.empty()) {
+    options.state_directory = DefaultStateDirectory(environment, files);
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
+  LocalTasks tasks;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::vector<absl::string_view> pair = absl::StrSplit(part, '=');
+    int count = 0;
+    const bool known = pair[0] == "ps" || pair[0] == "worker";
+    if (pair.size() != 2 || !known || !absl::SimpleAtoi(pair[1], &count) || count < 1 ||
+        count > kLocalTasksMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--local: '", part, "' in '", text,
+                       "' is not ps=N or worker=N with N from 1 to ", kLocalTasksMax,
+                       "; write ps=2,worker=3"));
+    }
+    (pair[0] == "ps" ? tasks.ps : tasks.workers) = count;
+  }
+  if (tasks.ps == 0 || tasks.workers == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--local: '", text, "' needs both: write ps=2,worker=3"));
+  }
+  return tasks;
+}
+
+absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
+    const std::vector<std::string>& arguments, const Environment& environment,
+    FileSystem& files) {
+  CLI::App app("Cohort's coordinator", "coordinator");
+  Flags flags;
+  Declare(app, flags);
+  try {
+    // CLI11 takes the arguments from the back.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return PrintAndExit{app.help()};
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; --help lists the options"));
+  }
+  if (flags.version) return PrintAndExit{VersionText("coordinator")};
+  if (flags.free_ports > 0) {
+    ASSIGN_OR_RETURN(std::string ports, FreePortsText(flags.free_ports));
+    return PrintAndExit{std::move(ports)};
+  }
+  return Resolve(flags, environment, files);
+}
+
+}  // namespace cohort

@@ -1,0 +1,46 @@
+#pragma once
+
+// The command line of the coordinator: flags, TF_CONFIG, the job file. Flags win over TF_CONFIG, TF_CONFIG over the job
+// file, the job file over defaults. Everything wrong is found before anything is started.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/file_system.h"
+#include "common/base/log.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/cluster/command_line.h"
+#include "common/cluster/environment.h"
+#include "coordinator/job/job_spec.h"
+
+namespace cohort {
+
+// The tasks that the coordinator starts itself.
+struct LocalTasks {
+  int ps = 0;
+  int workers = 0;
+};
+
+struct CoordinatorOptions {
+  std::string job_file;
+  JobSpec job;
+  std::optional<LocalTasks> local;  // absent: the cluster is TF_CONFIG's
+  ClusterSpec cluster;              // of TF_CONFIG; empty with --local
+  std::string state_directory;      // of local tasks: addresses and logs
+  bool keep_tasks = false;          // leave TF_CONFIG's tasks running for the next job
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+using CoordinatorCommand = std::variant<CoordinatorOptions, PrintAndExit>;
+
+// `arguments` without the program's name. Errors: INVALID_ARGUMENT with one line per problem; NOT_FOUND (the job file).
+absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
+    const std::vector<std::string>& arguments, const Environment& environment, FileSystem& files);
+
+// "ps=2,worker=3". Errors: INVALID_ARGUMENT naming what is wrong.
+absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text);
+
+}  // namespace cohort
