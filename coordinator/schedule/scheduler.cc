@@ -27,6 +27,7 @@ Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t 
   header.set_program_id(closure.program->id);
   header.set_watermark(watermark.value);
   header.set_learning_rate(closure.learning_rate);
+  header.set_discard_fetches(closure.result.expired());
   header.set_step(closure.step == 0 ? closure.id.value : closure.step);
   if (const auto* split = std::get_if<SplitInput>(&closure.input)) {
     header.mutable_split()->set_dataset_id(split->dataset->id);
@@ -209,7 +210,8 @@ Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
 }
 
 void Scheduler::DispatchLocked(Effects& effects) {
-  while (queue_.queued() > 0) {
+  // After an error nothing more starts: what is queued will be cancelled.
+  while (queue_.queued() > 0 && !queue_.HasError()) {
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;

@@ -1,0 +1,344 @@
+#include "coordinator/schedule/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+namespace {
+
+// A channel to a worker that the test plays: calls wait until it answers them.
+class ScriptedChannel final : public Channel {
+ public:
+  struct OpenCall {
+    std::string method;
+    Message request;
+    Reply done;
+  };
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    calls.push_back({std::string(method), std::move(request), std::move(done)});
+    return nullptr;
+  }
+
+  // Answers the registration calls in front; what is left are RunClosure calls.
+  void AnswerPreparations() {
+    while (!calls.empty() && calls.front().method != kRun) {
+      OpenCall call = std::move(calls.front());
+      calls.pop_front();
+      preparations.push_back(call.method);
+      call.done(Message{});
+    }
+  }
+
+  proto::RunClosureRequest Peek() {
+    proto::RunClosureRequest request;
+    request.ParseFromString(calls.front().request.header);
+    return request;
+  }
+
+  void AnswerRun(const absl::Status& status) {
+    OpenCall call = std::move(calls.front());
+    calls.pop_front();
+    if (!status.ok()) return call.done(status);
+    Envelope<proto::RunClosureResponse> response;
+    const Tensor value = Tensor::Scalar(42.0f);
+    *response.header.add_fetches() = MetaOf(value);
+    response.payload.push_back(SliceOf(value));
+    call.done(Pack(std::move(response)));
+  }
+
+  static constexpr char kRun[] = "/cohort.proto.WorkerService/RunClosure";
+  std::deque<OpenCall> calls;
+  std::vector<std::string> preparations;
+};
+
+proto::TaskRef Worker(int index, uint64_t incarnation) {
+  proto::TaskRef task;
+  task.set_role("worker");
+  task.set_index(index);
+  task.set_incarnation(incarnation);
+  return task;
+}
+
+class SchedulerTest : public testing::Test {
+ protected:
+  void Make(int in_flight, size_t bound = 100, uint32_t attempts_max = 3) {
+    Scheduler::Options options;
+    options.epoch = 7;
+    options.closures_in_flight = in_flight;
+    options.queue_bound = bound;
+    options.attempts_max = attempts_max;
+    options.on_suspect = [this](int worker, uint64_t incarnation) {
+      suspects.push_back(worker);
+    };
+    scheduler = Scheduler::Create(options);
+    auto registered = std::make_shared<RegisteredProgram>();
+    registered->id = "p1";
+    program = registered;
+  }
+
+  // The value of the closure; its admission status lands in `admitted`.
+  std::shared_ptr<RemoteValueState> Schedule() {
+    auto value = std::make_shared<RemoteValueState>();
+    auto closure = std::make_shared<Closure>();
+    closure->program = program;
+    closure->result = value;
+    scheduler->Schedule(std::move(closure),
+                        [this](absl::Status status) { admitted.push_back(status); });
+    return value;
+  }
+
+  std::shared_ptr<ScriptedChannel> AddWorker(int index, uint64_t incarnation = 1) {
+    auto channel = std::make_shared<ScriptedChannel>();
+    scheduler->WorkerReady(index, Worker(index, incarnation), channel);
+    return channel;
+  }
+
+  void Join() {
+    scheduler->Join([this](absl::Status status) { joined.push_back(status); });
+  }
+
+  std::shared_ptr<Scheduler> scheduler;
+  std::shared_ptr<const RegisteredProgram> program;
+  std::vector<absl::Status> admitted, joined;
+  std::vector<int> suspects;
+};
+
+TEST_F(SchedulerTest, RegistersTheProgramOnceThenRuns) {
+  Make(2);
+  const auto first = Schedule();
+  const auto second = Schedule();
+  const auto channel = AddWorker(0);
+  channel->AnswerPreparations();
+  ASSERT_EQ(channel->calls.size(), 2u);
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_TRUE(first->IsReady());
+  EXPECT_EQ(*first->result()->at(0).data<float>(), 42.0f);
+  EXPECT_FALSE(second->IsReady());
+  const auto third = Schedule();
+  channel->AnswerRun(absl::OkStatus());
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(third->IsReady());
+  // Two closures were in flight before the first registration was answered; the third needs none.
+  EXPECT_EQ(channel->preparations.size(), 2u);
+}
+
+TEST_F(SchedulerTest, NeverHasMoreThanKClosuresInFlightOnAWorker) {
+  Make(2);
+  const auto channel = AddWorker(0);
+  for (int i = 0; i < 5; ++i) Schedule();
+  EXPECT_EQ(channel->calls.size(), 2u);
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(channel->calls.size(), 2u);
+}
+
+TEST_F(SchedulerTest, SpreadsClosuresOverWorkers) {
+  Make(2);
+  const auto a = AddWorker(0);
+  const auto b = AddWorker(1);
+  const auto c = AddWorker(2);
+  for (int i = 0; i < 3; ++i) Schedule();
+  EXPECT_EQ(a->calls.size(), 1u);
+  EXPECT_EQ(b->calls.size(), 1u);
+  EXPECT_EQ(c->calls.size(), 1u);
+}
+
+TEST_F(SchedulerTest, ScheduleWaitsWhileTheQueueIsFull) {
+  Make(1, /*bound=*/2);
+  const auto channel = AddWorker(0);
+  for (int i = 0; i < 3; ++i) Schedule();
+  EXPECT_EQ(admitted.size(), 2u);
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(admitted.size(), 3u);
+}
+
+TEST_F(SchedulerTest, JoinWaitsForEverythingAndHoldsBackWhatIsScheduledMeanwhile) {
+  Make(2);
+  const auto channel = AddWorker(0);
+  Schedule();
+  Join();
+  const auto late = Schedule();
+  EXPECT_TRUE(joined.empty());
+  EXPECT_EQ(admitted.size(), 1u);
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_TRUE(joined[0].ok());
+  EXPECT_EQ(admitted.size(), 2u);
+  EXPECT_FALSE(late->IsReady());
+}
+
+TEST_F(SchedulerTest, JoinOnAnIdleQueueReturnsAtOnce) {
+  Make(1);
+  Join();
+  Join();
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_TRUE(joined[1].ok());
+}
+
+TEST_F(SchedulerTest, AClosureOfALostWorkerRunsOnAnother) {
+  Make(1);
+  const auto first = AddWorker(0);
+  const auto value = Schedule();
+  first->AnswerPreparations();
+  first->AnswerRun(absl::UnavailableError("connection reset"));
+  EXPECT_EQ(suspects, std::vector<int>{0});
+  EXPECT_TRUE(first->calls.empty()) << "a suspect takes nothing more";
+  const auto second = AddWorker(1);
+  second->AnswerPreparations();
+  EXPECT_EQ(second->Peek().closure_id(), 1u) << "the same closure";
+  EXPECT_EQ(second->Peek().attempt(), 2u);
+  second->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->IsReady());
+  EXPECT_TRUE(value->result().ok());
+}
+
+TEST_F(SchedulerTest, ARestartedWorkerGetsItsResourcesAgain) {
+  Make(1);
+  const auto before = AddWorker(0, /*incarnation=*/1);
+  Schedule();
+  before->AnswerPreparations();
+  before->AnswerRun(absl::OkStatus());
+  scheduler->WorkerLost(0);
+  const auto after = AddWorker(0, /*incarnation=*/2);
+  Schedule();
+  after->AnswerPreparations();
+  EXPECT_EQ(after->preparations.size(), 1u);
+  ASSERT_EQ(after->calls.size(), 1u);
+}
+
+TEST_F(SchedulerTest, AReconnectedWorkerKeepsItsResources) {
+  Make(1);
+  const auto before = AddWorker(0, /*incarnation=*/1);
+  Schedule();
+  before->AnswerPreparations();
+  before->AnswerRun(absl::OkStatus());
+  scheduler->WorkerLost(0);
+  const auto after = AddWorker(0, /*incarnation=*/1);
+  Schedule();
+  ASSERT_EQ(after->calls.size(), 1u);
+  EXPECT_EQ(after->calls.front().method, ScriptedChannel::kRun);
+}
+
+TEST_F(SchedulerTest, AWorkerThatForgotItsProgramGetsItAgain) {
+  Make(1);
+  const auto channel = AddWorker(0);
+  const auto value = Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(MakeError(absl::StatusCode::kNotFound, "no program p1", proto::TRANSIENT));
+  channel->AnswerPreparations();
+  EXPECT_EQ(channel->preparations.size(), 2u);
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->result().ok());
+}
+
+TEST_F(SchedulerTest, TheFirstErrorIsRaisedOnceAfterInFlightClosuresEndedAndQueuedOnesAreCancelled) {
+  Make(2);
+  const auto channel = AddWorker(0);
+  const auto bad = Schedule();
+  const auto running = Schedule();
+  const auto queued = Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(MakeError(absl::StatusCode::kInvalidArgument, "bad batch", proto::APPLICATION));
+  Join();
+  EXPECT_TRUE(joined.empty()) << "a closure still runs";
+  EXPECT_EQ(queued->result().status().code(), absl::StatusCode::kCancelled);
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].message(), "bad batch");
+  EXPECT_EQ(DetailOf(joined[0]).origin().index(), 0);
+  EXPECT_EQ(DetailOf(joined[0]).origin().role(), "worker");
+  EXPECT_EQ(bad->result().status().message(), "bad batch");
+  EXPECT_TRUE(running->result().ok());
+  Join();
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_TRUE(joined[1].ok()) << "the error is cleared";
+  const auto next = Schedule();
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(next->result().ok()) << "the scheduler stays usable";
+}
+
+TEST_F(SchedulerTest, AScheduleThatObservesAnErrorCancelsItsOwnClosure) {
+  Make(1);
+  const auto channel = AddWorker(0);
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::InternalError("boom"));
+  const auto value = Schedule();
+  ASSERT_EQ(admitted.size(), 2u);
+  EXPECT_EQ(admitted[1].message(), "boom");
+  EXPECT_EQ(value->result().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(SchedulerTest, CheckDoneTellsAndRaises) {
+  Make(1);
+  std::optional<absl::StatusOr<bool>> done;
+  const auto check = [&] {
+    scheduler->CheckDone([&](absl::StatusOr<bool> result) { done = std::move(result); });
+  };
+  check();
+  EXPECT_TRUE(**done);
+  const auto channel = AddWorker(0);
+  Schedule();
+  check();
+  EXPECT_FALSE(**done);
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::InternalError("boom"));
+  check();
+  EXPECT_EQ(done->status().message(), "boom");
+}
+
+TEST_F(SchedulerTest, AClosureThatKeepsFailingIsGivenUp) {
+  Make(1, 100, /*attempts_max=*/3);
+  const auto value = Schedule();
+  for (uint64_t incarnation = 1; incarnation <= 3; ++incarnation) {
+    const auto channel = AddWorker(0, incarnation);
+    channel->AnswerPreparations();
+    channel->AnswerRun(absl::UnavailableError("died"));
+  }
+  ASSERT_TRUE(value->IsReady());
+  EXPECT_EQ(value->result().status().message(), "closure 1 failed 3 times, the last time: died");
+  Join();
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_FALSE(joined[0].ok());
+}
+
+TEST_F(SchedulerTest, ADroppedResultIsNotKept) {
+  Make(1);
+  const auto channel = AddWorker(0);
+  std::weak_ptr<RemoteValueState> weak = Schedule();
+  EXPECT_TRUE(weak.expired());
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->stats().done, 1u);
+}
+
+TEST_F(SchedulerTest, TheWatermarkTravelsWithTheClosure) {
+  Make(1);
+  const auto channel = AddWorker(0);
+  Schedule();
+  channel->AnswerPreparations();
+  EXPECT_EQ(channel->Peek().watermark(), 1u);
+  channel->AnswerRun(absl::OkStatus());
+  Schedule();
+  EXPECT_EQ(channel->Peek().watermark(), 2u);
+}
+
+TEST_F(SchedulerTest, RecordErrorReachesAWaitingJoin) {
+  Make(1);
+  Schedule();  // no worker: it stays queued
+  Join();
+  scheduler->RecordError(MakeError(absl::StatusCode::kUnavailable, "ps:0 was lost", proto::PS_LOST));
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(ClassOf(joined[0]), proto::PS_LOST);
+}
+
+}  // namespace
+}  // namespace cohort
