@@ -1,0 +1,31 @@
+#pragma once
+
+// The world of a daemon: the machine's clock and files, a pool of threads, gRPC.
+
+#include <string>
+
+#include "common/base/posix_file_system.h"
+#include "common/base/real_clock.h"
+#include "common/base/thread_pool.h"
+#include "common/wire/grpc_transport.h"
+#include "common/wire/world.h"
+
+namespace cohort {
+
+// Thread-safe.
+class RealWorld {
+ public:
+  // `threads` of the pool, which runs what is not a call's own short work.
+  explicit RealWorld(int threads) : pool_({"pool", threads}) {}
+
+  World world() { return World{clock_, pool_, files_, transport_}; }
+
+ private:
+  // Destroyed in reverse: the transport first, whose calls use the rest.
+  PosixFileSystem files_;
+  ThreadPool pool_;
+  RealClock clock_;
+  GrpcTransport transport_;
+};
+
+}  // namespace cohort

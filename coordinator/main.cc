@@ -1,0 +1,74 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "common/base/event.h"
+#include "common/base/log.h"
+#include "common/cluster/environment.h"
+#include "common/cluster/exit_codes.h"
+#include "common/cluster/signals.h"
+#include "common/wire/allocator.h"
+#include "common/wire/real_world.h"
+#include "coordinator/daemon/coordinator_daemon.h"
+
+namespace {
+
+using cohort::CoordinatorDaemon;
+
+CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& environment,
+                                               cohort::FileSystem& files) {
+  CoordinatorDaemon::Environment result;
+  std::string path(4096, '\0');
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  result.binary_directory = cohort::DirectoryOf(path.substr(0, size < 0 ? 0 : size));
+  result.processors = static_cast<int>(std::thread::hardware_concurrency());
+  result.mnist.data_directory = environment("COHORT_DATA_DIR").value_or("");
+  const std::string home = environment("HOME").value_or("");
+  if (!home.empty()) result.mnist.cache_directory = cohort::JoinPath(home, ".cache/cohort");
+  return result;
+}
+
+int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& environment) {
+  cohort::SignalWaiter signals;
+  cohort::RealWorld world(2);
+  cohort::BlockingWaiter waiter;
+  CoordinatorDaemon daemon(world.world(), waiter, std::move(options),
+                           DescribeProcess(environment, world.world().files));
+  CoordinatorDaemon::Result result;
+  // Local tasks are children of this thread; it stops them before it ends.
+  std::thread job([&] {
+    result = daemon.Run();
+    signals.Wake();
+  });
+  if (const int signal = signals.Wait(); signal != 0) {
+    daemon.Interrupt(signal == SIGINT ? "SIGINT" : "SIGTERM");
+  }
+  job.join();
+  std::fputs(result.error.c_str(), stderr);
+  std::fputs(result.output.c_str(), stdout);
+  return result.code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cohort::TuneAllocator();
+  const cohort::Environment environment = cohort::ProcessEnvironment();
+  cohort::PosixFileSystem files;
+  auto command = cohort::ParseCoordinatorCommandLine({argv + 1, argv + argc}, environment, files);
+  if (!command.ok()) {
+    std::fprintf(stderr, "error: %s\n", std::string(command.status().message()).c_str());
+    return cohort::kExitBadConfig;
+  }
+  if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
+    std::fputs(print->text.c_str(), stdout);
+    return print->exit_code;
+  }
+  auto& options = std::get<cohort::CoordinatorOptions>(*command);
+  cohort::ConfigureLog(options.log_level, "chief:0");
+  return RunJob(std::move(options), environment);
+}
