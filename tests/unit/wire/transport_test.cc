@@ -12,11 +12,13 @@
 #include "common/base/posix_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/rng.h"
+#include "common/base/sim_world.h"
 #include "common/base/thread_pool.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc_transport.h"
 #include "common/wire/inprocess_transport.h"
+#include "common/wire/sim_transport.h"
 #include "proto/ps.pb.h"
 #include "tests/unit/wire/transport_test_world.h"
 
@@ -394,6 +396,28 @@ class GrpcWorld final : public ThreadedWorld {
   GrpcTransport transport_;
 };
 
+class SimulatedWorld final : public TransportTestWorld {
+ public:
+  explicit SimulatedWorld(size_t message_bytes_max)
+      : network_(world_, OptionsFor(message_bytes_max)) {}
+  Transport& transport() override { return *transport_; }
+  std::string ListenAddress() override { return "task:0"; }
+  bool Until(const std::function<bool()>& holds) override {
+    return world_.RunUntil(holds, absl::Hours(1));
+  }
+
+ private:
+  static SimNetwork::Options OptionsFor(size_t message_bytes_max) {
+    SimNetwork::Options options;
+    options.message_bytes_max = message_bytes_max;
+    return options;
+  }
+
+  SimWorld world_{1};
+  SimNetwork network_;
+  std::unique_ptr<Transport> transport_ = network_.TransportOf("host");
+};
+
 template <typename World>
 std::unique_ptr<TransportTestWorld> Make(size_t message_bytes_max) {
   return std::make_unique<World>(message_bytes_max);
@@ -403,6 +427,9 @@ std::string NameOf(const testing::TestParamInfo<WorldFactory>& info) { return in
 
 INSTANTIATE_TEST_SUITE_P(InProcess, TransportTest,
                          testing::Values(WorldFactory{"InProcess", Make<InProcessWorld>}), NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Simulated, TransportTest,
+                         testing::Values(WorldFactory{"Simulated", Make<SimulatedWorld>}), NameOf);
 
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__

@@ -1,0 +1,225 @@
+#include "common/wire/sim_network_core.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/frame.h"
+#include "common/wire/reply_guard.h"
+
+namespace cohort {
+
+namespace {
+
+// A process that dies resets its connections, which its peers see at once.
+constexpr absl::Duration kResetTimeMax = absl::Milliseconds(10);
+constexpr size_t kPieceBytesMax = 64 << 10;
+
+uint32_t CrcOf(const Payload& frame) {
+  uint32_t crc = 0;
+  for (const ByteSlice& slice : frame) {
+    crc = ExtendCrc32c(crc, {reinterpret_cast<const char*>(slice.data), slice.size});
+  }
+  return crc;
+}
+
+// The bytes in new memory, in pieces of `piece` bytes, as a socket would give them.
+Payload Receive(const Payload& frame, size_t piece) {
+  auto bytes = std::make_shared<std::string>();
+  bytes->reserve(PayloadBytes(frame));
+  for (const ByteSlice& slice : frame) {
+    bytes->append(reinterpret_cast<const char*>(slice.data), slice.size);
+  }
+  Payload received;
+  for (size_t begin = 0; begin < bytes->size(); begin += piece) {
+    received.push_back({bytes, reinterpret_cast<const std::byte*>(bytes->data()) + begin,
+                        std::min(piece, bytes->size() - begin)});
+  }
+  return received;
+}
+
+std::pair<std::string, std::string> Link(const std::string& a, const std::string& b) {
+  return a < b ? std::pair(a, b) : std::pair(b, a);
+}
+
+}  // namespace
+
+void SimCall::Finish(absl::StatusOr<Message> result) {
+  if (finished()) return;
+  world_.Run([caller = caller_, done = std::exchange(done_, nullptr),
+              result = std::move(result)]() mutable {
+    if (caller->alive) done(std::move(result));
+  });
+  world_.Cancel(timer_);
+}
+
+std::shared_ptr<SimProcess> SimNetwork::Core::Start(const std::string& host) {
+  auto process = std::make_shared<SimProcess>();
+  process->host = host;
+  processes_[host].push_back(process);
+  return process;
+}
+
+absl::StatusOr<std::shared_ptr<SimListener>> SimNetwork::Core::Listen(
+    const std::shared_ptr<SimProcess>& process, std::string address,
+    const std::vector<Service>& services) {
+  absl::string_view host = address;
+  if (absl::ConsumeSuffix(&host, ":0")) address = absl::StrCat(host, ":", ++last_port_);
+  if (address.empty()) return absl::InvalidArgumentError("an address to listen on is empty");
+  const auto found = listeners_.find(address);
+  if (found != listeners_.end() && found->second->process->alive) {
+    return absl::AlreadyExistsError(absl::StrCat("address ", address, " is in use"));
+  }
+  auto listener = std::make_shared<SimListener>(address, process, services);
+  listeners_[address] = listener;
+  return listener;
+}
+
+void SimNetwork::Core::StopListening(SimListener& listener) {
+  listener.accepting = false;
+  const auto found = listeners_.find(listener.address);
+  if (found != listeners_.end() && found->second.get() == &listener) listeners_.erase(found);
+  const auto open = std::exchange(listener.open, {});
+  for (const auto& [id, call] : open) {
+    FailLater(call, absl::StrCat("the server at ", listener.address, " stopped"), kResetTimeMax);
+  }
+}
+
+void SimNetwork::Core::SetCut(const std::string& host_a, const std::string& host_b, bool cut) {
+  if (cut) {
+    cut_.insert(Link(host_a, host_b));
+  } else {
+    cut_.erase(Link(host_a, host_b));
+  }
+}
+
+bool SimNetwork::Core::IsCut(const std::string& host_a, const std::string& host_b) const {
+  return cut_.count(Link(host_a, host_b)) > 0;
+}
+
+void SimNetwork::Core::Kill(const std::string& host) {
+  world_.Trace(absl::StrCat("kill ", host));
+  for (const auto& process : processes_[host]) process->alive = false;
+  processes_.erase(host);
+  std::vector<std::shared_ptr<SimListener>> dead;
+  for (const auto& [address, listener] : listeners_) {
+    if (!listener->process->alive) dead.push_back(listener);
+  }
+  for (const auto& listener : dead) StopListening(*listener);
+}
+
+bool SimNetwork::Core::Draw(double probability) {
+  return probability > 0 && world_.rng().Uniform() < probability;
+}
+
+absl::Duration SimNetwork::Core::TravelTime(size_t bytes) {
+  absl::Duration time = options_.latency_min +
+                        (options_.latency_max - options_.latency_min) * world_.rng().Uniform() +
+                        absl::Seconds(static_cast<double>(bytes) / options_.bytes_per_second);
+  if (Draw(faults_.delay)) time += faults_.delay_max * world_.rng().Uniform();
+  return time;
+}
+
+void SimNetwork::Core::FailLater(const std::shared_ptr<SimCall>& call, std::string why,
+                                 absl::Duration limit) {
+  world_.CallAt(world_.Now() + limit * world_.rng().Uniform(),
+                [call, why = std::move(why)] { call->Finish(absl::UnavailableError(why)); });
+}
+
+void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_view what) {
+  world_.Trace(absl::StrCat("lost ", what, " ", call->method(), " of ", call->caller().host));
+  if (world_.rng().Below(2) == 0) return;  // the deadline will tell
+  FailLater(call, absl::StrCat("call of ", call->method(), ": the connection broke"),
+            options_.detection_max);
+}
+
+absl::StatusOr<SimNetwork::Core::Packet> SimNetwork::Core::Pack(Message message) {
+  ASSIGN_OR_RETURN(Payload frame, EncodeFrame(std::move(message), options_.message_bytes_max));
+  const uint32_t crc = CrcOf(frame);
+  return Packet{std::move(frame), crc};
+}
+
+absl::StatusOr<Message> SimNetwork::Core::Unpack(const Packet& packet) {
+  COHORT_CHECK(CrcOf(packet.frame) == packet.crc, "payload memory was written while being sent");
+  const size_t piece = 1 + world_.rng().Below(kPieceBytesMax);
+  return DecodeFrame(Receive(packet.frame, piece), options_.message_bytes_max);
+}
+
+void SimNetwork::Core::TraceMessage(absl::string_view kind, const SimCall& call,
+                                    absl::string_view address, const Message& message) {
+  world_.Trace(absl::StrCat(kind, " ", call.method(), " ", call.caller().host, " ", address, " ",
+                            message.header.size(), "+", PayloadBytes(message.payload), " ",
+                            absl::Hex(StableHash(message.header))));
+}
+
+void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::string& address,
+                            Message request) {
+  absl::StatusOr<Packet> packet = Pack(std::move(request));
+  if (!packet.ok()) return call->Finish(packet.status());
+  const int copies = Draw(faults_.duplicate_request) ? 2 : 1;
+  const size_t bytes = PayloadBytes(packet->frame);
+  for (int i = 0; i < copies; ++i) {
+    if (Draw(faults_.lose_request)) {
+      Lose(call, "request");
+      continue;
+    }
+    world_.CallAt(world_.Now() + TravelTime(bytes),
+                  [self = shared_from_this(), call, address, packet = *packet] {
+                    self->RequestArrives(call, address, packet);
+                  });
+  }
+}
+
+void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
+                                      const std::string& address, const Packet& packet) {
+  if (!call->caller().alive) return;
+  const auto found = listeners_.find(address);
+  const std::shared_ptr<SimListener> listener = found == listeners_.end() ? nullptr : found->second;
+  if (listener != nullptr && IsCut(call->caller().host, listener->process->host)) {
+    return Lose(call, "request");
+  }
+  if (listener == nullptr || !listener->accepting) {
+    return FailLater(call, absl::StrCat("no server at ", address), options_.latency_max);
+  }
+  absl::StatusOr<Message> message = Unpack(packet);
+  const uint64_t id = ++listener->last_id;
+  listener->open.emplace(id, call);
+  Reply reply = [self = shared_from_this(), listener, call, id](absl::StatusOr<Message> result) {
+    // Not there: the server stopped, and the call was told.
+    if (listener->open.erase(id) > 0) self->Respond(listener, call, std::move(result));
+  };
+  if (!message.ok()) return reply(message.status());
+  TraceMessage("request", *call, address, *message);
+  const Handler* handler = listener->methods.Find(call->method());
+  if (handler == nullptr) return reply(UnknownMethod(call->method(), address));
+  (*handler)(*std::move(message), GuardReply(call->method(), std::move(reply)));
+}
+
+void SimNetwork::Core::Respond(const std::shared_ptr<SimListener>& listener,
+                               const std::shared_ptr<SimCall>& call,
+                               absl::StatusOr<Message> result) {
+  if (!listener->process->alive) return;
+  if (Draw(faults_.lose_response)) return Lose(call, "response");
+  absl::StatusOr<Packet> packet =
+      result.ok() ? Pack(*std::move(result)) : absl::StatusOr<Packet>(result.status());
+  const size_t bytes = packet.ok() ? PayloadBytes(packet->frame) : packet.status().message().size();
+  world_.CallAt(world_.Now() + TravelTime(bytes), [self = shared_from_this(), listener, call,
+                                                   packet = std::move(packet)] {
+    if (call->finished()) return;
+    if (self->IsCut(call->caller().host, listener->process->host)) {
+      return self->Lose(call, "response");
+    }
+    if (!packet.ok()) {
+      self->world_.Trace(absl::StrCat("failure ", call->method(), " ", packet.status().ToString()));
+      return call->Finish(packet.status());
+    }
+    absl::StatusOr<Message> message = self->Unpack(*packet);
+    if (message.ok()) self->TraceMessage("response", *call, listener->address, *message);
+    call->Finish(std::move(message));
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,110 @@
+#pragma once
+
+// What the simulated network knows: who is alive, who listens, which links are cut. Internal to
+// common/wire.
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/wire/method_table.h"
+#include "common/wire/sim_transport.h"
+
+namespace cohort {
+
+// One process start on a host.
+struct SimProcess {
+  std::string host;
+  bool alive = true;
+};
+
+// One call, from Start to its completion. Lives on the world's thread.
+class SimCall {
+ public:
+  SimCall(SimWorld& world, std::shared_ptr<SimProcess> caller, std::string method, Reply done)
+      : world_(world),
+        caller_(std::move(caller)),
+        method_(std::move(method)),
+        done_(std::move(done)) {}
+
+  const std::string& method() const { return method_; }
+  const SimProcess& caller() const { return *caller_; }
+  bool finished() const { return done_ == nullptr; }
+  void SetTimer(TimerId timer) { timer_ = timer; }
+  // The first end counts. The completion is an event of its own; a dead caller hears nothing.
+  void Finish(absl::StatusOr<Message> result);
+
+ private:
+  SimWorld& world_;
+  const std::shared_ptr<SimProcess> caller_;
+  const std::string method_;
+  Reply done_;
+  TimerId timer_;
+};
+
+// What listens at one address. Lives on the world's thread.
+struct SimListener {
+  SimListener(std::string address_in, std::shared_ptr<SimProcess> process_in,
+              const std::vector<Service>& services)
+      : address(std::move(address_in)), process(std::move(process_in)), methods(services) {}
+
+  const std::string address;
+  const std::shared_ptr<SimProcess> process;
+  const MethodTable methods;
+  bool accepting = true;
+  std::map<uint64_t, std::shared_ptr<SimCall>> open;  // arrived and not answered
+  uint64_t last_id = 0;
+};
+
+// Lives on the world's thread.
+class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
+ public:
+  Core(SimWorld& world, Options options) : world_(world), options_(options) {}
+
+  SimWorld& world() { return world_; }
+  size_t message_bytes_max() const { return options_.message_bytes_max; }
+
+  std::shared_ptr<SimProcess> Start(const std::string& host);
+  absl::StatusOr<std::shared_ptr<SimListener>> Listen(const std::shared_ptr<SimProcess>& process,
+                                                      std::string address,
+                                                      const std::vector<Service>& services);
+  void StopListening(SimListener& listener);
+  void Send(const std::shared_ptr<SimCall>& call, const std::string& address, Message request);
+
+  void SetFaults(const FaultPlan& faults) { faults_ = faults; }
+  void SetCut(const std::string& host_a, const std::string& host_b, bool cut);
+  void HealAll() { cut_.clear(); }
+  void Kill(const std::string& host);
+
+ private:
+  // A frame on its way.
+  struct Packet {
+    Payload frame;
+    uint32_t crc = 0;  // of the bytes at sending
+  };
+
+  absl::StatusOr<Packet> Pack(Message message);
+  absl::StatusOr<Message> Unpack(const Packet& packet);
+  absl::Duration TravelTime(size_t bytes);
+  bool Draw(double probability);
+  bool IsCut(const std::string& host_a, const std::string& host_b) const;
+  void FailLater(const std::shared_ptr<SimCall>& call, std::string why, absl::Duration limit);
+  void Lose(const std::shared_ptr<SimCall>& call, absl::string_view what);
+  void RequestArrives(const std::shared_ptr<SimCall>& call, const std::string& address,
+                      const Packet& packet);
+  void Respond(const std::shared_ptr<SimListener>& listener, const std::shared_ptr<SimCall>& call,
+               absl::StatusOr<Message> result);
+  void TraceMessage(absl::string_view kind, const SimCall& call, absl::string_view address,
+                    const Message& message);
+
+  SimWorld& world_;
+  const Options options_;
+  FaultPlan faults_;
+  std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // by host
+  std::map<std::string, std::shared_ptr<SimListener>> listeners_;              // by address
+  std::set<std::pair<std::string, std::string>> cut_;                          // smaller name first
+  int last_port_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,70 @@
+#pragma once
+
+// A simulated network. Hosts are names ("worker:1"); each has a Transport, and listens at addresses
+// of its own. A call is a request message and a response message, each a frame that is really
+// encoded, travels for a time drawn from the seed, and is really decoded from pieces cut at random.
+// Messages of one link may overtake each other, as calls of one gRPC connection may.
+//
+// Faults: a lost message makes the caller see UNAVAILABLE some time later, or nothing before its
+// deadline; which of the two is drawn. A request may be lost before its handler ran, or its
+// response after. A killed host neither sends nor receives any more, whatever its objects do until
+// the test destroys them; a new Transport under its name is the restarted process.
+//
+// The bytes of a payload are checked to be the same at arrival as at sending, which catches a
+// sender that writes memory that it has given away.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/sim_world.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// Probabilities are per message.
+struct FaultPlan {
+  double lose_request = 0;
+  double lose_response = 0;
+  double duplicate_request = 0;  // the handler runs twice; one answer is heard
+  double delay = 0;              // travels up to delay_max
+  absl::Duration delay_max = absl::Seconds(5);
+};
+
+// Lives on the thread that steps the world.
+class SimNetwork {
+ public:
+  struct Options {
+    size_t message_bytes_max = kMessageBytesMax;
+    absl::Duration latency_min = absl::Microseconds(20);
+    absl::Duration latency_max = absl::Milliseconds(2);
+    double bytes_per_second = 1e9;
+    // A broken connection is noticed within this (the real transport: keepalive).
+    absl::Duration detection_max = absl::Seconds(30);
+  };
+
+  // The world outlives the network and all that came from it.
+  explicit SimNetwork(SimWorld& world);
+  SimNetwork(SimWorld& world, Options options);
+  ~SimNetwork();
+
+  // The transport of a process start on `host`. "host:0" listens at a free port; any other address
+  // is taken as it is.
+  std::unique_ptr<Transport> TransportOf(const std::string& host);
+
+  void SetFaults(const FaultPlan& faults);
+  // Messages between the two are lost, also those on their way.
+  void Cut(const std::string& host_a, const std::string& host_b);
+  void Heal(const std::string& host_a, const std::string& host_b);
+  void HealAll();
+  // Every process start on `host` so far is dead. Callers with open calls see UNAVAILABLE soon.
+  void Kill(const std::string& host);
+
+  class Core;  // internal
+
+ private:
+  const std::shared_ptr<Core> core_;  // shared: messages on their way hold it
+};
+
+}  // namespace cohort
