@@ -70,6 +70,8 @@ InitializerSpec ReadInitializer(const json& value, const std::string& path, Json
   if (*found->b_key) config.Number(found->b_key, {}, &spec.b);
   if (found->has_seed) config.OptionalSeed("seed", &spec.seed);
   config.Ignore("dtype");
+  config.OnlyNeutral("input_axes", nullptr);
+  config.OnlyNeutral("output_axes", nullptr);
   config.Finish();
   if (spec.class_name == "RandomUniform" && spec.a > spec.b) {
     config.AddError("maxval", absl::StrCat("is ", spec.b, ", below minval ", spec.a));

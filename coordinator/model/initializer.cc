@@ -1,0 +1,63 @@
+#include "coordinator/model/initializer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+
+namespace cohort {
+namespace {
+
+// A normal cut at two standard deviations has this standard deviation: scipy.stats.truncnorm.std(a=-2, b=2).
+constexpr double kTruncatedNormalStddev = 0.87962566103423978;
+
+void Set(proto::Initializer& initializer, const char* op, double a, double b) {
+  initializer.set_op(op);
+  initializer.set_a(a);
+  initializer.set_b(b);
+}
+
+void SetVarianceScaling(const std::string& class_name, const Shape& shape,
+                        proto::Initializer& initializer) {
+  const auto fan_in = static_cast<double>(shape.dim(0));
+  const auto fan_out = static_cast<double>(shape.dim(shape.rank() - 1));
+  double variance = 0;
+  if (absl::StartsWith(class_name, "Glorot")) {
+    variance = 1.0 / std::max(1.0, (fan_in + fan_out) / 2);
+  } else {
+    const double scale = absl::StartsWith(class_name, "He") ? 2.0 : 1.0;
+    variance = scale / std::max(1.0, fan_in);
+  }
+  if (absl::EndsWith(class_name, "Uniform")) {
+    const double limit = std::sqrt(3.0 * variance);
+    Set(initializer, "random_uniform", -limit, limit);
+  } else {
+    Set(initializer, "truncated_normal", 0, std::sqrt(variance) / kTruncatedNormalStddev);
+  }
+}
+
+}  // namespace
+
+proto::Initializer MakeInitializer(const InitializerSpec& spec, const Shape& shape,
+                                   uint64_t job_seed) {
+  proto::Initializer initializer;
+  initializer.set_seed(spec.seed.value_or(job_seed));
+  if (spec.class_name == "Zeros") {
+    Set(initializer, "zeros", 0, 0);
+  } else if (spec.class_name == "Ones") {
+    Set(initializer, "ones", 0, 0);
+  } else if (spec.class_name == "Constant") {
+    Set(initializer, "constant", spec.a, 0);
+  } else if (spec.class_name == "RandomUniform") {
+    Set(initializer, "random_uniform", spec.a, spec.b);
+  } else if (spec.class_name == "RandomNormal") {
+    Set(initializer, "random_normal", spec.a, spec.b);
+  } else if (spec.class_name == "TruncatedNormal") {
+    Set(initializer, "truncated_normal", spec.a, spec.b);
+  } else {
+    SetVarianceScaling(spec.class_name, shape, initializer);
+  }
+  return initializer;
+}
+
+}  // namespace cohort

@@ -1,0 +1,170 @@
+// What Keras computes (tests/golden/keras/make_golden.py) against our programs on the reference kernels.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/program/update_rule.h"
+#include "common/runtime/update_kernel.h"
+#include "coordinator/model/model_programs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/model/model_test_support.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kTolerance = 2e-6;
+
+// One case of the golden file, built. Thread-compatible.
+struct ParityCase {
+  json golden;
+  ModelPrograms programs;
+  std::vector<Tensor> batch;
+
+  std::map<std::string, Tensor> Values(const json& weights) const {
+    std::map<std::string, Tensor> values;
+    for (size_t i = 0; i < programs.variables.size(); ++i) {
+      const VariableSpec& variable = programs.variables[i];
+      values[variable.name] = FloatTensor(weights.at(i), variable.shape);
+    }
+    return values;
+  }
+};
+
+ParityCase Load(const json& golden) {
+  ParityCase result;
+  result.golden = golden;
+  const bool sparse = golden.at("sparse").get<bool>();
+  const int64_t n = golden.at("batch");
+  const int64_t features = golden.at("features");
+  const int64_t classes = golden.at("classes");
+  absl::StatusOr<JobSpec> job = MakeJob(golden.at("model"), golden.at("optimizer"),
+                                        golden.at("loss"), json::array({golden.at("metric")}));
+  EXPECT_TRUE(job.ok()) << job.status();
+  const proto::ComponentSpec y = sparse ? Component(DType::kInt64, {-1})
+                                        : Component(DType::kFloat32, {-1, classes});
+  absl::StatusOr<ModelPrograms> programs =
+      BuildPrograms(*job, Batch(Component(DType::kFloat32, {-1, features}), y));
+  EXPECT_TRUE(programs.ok()) << programs.status();
+  result.programs = *std::move(programs);
+  result.batch = {FloatTensor(golden.at("x"), {n, features}),
+                  sparse ? Int64Tensor(golden.at("y"), {n})
+                         : FloatTensor(golden.at("y"), {n, classes})};
+  return result;
+}
+
+std::vector<ParityCase> LoadAll() {
+  std::vector<ParityCase> cases;
+  const json golden = ReadGolden("keras/training.json");
+  for (const json& one : golden.value("cases", json::array())) cases.push_back(Load(one));
+  EXPECT_EQ(cases.size(), 7u);
+  return cases;
+}
+
+TEST(KerasParity, VariablesHaveKerasShapesInKerasOrder) {
+  for (const ParityCase& one : LoadAll()) {
+    ASSERT_EQ(one.programs.variables.size(), one.golden.at("shapes").size());
+    for (size_t i = 0; i < one.programs.variables.size(); ++i) {
+      EXPECT_EQ(one.programs.variables[i].shape,
+                Shape(one.golden.at("shapes").at(i).get<std::vector<int64_t>>()));
+    }
+  }
+}
+
+TEST(KerasParity, LossMetricAndGradientsOfTheMeanLoss) {
+  for (const ParityCase& one : LoadAll()) {
+    SCOPED_TRACE(one.golden.at("name").get<std::string>());
+    const auto outputs =
+        RunProgram(one.programs.train_step, one.batch, one.Values(one.golden.at("weights")));
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    ASSERT_EQ(outputs->size(), 3 + one.programs.variables.size());
+    const double loss_sum = one.golden.at("loss_sum");
+    EXPECT_NEAR(*(*outputs)[0].data<float>(), loss_sum, 1e-5 * loss_sum);
+    EXPECT_EQ(*(*outputs)[1].data<float>(), one.golden.at("batch").get<float>());
+    EXPECT_NEAR(*(*outputs)[2].data<float>(), one.golden.at("metric_sum").get<double>(), 1e-5);
+    for (size_t i = 0; i < one.programs.variables.size(); ++i) {
+      const VariableSpec& variable = one.programs.variables[i];
+      const Tensor expected = FloatTensor(one.golden.at("gradients").at(i), variable.shape);
+      EXPECT_LT(LargestError((*outputs)[3 + i], expected), kTolerance) << variable.name;
+    }
+  }
+}
+
+TEST(KerasParity, EvaluationFetchesTheSameSumsAndPredictGivesTheSameOutput) {
+  for (const ParityCase& one : LoadAll()) {
+    SCOPED_TRACE(one.golden.at("name").get<std::string>());
+    const std::map<std::string, Tensor> values = one.Values(one.golden.at("weights"));
+    const auto evaluated = RunProgram(one.programs.eval_step, one.batch, values);
+    ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+    ASSERT_EQ(evaluated->size(), 3u);
+    const double loss_sum = one.golden.at("loss_sum");
+    EXPECT_NEAR(*(*evaluated)[0].data<float>(), loss_sum, 1e-5 * loss_sum);
+    EXPECT_EQ(*(*evaluated)[1].data<float>(), one.golden.at("batch").get<float>());
+    EXPECT_NEAR(*(*evaluated)[2].data<float>(), one.golden.at("metric_sum").get<double>(), 1e-5);
+    const auto predicted = RunProgram(one.programs.predict, {one.batch[0]}, values);
+    ASSERT_TRUE(predicted.ok()) << predicted.status();
+    const Tensor expected =
+        FloatTensor(one.golden.at("predictions"), {one.golden.at("batch").get<int64_t>(),
+                                                   one.golden.at("classes").get<int64_t>()});
+    EXPECT_LT(LargestError(predicted->at(0), expected), kTolerance);
+  }
+}
+
+// One variable with its slots, as a ps keeps it. Thread-compatible.
+struct TrainedVariable {
+  Tensor value;
+  std::vector<std::vector<float>> slots;
+
+  void Apply(const UpdateKernel& kernel, const Tensor& gradient, double learning_rate,
+             uint64_t step) {
+    const auto count = static_cast<size_t>(value.num_elements());
+    Tensor next = value.Clone();
+    UpdateStep update;
+    update.gradient = gradient.span<float>();
+    update.value_in = value.span<float>();
+    update.value_out = absl::MakeSpan(next.mutable_data<float>(), count);
+    for (std::vector<float>& slot : slots) update.slots.push_back(absl::MakeSpan(slot));
+    update.learning_rate = learning_rate;
+    update.step = step;
+    kernel.Apply(update);
+    value = std::move(next);
+  }
+};
+
+TEST(KerasParity, WeightsAfterEachOfThreeOptimizerSteps) {
+  for (const ParityCase& one : LoadAll()) {
+    SCOPED_TRACE(one.golden.at("name").get<std::string>());
+    const ModelPrograms& programs = one.programs;
+    const auto rule = DescribeUpdateRule(programs.update_rule);
+    const auto kernel = MakeUpdateKernel(programs.update_rule);
+    ASSERT_TRUE(rule.ok() && kernel.ok()) << rule.status() << kernel.status();
+    std::map<std::string, TrainedVariable> trained;
+    for (const auto& [name, value] : one.Values(one.golden.at("weights"))) {
+      trained[name].value = value;
+      for (const SlotSpec& slot : rule->slots) {
+        trained[name].slots.emplace_back(value.num_elements(), slot.initial_value);
+      }
+    }
+    const json& steps = one.golden.at("after_step");
+    for (size_t t = 0; t < steps.size(); ++t) {
+      std::map<std::string, Tensor> values;
+      for (const auto& [name, variable] : trained) values[name] = variable.value;
+      const auto outputs = RunProgram(programs.train_step, one.batch, values);
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      for (size_t i = 0; i < programs.variables.size(); ++i) {
+        TrainedVariable& variable = trained[programs.variables[i].name];
+        variable.Apply(**kernel, (*outputs)[3 + i], programs.learning_rate, t + 1);
+        const Tensor expected = FloatTensor(steps[t].at(i), programs.variables[i].shape);
+        EXPECT_LT(LargestError(variable.value, expected), 1e-5)
+            << programs.variables[i].name << " after step " << t + 1;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort
