@@ -1,14 +1,15 @@
 #pragma once
 
-// Once-only pushes. A closure may be pushed many times: a reply is lost and the call is made again, a second attempt
-// runs on another worker, a slow first attempt arrives late. The log knows, for each closure, which slices its
-// gradient was applied to, so that each slice takes it once.
+// Once-only pushes. A closure may be pushed many times: a reply is lost and the call is made again,
+// a second attempt runs on another worker, a slow first attempt arrives late. The log knows, for
+// each closure, which slices its gradient was applied to, so that each slice takes it once.
 //
-// A push is first admitted (Admit: the sender is not fenced, the closure is not finished, there is room), which
-// makes a record per slice; then, under the lock of each slice, claimed (Claim): the first claim of a record applies,
-// every later one is a duplicate. The watermark only grows: every closure below it is done everywhere, its records
-// are dropped, and a push that arrives for it is stale, never applied again. Closure ids are a coordinator's own, so
-// another coordinator incarnation starts an empty log; the epoch in a ticket keeps late pushes of the old one out.
+// A push is first admitted (Admit: the sender is not fenced, the closure is not finished, there is
+// room), which makes a record per slice; then, under the lock of each slice, claimed (Claim): the
+// first claim of a record applies, every later one is a duplicate. The watermark only grows: every
+// closure below it is done everywhere, its records are dropped, and a push that arrives for it is
+// stale, never applied again. Closure ids are a coordinator's own, so another coordinator
+// incarnation starts an empty log; the epoch in a ticket keeps late pushes of the old one out.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,17 +43,18 @@ class ApplyLog {
  public:
   explicit ApplyLog(size_t records_max) : records_max_(records_max) {}
 
-  // Pushes of lower epochs are stale from now on. Another coordinator incarnation than the last one empties the log
-  // and the fence.
+  // Pushes of lower epochs are stale from now on. Another coordinator incarnation than the last one
+  // empties the log and the fence.
   void StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation);
 
-  // Makes room for the slices of a push (distinct ids) and raises the watermark. Errors: INVALID_ARGUMENT for
-  // closure 0 or a watermark above the closure; FAILED_PRECONDITION (STALE) for an epoch that is not the current
-  // one, a fenced worker, or a closure below the watermark; RESOURCE_EXHAUSTED (TRANSIENT) when the log is full.
+  // Makes room for the slices of a push (distinct ids) and raises the watermark. Errors:
+  // INVALID_ARGUMENT for closure 0 or a watermark above the closure; FAILED_PRECONDITION (STALE)
+  // for an epoch that is not the current one, a fenced worker, or a closure below the watermark;
+  // RESOURCE_EXHAUSTED (TRANSIENT) when the log is full.
   absl::Status Admit(const PushTicket& ticket, absl::Span<const uint32_t> slice_ids);
 
-  // One slice of an admitted push. Errors: FAILED_PRECONDITION (STALE) when the sender was fenced or its closure
-  // finished since Admit.
+  // One slice of an admitted push. Errors: FAILED_PRECONDITION (STALE) when the sender was fenced
+  // or its closure finished since Admit.
   absl::StatusOr<Claim> ClaimSlice(const PushTicket& ticket, uint32_t slice_id);
 
   // Errors: RESOURCE_EXHAUSTED, and then none is fenced.

@@ -1,8 +1,10 @@
 #pragma once
 
-// Slices of one ps to and from a TensorFlow V2 checkpoint. A variable has its own name there ("dense/kernel"), a slot
-// "<variable>/.OPTIMIZER_SLOT/<op>/<slot>" ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"); both are logical
-// tensors of the whole variable's shape, so that any number of parameter servers can read them back.
+// Slices of one ps to and from a TensorFlow V2 checkpoint. A variable has its own name there
+// ("dense/kernel"), a slot
+// "<variable>/.OPTIMIZER_SLOT/<op>/<slot>" ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"); both
+// are logical tensors of the whole variable's shape, so that any number of parameter servers can
+// read them back.
 
 #include <cstdint>
 #include <string>
@@ -25,8 +27,9 @@ struct ShardTarget {
   int num_shards = 1;
 };
 
-// Takes snapshots of all slices first, which costs one copy of the slots and keeps the values as they were, then
-// writes them while pushes go on. Errors: those of the file system, naming the path.
+// Takes snapshots of all slices first, which costs one copy of the slots and keeps the values as
+// they were, then writes them while pushes go on. Errors: those of the file system, naming the
+// path.
 absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
                                                           const ShardTarget& target,
                                                           absl::Span<VariableShard* const> shards);
@@ -36,9 +39,9 @@ struct RestoreSource {
   bool slots = false;  // false: variables alone, slots stay
 };
 
-// Reads everything before it changes anything. `admit` is asked at each slice under its lock. The number of logical
-// tensors restored. Errors: those of `admit`; NOT_FOUND listing the nearest names that the checkpoint has;
-// INVALID_ARGUMENT for another type or shape; DATA_LOSS.
+// Reads everything before it changes anything. `admit` is asked at each slice under its lock. The
+// number of logical tensors restored. Errors: those of `admit`; NOT_FOUND listing the nearest names
+// that the checkpoint has; INVALID_ARGUMENT for another type or shape; DATA_LOSS.
 absl::StatusOr<uint32_t> RestoreShards(FileSystem& files, const RestoreSource& source,
                                        absl::Span<VariableShard* const> shards,
                                        absl::FunctionRef<absl::Status()> admit);

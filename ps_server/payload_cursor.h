@@ -1,9 +1,10 @@
 #pragma once
 
-// A pushed tensor arrives as memory slices whose borders fall anywhere, even inside an element, and at any alignment.
-// The cursor hands it out in blocks of whole elements: straight from the message where a block lies in one slice and
-// is aligned, else through a scratch block that stays in the first-level cache. Blocks have the same borders however
-// the message was cut, so that arithmetic on them gives the same bits.
+// A pushed tensor arrives as memory slices whose borders fall anywhere, even inside an element, and
+// at any alignment. The cursor hands it out in blocks of whole elements: straight from the message
+// where a block lies in one slice and is aligned, else through a scratch block that stays in the
+// first-level cache. Blocks have the same borders however the message was cut, so that arithmetic
+// on them gives the same bits.
 
 #include <cstddef>
 
@@ -19,8 +20,8 @@ class PayloadCursor {
  public:
   explicit PayloadCursor(const Payload& payload) : payload_(payload) {}
 
-  // The next `size` <= kBlockBytes bytes, aligned for any element, valid until the next call. The caller has checked
-  // that the payload has them.
+  // The next `size` <= kBlockBytes bytes, aligned for any element, valid until the next call. The
+  // caller has checked that the payload has them.
   const std::byte* Next(size_t size);
 
   // Passes over `size` bytes.

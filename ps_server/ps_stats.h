@@ -1,7 +1,7 @@
 #pragma once
 
-// What a ps counts: calls, slices, bytes and staleness. A push's staleness on a slice is the number of other pushes
-// that were applied between its pull and its own apply.
+// What a ps counts: calls, slices, bytes and staleness. A push's staleness on a slice is the number
+// of other pushes that were applied between its pull and its own apply.
 
 #include <cstdint>
 

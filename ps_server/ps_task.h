@@ -1,8 +1,8 @@
 #pragma once
 
-// One parameter server: its services put together and listening. It has no thread of its own; everything runs on the
-// threads of the world's transport and executor, so the daemon, the in-process tests and the simulator run the same
-// object.
+// One parameter server: its services put together and listening. It has no thread of its own;
+// everything runs on the threads of the world's transport and executor, so the daemon, the
+// in-process tests and the simulator run the same object.
 
 #include <cstdint>
 #include <functional>

@@ -29,7 +29,8 @@ absl::StatusOr<Envelope<proto::CreateVariablesResponse>> PsService::CreateVariab
 
 absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const Envelope<proto::PullRequest>& request) {
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(request.header.slice_ids()));
+  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
+                   store_.Find(request.header.slice_ids()));
   Envelope<proto::PullResponse> response;
   response.payload.reserve(shards.size());
   PsStats::Pull counted;

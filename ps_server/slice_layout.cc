@@ -103,7 +103,8 @@ absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& l
 
 bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
   return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
-         a.full_shape == b.full_shape && a.rows == b.rows && RuleString(a.rule) == RuleString(b.rule);
+         a.full_shape == b.full_shape && a.rows == b.rows &&
+         RuleString(a.rule) == RuleString(b.rule);
 }
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a ps knows of one slice: the variable that it is a piece of, the rows, and how pushes change it. Layouts come
-// from a peer, so everything about them is checked here, before anything is made.
+// What a ps knows of one slice: the variable that it is a piece of, the rows, and how pushes change
+// it. Layouts come from a peer, so everything about them is checked here, before anything is made.
 
 #include <cstdint>
 #include <string>
@@ -35,9 +35,9 @@ struct SliceLayout {
   std::string ToString() const;
 };
 
-// The slices of a variable, in row order. Errors: INVALID_ARGUMENT naming the variable and the field: no name, an
-// unknown type, a negative or overflowing shape, slices that leave a gap or overlap, an unknown rule or initializer,
-// a rule that does not fit the type.
+// The slices of a variable, in row order. Errors: INVALID_ARGUMENT naming the variable and the
+// field: no name, an unknown type, a negative or overflowing shape, slices that leave a gap or
+// overlap, an unknown rule or initializer, a rule that does not fit the type.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
 // Everything but the initializer's seed and parameters: those matter only when a slice is made.

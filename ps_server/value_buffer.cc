@@ -7,7 +7,8 @@ namespace cohort {
 
 ValueBuffer::ValueBuffer(Tensor value) : current_(std::make_shared<Block>(std::move(value))) {}
 
-// Acquire pairs with the release of a lease's end: the reader's last look at the bytes is before our first write.
+// Acquire pairs with the release of a lease's end: the reader's last look at the bytes is before
+// our first write.
 bool ValueBuffer::IsFree(const Block& block) {
   return block.readers.load(std::memory_order_acquire) == 0;
 }

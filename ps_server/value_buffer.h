@@ -1,9 +1,10 @@
 #pragma once
 
-// The memory of one slice's value, readable while it is replaced. A reader takes a lease on the current block and
-// may hold it for long (a transport sends from it). A writer that finds the current block leased writes the new
-// value to a spare block instead, so a reader never sees a value change under it; without a lease it writes in
-// place. Blocks that readers have left come back as spares, so a steady state allocates none.
+// The memory of one slice's value, readable while it is replaced. A reader takes a lease on the
+// current block and may hold it for long (a transport sends from it). A writer that finds the
+// current block leased writes the new value to a spare block instead, so a reader never sees a
+// value change under it; without a lease it writes in place. Blocks that readers have left come
+// back as spares, so a steady state allocates none.
 
 #include <atomic>
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace cohort {
 
-// Spare blocks that a slice keeps. More readers than that hold blocks that are freed when the reader leaves.
+// Spare blocks that a slice keeps. More readers than that hold blocks that are freed when the
+// reader leaves.
 inline constexpr size_t kSpareBlocksMax = 4;
 
 // Thread-compatible: the owner of the slice's lock calls it; leases end on any thread.
@@ -27,8 +29,8 @@ class ValueBuffer {
   // Keeps the current block unchanged as long as the result lives.
   std::shared_ptr<const void> Lease() const;
 
-  // The block to write the next value to: the current one if nobody reads it, else another one with undefined
-  // content. Valid until Commit.
+  // The block to write the next value to: the current one if nobody reads it, else another one with
+  // undefined content. Valid until Commit.
   Tensor& Next();
   // The block from Next is current from now on.
   void Commit();

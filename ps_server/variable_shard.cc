@@ -127,7 +127,8 @@ VariableShard::Snapshot VariableShard::TakeSnapshot() const {
 absl::Status VariableShard::Restore(const Tensor& value, const std::vector<Tensor>& slots,
                                     absl::FunctionRef<absl::Status()> admit) {
   COHORT_CHECK(value.num_bytes() == num_bytes_, "a value of the slice's shape");
-  COHORT_CHECK(slots.empty() || slots.size() == layout_.rule_spec.slots.size(), "all slots or none");
+  COHORT_CHECK(slots.empty() || slots.size() == layout_.rule_spec.slots.size(),
+               "all slots or none");
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
   if (num_bytes_ == 0) return absl::OkStatus();

@@ -1,9 +1,10 @@
 #pragma once
 
-// One slice of a variable with its slots. Its version is the number of pushes that were applied. A pull leases the
-// current value without a copy; a push that arrives while the value is leased writes the new one beside it
-// (value_buffer.h). One lock per slice, held only for a memory pass over the slice, so pushes to different slices
-// run at the same time and no reader sees a value half written.
+// One slice of a variable with its slots. Its version is the number of pushes that were applied. A
+// pull leases the current value without a copy; a push that arrives while the value is leased
+// writes the new one beside it (value_buffer.h). One lock per slice, held only for a memory pass
+// over the slice, so pushes to different slices run at the same time and no reader sees a value
+// half written.
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,8 @@ namespace cohort {
 // Thread-safe.
 class VariableShard {
  public:
-  // Filled by the variable's initializer. Errors: INVALID_ARGUMENT from the rule or the initializer.
+  // Filled by the variable's initializer. Errors: INVALID_ARGUMENT from the rule or the
+  // initializer.
   static absl::StatusOr<std::unique_ptr<VariableShard>> Create(SliceLayout layout);
 
   const SliceLayout& layout() const { return layout_; }
@@ -46,16 +48,18 @@ class VariableShard {
     bool duplicate = false;
     uint64_t version_before = 0;
   };
-  // Takes num_bytes() of gradient from the cursor. `claim` is asked under the slice's lock, so that a duplicate is
-  // answered only after the first has been applied. Errors: those of `claim`, and then nothing was changed.
+  // Takes num_bytes() of gradient from the cursor. `claim` is asked under the slice's lock, so that
+  // a duplicate is answered only after the first has been applied. Errors: those of `claim`, and
+  // then nothing was changed.
   absl::StatusOr<Applied> Apply(PayloadCursor& gradient, const UpdateContext& context,
                                 absl::FunctionRef<absl::StatusOr<Claim>()> claim);
 
-  // Replaces the value by num_bytes() from the cursor; slots and version stay. Errors: those of `admit`, asked under
-  // the slice's lock, and then nothing was changed.
+  // Replaces the value by num_bytes() from the cursor; slots and version stay. Errors: those of
+  // `admit`, asked under the slice's lock, and then nothing was changed.
   absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
 
-  // The value and the slots (in the order of the rule) at one version. The value is leased, the slots are copies.
+  // The value and the slots (in the order of the rule) at one version. The value is leased, the
+  // slots are copies.
   struct Snapshot {
     Tensor value;
     std::vector<Tensor> slots;
@@ -63,8 +67,8 @@ class VariableShard {
   };
   Snapshot TakeSnapshot() const;
 
-  // The opposite of TakeSnapshot; without slots those of the slice stay. The shapes are those of the slice. Errors:
-  // those of `admit`, as for Assign.
+  // The opposite of TakeSnapshot; without slots those of the slice stay. The shapes are those of
+  // the slice. Errors: those of `admit`, as for Assign.
   absl::Status Restore(const Tensor& value, const std::vector<Tensor>& slots,
                        absl::FunctionRef<absl::Status()> admit);
 

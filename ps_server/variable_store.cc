@@ -10,7 +10,8 @@
 
 namespace cohort {
 
-// The slices of this ps that the store does not hold; those that it holds must be as the layouts say.
+// The slices of this ps that the store does not hold; those that it holds must be as the layouts
+// say.
 absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts& layouts) const {
   std::set<std::string> names;
   std::set<uint32_t> ids;
@@ -18,7 +19,8 @@ absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts&
   for (const proto::VariableLayout& layout : layouts) {
     ASSIGN_OR_RETURN(const std::vector<SliceLayout> slices, SlicesOf(layout));
     if (!names.insert(layout.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("variable '", layout.name(), "' occurs twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", layout.name(), "' occurs twice"));
     }
     for (const SliceLayout& slice : slices) {
       if (!ids.insert(slice.slice_id).second) {
@@ -59,8 +61,8 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(const Layouts& layouts,
-                                                            absl::FunctionRef<absl::Status()> admit) {
+absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
+    const Layouts& layouts, absl::FunctionRef<absl::Status()> admit) {
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> missing, MissingOf(layouts));
   RETURN_IF_ERROR(CheckMemory(missing));
   std::vector<std::unique_ptr<VariableShard>> made;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The slices that live on one ps, by id. Slices are only added, never removed, so a pointer to one is good as long
-// as the store lives.
+// The slices that live on one ps, by id. Slices are only added, never removed, so a pointer to one
+// is good as long as the store lives.
 
 #include <cstdint>
 #include <map>
@@ -28,15 +28,16 @@ class VariableStore {
   explicit VariableStore(Options options) : options_(options) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
-  // Makes the slices whose home is this ps and that are not here yet, all or none. The ids of the new ones. `admit`
-  // is asked before they become visible. Errors: those of `admit`; INVALID_ARGUMENT from SlicesOf, for an id or a
-  // name that occurs twice, or printing both layouts where one differs from the slice held; RESOURCE_EXHAUSTED
-  // (CONFIGURATION) when they do not fit into the memory limit.
+  // Makes the slices whose home is this ps and that are not here yet, all or none. The ids of the
+  // new ones. `admit` is asked before they become visible. Errors: those of `admit`;
+  // INVALID_ARGUMENT from SlicesOf, for an id or a name that occurs twice, or printing both layouts
+  // where one differs from the slice held; RESOURCE_EXHAUSTED (CONFIGURATION) when they do not fit
+  // into the memory limit.
   absl::StatusOr<std::vector<uint32_t>> Create(const Layouts& layouts,
                                                absl::FunctionRef<absl::Status()> admit);
 
-  // In the order of the ids. Errors: NOT_FOUND naming the id, of class PS_LOST when the store is empty: a ps that
-  // was started again knows no slice.
+  // In the order of the ids. Errors: NOT_FOUND naming the id, of class PS_LOST when the store is
+  // empty: a ps that was started again knows no slice.
   absl::StatusOr<std::vector<VariableShard*>> Find(absl::Span<const uint32_t> slice_ids) const;
 
   // By ascending id.

@@ -1,8 +1,9 @@
 #pragma once
 
-// A thing that happens once, and who waits for it. The blocking public API (Schedule, Join, Fetch) waits through a
-// Waiter and is otherwise asynchronous: a daemon's waiter blocks the calling thread, the simulator's runs its event
-// queue until the event has happened, so the same calls work in both.
+// A thing that happens once, and who waits for it. The blocking public API (Schedule, Join, Fetch)
+// waits through a Waiter and is otherwise asynchronous: a daemon's waiter blocks the calling
+// thread, the simulator's runs its event queue until the event has happened, so the same calls work
+// in both.
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"

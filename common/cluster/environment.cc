@@ -1,6 +1,10 @@
 #include "common/cluster/environment.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
+
+#include "absl/strings/str_cat.h"
 
 namespace cohort {
 
@@ -10,6 +14,16 @@ Environment ProcessEnvironment() {
     if (value == nullptr) return std::nullopt;
     return std::string(value);
   };
+}
+
+std::vector<std::string> ChildEnvironment(const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (changes.count(text.substr(0, text.find('='))) == 0) merged.push_back(text);
+  }
+  for (const auto& [name, value] : changes) merged.push_back(absl::StrCat(name, "=", value));
+  return merged;
 }
 
 }  // namespace cohort

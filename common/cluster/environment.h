@@ -3,8 +3,10 @@
 // The environment is read in this folder only, and through a getter, so that tests give their own.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cohort {
 
@@ -13,5 +15,9 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 
 // The variables of this process.
 Environment ProcessEnvironment();
+
+// "NAME=value" of every variable that a child process inherits, with those of `changes` replaced or
+// added.
+std::vector<std::string> ChildEnvironment(const std::map<std::string, std::string>& changes);
 
 }  // namespace cohort

@@ -193,7 +193,8 @@ OpSchema SoftmaxCrossEntropyGradSchema() {
   return schema;
 }
 
-// Categorical with `labels` "T", sparse with "L"; the forward operator or, with `grad`, its gradient.
+// Categorical with `labels` "T", sparse with "L"; the forward operator or, with `grad`, its
+// gradient.
 OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
   OpSchema schema = NewSchema(name);
   const bool sparse = std::string(labels) == "L";

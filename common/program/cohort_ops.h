@@ -38,9 +38,9 @@
 //     from_logits = 1: dloss * (softmax(y_pred) * sum(y_true) - y_true).
 //     0: s = sum(y_pred), u = y_true / q where q == p, else 0: dloss * (sum(u * q) - u) / s.
 // SparseCategoricalCrossentropy(y_true int32, int64 or uint8, y_pred T; from_logits = 0) -> loss
-//     y_true holds class numbers and has the shape of y_pred without its last axis, as the loss has.
-//     from_logits = 1: -log_softmax(y_pred) at the label.
-//     0: p = clip(y_pred, 1e-7, 1 - 1e-7), -log(p / sum(p)) at the label (Keras clips first here).
+//     y_true holds class numbers and has the shape of y_pred without its last axis, as the loss
+//     has. from_logits = 1: -log_softmax(y_pred) at the label. 0: p = clip(y_pred, 1e-7, 1 - 1e-7),
+//     -log(p / sum(p)) at the label (Keras clips first here).
 // SparseCategoricalCrossentropyGrad(dloss, y_true, y_pred; from_logits = 0) -> dy_pred
 //     from_logits = 1: dloss * (softmax(y_pred) - onehot).
 //     0: dloss * (1 / sum(p) - onehot / p) where y_pred == p, else 0.

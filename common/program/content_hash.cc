@@ -20,8 +20,8 @@ uint64_t Word(absl::string_view bytes) {
 }  // namespace
 
 std::string ContentHash(absl::string_view bytes) {
-  // Two chains of Mix64 with different starts; each word enters both, and they cross, so neither is a
-  // function of the other. The length goes in first, so padding with zeros changes the hash.
+  // Two chains of Mix64 with different starts; each word enters both, and they cross, so neither is
+  // a function of the other. The length goes in first, so padding with zeros changes the hash.
   uint64_t a = Mix64(bytes.size() + 0x9e3779b97f4a7c15u);
   uint64_t b = Mix64(bytes.size() ^ 0xc2b2ae3d27d4eb4fu);
   for (size_t at = 0; at < bytes.size(); at += 8) {

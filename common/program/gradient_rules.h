@@ -1,8 +1,9 @@
 #pragma once
 
-// A gradient rule says, for one operator, how the gradients of a node's outputs become gradients of its inputs, as
-// nodes added to the graph. A rule is called once per node on the path from an input to the loss; it sets the
-// gradient of each input that is wanted and differentiable, and skips the work for the others.
+// A gradient rule says, for one operator, how the gradients of a node's outputs become gradients of
+// its inputs, as nodes added to the graph. A rule is called once per node on the path from an input
+// to the loss; it sets the gradient of each input that is wanted and differentiable, and skips the
+// work for the others.
 
 #include <cstdint>
 #include <map>
@@ -18,7 +19,8 @@
 
 namespace cohort {
 
-// The forward graph as rules see it: types, and values known before running. Immutable; thread-safe.
+// The forward graph as rules see it: types, and values known before running. Immutable;
+// thread-safe.
 class ForwardGraph {
  public:
   // `model` outlives this.
@@ -33,8 +35,8 @@ class ForwardGraph {
   std::map<std::string, const onnx::TensorProto*> constants_;
 };
 
-// One node, the gradients of its outputs ("" where none flows) and the gradients that its rule sets.
-// Thread-compatible.
+// One node, the gradients of its outputs ("" where none flows) and the gradients that its rule
+// sets. Thread-compatible.
 class GradientSite {
  public:
   // All references outlive the site.
@@ -90,8 +92,8 @@ void AddProductRules(GradientRules& rules);  // gradient_rules_product.cc: MatMu
 void AddTensorRules(GradientRules& rules);   // gradient_rules_tensor.cc: shape, joins, reductions
 void AddLossRules(GradientRules& rules);     // gradient_rules_loss.cc: losses, Dropout
 
-// Operators whose output does not depend smoothly on any input: no gradient flows, as in Keras. Those
-// with integer or bool outputs need no listing.
+// Operators whose output does not depend smoothly on any input: no gradient flows, as in Keras.
+// Those with integer or bool outputs need no listing.
 bool StopsGradient(const onnx::NodeProto& node);
 
 }  // namespace cohort

@@ -20,7 +20,8 @@ std::string Product(GradientSite& site, const Factor& a, const Factor& b, float 
 }
 
 // Gradients of Y = alpha * op(A) op(B) for matrices, where op transposes or not:
-// d op(A) = alpha * dY op(B)', d op(B) = alpha * op(A)' dY, and a transposed factor takes the transpose.
+// d op(A) = alpha * dY op(B)', d op(B) = alpha * op(A)' dY, and a transposed factor takes the
+// transpose.
 void SetMatrixGradients(GradientSite& site, const Factor& a, const Factor& b, float alpha) {
   const Factor dy = {site.dy(), false};
   const Factor dy_transposed = {site.dy(), true};
@@ -41,8 +42,8 @@ std::string SwapLastTwo(GradientSite& site, const std::string& value, int rank) 
   return site.Onnx("Transpose", {value}, {IntsAttribute("perm", perm)});
 }
 
-// The product as ONNX (and NumPy) defines it for other ranks: a vector becomes a matrix of one row (A)
-// or one column (B), leading axes are broadcast.
+// The product as ONNX (and NumPy) defines it for other ranks: a vector becomes a matrix of one row
+// (A) or one column (B), leading axes are broadcast.
 struct BatchedFactor {
   std::string value;
   int rank;

@@ -41,8 +41,8 @@ absl::Status Concat(GradientSite& site) {
   std::vector<std::string> inputs = {site.dy()};
   const int count = site.node().input_size();
   for (int i = 0; i < count; ++i) inputs.push_back(site.input(i));
-  const auto pieces = site.builder().OpN("ConcatGrad", inputs, count,
-                                         {IntAttribute("axis", site.Int("axis", 0))}, kCohortDomain);
+  const auto pieces = site.builder().OpN(
+      "ConcatGrad", inputs, count, {IntAttribute("axis", site.Int("axis", 0))}, kCohortDomain);
   for (int i = 0; i < count; ++i) {
     if (site.Wants(i)) site.Set(i, pieces[static_cast<size_t>(i)]);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Builds an ONNX graph node by node. Values are names; every node gets a name. Errors are found when the model is
-// finished (Finish), not per call.
+// Builds an ONNX graph node by node. Values are names; every node gets a name. Errors are found
+// when the model is finished (Finish), not per call.
 
 #include <cstdint>
 #include <map>
@@ -35,8 +35,9 @@ class GraphBuilder {
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims);
   // A weight inside the model; returns its name: `name`, with a number when that is taken.
   std::string Constant(const std::string& name, const Tensor& value);
-  // Adds a node with one output and returns its value's name. `domain` "" is ONNX. An input "" is an
-  // absent optional one. Nodes are named prefix and operator, "dense_1/MatMul", then "dense_1/MatMul_1".
+  // Adds a node with one output and returns its value's name. `domain` "" is ONNX. An input "" is
+  // an absent optional one. Nodes are named prefix and operator, "dense_1/MatMul", then
+  // "dense_1/MatMul_1".
   std::string Op(const std::string& op, absl::Span<const std::string> inputs,
                  std::vector<onnx::AttributeProto> attributes = {}, const std::string& domain = "");
   std::vector<std::string> OpN(const std::string& op, absl::Span<const std::string> inputs,

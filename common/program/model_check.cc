@@ -40,9 +40,9 @@ class Problems {
   absl::Status ToStatus() const {
     if (list_.empty()) return absl::OkStatus();
     const size_t shown = std::min(list_.size(), kProblemsMax);
-    std::string text =
-        absl::StrCat("the model has ", list_.size(), list_.size() == 1 ? " problem: " : " problems: ",
-                     absl::StrJoin(list_.begin(), list_.begin() + static_cast<long>(shown), "; "));
+    std::string text = absl::StrCat(
+        "the model has ", list_.size(), list_.size() == 1 ? " problem: " : " problems: ",
+        absl::StrJoin(list_.begin(), list_.begin() + static_cast<long>(shown), "; "));
     if (shown < list_.size()) absl::StrAppend(&text, "; and ", list_.size() - shown, " more");
     return absl::InvalidArgumentError(text);
   }
@@ -144,8 +144,8 @@ void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<st
   }
 }
 
-// Inference fills the type of an output that a node makes; one that passes an input or a weight through
-// is ours to fill.
+// Inference fills the type of an output that a node makes; one that passes an input or a weight
+// through is ours to fill.
 void FillOutputTypes(onnx::GraphProto& graph) {
   const ValueTypes types(graph);
   for (auto& output : *graph.mutable_output()) {
@@ -154,7 +154,8 @@ void FillOutputTypes(onnx::GraphProto& graph) {
   }
 }
 
-// Names an exporter gave to dimensions of outputs only ("Gemm_dim_0") would hide what inference finds.
+// Names an exporter gave to dimensions of outputs only ("Gemm_dim_0") would hide what inference
+// finds.
 void DropOutputOnlyNames(onnx::GraphProto& graph) {
   std::set<std::string> names;
   for (const auto& input : graph.input()) {
@@ -274,7 +275,8 @@ absl::Status CheckAndInfer(onnx::ModelProto& model) {
   try {
     onnx::checker::check_model(model);
   } catch (const std::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("the model breaks an ONNX rule: ", error.what()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model breaks an ONNX rule: ", error.what()));
   }
   return absl::OkStatus();
 }

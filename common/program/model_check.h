@@ -1,7 +1,8 @@
 #pragma once
 
-// Checking a model: first our own walk, because libonnx accepts unknown operators in foreign domains,
-// stops at the first error and swallows some; then strict shape inference; then libonnx's checker.
+// Checking a model: first our own walk, because libonnx accepts unknown operators in foreign
+// domains, stops at the first error and swallows some; then strict shape inference; then libonnx's
+// checker.
 
 #include "absl/status/status.h"
 #include "onnx/onnx_pb.h"
@@ -11,8 +12,8 @@ namespace cohort {
 // Gives a name to every node that has none, "MatMul_3", not used by another node.
 void NameNodes(onnx::GraphProto& graph);
 
-// Checks nodes, names, order and weights of a model of any opset. Errors: INVALID_ARGUMENT listing every
-// offending node as "node NAME (DOMAIN.OP): reason".
+// Checks nodes, names, order and weights of a model of any opset. Errors: INVALID_ARGUMENT listing
+// every offending node as "node NAME (DOMAIN.OP): reason".
 absl::Status CheckNodes(const onnx::ModelProto& model);
 
 // CheckNodes, then types and shapes of every value (replacing what value_info said), then libonnx's

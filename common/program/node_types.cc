@@ -23,7 +23,8 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
     const auto& formal = schema->inputs()[std::min(static_cast<size_t>(i), last)];
     const auto data_type = onnx::Utils::DataTypeUtils::ToType(*type);
     if (formal.GetTypes().count(data_type) == 0) {
-      wrong.push_back(absl::StrCat("input ", i, " (", formal.GetName(), ") cannot be ", *data_type));
+      wrong.push_back(
+          absl::StrCat("input ", i, " (", formal.GetName(), ") cannot be ", *data_type));
       continue;
     }
     if (!formal.GetIsHomogeneous()) continue;

@@ -54,7 +54,8 @@ absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
   return static_cast<int>(onnx->second);
 }
 
-// Before ONNX 4 every weight was listed as an input too, to be overridden; here a weight is a weight.
+// Before ONNX 4 every weight was listed as an input too, to be overridden; here a weight is a
+// weight.
 void DropWeightInputs(onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());

@@ -1,7 +1,8 @@
 #pragma once
 
-// A Program is an ONNX graph and the bindings of its inputs and outputs (proto/program.proto). This header makes,
-// checks and names programs; graph_builder.h builds graphs node by node; gradients.h differentiates them.
+// A Program is an ONNX graph and the bindings of its inputs and outputs (proto/program.proto). This
+// header makes, checks and names programs; graph_builder.h builds graphs node by node; gradients.h
+// differentiates them.
 
 #include <cstddef>
 #include <string>
@@ -25,11 +26,13 @@ inline constexpr size_t kModelBytesMax = (size_t{1} << 31) - 1;
 // Content hash: 32 hexadecimal digits of the serialized program, the same in every process.
 std::string ProgramId(const proto::Program& program);
 
-// Registers the schemas of the cohort domain with libonnx, once per process; every other function here calls it.
+// Registers the schemas of the cohort domain with libonnx, once per process; every other function
+// here calls it.
 absl::Status RegisterCohortSchemas();
 
-// Parses, converts to kOnnxOpset where the model is older, checks and infers shapes. Errors: INVALID_ARGUMENT that
-// lists every offending node (unknown operator, type, opset or a shape that contradicts itself).
+// Parses, converts to kOnnxOpset where the model is older, checks and infers shapes. Errors:
+// INVALID_ARGUMENT that lists every offending node (unknown operator, type, opset or a shape that
+// contradicts itself).
 absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 
 // The model of a program, checked, with bindings checked against its inputs and outputs.

@@ -23,7 +23,8 @@ absl::Status RegisterAll() {
     }
     // Registration prints some errors and goes on; only a look-up tells.
     if (onnx::OpSchemaRegistry::Schema(name, kCohortOpset, kCohortDomain) == nullptr) {
-      return absl::InternalError(absl::StrCat("schema of cohort.", name, " was refused by libonnx"));
+      return absl::InternalError(
+          absl::StrCat("schema of cohort.", name, " was refused by libonnx"));
     }
   }
   return absl::OkStatus();

@@ -7,7 +7,8 @@ namespace cohort {
 ValueTypes::ValueTypes(const onnx::GraphProto& graph) {
   for (const auto* list : {&graph.value_info(), &graph.output(), &graph.input()}) {
     for (const onnx::ValueInfoProto& info : *list) {
-      if (info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET) types_[info.name()] = info.type();
+      if (info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET)
+        types_[info.name()] = info.type();
     }
   }
   for (const onnx::TensorProto& tensor : graph.initializer()) {

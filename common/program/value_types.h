@@ -1,7 +1,8 @@
 #pragma once
 
-// What shape inference found out: the element type and the shape of each value of a graph. A dimension
-// is a number, a name ("N") or unknown; two named dimensions are equal when their names are.
+// What shape inference found out: the element type and the shape of each value of a graph. A
+// dimension is a number, a name ("N") or unknown; two named dimensions are equal when their names
+// are.
 
 #include <cstdint>
 #include <map>

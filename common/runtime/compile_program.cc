@@ -150,8 +150,8 @@ void Compiler::IndexOutputs() {
   }
 }
 
-// Depth first from the graph outputs, so nodes that no output needs are left out; then the model's own order where it
-// is topological already, else the depth-first order.
+// Depth first from the graph outputs, so nodes that no output needs are left out; then the model's
+// own order where it is topological already, else the depth-first order.
 void Compiler::OrderNodes() {
   enum : char { kNew, kOpen, kDone };
   std::vector<char> state(nodes_.size(), kNew);
@@ -159,7 +159,8 @@ void Compiler::OrderNodes() {
   const auto visit = [&](const std::string& value, const std::string& reader) {
     const auto it = producer_.find(value);
     if (it == producer_.end()) {
-      if (Find(value) < 0) Error(absl::StrCat(reader, " reads '", value, "', which nothing defines"));
+      if (Find(value) < 0)
+        Error(absl::StrCat(reader, " reads '", value, "', which nothing defines"));
       return;
     }
     const size_t node = static_cast<size_t>(it->second);

@@ -1,7 +1,8 @@
 #pragma once
 
-// The compiled form of a graph. A value is an index; names are kept for messages. Every node has a bound kernel; nodes
-// that no output needs are gone; the order is topological and keeps the model's order among free choices.
+// The compiled form of a graph. A value is an index; names are kept for messages. Every node has a
+// bound kernel; nodes that no output needs are gone; the order is topological and keeps the model's
+// order among free choices.
 
 #include <cstdint>
 #include <memory>
@@ -53,7 +54,8 @@ class CompiledProgram {
   std::vector<BoundConstant> constants;
   std::vector<int> outputs;
   std::vector<std::string> value_names;
-  std::vector<int> last_use;  // per value: index of the last node that reads it; kAfterTheEnd for graph outputs
+  // Per value: index of the last node that reads it; kAfterTheEnd for graph outputs.
+  std::vector<int> last_use;
 };
 
 }  // namespace cohort

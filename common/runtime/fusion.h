@@ -1,8 +1,8 @@
 #pragma once
 
-// Rewrites that only a runtime cares about, made when a program is compiled: they change how a device computes, not
-// what a program means. They use operators of the domain "cohort.runtime", and only those that the registry has, so a
-// backend without them runs the plain graph.
+// Rewrites that only a runtime cares about, made when a program is compiled: they change how a
+// device computes, not what a program means. They use operators of the domain "cohort.runtime", and
+// only those that the registry has, so a backend without them runs the plain graph.
 
 #include <vector>
 

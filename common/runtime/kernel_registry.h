@@ -1,7 +1,7 @@
 #pragma once
 
-// Kernels by (domain, operator, backend). Registration is an explicit call list: RegisterCpuKernels and
-// RegisterReferenceKernels fill a registry; nothing registers itself.
+// Kernels by (domain, operator, backend). Registration is an explicit call list: RegisterCpuKernels
+// and RegisterReferenceKernels fill a registry; nothing registers itself.
 
 #include <cstdint>
 #include <functional>
@@ -19,9 +19,8 @@ namespace cohort {
 
 struct RunContext;
 
-// What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or fresh. The runner adds
-// the node's name to a kernel's error.
-// Thread-compatible.
+// What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or
+// fresh. The runner adds the node's name to a kernel's error. Thread-compatible.
 class KernelContext {
  public:
   virtual ~KernelContext() = default;
@@ -31,8 +30,8 @@ class KernelContext {
   virtual bool output_wanted(int i) const = 0;
   // Allocates output i; call once per wanted output, after the last check of the inputs.
   virtual Tensor& Output(int i, DType dtype, const Shape& shape) = 0;
-  // As Output, but over the bytes of `input` where nothing needs them afterwards and the size fits. For kernels whose
-  // element i depends on element i of that input alone.
+  // As Output, but over the bytes of `input` where nothing needs them afterwards and the size fits.
+  // For kernels whose element i depends on element i of that input alone.
   virtual Tensor& OutputOver(int i, int input, DType dtype, const Shape& shape) = 0;
   // Makes output i share input's bytes (Reshape, Identity).
   virtual void Forward(int i, const Tensor& value) = 0;
@@ -60,8 +59,9 @@ class KernelRegistry {
   std::map<std::pair<std::string, std::string>, KernelFactory> factories_;
 };
 
-// oneDNN for matrix products, vectorised loops for the rest. `threads` is the budget of this process's compute
-// (OpenMP's team size for oneDNN); it is part of the plan because it changes bits.
+// oneDNN for matrix products, vectorised loops for the rest. `threads` is the budget of this
+// process's compute (OpenMP's team size for oneDNN); it is part of the plan because it changes
+// bits.
 void RegisterCpuKernels(KernelRegistry& registry, int threads);
 // Plain loops, double accumulation: what tests compare against.
 void RegisterReferenceKernels(KernelRegistry& registry);

@@ -1,8 +1,9 @@
 #pragma once
 
-// Places values in one arena. A value lives from the node that writes it to the last node that reads it; two values
-// whose lives overlap get disjoint bytes, others may share. Largest first, each at the lowest free offset: within a
-// few per cent of the lower bound on training graphs, and the same plan for the same input everywhere.
+// Places values in one arena. A value lives from the node that writes it to the last node that
+// reads it; two values whose lives overlap get disjoint bytes, others may share. Largest first,
+// each at the lowest free offset: within a few per cent of the lower bound on training graphs, and
+// the same plan for the same input everywhere.
 
 #include <cstddef>
 #include <vector>

@@ -1,7 +1,8 @@
 #pragma once
 
-// Buffers for results that leave a runner. A fresh buffer of 0.8 MB costs 200 page faults, more than most kernels, so
-// a buffer comes back here when its last reader drops it, on whatever thread that is, and serves a later run.
+// Buffers for results that leave a runner. A fresh buffer of 0.8 MB costs 200 page faults, more
+// than most kernels, so a buffer comes back here when its last reader drops it, on whatever thread
+// that is, and serves a later run.
 
 #include <cstddef>
 #include <map>

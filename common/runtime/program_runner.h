@@ -1,7 +1,8 @@
 #pragma once
 
-// Runs the pure part of a program: an ONNX graph from input tensors to output tensors on one device. Variables,
-// batches and pushes are the caller's: it feeds inputs in the graph's order and takes outputs in the graph's order.
+// Runs the pure part of a program: an ONNX graph from input tensors to output tensors on one
+// device. Variables, batches and pushes are the caller's: it feeds inputs in the graph's order and
+// takes outputs in the graph's order.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,8 @@ struct RunContext {
   int64_t first_example = 0;  // index in the global batch of this batch's first example
 };
 
-// A program compiled for a device: nodes bound to kernels in execution order, weights unpacked. Immutable;
-// thread-safe. Shared: several runners run one program.
+// A program compiled for a device: nodes bound to kernels in execution order, weights unpacked.
+// Immutable; thread-safe. Shared: several runners run one program.
 class CompiledProgram;
 
 // Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no kernel.
@@ -37,8 +38,9 @@ struct MemoryStats {
   size_t arena_bytes = 0;
 };
 
-// Runs one program, one call at a time, reusing one arena for intermediate values (planned for the shapes of the
-// last run, planned again when they change). Outputs have buffers of their own. Thread-compatible.
+// Runs one program, one call at a time, reusing one arena for intermediate values (planned for the
+// shapes of the last run, planned again when they change). Outputs have buffers of their own.
+// Thread-compatible.
 class ProgramRunner {
  public:
   explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program);

@@ -10,9 +10,9 @@
 #include "common/program/update_rule.h"
 #include "common/runtime/kernels/update/update_loops.h"
 
-// Sources of the formulas: tf_keras/optimizers/{sgd,adagrad,rmsprop,adam}.py, `update_step` (TensorFlow 2.11 and
-// later). Two choices of Keras that differ from other libraries: the learning rate is inside the momentum slot, and
-// Adagrad's and RMSprop's epsilon is under the root.
+// Sources of the formulas: tf_keras/optimizers/{sgd,adagrad,rmsprop,adam}.py, `update_step`
+// (TensorFlow 2.11 and later). Two choices of Keras that differ from other libraries: the learning
+// rate is inside the momentum slot, and Adagrad's and RMSprop's epsilon is under the root.
 
 namespace cohort {
 
@@ -76,7 +76,8 @@ class RmspropKernel : public UpdateKernel {
         average_index_(IndexOf(spec, "average_gradient")) {}
 
   void Apply(const UpdateStep& step) const override {
-    const RmspropSlots slots = {SlotOrNull(step, velocity_index_), SlotOrNull(step, momentum_index_),
+    const RmspropSlots slots = {SlotOrNull(step, velocity_index_),
+                                SlotOrNull(step, momentum_index_),
                                 SlotOrNull(step, average_index_)};
     RmspropLoop(ToSpan(step), slots,
                 {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
@@ -110,7 +111,8 @@ class AdamKernel : public UpdateKernel {
         epsilon_(static_cast<float>(ParameterOr(rule, "epsilon", 1e-7))),
         amsgrad_(ParameterOr(rule, "amsgrad", 0) != 0) {}
 
-  // The bias correction is computed in double: 1 - 0.999 in float32 is already off by 1e-5 of its value.
+  // The bias correction is computed in double: 1 - 0.999 in float32 is already off by 1e-5 of its
+  // value.
   void Apply(const UpdateStep& step) const override {
     const double t = static_cast<double>(step.step);
     const double alpha = step.learning_rate * std::sqrt(1 - std::pow(beta_2_, t)) /

@@ -1,8 +1,9 @@
 #pragma once
 
-// Applies a pushed gradient to the rows of a slice. The update rule's slots and their start values are defined in
-// common/program/update_rule.h; this is the arithmetic, in Keras's form (tf.keras optimizers; formulas with their
-// sources in update_kernel.cc). Plain functions over spans: the ps calls them, the ApplyUpdate operator wraps them.
+// Applies a pushed gradient to the rows of a slice. The update rule's slots and their start values
+// are defined in common/program/update_rule.h; this is the arithmetic, in Keras's form (tf.keras
+// optimizers; formulas with their sources in update_kernel.cc). Plain functions over spans: the ps
+// calls them, the ApplyUpdate operator wraps them.
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +16,9 @@
 
 namespace cohort {
 
-// One application. All spans have the same length; value_out may be value_in (in place) or a fresh buffer, when
-// the old one is still being sent. Slots are updated in place, in the order of UpdateRuleSpec::slots.
+// One application. All spans have the same length; value_out may be value_in (in place) or a fresh
+// buffer, when the old one is still being sent. Slots are updated in place, in the order of
+// UpdateRuleSpec::slots.
 struct UpdateStep {
   absl::Span<const float> gradient;
   absl::Span<const float> value_in;

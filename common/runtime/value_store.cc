@@ -78,7 +78,8 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   return Place(value, Tensor(dtype, shape, arena_, storage.offset), placement);
 }
 
-// In place needs the input to be the only value on its storage, and this node to be its last reader.
+// In place needs the input to be the only value on its storage, and this node to be its last
+// reader.
 bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
   const Placement placement = current_[Index(input)];
   if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;
@@ -126,8 +127,8 @@ void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> 
   if (!planned_) return RecordForward(value, tensor, inputs);
   const Placement placement = plan_[Index(value)];
   if (tensor.buffer() != arena_) {
-    // Not arena bytes: sharing them is always safe. The storage is kept only where the plan reuses it in place, and
-    // then it must really be the input's.
+    // Not arena bytes: sharing them is always safe. The storage is kept only where the plan reuses
+    // it in place, and then it must really be the input's.
     for (const int input : inputs) {
       if (placement.origin == Origin::kShared && input >= 0 &&
           values_[Index(input)].buffer() == tensor.buffer() &&

@@ -1,10 +1,11 @@
 #pragma once
 
-// Holds the values of one run. The first run with new input shapes records which value got which storage: its own, the
-// bytes of a dying input (in place), or a share of another value's (Reshape). From the record follows a memory plan, and
-// later runs place storages in one arena by it. A run that behaves differently from the record, because an operator's
-// result depends on input values, stays correct: what deviates gets a fresh buffer, and the next run records again.
-// Storages that a graph output can see are never in the arena.
+// Holds the values of one run. The first run with new input shapes records which value got which
+// storage: its own, the bytes of a dying input (in place), or a share of another value's (Reshape).
+// From the record follows a memory plan, and later runs place storages in one arena by it. A run
+// that behaves differently from the record, because an operator's result depends on input values,
+// stays correct: what deviates gets a fresh buffer, and the next run records again. Storages that a
+// graph output can see are never in the arena.
 
 #include <cstddef>
 #include <cstdint>

@@ -13,8 +13,8 @@
 
 namespace cohort {
 
-// Runs start(done) and waits until done(StatusOr<T>) was called. `what` says what is waited for. Errors: what `done`
-// got; DEADLINE_EXCEEDED naming `what`.
+// Runs start(done) and waits until done(StatusOr<T>) was called. `what` says what is waited for.
+// Errors: what `done` got; DEADLINE_EXCEEDED naming `what`.
 template <typename T, typename Start>
 absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                         Start start) {

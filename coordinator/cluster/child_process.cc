@@ -11,22 +11,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-
-extern char** environ;
+#include "common/cluster/environment.h"
 
 namespace cohort {
 
 namespace {
-
-std::vector<std::string> MergedEnvironment(const std::map<std::string, std::string>& added) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (added.count(text.substr(0, text.find('='))) == 0) merged.push_back(text);
-  }
-  for (const auto& [name, value] : added) merged.push_back(absl::StrCat(name, "=", value));
-  return merged;
-}
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -44,7 +33,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   std::vector<std::string> arguments = options.arguments;
   arguments.insert(arguments.begin(), options.program);
   std::vector<char*> argv = Pointers(arguments);
-  std::vector<std::string> environment = MergedEnvironment(options.environment);
+  std::vector<std::string> environment = ChildEnvironment(options.environment);
   std::vector<char*> envp = Pointers(environment);
   const int output =
       open(options.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

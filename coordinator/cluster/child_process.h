@@ -11,8 +11,9 @@
 
 namespace cohort {
 
-// A process that this one started. It gets SIGTERM from the kernel when the thread that started it ends, so that no
-// child outlives a killed coordinator: start children from threads that live as long as the process.
+// A process that this one started. It gets SIGTERM from the kernel when the thread that started it
+// ends, so that no child outlives a killed coordinator: start children from threads that live as
+// long as the process.
 struct ChildOptions {
   std::string program;                            // path
   std::vector<std::string> arguments;             // without argv[0]

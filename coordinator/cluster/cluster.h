@@ -1,7 +1,7 @@
 #pragma once
 
-// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation. Evaluators are never
-// connected to.
+// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation.
+// Evaluators are never connected to.
 
 #include <functional>
 #include <map>
@@ -44,7 +44,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void WhenReady(int min_workers, absl::AnyInvocable<void()> done);
   void SuspectWorker(int worker, uint64_t incarnation);
 
-  // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is not serving.
+  // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is
+  // not serving.
   absl::StatusOr<std::vector<TaskLink>> ps() const;
   // Links to all tasks that serve now.
   std::vector<TaskLink> serving() const;

@@ -117,7 +117,8 @@ void LocalCluster::PollChildLocked(TaskId task, Child& child) {
   if (child.pid == 0) {
     if (stopping_ || world_.clock.Now() < child.restart_at) return;
     if (const absl::Status error = Spawn(task); !error.ok()) {
-      Log(LogLevel::kError, "restart_failed", {{"task", task.ToString()}, {"cause", error.message()}});
+      Log(LogLevel::kError, "restart_failed",
+          {{"task", task.ToString()}, {"cause", error.message()}});
       child.restart_at = world_.clock.Now() + RestartDelay(++child.restarts);
     }
     return;

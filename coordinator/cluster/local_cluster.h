@@ -1,8 +1,9 @@
 #pragma once
 
-// The embedded default of `coordinator --local ps=2,worker=3`: the coordinator starts the other daemons itself, as
-// real processes on free loopback ports with TF_CONFIG, restarts those that die, and stops them at the end. A child
-// binds port 0 and writes the address it got to a file in the state directory.
+// The embedded default of `coordinator --local ps=2,worker=3`: the coordinator starts the other
+// daemons itself, as real processes on free loopback ports with TF_CONFIG, restarts those that die,
+// and stops them at the end. A child binds port 0 and writes the address it got to a file in the
+// state directory.
 
 #include <map>
 #include <memory>
@@ -28,8 +29,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     absl::Duration start_timeout = absl::Seconds(30);
   };
 
-  // Returns when every child listens. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or FAILED_PRECONDITION naming
-  // the child and its log file.
+  // Returns when every child listens. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or
+  // FAILED_PRECONDITION naming the child and its log file.
   static absl::StatusOr<std::shared_ptr<LocalCluster>> Start(World world, Waiter& waiter,
                                                              Options options);
 

@@ -34,7 +34,8 @@ struct ByteRange {
 };
 ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
   const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
-  return {static_cast<size_t>(slice.row_begin()) * row, static_cast<size_t>(slice.row_count()) * row};
+  return {static_cast<size_t>(slice.row_begin()) * row,
+          static_cast<size_t>(slice.row_count()) * row};
 }
 
 Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the coordinator itself asks of the parameter servers: make variables, read and set them, save and restore.
-// Blocks on the waiter; training traffic never passes here.
+// What the coordinator itself asks of the parameter servers: make variables, read and set them,
+// save and restore. Blocks on the waiter; training traffic never passes here.
 
 #include <map>
 #include <string>
@@ -18,7 +18,8 @@
 
 namespace cohort {
 
-// Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps answers. Thread-safe.
+// Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps
+// answers. Thread-safe.
 class PsClient {
  public:
   PsClient(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout);
@@ -28,7 +29,8 @@ class PsClient {
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
   // Errors: INVALID_ARGUMENT for a value of another type or shape.
   absl::Status Assign(const proto::VariableLayout& variable, const Tensor& value);
-  // Every ps writes its data shard of the checkpoint `prefix`; `extras` go into the first. What was written.
+  // Every ps writes its data shard of the checkpoint `prefix`; `extras` go into the first. What was
+  // written.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
                                                       const std::map<std::string, Tensor>& extras);
   absl::Status Restore(const std::string& prefix, bool slots);

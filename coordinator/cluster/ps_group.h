@@ -15,8 +15,8 @@
 
 namespace cohort {
 
-// The responses in the order of `links`, or the first error, when all calls have ended. `requests` has one entry per
-// link.
+// The responses in the order of `links`, or the first error, when all calls have ended. `requests`
+// has one entry per link.
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,

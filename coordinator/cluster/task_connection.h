@@ -1,11 +1,12 @@
 #pragma once
 
-// The coordinator's side of one task: it attaches the task (tells it whom it serves), keeps one Watch call open, and
-// attaches again when the task was lost. The states:
+// The coordinator's side of one task: it attaches the task (tells it whom it serves), keeps one
+// Watch call open, and attaches again when the task was lost. The states:
 //
 //   connecting --Attach ok--> serving --Watch fails, drains, or suspect--> connecting
 //
-// Attach is tried again with back-off for ever: a task that is gone may come back, under a new incarnation.
+// Attach is tried again with back-off for ever: a task that is gone may come back, under a new
+// incarnation.
 
 #include <functional>
 #include <memory>
@@ -46,7 +47,8 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   void Start();
   // No callback runs for what happens after this.
   void Stop();
-  // A call to this incarnation failed: is it still there? Attaches again if it is the one that is held.
+  // A call to this incarnation failed: is it still there? Attaches again if it is the one that is
+  // held.
   void Suspect(uint64_t incarnation, const absl::Status& cause);
 
   bool IsServing() const;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator as a program: starts local tasks where asked to, connects to the cluster, trains, reports. One job,
-// one run.
+// The coordinator as a program: starts local tasks where asked to, connects to the cluster, trains,
+// reports. One job, one run.
 
 #include <memory>
 #include <string>

@@ -1,7 +1,8 @@
 #pragma once
 
-// The command line of the coordinator: flags, TF_CONFIG, the job file. Flags win over TF_CONFIG, TF_CONFIG over the job
-// file, the job file over defaults. Everything wrong is found before anything is started.
+// The command line of the coordinator: flags, TF_CONFIG, the job file. Flags win over TF_CONFIG,
+// TF_CONFIG over the job file, the job file over defaults. Everything wrong is found before
+// anything is started.
 
 #include <optional>
 #include <string>
@@ -36,7 +37,8 @@ struct CoordinatorOptions {
 
 using CoordinatorCommand = std::variant<CoordinatorOptions, PrintAndExit>;
 
-// `arguments` without the program's name. Errors: INVALID_ARGUMENT with one line per problem; NOT_FOUND (the job file).
+// `arguments` without the program's name. Errors: INVALID_ARGUMENT with one line per problem;
+// NOT_FOUND (the job file).
 absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
     const std::vector<std::string>& arguments, const Environment& environment, FileSystem& files);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Keras's compile() is given: optimizer, loss and metrics. String forms ("rmsprop") are resolved to the class with
-// Keras's defaults when the job is read.
+// What Keras's compile() is given: optimizer, loss and metrics. String forms ("rmsprop") are
+// resolved to the class with Keras's defaults when the job is read.
 
 #include <map>
 #include <string>

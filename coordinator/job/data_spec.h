@@ -1,7 +1,8 @@
 #pragma once
 
-// Where examples come from and what is done to them. A data set yields pairs (x, y) = components (0, 1); the pipeline
-// is one list for training and test data alike, written with the names of the Keras layers that do the same.
+// Where examples come from and what is done to them. A data set yields pairs (x, y) = components
+// (0, 1); the pipeline is one list for training and test data alike, written with the names of the
+// Keras layers that do the same.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,8 @@
 
 namespace cohort {
 
-// The MNIST files by split, found by the daemon (data directory, cache, download), unless both paths are given.
+// The MNIST files by split, found by the daemon (data directory, cache, download), unless both
+// paths are given.
 struct MnistSpec {
   std::string split = "train";  // "train" or "test"
   std::string images;           // path of an IDX file, gzip or plain
@@ -61,11 +63,12 @@ struct DataSpec {
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
-// The pipeline for a DatasetSpec, to be put behind its Batch: every one of these works on whole batches.
+// The pipeline for a DatasetSpec, to be put behind its Batch: every one of these works on whole
+// batches.
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);
 
-// The element that `transforms` make of a batch of `batch`'s type (Rescale, OneHot, Flatten; others change no type).
-// Errors: INVALID_ARGUMENT naming the transform, its component and what it needs.
+// The element that `transforms` make of a batch of `batch`'s type (Rescale, OneHot, Flatten; others
+// change no type). Errors: INVALID_ARGUMENT naming the transform, its component and what it needs.
 absl::StatusOr<proto::ElementSpec> TransformElement(
     const proto::ElementSpec& batch, absl::Span<const proto::DatasetTransform> transforms);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The sections of a job file, each read into its typed form and written back. Readers report into `errors` and leave
-// what they could not read at its default. Private to this folder.
+// The sections of a job file, each read into its typed form and written back. Readers report into
+// `errors` and leave what they could not read at its default. Private to this folder.
 
 #include <string>
 

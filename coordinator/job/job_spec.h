@@ -1,9 +1,10 @@
 #pragma once
 
-// A job file says what to train, on what data, how, and where results go. It is JSON; models, optimizers, losses and
-// metrics have the form in which Keras serialises them (docs/JOB_FILE.md lists every key). ParseJob turns the text into
-// the typed values below, checked one by one; whether the parts fit together (shapes, labels) is found when programs
-// are built (coordinator/model/model_programs.h).
+// A job file says what to train, on what data, how, and where results go. It is JSON; models,
+// optimizers, losses and metrics have the form in which Keras serialises them (docs/JOB_FILE.md
+// lists every key). ParseJob turns the text into the typed values below, checked one by one;
+// whether the parts fit together (shapes, labels) is found when programs are built
+// (coordinator/model/model_programs.h).
 
 #include <cstdint>
 #include <optional>
@@ -37,7 +38,8 @@ struct CheckpointSpec {
   std::string directory;     // empty: no checkpoints
   int64_t max_to_keep = 3;
   int64_t every_epochs = 1;  // and one at the end
-  std::string restore;       // empty: start anew; "latest": the newest in `directory`, if any; else a prefix
+  // Empty: start anew; "latest": the newest in `directory`, if any; else a prefix.
+  std::string restore;
 
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
@@ -73,9 +75,10 @@ struct JobSpec {
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
-// `file_name` begins each message. `overrides` are "a.b.2=value" (overrides.h), applied before anything is checked.
-// Errors: INVALID_ARGUMENT that lists every wrong key and value with its path, what it was and what it may be; text
-// that is no JSON, is too long or too deep, or names a key twice.
+// `file_name` begins each message. `overrides` are "a.b.2=value" (overrides.h), applied before
+// anything is checked. Errors: INVALID_ARGUMENT that lists every wrong key and value with its path,
+// what it was and what it may be; text that is no JSON, is too long or too deep, or names a key
+// twice.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides);
 

@@ -1,8 +1,9 @@
 #pragma once
 
-// Reads a parsed JSON object key by key into typed values and collects every error on the way, so that a user sees all
-// of them at once. A key counts as known once it has been asked for; Finish reports the rest. A null value counts as
-// absent, as in Keras's serialised form. Paths are those that --set takes: "model.config.layers.1.config.rate".
+// Reads a parsed JSON object key by key into typed values and collects every error on the way, so
+// that a user sees all of them at once. A key counts as known once it has been asked for; Finish
+// reports the rest. A null value counts as absent, as in Keras's serialised form. Paths are those
+// that --set takes: "model.config.layers.1.config.rate".
 
 #include <cstdint>
 #include <optional>
@@ -45,7 +46,8 @@ struct NumberRange {
 // Readers leave `out` as it is when the key is absent or its value is wrong. Thread-compatible.
 class ObjectReader {
  public:
-  // `value` and `errors` must outlive the reader. A value that is no object is an error, and then every key is absent.
+  // `value` and `errors` must outlive the reader. A value that is no object is an error, and then
+  // every key is absent.
   ObjectReader(const nlohmann::json& value, std::string path, JsonErrors& errors);
 
   // nullptr when absent or null.
@@ -81,7 +83,8 @@ class ObjectReader {
   std::vector<std::string> known_;
 };
 
-// Keras's serialised form of an object: {"class_name": "Adam", "config": {...}}, or only its name as a string.
+// Keras's serialised form of an object: {"class_name": "Adam", "config": {...}}, or only its name
+// as a string.
 struct ClassForm {
   std::string class_name;  // empty when the form is wrong, which has been reported
   const nlohmann::json* config = nullptr;  // nullptr: none given

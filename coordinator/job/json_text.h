@@ -1,7 +1,7 @@
 #pragma once
 
-// Strict JSON: one value and nothing behind it, no key twice in an object, at most kJsonDepthMax levels, valid UTF-8.
-// No exception leaves these functions.
+// Strict JSON: one value and nothing behind it, no key twice in an object, at most kJsonDepthMax
+// levels, valid UTF-8. No exception leaves these functions.
 
 #include <string>
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// The layers of a Sequential model, as plain values. Each mirrors the `config` of the Keras layer of that name, with
-// Keras's defaults; names are already unique within the model ("dense", "dense_1", ...).
+// The layers of a Sequential model, as plain values. Each mirrors the `config` of the Keras layer
+// of that name, with Keras's defaults; names are already unique within the model ("dense",
+// "dense_1", ...).
 
 #include <cstdint>
 #include <optional>
@@ -20,11 +21,13 @@ enum class Activation { kLinear, kRelu, kSigmoid, kTanh, kSoftmax };
 // Keras's name: "linear", "relu", "sigmoid", "tanh", "softmax".
 absl::string_view ActivationName(Activation activation);
 
-// A start value by rule: "Zeros", "Ones", "Constant", "RandomUniform", "RandomNormal", "TruncatedNormal",
-// "GlorotUniform", "GlorotNormal", "HeUniform", "HeNormal", "LecunUniform", "LecunNormal" (Keras's class names).
+// A start value by rule: "Zeros", "Ones", "Constant", "RandomUniform", "RandomNormal",
+// "TruncatedNormal", "GlorotUniform", "GlorotNormal", "HeUniform", "HeNormal", "LecunUniform",
+// "LecunNormal" (Keras's class names).
 struct InitializerSpec {
   std::string class_name = "Zeros";
-  double a = 0;                  // Constant: value; RandomUniform: minval; RandomNormal, TruncatedNormal: mean
+  // Constant: value; RandomUniform: minval; RandomNormal, TruncatedNormal: mean.
+  double a = 0;
   double b = 0;                  // RandomUniform: maxval; RandomNormal, TruncatedNormal: stddev
   std::optional<uint64_t> seed = {};  // absent: the job's seed
 
@@ -77,7 +80,8 @@ using LayerSpec =
 
 const std::string& LayerName(const LayerSpec& layer);
 
-// An `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer in front of it.
+// An `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer in
+// front of it.
 struct ModelSpec {
   std::string name = "sequential";
   std::vector<LayerSpec> layers;

@@ -328,8 +328,8 @@ ModelSpec ReadModel(const json& value, const std::string& path, JsonErrors& erro
   if (layers == nullptr) return model;
   const std::string layers_path = JoinPath(form.config_path, "layers");
   if (!layers->is_array() || layers->empty() || layers->size() > kLayersMax) {
-    errors.Add(layers_path, absl::StrCat("is ", JsonExcerpt(*layers), "; it must be a list of 1 to ",
-                                         kLayersMax, " layers"));
+    errors.Add(layers_path, absl::StrCat("is ", JsonExcerpt(*layers),
+                                         "; it must be a list of 1 to ", kLayersMax, " layers"));
     return model;
   }
   for (size_t i = 0; i < layers->size(); ++i) {

@@ -9,7 +9,8 @@
 
 namespace cohort {
 
-// TensorFlow's partitioners, with the names of their arguments (coordinator/strategy/partitioner.h has the formulas).
+// TensorFlow's partitioners, with the names of their arguments (coordinator/strategy/partitioner.h
+// has the formulas).
 struct FixedShardsPartitionerSpec {
   int64_t num_shards = 1;
 
@@ -21,7 +22,8 @@ struct MinSizePartitionerSpec {
   int64_t min_shard_bytes = 256 << 10;
   int64_t max_shards = 1;
   int64_t bytes_per_string = 16;
-  // TensorFlow rounds up, so that a shard may be smaller than the minimum; true keeps every shard at or above it.
+  // TensorFlow rounds up, so that a shard may be smaller than the minimum; true keeps every shard
+  // at or above it.
   bool strict_minimum = false;
 
   friend bool operator==(const MinSizePartitionerSpec&, const MinSizePartitionerSpec&) = default;

@@ -1,7 +1,8 @@
 #pragma once
 
-// The queue of closures, as a pure state machine: no threads, no calls. An in-flight closure keeps its place under the
-// bound, so putting it back never waits. The first error wins and is kept until somebody observes it.
+// The queue of closures, as a pure state machine: no threads, no calls. An in-flight closure keeps
+// its place under the bound, so putting it back never waits. The first error wins and is kept until
+// somebody observes it.
 
 #include <deque>
 #include <map>

@@ -12,7 +12,8 @@ Outcome ClassifyOutcome(const absl::Status& status) {
     case proto::TRANSIENT:
       return absl::IsNotFound(status) ? Outcome::kForgotten : Outcome::kTransient;
     case proto::STALE:
-      // The worker was attached by another epoch, or this call reached it before its Attach: it is attached anew.
+      // The worker was attached by another epoch, or this call reached it before its Attach: it is
+      // attached anew.
       return Outcome::kWorkerLost;
     case proto::ERROR_CLASS_UNKNOWN:
       // No detail: the transport speaks, not the worker.

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the end of a call to a worker means for its closure. Decided by ErrorDetail and by whether the transport itself
-// failed, never by text.
+// What the end of a call to a worker means for its closure. Decided by ErrorDetail and by whether
+// the transport itself failed, never by text.
 
 #include "absl/status/status.h"
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// The future result of one closure: the tensors that its program fetches. It is not ready until the closure ended; then
-// it holds the tensors or the error for good, also when the worker that made them has died.
+// The future result of one closure: the tensors that its program fetches. It is not ready until the
+// closure ended; then it holds the tensors or the error for good, also when the worker that made
+// them has died.
 
 #include <functional>
 #include <memory>
@@ -38,8 +39,8 @@ class RemoteValueState {
   bool set_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Handle; copies share the value. As long as one lives, the result travels to the coordinator; when all are dropped
-// before the closure ends, it does not. Thread-safe.
+// Handle; copies share the value. As long as one lives, the result travels to the coordinator; when
+// all are dropped before the closure ends, it does not. Thread-safe.
 class RemoteValue {
  public:
   RemoteValue() = default;
@@ -49,7 +50,8 @@ class RemoteValue {
   RemoteValueState& state() const { return *state_; }
 
  private:
-  std::shared_ptr<RemoteValueState> state_;  // shared with the caller's copies; the closure holds it weakly
+  // Shared with the caller's copies; the closure holds it weakly.
+  std::shared_ptr<RemoteValueState> state_;
 };
 
 }  // namespace cohort

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a worker must hold before it can run a closure: the program, the data set, the iterator. A worker process gets
-// each resource once, before its first closure that needs it; a restarted one gets them again, and its iterators
-// resume at the last position that a reply reported.
+// What a worker must hold before it can run a closure: the program, the data set, the iterator. A
+// worker process gets each resource once, before its first closure that needs it; a restarted one
+// gets them again, and its iterators resume at the last position that a reply reported.
 
 #include <cstdint>
 #include <map>

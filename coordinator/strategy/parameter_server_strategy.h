@@ -1,7 +1,8 @@
 #pragma once
 
-// Asynchronous parameter-server training: every variable is cut by the partitioner and its slices are dealt out to the
-// parameter servers in turn; workers pull all slices and push gradients to each slice's home.
+// Asynchronous parameter-server training: every variable is cut by the partitioner and its slices
+// are dealt out to the parameter servers in turn; workers pull all slices and push gradients to
+// each slice's home.
 
 #include <memory>
 

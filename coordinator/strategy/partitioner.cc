@@ -64,7 +64,8 @@ class MinSizePartitioner final : public Partitioner {
     RETURN_IF_ERROR(CheckShape(shape));
     const int64_t rows = shape.dim(0);
     const int64_t row_bytes = RowBytes(dtype, shape);
-    // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps all at the minimum.
+    // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps all at
+    // the minimum.
     const int64_t wanted = spec_.strict_minimum
                                ? rows / CeilDiv(spec_.min_shard_bytes, row_bytes)
                                : CeilDiv(rows * row_bytes, spec_.min_shard_bytes);

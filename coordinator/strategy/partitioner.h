@@ -3,9 +3,10 @@
 // How many slices a variable is cut into along axis 0, by TensorFlow's formulas
 // (tensorflow/python/distribute/sharded_variable.py):
 //   FixedShards  min(num_shards, dim0)
-//   MinSize      max(1, min(dim0, max_shards, ceil(total_bytes / min_shard_bytes))); because of the rounding up a
-//                shard may be smaller than the minimum. Strict: the largest n for which every slice has at least
-//                min_shard_bytes, capped by max_shards, else 1.
+//   MinSize      max(1, min(dim0, max_shards, ceil(total_bytes / min_shard_bytes))); because of the
+//   rounding up a
+//                shard may be smaller than the minimum. Strict: the largest n for which every slice
+//                has at least min_shard_bytes, capped by max_shards, else 1.
 //   MaxSize      ceil(dim0 / max(1, floor(max_shard_bytes / row_bytes))), capped by max_shards
 // Rows are shared out by the "div" rule (common/tensor/slice_spec.h).
 
@@ -24,8 +25,9 @@ namespace cohort {
 class Partitioner {
  public:
   virtual ~Partitioner() = default;
-  // Slices per axis, one entry per axis. What a partitioner may answer is checked by whoever asks (variable_creator.h).
-  // Errors: INVALID_ARGUMENT for a shape that has no axis 0 or whose size is not known.
+  // Slices per axis, one entry per axis. What a partitioner may answer is checked by whoever asks
+  // (variable_creator.h). Errors: INVALID_ARGUMENT for a shape that has no axis 0 or whose size is
+  // not known.
   virtual absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Round-robin placement: the k-th piece placed goes to ps k mod P. One counter for all pieces, slices and scalars alike;
-// what is colocated with another variable takes no turn.
+// Round-robin placement: the k-th piece placed goes to ps k mod P. One counter for all pieces,
+// slices and scalars alike; what is colocated with another variable takes no turn.
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A strategy is a planner: a pure function from a model's programs and the cluster's size to a plan. It opens no
-// socket and computes nothing, so it is tested by equality of plans.
+// A strategy is a planner: a pure function from a model's programs and the cluster's size to a
+// plan. It opens no socket and computes nothing, so it is tested by equality of plans.
 
 #include <cstdint>
 #include <memory>
@@ -32,8 +32,8 @@ struct Plan {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, naming what is missing, and for
-  // a program that reads or pushes a variable that the model does not have.
+  // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, naming what
+  // is missing, and for a program that reads or pushes a variable that the model does not have.
   virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model, ClusterSize size) const = 0;
   // Replicas whose gradients make one update.
   virtual int64_t NumReplicasInSync(ClusterSize size) const = 0;

@@ -1,14 +1,15 @@
 #pragma once
 
-// Creates layouts of variables one after another, as TensorFlow's parameter-server strategy does inside its scope.
-// The decision, first match wins:
+// Creates layouts of variables one after another, as TensorFlow's parameter-server strategy does
+// inside its scope. The decision, first match wins:
 //   per-worker            no slice: every worker keeps its own
-//   colocated             one slice on the ps of the named variable or slice; takes no turn; never cut
-//   no initial value      an error, unless the variables are being loaded
-//   no partitioner, or a scalar            one slice
-//   the partitioner's answer n for axis 0  min(n, dim0) slices by the "div" rule, each to the next ps in turn
-// The answer must be non-empty, its first entry above 0 and all others 1. Slots of an optimizer are no variables here:
-// a ps keeps them beside each slice. Slice ids count up over all variables in creation order.
+//   colocated             one slice on the ps of the named variable or slice; takes no turn; never
+//   cut no initial value      an error, unless the variables are being loaded no partitioner, or a
+//   scalar            one slice the partitioner's answer n for axis 0  min(n, dim0) slices by the
+//   "div" rule, each to the next ps in turn
+// The answer must be non-empty, its first entry above 0 and all others 1. Slots of an optimizer are
+// no variables here: a ps keeps them beside each slice. Slice ids count up over all variables in
+// creation order.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +25,8 @@
 namespace cohort {
 
 struct VariableOptions {
-  std::string colocate_with;  // name of a variable with one slice, or of a slice ("dense/kernel/part_1")
+  // Name of a variable with one slice, or of a slice ("dense/kernel/part_1").
+  std::string colocate_with;
   bool per_worker = false;
   bool loading = false;       // the value comes from a checkpoint: no initial value is needed
 };
@@ -38,9 +40,9 @@ class VariableCreator {
   // `partitioner` may be nullptr. Shared: one partitioner serves every scope of a strategy.
   VariableCreator(uint32_t num_ps, std::shared_ptr<const Partitioner> partitioner);
 
-  // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial value, or a partitioner's
-  // answer that is none; NOT_FOUND for a `colocate_with` that names nothing; FAILED_PRECONDITION where it names a
-  // variable that is cut.
+  // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
+  // value, or a partitioner's answer that is none; NOT_FOUND for a `colocate_with` that names
+  // nothing; FAILED_PRECONDITION where it names a variable that is cut.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);

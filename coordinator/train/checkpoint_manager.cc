@@ -66,9 +66,10 @@ absl::StatusOr<std::string> CheckpointManager::Save(const Progress& progress) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   const std::string name = absl::StrCat("ckpt-", progress.global_step);
   const std::string prefix = JoinPath(options_.directory, name);
-  ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
-                   coordinator_.ps().Save(prefix, {{kStepName, Tensor::Scalar(progress.global_step)},
-                                                   {kEpochName, Tensor::Scalar(progress.epochs_done)}}));
+  ASSIGN_OR_RETURN(
+      const std::vector<proto::SavedSlice> saved,
+      coordinator_.ps().Save(prefix, {{kStepName, Tensor::Scalar(progress.global_step)},
+                                      {kEpochName, Tensor::Scalar(progress.epochs_done)}}));
   RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_ps(), saved));
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {

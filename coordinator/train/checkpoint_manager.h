@@ -1,8 +1,9 @@
 #pragma once
 
-// Keeps the checkpoints of a job in one directory that all tasks see: ckpt-<step>.index and its data shards, one per
-// ps, and the state file `checkpoint`. A checkpoint is visible only when its index is in place, and the index is
-// written last, so a crash at any moment leaves the previous one loadable.
+// Keeps the checkpoints of a job in one directory that all tasks see: ckpt-<step>.index and its
+// data shards, one per ps, and the state file `checkpoint`. A checkpoint is visible only when its
+// index is in place, and the index is written last, so a crash at any moment leaves the previous
+// one loadable.
 
 #include <cstdint>
 #include <optional>
@@ -34,9 +35,9 @@ class CheckpointManager {
   // The prefix of the new checkpoint. Deletes those beyond max_to_keep.
   absl::StatusOr<std::string> Save(const Progress& progress);
 
-  // Restores variables and slots. `which` is "latest" or a prefix. Nothing when "latest" finds no checkpoint. Errors:
-  // NOT_FOUND; DATA_LOSS naming the file; FAILED_PRECONDITION for a checkpoint of another model, listing every variable
-  // that is missing or has another shape.
+  // Restores variables and slots. `which` is "latest" or a prefix. Nothing when "latest" finds no
+  // checkpoint. Errors: NOT_FOUND; DATA_LOSS naming the file; FAILED_PRECONDITION for a checkpoint
+  // of another model, listing every variable that is missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 

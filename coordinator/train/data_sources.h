@@ -1,7 +1,7 @@
 #pragma once
 
-// From the job's data section to the sources that workers build: files are found, and where there is no MNIST the
-// synthetic digits take its place.
+// From the job's data section to the sources that workers build: files are found, and where there
+// is no MNIST the synthetic digits take its place.
 
 #include <optional>
 #include <string>

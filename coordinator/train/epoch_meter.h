@@ -1,7 +1,8 @@
 #pragma once
 
-// Sums up what the steps of one pass report: loss_sum, count and one sum per metric, in the order of the program's
-// fetches (coordinator/model/model_programs.h). Steps report from transport threads.
+// Sums up what the steps of one pass report: loss_sum, count and one sum per metric, in the order
+// of the program's fetches (coordinator/model/model_programs.h). Steps report from transport
+// threads.
 
 #include <string>
 #include <vector>

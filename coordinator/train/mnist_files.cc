@@ -50,7 +50,8 @@ bool HasAll(FileSystem& files, const std::string& directory) {
   return true;
 }
 
-void PollUntilEnd(World world, pid_t pid, absl::AnyInvocable<void(absl::StatusOr<std::string>)> done) {
+void PollUntilEnd(World world, pid_t pid,
+                  absl::AnyInvocable<void(absl::StatusOr<std::string>)> done) {
   if (const std::optional<std::string> end = PollChild(pid)) return done(*end);
   world.clock.CallAt(world.clock.Now() + kPollInterval,
                      [world, pid, done = std::move(done)]() mutable {
@@ -58,7 +59,8 @@ void PollUntilEnd(World world, pid_t pid, absl::AnyInvocable<void(absl::StatusOr
                      });
 }
 
-// Downloads with curl, an ordinary program of the system: this project has no HTTP client of its own.
+// Downloads with curl, an ordinary program of the system: this project has no HTTP client of its
+// own.
 absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const std::string& path) {
   ChildOptions options;
   options.program = "/usr/bin/curl";

@@ -1,7 +1,8 @@
 #pragma once
 
-// Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then from public mirrors with
-// their checksums verified. Where none works, the caller trains on synthetic digits and says so.
+// Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then from
+// public mirrors with their checksums verified. Where none works, the caller trains on synthetic
+// digits and says so.
 
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ struct MnistSearch {
   bool download = true;
 };
 
-// Errors: NOT_FOUND that says where was looked and what the download answered; DATA_LOSS for a downloaded file with a
-// wrong checksum.
+// Errors: NOT_FOUND that says where was looked and what the download answered; DATA_LOSS for a
+// downloaded file with a wrong checksum.
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search);
 
 // SHA-256 of a file in hexadecimal digits.

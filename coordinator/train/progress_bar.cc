@@ -22,7 +22,8 @@ std::string FormatProgress(const ProgressLine& line) {
   if (filled < kBarWidth) bar += '>';
   bar.resize(kBarWidth, '.');
   const double per_step_ms =
-      line.step == 0 ? 0 : absl::ToDoubleMilliseconds(line.elapsed) / static_cast<double>(line.step);
+      line.step == 0 ? 0
+                     : absl::ToDoubleMilliseconds(line.elapsed) / static_cast<double>(line.step);
   std::string text = absl::StrFormat("%d/%d [%s] - %.1fs %.2fms/step", line.step, line.steps, bar,
                                      absl::ToDoubleSeconds(line.elapsed), per_step_ms);
   for (const auto& [name, value] : line.values) {

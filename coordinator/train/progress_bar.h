@@ -1,6 +1,7 @@
 #pragma once
 
-// Keras's progress line on stderr: a bar that is redrawn on a terminal, one line per epoch elsewhere.
+// Keras's progress line on stderr: a bar that is redrawn on a terminal, one line per epoch
+// elsewhere.
 
 #include <cstdint>
 #include <string>

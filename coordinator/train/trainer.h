@@ -1,8 +1,9 @@
 #pragma once
 
-// Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch, index of the batch), so a
-// retried closure re-reads the same examples, an epoch sees each training example exactly once with any number of
-// workers, and an evaluation sees each test example exactly once. An epoch is scheduled as a whole and joined.
+// Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch,
+// index of the batch), so a retried closure re-reads the same examples, an epoch sees each training
+// example exactly once with any number of workers, and an evaluation sees each test example exactly
+// once. An epoch is scheduled as a whole and joined.
 
 #include <memory>
 #include <optional>
@@ -46,8 +47,9 @@ class Trainer {
   Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
           DataSources sources);
 
-  // Builds the programs, makes or restores the variables, trains, evaluates, saves and exports. Errors: INVALID_ARGUMENT
-  // (the job does not fit its data), and those of the steps' closures, of checkpoints and of files.
+  // Builds the programs, makes or restores the variables, trains, evaluates, saves and exports.
+  // Errors: INVALID_ARGUMENT (the job does not fit its data), and those of the steps' closures, of
+  // checkpoints and of files.
   absl::StatusOr<TrainSummary> Run();
 
  private:
@@ -77,7 +79,8 @@ class Trainer {
   absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);
   absl::Status SaveCheckpoint();
   absl::Status Export();
-  std::vector<std::pair<std::string, double>> NamedMetrics(const EpochMeter::Reading& reading) const;
+  std::vector<std::pair<std::string, double>> NamedMetrics(
+      const EpochMeter::Reading& reading) const;
 
   const World world_;
   Waiter& waiter_;

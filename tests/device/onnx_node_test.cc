@@ -1,4 +1,5 @@
-// ONNX's own operator tests (packed by collect_onnx_node_tests.py) on both backends, with ONNX's tolerances.
+// ONNX's own operator tests (packed by collect_onnx_node_tests.py) on both backends, with ONNX's
+// tolerances.
 
 #include <cmath>
 #include <fstream>

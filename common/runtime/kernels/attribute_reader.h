@@ -1,8 +1,8 @@
 #pragma once
 
-// Reads a node's attributes once, when a program is compiled. Errors gather and are asked for at the end: an attribute
-// of the wrong type, one that nobody read (so an option that a kernel does not know is never ignored), or one that a
-// kernel refused.
+// Reads a node's attributes once, when a program is compiled. Errors gather and are asked for at
+// the end: an attribute of the wrong type, one that nobody read (so an option that a kernel does
+// not know is never ignored), or one that a kernel refused.
 
 #include <cstdint>
 #include <set>
@@ -33,7 +33,8 @@ class AttributeReader {
   absl::Status Finish();
 
  private:
-  const onnx::AttributeProto* Find(const std::string& name, onnx::AttributeProto::AttributeType type);
+  const onnx::AttributeProto* Find(const std::string& name,
+                                   onnx::AttributeProto::AttributeType type);
 
   const onnx::NodeProto& node_;
   std::set<std::string> read_;

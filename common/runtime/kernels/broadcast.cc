@@ -45,7 +45,8 @@ std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const S
     stride_b *= size_b;
     if (!axes.empty()) {
       BroadcastAxis& last = axes.back();
-      if (next.stride_a == last.stride_a * last.size && next.stride_b == last.stride_b * last.size) {
+      if (next.stride_a == last.stride_a * last.size &&
+          next.stride_b == last.stride_b * last.size) {
         last.size *= size;
         continue;
       }

@@ -1,7 +1,8 @@
 #pragma once
 
-// ONNX's (NumPy's) broadcasting for two inputs: shapes are aligned at the last axis, and an extent of 1 is repeated.
-// Neighbouring axes that both inputs walk in the same way are merged, so the innermost loop is as long as it can be.
+// ONNX's (NumPy's) broadcasting for two inputs: shapes are aligned at the last axis, and an extent
+// of 1 is repeated. Neighbouring axes that both inputs walk in the same way are merged, so the
+// innermost loop is as long as it can be.
 
 #include <cstdint>
 #include <vector>

@@ -1,9 +1,10 @@
 #pragma once
 
-// Dropout's mask. Element e of the global batch is kept when the 16-bit lane e % 4 of draw e / 4 of the stream
-// (job seed, node name, step) is at least the threshold, round(ratio * 65536). So the mask depends neither on a retry nor
-// on how the batch is split. One draw serves four elements because the mixing function costs more than the rest of the
-// kernel; the probability is exact to 2^-17, the scale 1 / (1 - ratio) is exact.
+// Dropout's mask. Element e of the global batch is kept when the 16-bit lane e % 4 of draw e / 4 of
+// the stream (job seed, node name, step) is at least the threshold, round(ratio * 65536). So the
+// mask depends neither on a retry nor on how the batch is split. One draw serves four elements
+// because the mixing function costs more than the rest of the kernel; the probability is exact to
+// 2^-17, the scale 1 / (1 - ratio) is exact.
 
 #include <cstdint>
 #include <string>

@@ -13,8 +13,8 @@ absl::Status CheckArity(const onnx::NodeProto& node, const Arity& arity) {
     }
   }
   if (node.output_size() < 1 || node.output_size() > arity.max_outputs) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", node.output_size(), " outputs, needs 1 to ",
-                                                   arity.max_outputs));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", node.output_size(), " outputs, needs 1 to ", arity.max_outputs));
   }
   return absl::OkStatus();
 }

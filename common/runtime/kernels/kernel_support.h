@@ -1,7 +1,8 @@
 #pragma once
 
-// What kernel files share: a kernel is a plain function (of the context, and of attributes bound when the program is
-// compiled), wrapped with its arity; and the dispatch from a run-time element type to a C++ type.
+// What kernel files share: a kernel is a plain function (of the context, and of attributes bound
+// when the program is compiled), wrapped with its arity; and the dispatch from a run-time element
+// type to a C++ type.
 
 #include <cstdint>
 #include <memory>
@@ -82,11 +83,13 @@ struct TypeTag {
   using Type = T;
 };
 
-// Calls body(TypeTag<T>) for the T among Types that `tensor` has. Errors: INVALID_ARGUMENT for another type.
+// Calls body(TypeTag<T>) for the T among Types that `tensor` has. Errors: INVALID_ARGUMENT for
+// another type.
 template <typename... Types, typename Body>
 absl::Status DispatchTypes(const Tensor& tensor, Body&& body) {
   absl::Status status = UnsupportedType(tensor);
-  (void)((tensor.dtype() == DTypeOf<Types>::value ? (status = body(TypeTag<Types>{}), true) : false) ||
+  (void)((tensor.dtype() == DTypeOf<Types>::value ? (status = body(TypeTag<Types>{}), true)
+                                                  : false) ||
          ...);
   return status;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Shapes and attributes of the loss operators, shared by both backends. Scores are seen as [outer, classes, inner];
-// there is one label per (outer, inner).
+// Shapes and attributes of the loss operators, shared by both backends. Scores are seen as [outer,
+// classes, inner]; there is one label per (outer, inner).
 
 #include <cstdint>
 #include <string>
@@ -34,8 +34,8 @@ struct KerasLossParameters {
 KerasLossParameters ParseKerasLoss(AttributeReader& reader);
 inline constexpr double kKerasEpsilon = 1e-7;
 
-// Labels as int64, each in [0, classes) or equal to the ignored value. Errors: INVALID_ARGUMENT naming the label and its
-// place.
+// Labels as int64, each in [0, classes) or equal to the ignored value. Errors: INVALID_ARGUMENT
+// naming the label and its place.
 struct LabelRange {
   int64_t classes = 0;
   bool has_ignored = false;

@@ -1,7 +1,8 @@
 #pragma once
 
-// MatMul's shapes: NumPy's matmul. Operands of rank 2 and more are stacks of matrices whose leading axes broadcast; an
-// operand of rank 1 is a row (left) or a column (right) whose axis disappears from the result.
+// MatMul's shapes: NumPy's matmul. Operands of rank 2 and more are stacks of matrices whose leading
+// axes broadcast; an operand of rank 1 is a row (left) or a column (right) whose axis disappears
+// from the result.
 
 #include <cstdint>
 #include <vector>
@@ -21,8 +22,8 @@ struct MatMulShape {
   std::vector<BroadcastAxis> batches;  // over the leading axes, strides in matrices
 };
 
-// With a transpose flag the last two axes of that operand, which has rank 2 or more, are swapped first. Errors:
-// INVALID_ARGUMENT naming both shapes.
+// With a transpose flag the last two axes of that operand, which has rank 2 or more, are swapped
+// first. Errors: INVALID_ARGUMENT naming both shapes.
 struct MatMulFlags {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -37,7 +38,8 @@ struct GemmParameters {
 };
 GemmParameters ParseGemm(AttributeReader& reader);
 
-// `c` may be without value. Errors: INVALID_ARGUMENT for another rank or type, or a C that does not broadcast.
+// `c` may be without value. Errors: INVALID_ARGUMENT for another rank or type, or a C that does not
+// broadcast.
 absl::StatusOr<MatMulShape> ResolveGemm(const Tensor& a, const Tensor& b, const Tensor& c,
                                         const MatMulFlags& flags);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Shapes and attributes of the reductions, shared by both backends. A reduction sees its result under the kept shape
-// (reduced axes have extent 1), which broadcasts to the input's shape; so reducing is adding up a broadcast walk, and the
-// gradient of a reduction is that walk backwards.
+// Shapes and attributes of the reductions, shared by both backends. A reduction sees its result
+// under the kept shape (reduced axes have extent 1), which broadcasts to the input's shape; so
+// reducing is adding up a broadcast walk, and the gradient of a reduction is that walk backwards.
 
 #include <cstdint>
 #include <vector>

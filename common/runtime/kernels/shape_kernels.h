@@ -1,6 +1,7 @@
 #pragma once
 
-// Operators that compute nothing: they share bytes under another shape, or lend a constant. Both backends use them.
+// Operators that compute nothing: they share bytes under another shape, or lend a constant. Both
+// backends use them.
 
 #include "common/runtime/kernel_registry.h"
 

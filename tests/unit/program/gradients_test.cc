@@ -33,7 +33,8 @@ int CountOp(const onnx::ModelProto& model, const std::string& op) {
   return count;
 }
 
-// x [N,4] -> Dense 3 relu -> Dropout -> Dense 2 -> mean cross-entropy; the loss is named by the caller.
+// x [N,4] -> Dense 3 relu -> Dropout -> Dense 2 -> mean cross-entropy; the loss is named by the
+// caller.
 struct Mlp {
   onnx::ModelProto model;
   std::string loss;
@@ -132,7 +133,8 @@ TEST(AddGradients, StopsAtOperatorsThatAreNotSmooth) {
   GraphBuilder builder("g");
   const auto x = builder.Input("x", DType::kFloat32, {-1, 4});
   const auto y = builder.Input("y", DType::kFloat32, {-1});
-  const auto best = builder.Op("ArgMax", {x}, {IntAttribute("axis", 1), IntAttribute("keepdims", 0)});
+  const auto best =
+      builder.Op("ArgMax", {x}, {IntAttribute("axis", 1), IntAttribute("keepdims", 0)});
   const auto real = builder.Op("Cast", {best}, {IntAttribute("to", onnx::TensorProto::FLOAT)});
   const auto loss =
       builder.Op("ReduceMean", {builder.Op("Mul", {real, y})}, {IntAttribute("keepdims", 0)});
@@ -164,7 +166,8 @@ TEST(AddGradients, RefusesWhatItCannotDifferentiate) {
     return std::string(AddGradients(mlp.model, loss, {wrt}).status().message());
   };
   EXPECT_THAT(message("nothing", "w1"), HasSubstr("loss \"nothing\" is no real value"));
-  EXPECT_THAT(message("x", "w1"), HasSubstr("loss \"x\" is float32[N,4]: it must have one element"));
+  EXPECT_THAT(message("x", "w1"),
+              HasSubstr("loss \"x\" is float32[N,4]: it must have one element"));
   EXPECT_THAT(message(mlp.loss, "labels"), HasSubstr("gradient of \"labels\""));
   EXPECT_THAT(message(mlp.loss, "Relu:0"), HasSubstr("gradient of \"Relu:0\""));
 }

@@ -45,7 +45,8 @@ std::string LoadError(const proto::Program& program) {
   return std::string(model.status().message());
 }
 
-// A model as an old exporter writes it: opset 7, IR 3, the weight listed among the inputs, no node names.
+// A model as an old exporter writes it: opset 7, IR 3, the weight listed among the inputs, no node
+// names.
 onnx::ModelProto OldModel(int opset) {
   onnx::ModelProto model;
   model.set_ir_version(3);
@@ -197,7 +198,8 @@ TEST(ProgramText, HasALinePerNodeWithDomainNamesAndTypes) {
   EXPECT_THAT(text, HasSubstr("input %x float32[N,4] <- batch component 0"));
   EXPECT_THAT(text, HasSubstr("input %w float32[4,2] <- variable dense/kernel"));
   EXPECT_THAT(text, HasSubstr("weight %b float32[2]"));
-  EXPECT_THAT(text, HasSubstr("%dense/MatMul:0 float32[N,2] = onnx.MatMul(%x, %w)  # dense/MatMul"));
+  EXPECT_THAT(text,
+              HasSubstr("%dense/MatMul:0 float32[N,2] = onnx.MatMul(%x, %w)  # dense/MatMul"));
   EXPECT_THAT(text, HasSubstr("output %dense/Add:0 float32[N,2] -> fetch"));
 }
 

@@ -90,8 +90,8 @@ std::vector<absl::Span<float>> Spans(std::vector<std::vector<float>>& slots) {
   return spans;
 }
 
-// 1e-6 of the largest value that the element has had: on its way through zero an element keeps the rounding errors of
-// the sizes that it came from, in any float32 arithmetic.
+// 1e-6 of the largest value that the element has had: on its way through zero an element keeps the
+// rounding errors of the sizes that it came from, in any float32 arithmetic.
 void ExpectClose(const std::vector<float>& actual, const std::vector<double>& expected,
                  std::vector<double>& largest) {
   for (size_t i = 0; i < expected.size(); ++i) {

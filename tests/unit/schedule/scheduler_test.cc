@@ -239,14 +239,16 @@ TEST_F(SchedulerTest, AWorkerThatForgotItsProgramGetsItAgain) {
   EXPECT_TRUE(value->result().ok());
 }
 
-TEST_F(SchedulerTest, TheFirstErrorIsRaisedOnceAfterInFlightClosuresEndedAndQueuedOnesAreCancelled) {
+TEST_F(SchedulerTest,
+       TheFirstErrorIsRaisedOnceAfterInFlightClosuresEndedAndQueuedOnesAreCancelled) {
   Make(2);
   const auto channel = AddWorker(0);
   const auto bad = Schedule();
   const auto running = Schedule();
   const auto queued = Schedule();
   channel->AnswerPreparations();
-  channel->AnswerRun(MakeError(absl::StatusCode::kInvalidArgument, "bad batch", proto::APPLICATION));
+  channel->AnswerRun(
+      MakeError(absl::StatusCode::kInvalidArgument, "bad batch", proto::APPLICATION));
   Join();
   EXPECT_TRUE(joined.empty()) << "a closure still runs";
   EXPECT_EQ(queued->result().status().code(), absl::StatusCode::kCancelled);
@@ -335,7 +337,8 @@ TEST_F(SchedulerTest, RecordErrorReachesAWaitingJoin) {
   Make(1);
   Schedule();  // no worker: it stays queued
   Join();
-  scheduler->RecordError(MakeError(absl::StatusCode::kUnavailable, "ps:0 was lost", proto::PS_LOST));
+  scheduler->RecordError(
+      MakeError(absl::StatusCode::kUnavailable, "ps:0 was lost", proto::PS_LOST));
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_EQ(ClassOf(joined[0]), proto::PS_LOST);
 }

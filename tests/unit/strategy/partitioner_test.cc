@@ -1,5 +1,5 @@
-// Expectations are TensorFlow's (tensorflow/python/distribute/sharded_variable_test.py and the formulas in
-// sharded_variable.py).
+// Expectations are TensorFlow's (tensorflow/python/distribute/sharded_variable_test.py and the
+// formulas in sharded_variable.py).
 
 #include "coordinator/strategy/partitioner.h"
 

@@ -5,8 +5,8 @@
 #include "common/runtime/kernels/loss_support.h"
 #include "common/runtime/kernels/reference/reference_kernels.h"
 
-// The formulas are in common/program/cohort_ops.h. One line (the classes of one example) at a time: a line function gets
-// the line in double and gives the loss or the gradient.
+// The formulas are in common/program/cohort_ops.h. One line (the classes of one example) at a time:
+// a line function gets the line in double and gives the loss or the gradient.
 
 namespace cohort {
 
@@ -109,8 +109,8 @@ void Store(const Line& values, double scale, const AxisView& view, int64_t line,
   }
 }
 
-// What both operators and both directions have in common: the predictions seen around the class axis, and the shape of
-// the loss.
+// What both operators and both directions have in common: the predictions seen around the class
+// axis, and the shape of the loss.
 struct LossView {
   AxisView view;
   Shape loss;

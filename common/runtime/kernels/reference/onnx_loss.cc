@@ -82,8 +82,8 @@ std::vector<double> LogSoftmax(const T* scores, const AxisView& view) {
 }
 
 template <typename T>
-void WriteLoss(KernelContext& context, const Labelled& labelled, const std::vector<double>& log_prob,
-               const OnnxLossParameters& parameters) {
+void WriteLoss(KernelContext& context, const Labelled& labelled,
+               const std::vector<double>& log_prob, const OnnxLossParameters& parameters) {
   const bool none = parameters.reduction == Reduction::kNone;
   T* out = context.Output(0, DTypeOf<T>::value, none ? context.input(1).shape() : Shape{})
                .template mutable_data<T>();

@@ -1,8 +1,8 @@
 #pragma once
 
-// The reference backend, one function per operator family. Plain loops that follow the operators' definitions, with
-// double accumulation, for float32, float64 and the integer types: what the fast kernels are compared with, and what
-// they fall back to for types that need no speed.
+// The reference backend, one function per operator family. Plain loops that follow the operators'
+// definitions, with double accumulation, for float32, float64 and the integer types: what the fast
+// kernels are compared with, and what they fall back to for types that need no speed.
 
 #include "common/runtime/kernel_registry.h"
 

@@ -78,7 +78,8 @@ absl::Status RunSoftmaxGrad(KernelContext& context, const AxisParameters& parame
 }  // namespace
 
 void RegisterReferenceSoftmax(KernelRegistry& registry) {
-  registry.Add("", "Softmax", BoundKernel<AxisParameters>({1, 1}, ParseLastAxis, RunSoftmax<false>));
+  registry.Add("", "Softmax",
+               BoundKernel<AxisParameters>({1, 1}, ParseLastAxis, RunSoftmax<false>));
   registry.Add("", "LogSoftmax",
                BoundKernel<AxisParameters>({1, 1}, ParseLastAxis, RunSoftmax<true>));
   registry.Add("cohort", "SoftmaxGrad",

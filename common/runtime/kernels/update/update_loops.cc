@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-// The argument structs are copied to locals (structured bindings by value) first: a store through float* could otherwise change them,
-// and the compiler would read them again in every iteration.
+// The argument structs are copied to locals (structured bindings by value) first: a store through
+// float* could otherwise change them, and the compiler would read them again in every iteration.
 
 COHORT_SIMD void SgdLoop(const UpdateSpan& span, float learning_rate) {
   const auto [gradient, in, out, count] = span;

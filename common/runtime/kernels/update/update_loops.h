@@ -1,8 +1,9 @@
 #pragma once
 
-// The arithmetic of the update rules: one pass over memory per rule, float32, vectorised. `value_in` may equal
-// `value_out`; no other two pointers may overlap. The formulas are Keras's (tf_keras/optimizers, the classes of the
-// same names); t is the step, counted from 1, and enters through the caller's bias correction.
+// The arithmetic of the update rules: one pass over memory per rule, float32, vectorised.
+// `value_in` may equal `value_out`; no other two pointers may overlap. The formulas are Keras's
+// (tf_keras/optimizers, the classes of the same names); t is the step, counted from 1, and enters
+// through the caller's bias correction.
 
 #include <cstdint>
 
@@ -51,7 +52,8 @@ struct RmspropSlots {
 void RmspropLoop(const UpdateSpan& span, const RmspropSlots& slots, const RmspropRates& rates);
 
 // m += (g - m)(1 - beta_1);  u += (g^2 - u)(1 - beta_2);  v -= alpha m / (sqrt(u) + epsilon), where
-// alpha = lr sqrt(1 - beta_2^t) / (1 - beta_1^t). AMSGrad: h = max(h, u) stands for u under the root.
+// alpha = lr sqrt(1 - beta_2^t) / (1 - beta_1^t). AMSGrad: h = max(h, u) stands for u under the
+// root.
 struct AdamRates {
   float alpha;
   float one_minus_beta_1;
