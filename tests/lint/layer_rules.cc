@@ -87,7 +87,7 @@ std::string Verdict(const SourceFile& file, const std::string& include) {
       return absl::StrCat(library.prefix, " does not belong into ", room);
     }
     const bool only_forward = include == "nlohmann/json_fwd.hpp";
-    if (library.sources_only && IsHeader(file) && !only_forward) {
+    if (library.sources_only && IsHeader(file) && !free && !only_forward) {
       return absl::StrCat(library.prefix, " belongs into .cc files only");
     }
   }
