@@ -117,6 +117,6 @@ for field in data epochs steps train_seconds steps_per_second examples_per_secon
   [[ $summary == \{*"\"$field\":"*\} ]] || fail "the summary has no '$field': $summary"
 done
 # The ps and the coordinator wrote one checkpoint on the volume that they share.
-compose run --rm -T --no-deps --entrypoint /bin/sh worker-0 -c \
+compose exec -T worker-0 /bin/sh -c \
   'set -e; cd /var/lib/cohort; test -s model.onnx; test -s checkpoints/checkpoint; ls checkpoints/*.index checkpoints/*.data-00001-of-00002' >&2
 echo "$summary"
