@@ -1,0 +1,253 @@
+#include "coordinator/job/job_spec.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cohort {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+std::string ReadShippedJob(const std::string& name) {
+  std::ifstream file(std::string(COHORT_SOURCE_DIR) + "/deploy/jobs/" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << name;
+  return text.str();
+}
+
+JobSpec ParseShipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  absl::StatusOr<JobSpec> job = ParseJob(ReadShippedJob(name), name, overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.value_or(JobSpec());
+}
+
+// The shipped job with one replacement, which must occur.
+absl::Status ParseDamaged(const std::string& from, const std::string& to) {
+  std::string text = ReadShippedJob("mnist_mlp.json");
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return ParseJob(text, "job.json", {}).status();
+}
+
+std::string Message(const absl::Status& status) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+// The R example of the TensorFlow blog on distributed strategies, value for value.
+TEST(JobSpec, ShippedMnistJobIsTheRExample) {
+  const JobSpec job = ParseShipped("mnist_mlp.json");
+  ASSERT_EQ(job.model.layers.size(), 6u);
+  const auto& input = std::get<InputLayerSpec>(job.model.layers[0]);
+  EXPECT_THAT(input.shape, ElementsAre(784));
+  const auto& first = std::get<DenseSpec>(job.model.layers[1]);
+  EXPECT_EQ(first.units, 256);
+  EXPECT_EQ(first.activation, Activation::kRelu);
+  EXPECT_TRUE(first.use_bias);
+  EXPECT_EQ(first.kernel_initializer.class_name, "GlorotUniform");
+  EXPECT_EQ(first.bias_initializer.class_name, "Zeros");
+  EXPECT_EQ(std::get<DropoutSpec>(job.model.layers[2]).rate, 0.4);
+  const auto& second = std::get<DenseSpec>(job.model.layers[3]);
+  EXPECT_EQ(second.units, 128);
+  EXPECT_EQ(second.activation, Activation::kRelu);
+  EXPECT_EQ(std::get<DropoutSpec>(job.model.layers[4]).rate, 0.3);
+  const auto& last = std::get<DenseSpec>(job.model.layers[5]);
+  EXPECT_EQ(last.units, 10);
+  EXPECT_EQ(last.activation, Activation::kSoftmax);
+
+  EXPECT_EQ(job.compile.optimizer.class_name, "RMSprop");
+  EXPECT_EQ(job.compile.optimizer.learning_rate, 0.001);
+  EXPECT_THAT(job.compile.optimizer.parameters,
+              UnorderedElementsAre(Pair("rho", 0.9), Pair("momentum", 0), Pair("epsilon", 1e-7),
+                                   Pair("centered", 0)));
+  EXPECT_EQ(job.compile.loss.kind, LossKind::kCategoricalCrossentropy);
+  EXPECT_FALSE(job.compile.loss.from_logits);
+  ASSERT_EQ(job.compile.metrics.size(), 1u);
+  EXPECT_EQ(job.compile.metrics[0].kind, MetricKind::kAccuracy);
+
+  EXPECT_EQ(std::get<MnistSpec>(job.data.train).split, "train");
+  EXPECT_EQ(std::get<MnistSpec>(*job.data.test).split, "test");
+  ASSERT_EQ(job.data.pipeline.size(), 3u);
+  EXPECT_EQ(job.data.pipeline[0].kind, TransformSpec::Kind::kFlatten);
+  EXPECT_EQ(job.data.pipeline[1].kind, TransformSpec::Kind::kRescaling);
+  EXPECT_EQ(job.data.pipeline[1].scale, 1.0 / 255);
+  EXPECT_EQ(job.data.pipeline[2].kind, TransformSpec::Kind::kCategoryEncoding);
+  EXPECT_EQ(job.data.pipeline[2].component, 1u);
+  EXPECT_EQ(job.data.pipeline[2].num_tokens, 10);
+
+  EXPECT_EQ(job.fit.epochs, 10);
+  EXPECT_EQ(job.fit.batch_size, 128);
+  EXPECT_EQ(job.fit.validation_split, 0.2);
+  EXPECT_TRUE(job.fit.shuffle);
+  EXPECT_EQ(job.strategy.type, "parameter_server");
+}
+
+TEST(JobSpec, TheSparseVariantDiffersInLabelsAndOptimizerOnly) {
+  const JobSpec dense = ParseShipped("mnist_mlp.json");
+  const JobSpec sparse = ParseShipped("mnist_mlp_sparse_adam.json");
+  EXPECT_EQ(sparse.compile.loss.kind, LossKind::kSparseCategoricalCrossentropy);
+  EXPECT_EQ(sparse.compile.optimizer.class_name, "Adam");
+  EXPECT_EQ(sparse.compile.optimizer.learning_rate, 0.001);
+  EXPECT_EQ(sparse.data.pipeline.size(), 2u);
+  EXPECT_EQ(sparse.model, dense.model);
+  EXPECT_EQ(sparse.fit, dense.fit);
+}
+
+TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
+  const std::vector<std::string> everything = {
+      "strategy.partitioner={\"class_name\":\"MaxSizePartitioner\",\"config\":"
+      "{\"max_shard_bytes\":1000,\"max_shards\":3}}",
+      "compile.loss={\"class_name\":\"CategoricalCrossentropy\",\"config\":"
+      "{\"from_logits\":true,\"label_smoothing\":0.1}}",
+      "compile.optimizer={\"class_name\":\"SGD\",\"config\":{\"momentum\":0.9,\"nesterov\":true}}",
+      "compile.metrics=[\"acc\",{\"class_name\":\"CategoricalAccuracy\",\"config\":"
+      "{\"name\":\"hits\"}}]",
+      "model.config.layers.1.config.seed=5",
+      "model.config.layers.2.config.kernel_initializer={\"class_name\":\"RandomNormal\","
+      "\"config\":{\"stddev\":0.25,\"seed\":3}}",
+      "data.train={\"class_name\":\"IDX\",\"config\":{\"paths\":[\"a\",\"b\"]}}",
+      "data.test={\"class_name\":\"SyntheticDigits\",\"config\":{\"seed\":4,\"count\":9}}",
+      "fit.steps_per_epoch=7",
+      "fit.validation_batch_size=500",
+      "checkpoint={\"directory\":\"d\",\"max_to_keep\":2,\"every_epochs\":3,\"restore\":\"latest\"}",
+      "export.onnx=model.onnx",
+      "cluster.lease_timeout_ms=1234",
+  };
+  for (const auto& overrides : {std::vector<std::string>(), everything}) {
+    const JobSpec job = ParseShipped("mnist_mlp.json", overrides);
+    const absl::StatusOr<JobSpec> again = ParseJob(JobToJson(job), "again", {});
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, job);
+    EXPECT_EQ(JobToJson(*again), JobToJson(job));
+  }
+}
+
+TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
+  EXPECT_THAT(Message(ParseDamaged("\"epochs\"", "\"epoch\"")),
+              AllOf(HasSubstr("job.json: fit.epoch: unknown key"), HasSubstr("'epochs'")));
+  EXPECT_THAT(Message(ParseDamaged("\"fit\"", "\"fti\"")),
+              AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest known key is 'fit'")));
+  EXPECT_THAT(Message(ParseDamaged("\"units\": 128", "\"unit\": 128")),
+              AllOf(HasSubstr("model.config.layers.2.config.unit: unknown key"),
+                    HasSubstr("model.config.layers.2.config.units: is missing")));
+  EXPECT_THAT(Message(ParseDamaged("\"learning_rate\"", "\"learningrate\"")),
+              HasSubstr("'learning_rate'"));
+  EXPECT_THAT(Message(ParseDamaged("\"class_name\": \"Dropout\"", "\"class\": \"Dropout\"")),
+              AllOf(HasSubstr("layers.1.class: unknown key"), HasSubstr("'class_name'")));
+}
+
+TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {
+  EXPECT_THAT(Message(ParseDamaged("\"Dropout\"", "\"DropOut1\"")),
+              AllOf(HasSubstr("model.config.layers.1: 'DropOut1' is no known layer"),
+                    HasSubstr("nearest is 'Dropout'")));
+  EXPECT_THAT(Message(ParseDamaged("\"relu\"", "\"rleu\"")),
+              AllOf(HasSubstr("config.activation: 'rleu'"), HasSubstr("'relu'")));
+  EXPECT_THAT(Message(ParseDamaged("\"RMSprop\"", "\"RMSprob\"")),
+              AllOf(HasSubstr("compile.optimizer"), HasSubstr("'RMSprop'")));
+  EXPECT_THAT(Message(ParseDamaged("categorical_crossentropy", "categorical_crosentropy")),
+              AllOf(HasSubstr("compile.loss"), HasSubstr("'categorical_crossentropy'")));
+  EXPECT_THAT(Message(ParseDamaged("\"accuracy\"", "\"acuracy\"")),
+              AllOf(HasSubstr("compile.metrics.0"), HasSubstr("'accuracy'")));
+  EXPECT_THAT(Message(ParseDamaged("\"MNIST\"", "\"MINST\"")),
+              AllOf(HasSubstr("data.train"), HasSubstr("'MNIST'")));
+  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"", "\"mirrored\"")),
+              AllOf(HasSubstr("strategy.type: is \"mirrored\""), HasSubstr("'parameter_server'")));
+}
+
+TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
+  const auto expect = [](const std::string& from, const std::string& to,
+                         const std::vector<std::string>& parts) {
+    const std::string message = Message(ParseDamaged(from, to));
+    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part));
+  };
+  expect("\"epochs\": 10", "\"epochs\": 0", {"fit.epochs: is 0", "from 1 to"});
+  expect("\"epochs\": 10", "\"epochs\": \"ten\"", {"fit.epochs: is \"ten\"", "an integer"});
+  expect("\"epochs\": 10", "\"epochs\": 1.5", {"fit.epochs: is 1.5", "an integer"});
+  expect("\"epochs\": 10", "\"epochs\": 18446744073709551615", {"fit.epochs", "an integer"});
+  expect("\"epochs\": 10", "\"epochs\": true", {"fit.epochs: is true"});
+  expect("\"rate\": 0.4", "\"rate\": 1", {"layers.1.config.rate: is 1", "[0, 1)"});
+  expect("\"rate\": 0.4", "\"rate\": -0.1", {"is -0.1", "[0, 1)"});
+  expect("\"units\": 128", "\"units\": -5", {"layers.2.config.units: is -5"});
+  expect("[784]", "[784, 0]", {"input_shape: is [784,0]"});
+  expect("[784]", "784", {"input_shape: is 784", "a list"});
+  expect("\"validation_split\": 0.2", "\"validation_split\": 1", {"fit.validation_split", "[0, 1)"});
+  expect("[\"accuracy\"]", "\"accuracy\"", {"compile.metrics: is \"accuracy\"", "a list"});
+  expect("[\"accuracy\"]", "[\"accuracy\", \"accuracy\"]", {"compile.metrics.1", "is taken"});
+  expect("\"seed\": 1", "\"seed\": -1", {"seed: is -1", "at least 0"});
+  expect("{\"type\": \"parameter_server\"}", "[]", {"strategy: is []", "an object"});
+  expect("\"rate\": 0.4", "\"rate\": 0.4, \"name\": \"a/b\"", {"config.name: is 'a/b'"});
+  expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": [1]", {"noise_shape", "not supported"});
+  expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});
+  expect("\"rho\": 0.9", "\"clipnorm\": 1.0", {"config.clipnorm: is 1.0", "not supported"});
+}
+
+TEST(JobSpec, EveryErrorIsReportedAtOnce) {
+  const std::string message =
+      Message(ParseJob(ReadShippedJob("mnist_mlp.json"), "job.json",
+                       {"fit.epochs=0", "fit.batchsize=3", "model.config.layers.0.config.units=0",
+                        "compile.optimizer=addam", "data.train.config.split=all"})
+                  .status());
+  for (const char* part : {"fit.epochs", "fit.batchsize", "layers.0.config.units",
+                           "compile.optimizer", "data.train.config.split"}) {
+    EXPECT_THAT(message, HasSubstr(part));
+  }
+}
+
+TEST(JobSpec, MissingSectionsAreNamed) {
+  const std::string message = Message(ParseJob("{}", "job.json", {}).status());
+  for (const char* part : {"model: is missing", "compile: is missing", "data: is missing"}) {
+    EXPECT_THAT(message, HasSubstr(part));
+  }
+}
+
+TEST(JobSpec, TextThatIsNoStrictJsonIsAnErrorWithItsPlace) {
+  EXPECT_THAT(Message(ParseJob("", "f", {}).status()), HasSubstr("line 1"));
+  EXPECT_THAT(Message(ParseJob("{\n\"a\" 1}", "f", {}).status()), HasSubstr("line 2"));
+  EXPECT_THAT(Message(ParseJob("{} {}", "f", {}).status()), HasSubstr("column"));
+  EXPECT_THAT(Message(ParseJob("[1]", "f", {}).status()), HasSubstr("an object"));
+  EXPECT_THAT(Message(ParseJob("{\"fit\": {\"epochs\": 1, \"epochs\": 2}}", "f", {}).status()),
+              HasSubstr("'epochs' occurs twice"));
+  EXPECT_THAT(Message(ParseJob("{\"name\": \"\xff\"}", "f", {}).status()), HasSubstr("UTF-8"));
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_THAT(Message(ParseJob(deep, "f", {}).status()), HasSubstr("nested deeper"));
+  EXPECT_THAT(Message(ParseJob(std::string(kJobFileBytesMax + 1, ' '), "f", {}).status()),
+              HasSubstr("bytes"));
+}
+
+TEST(JobSpec, LayersWithoutANameGetKerasNames) {
+  const JobSpec job = ParseShipped("mnist_mlp.json", {"model.config.layers.2.config.name=dense"});
+  std::vector<std::string> names;
+  for (const LayerSpec& layer : job.model.layers) names.push_back(LayerName(layer));
+  EXPECT_THAT(names,
+              ElementsAre("input", "dense_1", "dropout", "dense", "dropout_1", "dense_2"));
+  EXPECT_THAT(Message(ParseJob(ReadShippedJob("mnist_mlp.json"), "f",
+                               {"model.config.layers.2.config.name=d",
+                                "model.config.layers.4.config.name=d"})
+                          .status()),
+              HasSubstr("two layers are named 'd'"));
+}
+
+TEST(JobSpec, WholeNumbersWrittenAsDecimalsAreIntegers) {
+  EXPECT_EQ(ParseShipped("mnist_mlp.json", {"fit.epochs=3.0"}).fit.epochs, 3);
+}
+
+TEST(JobSpec, ClusterTimesAreMillisecondsInTheFile) {
+  const JobSpec job = ParseShipped("mnist_mlp.json", {"cluster.connect_timeout_ms=1500"});
+  EXPECT_EQ(job.cluster.connect_timeout, absl::Milliseconds(1500));
+}
+
+}  // namespace
+}  // namespace cohort
