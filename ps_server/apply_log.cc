@@ -29,16 +29,16 @@ void ApplyLog::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
 
 absl::Status ApplyLog::CheckSenderLocked(const PushTicket& ticket) const {
   if (ticket.epoch != epoch_) {
-    return Stale(absl::StrCat("the push is of epoch ", ticket.epoch, ", this task serves epoch ",
-                              epoch_));
+    return Stale(
+        absl::StrCat("the push is of epoch ", ticket.epoch, ", this task serves epoch ", epoch_));
   }
   if (fenced_.contains(ticket.worker_incarnation)) {
     return Stale(absl::StrCat("worker incarnation ", ticket.worker_incarnation,
                               " is fenced: the coordinator took it for lost"));
   }
   if (ticket.closure_id < watermark_) {
-    return Stale(absl::StrCat("closure ", ticket.closure_id, " is done: the watermark is at ",
-                              watermark_));
+    return Stale(
+        absl::StrCat("closure ", ticket.closure_id, " is done: the watermark is at ", watermark_));
   }
   return absl::OkStatus();
 }
@@ -91,9 +91,9 @@ absl::StatusOr<Claim> ApplyLog::ClaimSlice(const PushTicket& ticket, uint32_t sl
   const auto closure = closures_.find(ticket.closure_id);
   if (closure != closures_.end()) {
     Records& records = closure->second;
-    const auto record = std::lower_bound(
-        records.begin(), records.end(), slice_id,
-        [](const Record& held, uint32_t id) { return held.slice_id < id; });
+    const auto record =
+        std::lower_bound(records.begin(), records.end(), slice_id,
+                         [](const Record& held, uint32_t id) { return held.slice_id < id; });
     if (record != records.end() && record->slice_id == slice_id) {
       if (record->applied) return Claim::kDuplicate;
       record->applied = true;

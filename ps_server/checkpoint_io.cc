@@ -59,18 +59,17 @@ std::string SlotTensorName(const SliceLayout& layout, const std::string& slot) {
   return absl::StrCat(layout.variable, "/.OPTIMIZER_SLOT/", layout.rule.op(), "/", slot);
 }
 
-absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(
-    FileSystem& files, const ShardTarget& target, absl::Span<VariableShard* const> shards) {
+absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
+                                                          const ShardTarget& target,
+                                                          absl::Span<VariableShard* const> shards) {
   std::vector<VariableShard::Snapshot> snapshots;
   for (const VariableShard* shard : shards) snapshots.push_back(shard->TakeSnapshot());
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<DataShardWriter> writer,
-      DataShardWriter::Create(files, target.prefix, target.shard, target.num_shards));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DataShardWriter> writer,
+                   DataShardWriter::Create(files, target.prefix, target.shard, target.num_shards));
   for (size_t i = 0; i < shards.size(); ++i) {
     const SliceLayout& layout = shards[i]->layout();
     const VariableShard::Snapshot snapshot = std::move(snapshots[i]);  // released when written
-    RETURN_IF_ERROR(
-        writer->Add(layout.variable, layout.full_shape, layout.rows, snapshot.value));
+    RETURN_IF_ERROR(writer->Add(layout.variable, layout.full_shape, layout.rows, snapshot.value));
     for (size_t s = 0; s < snapshot.slots.size(); ++s) {
       const std::string name = SlotTensorName(layout, layout.rule_spec.slots[s].name);
       RETURN_IF_ERROR(writer->Add(name, layout.full_shape, layout.rows, snapshot.slots[s]));
@@ -93,8 +92,7 @@ absl::StatusOr<uint32_t> RestoreShards(FileSystem& files, const RestoreSource& s
     for (const SlotSpec& slot : layout.rule_spec.slots) {
       if (!source.slots) break;
       const std::string name = SlotTensorName(layout, slot.name);
-      RETURN_IF_ERROR(
-          CheckTensor(*reader, source, name, {DType::kFloat32, layout.full_shape}));
+      RETURN_IF_ERROR(CheckTensor(*reader, source, name, {DType::kFloat32, layout.full_shape}));
       names.insert(name);
     }
   }

@@ -1,10 +1,9 @@
 #pragma once
 
 // Slices of one ps to and from a TensorFlow V2 checkpoint. A variable has its own name there
-// ("dense/kernel"), a slot
-// "<variable>/.OPTIMIZER_SLOT/<op>/<slot>" ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"); both
-// are logical tensors of the whole variable's shape, so that any number of parameter servers can
-// read them back.
+// ("dense/kernel"), a slot is "<variable>/.OPTIMIZER_SLOT/<op>/<slot>"
+// ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"). Both are logical tensors of the whole
+// variable's shape, so that any number of parameter servers can read them back.
 
 #include <cstdint>
 #include <string>

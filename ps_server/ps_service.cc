@@ -29,9 +29,9 @@ void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope
 template <typename Request, typename Response>
 void PsService::Bind(Service& service, const char* name, Place place,
                      Method<Request, Response> method) {
-  Handler typed = MakeHandler<Request, Response>(
-      [self = shared_from_this(), place, method](Envelope<Request> request,
-                                                 TypedReply<Response> reply) {
+  Handler typed =
+      MakeHandler<Request, Response>([self = shared_from_this(), place, method](
+                                         Envelope<Request> request, TypedReply<Response> reply) {
         const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
         if (!epoch.ok()) return reply(epoch);
         self->Dispatch(place, method, std::move(request), std::move(reply));
@@ -75,13 +75,13 @@ absl::Status CheckTensors(absl::Span<const proto::TensorMeta* const> metas,
   size_t expected = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const SliceLayout& layout = shards[i]->layout();
-    const Shape came(absl::MakeConstSpan(metas[i]->dims().data(),
-                                         static_cast<size_t>(metas[i]->dims_size())));
+    const Shape came(
+        absl::MakeConstSpan(metas[i]->dims().data(), static_cast<size_t>(metas[i]->dims_size())));
     if (metas[i]->dtype() != static_cast<int32_t>(layout.dtype) || came != shards[i]->shape()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "slice ", layout.slice_id, " of ", layout.variable, " is ", DTypeName(layout.dtype),
-          shards[i]->shape().ToString(), ", the message has type ", metas[i]->dtype(), " ",
-          came.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", layout.slice_id, " of ", layout.variable, " is ",
+                       DTypeName(layout.dtype), shards[i]->shape().ToString(),
+                       ", the message has type ", metas[i]->dtype(), " ", came.ToString()));
     }
     expected += shards[i]->num_bytes();
   }

@@ -1,11 +1,12 @@
 #pragma once
 
-// Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls and small pushes are answered
-// on the transport's thread: they hold a slice's lock for one pass over little memory. Large pushes and assigns go to
-// the executor. What makes slices or touches files goes through one strand, in the order in which it was asked for.
+// Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls and small
+// pushes are answered on the transport's thread: they hold a slice's lock for one pass over little
+// memory. Large pushes and assigns go to the executor. What makes slices or touches files goes
+// through one strand, in the order in which it was asked for.
 //
-// Every call checks the epoch, those that change state once more at the change. Every error carries an ErrorDetail
-// with this ps as origin.
+// Every call checks the epoch, those that change state once more at the change. Every error carries
+// an ErrorDetail with this ps as origin.
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,8 @@
 
 namespace cohort {
 
-// Payloads above this are handled on the executor. A pass over 64 KiB takes about as long as handing over a task.
+// Payloads above this are handled on the executor. A pass over 64 KiB takes about as long as
+// handing over a task.
 inline constexpr size_t kInlineBytesMax = size_t{64} << 10;
 
 // Thread-safe. Always owned by a shared_ptr: calls that are under way keep it alive.
@@ -66,8 +68,10 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::FenceResponse> Fence(const Envelope<proto::FenceRequest>& request);
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
-  Answer<proto::PushResponse> ApplyPush(const Envelope<proto::PushRequest>& request,
-                                        absl::Span<VariableShard* const> shards);
+  Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
+  // Of a push that the apply log has admitted.
+  Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
+                                    absl::Span<VariableShard* const> shards);
 
   // The status as it leaves: with a class and this ps as origin.
   absl::Status Refusal(const absl::Status& status) const;
@@ -80,8 +84,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Strand strand_;
 };
 
-// Checks that each tensor is the value of its shard by type and shape and that the payload has exactly their bytes.
-// Errors: INVALID_ARGUMENT naming the variable, what came and what is held.
+// Checks that each tensor is the value of its shard by type and shape and that the payload has
+// exactly their bytes. Errors: INVALID_ARGUMENT naming the variable, what came and what is held.
 absl::Status CheckTensors(absl::Span<const proto::TensorMeta* const> metas,
                           absl::Span<VariableShard* const> shards, const Payload& payload);
 

@@ -21,10 +21,10 @@ PsTask::PsTask(World world, Options options)
   };
   task_options.on_shutdown = options_.on_shutdown;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
-  ps_service_ = std::make_shared<PsService>(
-      world_, PsService::Parts{task_service_, apply_log_},
-      VariableStore::Options{static_cast<uint32_t>(options_.task.index),
-                             options_.resident_bytes_max});
+  ps_service_ =
+      std::make_shared<PsService>(world_, PsService::Parts{task_service_, apply_log_},
+                                  VariableStore::Options{static_cast<uint32_t>(options_.task.index),
+                                                         options_.resident_bytes_max});
 }
 
 PsTask::~PsTask() = default;
@@ -34,8 +34,7 @@ absl::StatusOr<std::string> PsTask::Start() {
   std::vector<Service> services;
   services.push_back(task_service_->service());
   services.push_back(ps_service_->service());
-  ASSIGN_OR_RETURN(server_,
-                   world_.transport.Listen(options_.listen_address, std::move(services)));
+  ASSIGN_OR_RETURN(server_, world_.transport.Listen(options_.listen_address, std::move(services)));
   return server_->address();
 }
 

@@ -38,10 +38,9 @@ absl::Status CheckPush(const Envelope<proto::PushRequest>& request,
     return absl::InvalidArgumentError(
         absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
   }
-  const bool optimizer_needs_step =
-      std::any_of(shards.begin(), shards.end(), [](const VariableShard* shard) {
-        return shard->layout().rule.op() != "assign_add";
-      });
+  const bool optimizer_needs_step = std::any_of(
+      shards.begin(), shards.end(),
+      [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });
   if (push.step() == 0 && optimizer_needs_step) {
     return absl::InvalidArgumentError("PushRequest.step is 0; steps count from 1");
   }
@@ -63,19 +62,22 @@ absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& p
 
 absl::StatusOr<Envelope<proto::PushResponse>> PsService::Push(
     const Envelope<proto::PushRequest>& request) {
-  const std::vector<uint32_t> ids = SliceIdsOf(request.header);
-  const absl::StatusOr<std::vector<VariableShard*>> shards = store_.Find(ids);
-  absl::Status admitted = shards.status();
-  if (admitted.ok()) admitted = CheckPush(request, *shards);
-  if (admitted.ok()) admitted = apply_log_->Admit(TicketOf(request.header), ids);
-  Answer<proto::PushResponse> answer = admitted;
-  if (admitted.ok()) answer = ApplyPush(request, *shards);
+  Answer<proto::PushResponse> answer = CheckAndApply(request);
   if (answer.ok()) return answer;
   if (ClassOf(answer.status()) == proto::STALE) stats_.AddRefusedPush();
   return WithClosure(answer.status(), request.header);
 }
 
-absl::StatusOr<Envelope<proto::PushResponse>> PsService::ApplyPush(
+absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
+    const Envelope<proto::PushRequest>& request) {
+  const std::vector<uint32_t> ids = SliceIdsOf(request.header);
+  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(ids));
+  RETURN_IF_ERROR(CheckPush(request, shards));
+  RETURN_IF_ERROR(apply_log_->Admit(TicketOf(request.header), ids));
+  return Apply(request, shards);
+}
+
+absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards) {
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
@@ -84,10 +86,10 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::ApplyPush(
   counted.bytes = PayloadBytes(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
-    ASSIGN_OR_RETURN(
-        const VariableShard::Applied applied,
-        shards[i]->Apply(cursor, {push.learning_rate(), push.step()},
-                         [&] { return apply_log_->ClaimSlice(ticket, slice.slice_id()); }));
+    ASSIGN_OR_RETURN(const VariableShard::Applied applied,
+                     shards[i]->Apply(cursor, {push.learning_rate(), push.step()}, [&] {
+                       return apply_log_->ClaimSlice(ticket, slice.slice_id());
+                     }));
     if (applied.duplicate) {
       counted.duplicates += 1;
       continue;

@@ -13,9 +13,9 @@ namespace cohort {
 absl::StatusOr<Envelope<proto::CreateVariablesResponse>> PsService::CreateVariables(
     const Envelope<proto::CreateVariablesRequest>& request) {
   const uint64_t epoch = request.header.epoch();
-  ASSIGN_OR_RETURN(const std::vector<uint32_t> created,
-                   store_.Create(request.header.variables(),
-                                 [&] { return task_service_->CheckEpoch(epoch); }));
+  ASSIGN_OR_RETURN(
+      const std::vector<uint32_t> created,
+      store_.Create(request.header.variables(), [&] { return task_service_->CheckEpoch(epoch); }));
   size_t resident = 0;
   for (const VariableShard* shard : store_.All()) resident += shard->layout().resident_bytes();
   Log(LogLevel::kInfo, "variables_created",

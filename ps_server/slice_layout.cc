@@ -31,8 +31,8 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   meta.set_dtype(layout.dtype());
   *meta.mutable_dims() = layout.dims();
   RETURN_IF_ERROR(BytesOf(meta).status());
-  whole.full_shape = Shape(absl::MakeConstSpan(layout.dims().data(),
-                                             static_cast<size_t>(layout.dims_size())));
+  whole.full_shape =
+      Shape(absl::MakeConstSpan(layout.dims().data(), static_cast<size_t>(layout.dims_size())));
   whole.rule = layout.rule();
   ASSIGN_OR_RETURN(whole.rule_spec, DescribeUpdateRule(layout.rule()));
   const bool whole_numbers = whole.dtype == DType::kInt32 || whole.dtype == DType::kInt64;

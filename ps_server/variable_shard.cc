@@ -62,9 +62,15 @@ absl::StatusOr<VariableShard::Applied> VariableShard::Apply(
     return Applied{true, version_};
   }
   switch (layout_.dtype) {
-    case DType::kInt32: AddLocked<int32_t>(gradient); break;
-    case DType::kInt64: AddLocked<int64_t>(gradient); break;
-    default: ApplyFloatsLocked(gradient, context); break;
+    case DType::kInt32:
+      AddLocked<int32_t>(gradient);
+      break;
+    case DType::kInt64:
+      AddLocked<int64_t>(gradient);
+      break;
+    default:
+      ApplyFloatsLocked(gradient, context);
+      break;
   }
   return Applied{false, version_++};
 }
@@ -102,8 +108,8 @@ void VariableShard::AddLocked(PayloadCursor& gradient) {
     const size_t block = std::min(kBlock, count - begin);
     const T* const added = reinterpret_cast<const T*>(gradient.Next(block * sizeof(T)));
     for (size_t i = 0; i < block; ++i) {
-      out[begin + i] = static_cast<T>(static_cast<Unsigned>(in[begin + i]) +
-                                      static_cast<Unsigned>(added[i]));
+      out[begin + i] =
+          static_cast<T>(static_cast<Unsigned>(in[begin + i]) + static_cast<Unsigned>(added[i]));
     }
   }
   value_.Commit();

@@ -49,12 +49,12 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   for (const SliceLayout& slice : missing) {
     const size_t more = slice.resident_bytes();
     if (more > options_.resident_bytes_max || bytes > options_.resident_bytes_max - more) {
-      return MakeError(absl::StatusCode::kResourceExhausted,
-                       absl::StrCat("no room for ", slice.ToString(), ": it needs ", more,
-                                    " bytes with its slots, ", bytes, " of ",
-                                    options_.resident_bytes_max,
-                                    " are taken; use more parameter servers"),
-                       proto::CONFIGURATION);
+      return MakeError(
+          absl::StatusCode::kResourceExhausted,
+          absl::StrCat("no room for ", slice.ToString(), ": it needs ", more,
+                       " bytes with its slots, ", bytes, " of ", options_.resident_bytes_max,
+                       " are taken; use more parameter servers"),
+          proto::CONFIGURATION);
     }
     bytes += more;
   }

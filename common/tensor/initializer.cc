@@ -15,7 +15,7 @@ namespace {
 
 // A redraw is needed in 4.6 % of all draws, so 64 in a row have a probability of 1e-86.
 constexpr uint64_t kRedrawsMax = 64;
-constexpr double kTruncation = 2.0;                // standard deviations
+constexpr double kTruncation = 2.0;  // standard deviations
 constexpr double kExactInteger =
     9007199254740992.0;  // 2^53: whole numbers up to here are exact doubles
 
@@ -86,14 +86,29 @@ bool Represents(double value) {
 template <typename Visit>
 bool VisitElement(DType dtype, Visit visit) {
   switch (dtype) {
-    case DType::kFloat32: visit(float{}); return true;
-    case DType::kFloat64: visit(double{}); return true;
-    case DType::kInt32: visit(int32_t{}); return true;
-    case DType::kInt64: visit(int64_t{}); return true;
-    case DType::kUint8: visit(uint8_t{}); return true;
-    case DType::kInt8: visit(int8_t{}); return true;
-    case DType::kBool: visit(bool{}); return true;
-    default: return false;
+    case DType::kFloat32:
+      visit(float{});
+      return true;
+    case DType::kFloat64:
+      visit(double{});
+      return true;
+    case DType::kInt32:
+      visit(int32_t{});
+      return true;
+    case DType::kInt64:
+      visit(int64_t{});
+      return true;
+    case DType::kUint8:
+      visit(uint8_t{});
+      return true;
+    case DType::kInt8:
+      visit(int8_t{});
+      return true;
+    case DType::kBool:
+      visit(bool{});
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -107,8 +122,8 @@ absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
                                                    spec.b, " below its low end ", spec.a));
   }
   if (IsNormal(spec) && spec.b < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "initializer '", spec.op, "' has the negative standard deviation ", spec.b));
+    return absl::InvalidArgumentError(
+        absl::StrCat("initializer '", spec.op, "' has the negative standard deviation ", spec.b));
   }
   const double most = dtype == DType::kFloat32 ? std::numeric_limits<float>::max() / 64
                                                : std::numeric_limits<double>::max() / 64;
@@ -129,9 +144,9 @@ absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
   }
   if (IsRandom(spec)) return CheckRandom(spec, dtype);
   if (spec.op != "zeros" && spec.op != "ones" && spec.op != "constant") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
-        "random_uniform, random_normal and truncated_normal"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
+                     "random_uniform, random_normal and truncated_normal"));
   }
   bool representable = false;
   const double value = ConstantOf(spec);
@@ -157,9 +172,7 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   if (!dims.empty()) dims[0] = rows.count;
   Tensor out(dtype, Shape(absl::MakeConstSpan(dims)));
   const int64_t first = rows.begin * full_shape.row_elements();
-  VisitElement(dtype, [&](auto element) {
-    Fill<decltype(element)>(spec, variable, first, out);
-  });
+  VisitElement(dtype, [&](auto element) { Fill<decltype(element)>(spec, variable, first, out); });
   return out;
 }
 

@@ -1,12 +1,10 @@
 #include "ps_server/apply_log.h"
 
-#include <cstdlib>
-#include <string>
-
 #include <gtest/gtest.h>
 
 #include "common/base/rng.h"
 #include "common/wire/error_detail.h"
+#include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {
 namespace {
@@ -119,17 +117,12 @@ TEST_F(ApplyLogTest, TheFenceIsBounded) {
   EXPECT_TRUE(log_.Admit(Ticket(5, 1), {1}).ok());
 }
 
-uint64_t TestSeed(uint64_t otherwise) {
-  const char* const text = std::getenv("COHORT_TEST_SEED");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-// Against a model that forgets nothing: a set of (closure, slice) that were applied, and the highest watermark.
+// Against a model that forgets nothing: a set of (closure, slice) that were applied, and the
+// highest watermark.
 TEST(ApplyLogModel, RandomPushesAgreeWithAModelThatForgetsNothing) {
   const uint64_t first = TestSeed(1);
   for (uint64_t seed = first; seed < first + 50; ++seed) {
-    SCOPED_TRACE("COHORT_TEST_SEED=" + std::to_string(seed) +
-                 " ps_server_test --gtest_filter=ApplyLogModel.*");
+    SCOPED_TRACE(Replay(seed, "ApplyLogModel.*"));
     SequenceRng rng(seed);
     ApplyLog log(64);
     log.StartEpoch(kEpoch, 7);

@@ -1,10 +1,10 @@
 #include "common/tensor/initializer.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
-
-#include <gtest/gtest.h>
 
 namespace cohort {
 namespace {
@@ -111,8 +111,7 @@ TEST(Initializer, RefusesWhatItCannotFill) {
   EXPECT_FALSE(CheckInitializer(Spec("random_uniform", 1, 0), DType::kFloat32).ok());
   EXPECT_FALSE(CheckInitializer(Spec("random_uniform", 0, 1), DType::kInt32).ok());
   EXPECT_FALSE(CheckInitializer(Spec("zeros", 0, 0), DType::kUndefined).ok());
-  EXPECT_FALSE(
-      InitialRows(Spec("zeros", 0, 0), "v", DType::kFloat32, Shape{4}, {3, 2}).ok());
+  EXPECT_FALSE(InitialRows(Spec("zeros", 0, 0), "v", DType::kFloat32, Shape{4}, {3, 2}).ok());
   EXPECT_FALSE(InitialRows(Spec("zeros", 0, 0), "v", DType::kFloat32, Shape{4},
                            {std::numeric_limits<int64_t>::max(), 1})
                    .ok());

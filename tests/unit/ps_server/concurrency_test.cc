@@ -1,0 +1,122 @@
+// Many pushers and pullers at once. Run under the tsan preset too.
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint/bundle.h"
+#include "tests/unit/ps_server/ps_test_support.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kThreads = 4;
+constexpr int kPushes = 100;
+constexpr int64_t kRows = 5000;
+
+void RunThreads(const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(body, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Concurrency, IntegerSumsAreExactThoughEveryPushIsSentTwice) {
+  PsCluster cluster(1);
+  ASSERT_TRUE(
+      cluster
+          .CreateAll(LayOut({{"a", DType::kInt64, Shape{kRows}, Rule("assign_add", {}), "zeros"},
+                             {"b", DType::kInt32, Shape{}, Rule("assign_add", {}), "zeros"}},
+                            1))
+          .ok());
+  RunThreads([&](int thread) {
+    for (int i = 0; i < kPushes; ++i) {
+      // Neighbouring threads share a closure: two attempts of it run at the same time.
+      const uint64_t closure = 1 + static_cast<uint64_t>(i * kThreads / 2 + thread / 2);
+      Tensor gradient(DType::kInt64, Shape{kRows});
+      std::fill_n(gradient.mutable_data<int64_t>(), kRows, static_cast<int64_t>(closure));
+      const std::vector<std::pair<uint32_t, Tensor>> both = {{1, gradient},
+                                                             {2, Tensor::Scalar<int32_t>(1)}};
+      const PushSpec spec = {.closure = closure, .worker = static_cast<uint64_t>(thread)};
+      ASSERT_TRUE(cluster.Push(0, PushOf(spec, both)).ok());
+    }
+  });
+  const int64_t closures = kPushes * kThreads / 2;
+  const std::vector<Tensor> sums = *cluster.Pull(0, {1, 2});
+  for (const int64_t sum : sums[0].span<int64_t>()) {
+    ASSERT_EQ(sum, closures * (closures + 1) / 2);
+  }
+  EXPECT_EQ(sums[1].span<int32_t>()[0], closures);
+  EXPECT_EQ(cluster.Stats(0).applied_slices(), static_cast<uint64_t>(2 * closures));
+  EXPECT_EQ(cluster.Stats(0).duplicate_slices(), static_cast<uint64_t>(2 * closures));
+}
+
+// Each push adds 1 to all elements, so a pulled slice that was ever a value has equal elements,
+// namely its version.
+TEST(Concurrency, EveryPulledSliceIsAValueThatExisted) {
+  PsCluster cluster(1);
+  ASSERT_TRUE(cluster
+                  .CreateAll(LayOut(
+                      {{"a", DType::kFloat32, Shape{kRows}, Rule("assign_add", {}), "zeros"}}, 1))
+                  .ok());
+  Tensor ones(DType::kFloat32, Shape{kRows});
+  std::fill_n(ones.mutable_data<float>(), kRows, 1.0f);
+  RunThreads([&](int thread) {
+    for (int i = 0; i < kPushes; ++i) {
+      if (thread % 2 == 0) {
+        const uint64_t closure = 1 + static_cast<uint64_t>(i * kThreads + thread);
+        ASSERT_TRUE(cluster.Push(0, PushOf({.closure = closure}, {{1, ones}})).ok());
+        continue;
+      }
+      const auto answer =
+          cluster.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", PullOf({1}));
+      ASSERT_TRUE(answer.ok());
+      std::this_thread::yield();  // the lease is held while others push
+      const Tensor pulled = (*ReadTensors(answer->header.tensors(), answer->payload))[0];
+      const float expected = static_cast<float>(answer->header.versions(0));
+      for (const float value : pulled.span<float>()) ASSERT_EQ(value, expected);
+    }
+  });
+  EXPECT_EQ((*cluster.Pull(0, {1}))[0].span<float>()[7], kPushes * kThreads / 2);
+}
+
+TEST(Concurrency, SavingWhilePushesGoOnWritesValuesThatExisted) {
+  PsCluster cluster(1);
+  ASSERT_TRUE(
+      cluster
+          .CreateAll(LayOut(
+              {{"a", DType::kFloat32, Shape{kRows}, Rule("sgd", {{"momentum", 0.5}}), "zeros"}}, 1))
+          .ok());
+  Tensor ones(DType::kFloat32, Shape{kRows});
+  std::fill_n(ones.mutable_data<float>(), kRows, 1.0f);
+  RunThreads([&](int thread) {
+    for (int i = 0; i < kPushes / 4; ++i) {
+      if (thread != 0) {
+        const uint64_t closure = 1 + static_cast<uint64_t>(i * kThreads + thread);
+        ASSERT_TRUE(cluster.Push(0, PushOf({.closure = closure}, {{1, ones}})).ok());
+        continue;
+      }
+      const std::string prefix = absl::StrCat("/model-", i);
+      Envelope<proto::SaveShardRequest> save;
+      save.header.set_epoch(kTestEpoch);
+      save.header.set_prefix(prefix);
+      save.header.set_num_shards(1);
+      const auto saved = cluster.Call<proto::SaveShardResponse>(
+          0, "/cohort.proto.PsService/SaveShard", std::move(save));
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      ASSERT_EQ(saved->header.slices_size(), 2);
+      const std::vector<proto::SavedSlice> slices(saved->header.slices().begin(),
+                                                  saved->header.slices().end());
+      ASSERT_TRUE(WriteIndex(cluster.files(), prefix, 1, slices).ok());
+      const auto reader = *BundleReader::Open(cluster.files(), prefix);
+      for (const auto& [name, tensor] : reader->tensors()) {
+        const Tensor value = *reader->Read(name);
+        for (const float x : value.span<float>()) ASSERT_EQ(x, value.span<float>()[0]) << name;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,98 @@
+// Valid requests with random damage: an answer or an error comes back, and the task stays whole.
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
+#include "tests/unit/ps_server/ps_test_support.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kCases = 500;
+
+std::vector<std::pair<std::string, Message>> ValidRequests(const std::string& prefix) {
+  const Tensor values(DType::kFloat32, Shape{6, 5});
+  std::vector<std::pair<std::string, Message>> requests;
+  const auto add = [&](const char* method, Message message) {
+    requests.emplace_back(absl::StrCat("/cohort.proto.PsService/", method), std::move(message));
+  };
+  auto layouts = LayOut({{"a", DType::kFloat32, Shape{6, 5}, Rule("rmsprop", {{"rho", 0.9}})},
+                         {"b", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"}},
+                        1);
+  add("CreateVariables", Pack(Envelope<proto::CreateVariablesRequest>{CreateRequest(layouts), {}}));
+  layouts[1].set_name("c");
+  layouts[1].mutable_slices(0)->set_slice_id(3);
+  add("CreateVariables", Pack(Envelope<proto::CreateVariablesRequest>{CreateRequest(layouts), {}}));
+  add("Pull", Pack(PullOf({1, 2})));
+  add("Push", Pack(PushOf({.closure = 9}, {{1, Tensor::Zeros(DType::kFloat32, Shape{6, 5})},
+                                           {2, Tensor::Scalar<int64_t>(3)}})));
+  add("Assign", Pack(AssignOf({{1, Tensor::Zeros(DType::kFloat32, Shape{6, 5})}})));
+  Envelope<proto::FenceRequest> fence;
+  fence.header.set_epoch(kTestEpoch);
+  fence.header.add_worker_incarnations(1);
+  add("Fence", Pack(std::move(fence)));
+  Envelope<proto::RestoreShardRequest> restore;
+  restore.header.set_epoch(kTestEpoch);
+  restore.header.set_prefix(prefix);
+  add("RestoreShard", Pack(std::move(restore)));
+  return requests;
+}
+
+// One to three changes: a byte set, a bit flipped, bytes cut off, inserted or repeated, payload
+// added or lost.
+void Damage(SequenceRng& rng, Message& message) {
+  for (uint64_t i = 1 + rng.Below(3); i > 0; --i) {
+    std::string& header = message.header;
+    const size_t at = header.empty() ? 0 : rng.Below(header.size());
+    switch (rng.Below(7)) {
+      case 0:
+        if (!header.empty()) header[at] = static_cast<char>(rng.Next());
+        break;
+      case 1:
+        if (!header.empty()) header[at] = static_cast<char>(header[at] ^ (1 << rng.Below(8)));
+        break;
+      case 2:
+        header.resize(at);
+        break;
+      case 3:
+        header.insert(at, 1 + rng.Below(9), static_cast<char>(rng.Next()));
+        break;
+      case 4:
+        header += header.substr(at);
+        break;
+      case 5:
+        if (!message.payload.empty()) message.payload.pop_back();
+        break;
+      default:
+        message.payload.push_back(SliceOf(Tensor::Zeros(DType::kUint8, Shape{3})));
+        break;
+    }
+  }
+}
+
+TEST(Malformed, DamagedRequestsNeverEndTheTask) {
+  const uint64_t first = TestSeed(1);
+  PsCluster cluster(1);
+  const auto requests = ValidRequests("/no_such_checkpoint");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(cluster.CallRaw(0, requests[0].first, requests[0].second).ok());
+  }
+  int refused = 0;
+  for (uint64_t seed = first; seed < first + kCases; ++seed) {
+    SCOPED_TRACE(Replay(seed, "Malformed.*"));
+    SequenceRng rng(seed);
+    auto [method, message] = requests[rng.Below(requests.size())];
+    Damage(rng, message);
+    const absl::Status status = cluster.CallRaw(0, method, std::move(message)).status();
+    refused += status.ok() ? 0 : 1;
+    ASSERT_NE(status.code(), absl::StatusCode::kInternal) << status;
+    ASSERT_NE(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    const absl::StatusOr<std::vector<Tensor>> alive = cluster.Pull(0, {1, 2});
+    ASSERT_TRUE(alive.ok()) << alive.status();
+  }
+  EXPECT_GT(refused, kCases / 4) << "the damage must hurt";
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,154 @@
+#include "ps_server/variable_shard.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "common/base/rng.h"
+#include "common/wire/error_detail.h"
+#include "tests/unit/ps_server/ps_test_support.h"
+
+namespace cohort {
+namespace {
+
+absl::StatusOr<Claim> First() { return Claim::kApply; }
+absl::StatusOr<Claim> Again() { return Claim::kDuplicate; }
+
+std::unique_ptr<VariableShard> Make(const VariableSpec& spec) {
+  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0]);
+}
+
+Tensor RandomTensor(uint64_t seed, const Shape& shape) {
+  return *InitialRows({"random_normal", 0, 1, seed}, "gradient", DType::kFloat32, shape,
+                      {0, shape.dim(0)});
+}
+
+// Three blocks and a bit.
+const Shape kShape{101, 127};
+
+std::vector<proto::UpdateRule> Rules() {
+  return {Rule("sgd", {}),
+          Rule("sgd", {{"momentum", 0.9}, {"nesterov", 1}}),
+          Rule("adagrad", {}),
+          Rule("rmsprop", {}),
+          Rule("rmsprop", {{"centered", 1}, {"momentum", 0.5}}),
+          Rule("adam", {}),
+          Rule("adam", {{"amsgrad", 1}}),
+          Rule("assign_add", {})};
+}
+
+// The kernel called once over the whole slice.
+void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step_number,
+                VariableShard::Snapshot& state) {
+  UpdateStep step;
+  const size_t count = static_cast<size_t>(gradient.num_elements());
+  step.gradient = gradient.span<float>();
+  step.value_in = state.value.span<float>();
+  step.value_out = {state.value.mutable_data<float>(), count};
+  for (Tensor& slot : state.slots) step.slots.push_back({slot.mutable_data<float>(), count});
+  step.learning_rate = 0.01;
+  step.step = step_number;
+  (*MakeUpdateKernel(layout.rule))->Apply(step);
+}
+
+TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) {
+  SequenceRng rng(TestSeed(1));
+  for (const proto::UpdateRule& rule : Rules()) {
+    const auto shard = Make({"v", DType::kFloat32, kShape, rule});
+    VariableShard::Snapshot expected = shard->TakeSnapshot();
+    expected.value = expected.value.Clone();
+    expected.lease.reset();
+    for (uint64_t step = 1; step <= 5; ++step) {
+      const Tensor gradient = RandomTensor(step, kShape);
+      ApplyWhole(shard->layout(), gradient, step, expected);
+      std::vector<size_t> cuts;
+      for (int i = 0; i < 7; ++i) cuts.push_back(rng.Below(gradient.num_bytes()));
+      std::sort(cuts.begin(), cuts.end());
+      const Payload payload = CutAt(gradient, cuts);
+      PayloadCursor cursor(payload);
+      // Every second push finds a reader, so both ways of writing are taken.
+      const VariableShard::Reading reader =
+          step % 2 == 0 ? shard->Read() : VariableShard::Reading();
+      EXPECT_EQ(shard->Apply(cursor, {0.01, step}, First)->version_before, step - 1);
+    }
+    const VariableShard::Snapshot held = shard->TakeSnapshot();
+    EXPECT_EQ(std::memcmp(held.value.raw(), expected.value.raw(), held.value.num_bytes()), 0)
+        << rule.ShortDebugString();
+    ASSERT_EQ(held.slots.size(), expected.slots.size());
+    for (size_t i = 0; i < held.slots.size(); ++i) {
+      EXPECT_EQ(std::memcmp(held.slots[i].raw(), expected.slots[i].raw(), held.value.num_bytes()),
+                0)
+          << rule.ShortDebugString() << " slot " << i;
+    }
+  }
+}
+
+TEST(VariableShard, AReadingDoesNotChangeAndTheNextOneIsNew) {
+  const auto shard = Make({"v", DType::kFloat32, Shape{3}, Rule("assign_add", {}), "ones"});
+  const VariableShard::Reading before = shard->Read();
+  const Payload payload = {SliceOf(Tensor::FromVector<float>({1, 2, 3}, Shape{3}))};
+  PayloadCursor cursor(payload);
+  ASSERT_TRUE(shard->Apply(cursor, {}, First).ok());
+  const VariableShard::Reading after = shard->Read();
+  EXPECT_EQ(reinterpret_cast<const float*>(before.bytes.data)[2], 1);
+  EXPECT_EQ(reinterpret_cast<const float*>(after.bytes.data)[2], 4);
+  EXPECT_EQ(before.version, 0u);
+  EXPECT_EQ(after.version, 1u);
+}
+
+TEST(VariableShard, ADuplicateAndARefusedPushChangeNothing) {
+  const auto shard = Make({"v", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "ones"});
+  const Payload payload = {SliceOf(Tensor::FromVector<float>({5, 5, 6, 6}, Shape{4}))};
+  PayloadCursor cursor(payload);
+  EXPECT_TRUE(shard->Apply(cursor, {}, Again)->duplicate);
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 1);
+  EXPECT_EQ(shard->Read().version, 0u);
+  ASSERT_TRUE(shard->Apply(cursor, {}, First).ok());
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 7) << "the next bytes";
+  PayloadCursor refused(payload);
+  const auto stale = [] { return absl::StatusOr<Claim>(absl::FailedPreconditionError("stale")); };
+  EXPECT_FALSE(shard->Apply(refused, {}, stale).ok());
+  EXPECT_FALSE(shard->Assign(refused, [] { return absl::FailedPreconditionError("stale"); }).ok());
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 7);
+}
+
+TEST(VariableShard, WholeNumbersAddAndWrapAround) {
+  const auto shard = Make({"count", DType::kInt64, Shape{}, Rule("assign_add", {}), "ones"});
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const Payload payload = {SliceOf(Tensor::Scalar<int64_t>(most))};
+  PayloadCursor cursor(payload);
+  ASSERT_TRUE(shard->Apply(cursor, {}, First).ok());
+  EXPECT_EQ(*reinterpret_cast<const int64_t*>(shard->Read().bytes.data),
+            std::numeric_limits<int64_t>::min());
+  const auto small = Make({"n", DType::kInt32, Shape{2}, Rule("assign_add", {}), "zeros"});
+  const Payload added = {SliceOf(Tensor::FromVector<int32_t>({-4, 9}, Shape{2}))};
+  PayloadCursor second(added);
+  ASSERT_TRUE(small->Apply(second, {}, First).ok());
+  EXPECT_EQ(reinterpret_cast<const int32_t*>(small->Read().bytes.data)[0], -4);
+}
+
+TEST(VariableShard, SlotsStartAtTheirInitialValues) {
+  const auto shard = Make({"v", DType::kFloat32, Shape{3}, Rule("adagrad", {})});
+  const VariableShard::Snapshot snapshot = shard->TakeSnapshot();
+  ASSERT_EQ(snapshot.slots.size(), 1u);
+  EXPECT_EQ(snapshot.slots[0].span<float>()[2], 0.1f);
+}
+
+TEST(VariableShard, RestoreBringsBackASnapshot) {
+  const auto shard = Make({"v", DType::kFloat32, kShape, Rule("adam", {})});
+  const auto other = Make({"w", DType::kFloat32, kShape, Rule("adam", {})});
+  const Tensor gradient = RandomTensor(1, kShape);
+  const Payload payload = {SliceOf(gradient)};
+  PayloadCursor cursor(payload);
+  ASSERT_TRUE(shard->Apply(cursor, {0.01, 1}, First).ok());
+  const VariableShard::Snapshot saved = shard->TakeSnapshot();
+  const auto admit = [] { return absl::OkStatus(); };
+  ASSERT_TRUE(other->Restore(saved.value, saved.slots, admit).ok());
+  const VariableShard::Snapshot back = other->TakeSnapshot();
+  EXPECT_EQ(std::memcmp(back.value.raw(), saved.value.raw(), saved.value.num_bytes()), 0);
+  EXPECT_EQ(std::memcmp(back.slots[1].raw(), saved.slots[1].raw(), saved.value.num_bytes()), 0);
+}
+
+}  // namespace
+}  // namespace cohort
