@@ -1,0 +1,148 @@
+// What gRPC adds to the conformance suite: the standard services, and clients that are not ours.
+
+#include "common/wire/grpc_transport.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+#include "proto/ps.pb.h"
+#include "tests/unit/wire/transport_test_world.h"
+
+namespace cohort {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+
+class GrpcTransportTest : public testing::Test {
+ protected:
+  GrpcTransportTest() {
+    Service service;
+    service.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
+    service.handlers["Pull"] = [](Message request, Reply reply) { reply(std::move(request)); };
+    service.handlers["Push"] = [](Message, Reply reply) {
+      reply(MakeError(absl::StatusCode::kAborted, "no", proto::STALE));
+    };
+    auto server = transport_.Listen("127.0.0.1:0", {service});
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  absl::StatusOr<Message> Call(const char* method, Message request) {
+    Outcome outcome;
+    auto call = transport_.Connect(server_->address(), Lane::kControl)
+                    ->Start(method, std::move(request), kLong, outcome.Completion());
+    EXPECT_TRUE(outcome.WaitFor(kLong));
+    return outcome.Take();
+  }
+
+  // One message there and one back on a call of any kind, with gRPC's own client.
+  grpc::Status Exchange(const char* method, const std::string& request, std::string& response) {
+    const grpc::Slice slice(request);
+    const grpc::ByteBuffer out(&slice, 1);
+    grpc::ByteBuffer in;
+    grpc::GenericStub stub(
+        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    grpc::CompletionQueue queue;
+    auto stream = stub.PrepareCall(&context, method, &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    stream->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    stream->WriteLast(out, grpc::WriteOptions(), nullptr);
+    queue.Next(&tag, &ok);
+    stream->Read(&in, nullptr);
+    queue.Next(&tag, &ok);
+    grpc::Status status;
+    stream->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    std::vector<grpc::Slice> slices;
+    if (in.Valid() && in.Dump(&slices).ok()) {
+      for (const grpc::Slice& part : slices) {
+        response.append(reinterpret_cast<const char*>(part.begin()), part.size());
+      }
+    }
+    return status;
+  }
+
+  GrpcTransport transport_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(GrpcTransportTest, AddressHasTheBoundPort) {
+  EXPECT_EQ(server_->address().rfind("127.0.0.1:", 0), 0u);
+  EXPECT_NE(server_->address(), "127.0.0.1:0");
+}
+
+TEST_F(GrpcTransportTest, AnAddressWithoutPortIsAnErrorThatNamesIt) {
+  const auto server = transport_.Listen("localhost", {});
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(server.status().message().find("localhost"), absl::string_view::npos);
+}
+
+TEST_F(GrpcTransportTest, AnAddressOfAnotherMachineIsAnErrorThatNamesIt) {
+  const auto server = transport_.Listen("192.0.2.1:0", {});  // reserved for documentation
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(server.status().message().find("192.0.2.1:0"), absl::string_view::npos);
+}
+
+TEST_F(GrpcTransportTest, HealthServiceSaysServing) {
+  const auto health = Call("/grpc.health.v1.Health/Check", Message{});
+  ASSERT_TRUE(health.ok()) << health.status();
+  EXPECT_EQ(health->header, "\x08\x01");  // HealthCheckResponse{status: SERVING}
+  server_->Drain(absl::ZeroDuration());
+  const auto draining = Call("/grpc.health.v1.Health/Check", Message{});
+  ASSERT_TRUE(draining.ok()) << draining.status();
+  EXPECT_EQ(draining->header, "\x08\x02");  // NOT_SERVING
+}
+
+TEST_F(GrpcTransportTest, ReflectionListsOurServices) {
+  std::string response;
+  // ServerReflectionRequest{list_services: ""}
+  const grpc::Status status =
+      Exchange("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+               std::string("\x3a\x00", 2), response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_NE(response.find("cohort.proto.PsService"), std::string::npos);
+  EXPECT_NE(response.find("grpc.health.v1.Health"), std::string::npos);
+}
+
+TEST_F(GrpcTransportTest, AnyGrpcClientCanCall) {
+  proto::PullResponse sent;
+  sent.add_versions(3);
+  sent.set_payload(std::string(100000, 'x'));
+  std::string response;
+  const grpc::Status status =
+      Exchange("/cohort.proto.PsService/Pull", sent.SerializeAsString(), response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  proto::PullResponse received;
+  ASSERT_TRUE(received.ParseFromString(response));
+  EXPECT_EQ(received.payload(), sent.payload());
+  EXPECT_EQ(received.versions(0), 3u);
+}
+
+TEST_F(GrpcTransportTest, ErrorDetailIsInTheStatusOfAnyClient) {
+  std::string response;
+  const grpc::Status status = Exchange("/cohort.proto.PsService/Push", "", response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  proto::ErrorDetail detail;
+  ASSERT_TRUE(detail.ParseFromString(status.error_details()));
+  EXPECT_EQ(detail.error_class(), proto::STALE);
+}
+
+TEST_F(GrpcTransportTest, BytesThatAreNoMessageAreRefused) {
+  std::string response;
+  const grpc::Status status =
+      Exchange("/cohort.proto.PsService/Pull", std::string(11, '\xff'), response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(Call("/cohort.proto.PsService/Pull", Message{}).ok());
+}
+
+}  // namespace
+}  // namespace cohort
