@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/checkpoint/bundle_format.h"
 
@@ -12,6 +13,7 @@ namespace cohort {
 namespace {
 
 constexpr absl::string_view kIndexSuffix = ".index";
+constexpr int kNamesMax = 1000;
 
 bool TakeNumber(absl::string_view& rest) {
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
@@ -61,6 +63,18 @@ absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
   RETURN_IF_ERROR(files.Remove(IndexPath(prefix)));
   for (const std::string& path : paths) RETURN_IF_ERROR(files.Remove(path));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::string& directory,
+                                                 const std::string& name) {
+  for (int i = 1; i <= kNamesMax; ++i) {
+    std::string candidate = i == 1 ? name : absl::StrCat(name, "-", i);
+    const absl::Status unused = CheckNotComplete(files, JoinPath(directory, candidate));
+    if (unused.ok()) return candidate;
+    if (!absl::IsAlreadyExists(unused)) return unused;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      directory, " has ", kNamesMax, " checkpoints called ", name, "; use another directory"));
 }
 
 }  // namespace cohort

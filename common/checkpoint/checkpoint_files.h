@@ -24,4 +24,11 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(FileSystem& files,
 // Nothing to delete is not an error. The state file is the caller's: write it before deleting.
 absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix);
 
+// The name to save a checkpoint called `name` under: `name` itself or, where that one is complete
+// and so must not be written again, "name-2", "name-3", ... That happens when a save was cut off
+// between index and state file, or when a job trains again into its old directory. Nothing is
+// deleted. Errors: those of the file system; RESOURCE_EXHAUSTED after 1000 names.
+absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::string& directory,
+                                                 const std::string& name);
+
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/checkpoint/bundle.h"
+#include "common/checkpoint/checkpoint_files.h"
 
 namespace cohort {
 
@@ -15,19 +16,6 @@ namespace {
 
 constexpr char kStepName[] = "global_step";
 constexpr char kEpochName[] = "epochs_done";
-
-void DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
-  const absl::StatusOr<std::vector<std::string>> names = files.List(DirectoryOf(prefix));
-  if (!names.ok()) return;
-  const std::string base = BaseName(prefix);
-  // The index first: without it the data shards are no checkpoint any more.
-  files.Remove(absl::StrCat(prefix, ".index")).IgnoreError();
-  for (const std::string& name : *names) {
-    if (absl::StartsWith(name, absl::StrCat(base, ".data-"))) {
-      files.Remove(JoinPath(DirectoryOf(prefix), name)).IgnoreError();
-    }
-  }
-}
 
 absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                         absl::Span<const proto::VariableLayout> variables) {
@@ -64,7 +52,9 @@ CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coor
 
 absl::StatusOr<std::string> CheckpointManager::Save(const Progress& progress) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
-  const std::string name = absl::StrCat("ckpt-", progress.global_step);
+  ASSIGN_OR_RETURN(const std::string name,
+                   UnusedCheckpointName(files_, options_.directory,
+                                        absl::StrCat("ckpt-", progress.global_step)));
   const std::string prefix = JoinPath(options_.directory, name);
   ASSIGN_OR_RETURN(
       const std::vector<proto::SavedSlice> saved,
@@ -86,7 +76,9 @@ absl::StatusOr<std::string> CheckpointManager::Save(const Progress& progress) {
   }
   RETURN_IF_ERROR(WriteCheckpointState(files_, options_.directory, state));
   for (const std::string& old : dropped) {
-    DeleteCheckpoint(files_, absl::StartsWith(old, "/") ? old : JoinPath(options_.directory, old));
+    // Left-over files cost room only.
+    DeleteCheckpoint(files_, absl::StartsWith(old, "/") ? old : JoinPath(options_.directory, old))
+        .IgnoreError();
   }
   Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
   return prefix;

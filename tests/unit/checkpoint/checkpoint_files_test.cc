@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/checkpoint/bundle.h"
 #include "tests/unit/checkpoint/crash_disk.h"
 
@@ -31,6 +32,21 @@ TEST(CheckpointFiles, OnlyThoseOfThePrefix) {
   EXPECT_TRUE(disk.has("d/m.data-set.index"));
   EXPECT_TRUE(disk.has("d/m.json"));
   EXPECT_TRUE(DeleteCheckpoint(disk, "d/m").ok());
+}
+
+// A run that was cut off between index and state file, and one that trains again into a directory
+// that has checkpoints of the same steps, can both save.
+TEST(UnusedCheckpointName, IsNeverThatOfACompleteCheckpoint) {
+  CrashDisk disk(CrashDisk::kNever);
+  EXPECT_EQ(*UnusedCheckpointName(disk, "d", "ckpt-1"), "ckpt-1");
+  Touch(disk, "d/ckpt-1.data-00000-of-00001");
+  EXPECT_EQ(*UnusedCheckpointName(disk, "d", "ckpt-1"), "ckpt-1");
+  Touch(disk, "d/ckpt-1.index");
+  EXPECT_EQ(*UnusedCheckpointName(disk, "d", "ckpt-1"), "ckpt-1-2");
+  Touch(disk, "d/ckpt-1-2.index");
+  EXPECT_EQ(*UnusedCheckpointName(disk, "d", "ckpt-1"), "ckpt-1-3");
+  for (int i = 3; i <= 1000; ++i) Touch(disk, absl::StrCat("d/ckpt-1-", i, ".index"));
+  EXPECT_TRUE(absl::IsResourceExhausted(UnusedCheckpointName(disk, "d", "ckpt-1").status()));
 }
 
 TEST(CheckpointState, IsWrittenAsTensorFlowWritesIt) {
