@@ -13,7 +13,7 @@ namespace cohort {
 
 inline constexpr char kRuntimeDomain[] = "cohort.runtime";
 
-// Nodes that lose their last reader stay in `nodes`; the compiler drops them.
+// Nodes that others stand for stay in `nodes` without outputs; the compiler drops them.
 void FuseNodes(const onnx::GraphProto& graph, const KernelRegistry& registry,
                std::vector<onnx::NodeProto>& nodes);
 

@@ -14,4 +14,10 @@ const KernelFactory* KernelRegistry::Find(const std::string& domain, const std::
   return it == factories_.end() ? nullptr : &it->second;
 }
 
+std::vector<std::pair<std::string, std::string>> KernelRegistry::Names() const {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, factory] : factories_) names.push_back(name);
+  return names;
+}
+
 }  // namespace cohort

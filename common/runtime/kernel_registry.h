@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -54,6 +55,8 @@ class KernelRegistry {
   void Add(const std::string& domain, const std::string& op, KernelFactory factory);
   // nullptr when there is none.
   const KernelFactory* Find(const std::string& domain, const std::string& op) const;
+  // (domain, operator), sorted.
+  std::vector<std::pair<std::string, std::string>> Names() const;
 
  private:
   std::map<std::pair<std::string, std::string>, KernelFactory> factories_;

@@ -1,10 +1,41 @@
-#include "common/runtime/kernels/reference/reference_kernels.h"
+#include "common/base/check.h"
+#include "common/runtime/kernels/cpu/fast_kernel.h"
 #include "common/runtime/kernels/shape_kernels.h"
 
 namespace cohort {
 
+const KernelFactory& CpuRegistration::Reference(const std::string& domain,
+                                                const std::string& op) const {
+  const KernelFactory* factory = reference.Find(domain, op);
+  COHORT_CHECK(factory != nullptr, "the reference has every operator");
+  return *factory;
+}
+
+void CpuRegistration::Keep(const std::string& domain, const std::string& op) const {
+  registry.Add(domain, op, Reference(domain, op));
+}
+
 void RegisterCpuKernels(KernelRegistry& registry, int threads) {
-  RegisterReferenceKernels(registry);
+  COHORT_CHECK(threads >= 1, "at least one thread computes");
+  KernelRegistry reference;
+  RegisterReferenceKernels(reference);
+  const CpuRegistration registration = {registry, reference};
+  RegisterShapeKernels(registry);
+  RegisterCpuElementwise(registration);
+  RegisterCpuSoftmax(registration);
+  RegisterCpuReduce(registration);
+  RegisterCpuDropout(registration);
+  RegisterCpuMatMul(registration, threads);
+  for (const char* op : {"Equal", "ArgMax", "Transpose", "Concat", "Cast", "Gather", "OneHot",
+                         "SoftmaxCrossEntropyLoss"}) {
+    registration.Keep("", op);
+  }
+  for (const char* op :
+       {"ConcatGrad", "GatherGrad", "SoftmaxCrossEntropyGrad", "CategoricalCrossentropy",
+        "CategoricalCrossentropyGrad", "SparseCategoricalCrossentropy",
+        "SparseCategoricalCrossentropyGrad"}) {
+    registration.Keep("cohort", op);
+  }
 }
 
 }  // namespace cohort

@@ -1,0 +1,80 @@
+#include "common/runtime/kernels/broadcast.h"
+#include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/cpu/span_loops.h"
+
+namespace cohort {
+
+namespace {
+
+using None = CpuRegistration::NoParameters;
+
+// Over the first input that already has the result's shape and dies here, else fresh.
+Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
+  const int over = context.input(0).shape() == shape ? 0 : 1;
+  if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
+  return context.OutputOver(0, over, DType::kFloat32, shape);
+}
+
+template <BinaryOp kOp>
+bool RunBinary(KernelContext& context, const None&) {
+  const Tensor a = context.input(0);
+  const Tensor b = context.input(1);
+  if (!IsFloat32(a) || !IsFloat32(b)) return false;
+  const absl::StatusOr<Shape> shape = BroadcastShape(a.shape(), b.shape());
+  if (!shape.ok()) return false;
+  float* out = OutputOverEither(context, *shape).mutable_data<float>();
+  const std::vector<BroadcastAxis> axes = BroadcastAxes(a.shape(), b.shape(), *shape);
+  const BroadcastAxis run = axes.back();
+  const float* data_a = a.data<float>();
+  const float* data_b = b.data<float>();
+  ForEachRun(axes, [&](int64_t from_a, int64_t from_b, int64_t to) {
+    BinaryLoop(kOp, {data_a + from_a, run.stride_a}, {data_b + from_b, run.stride_b},
+               {out + to, run.size});
+  });
+  return true;
+}
+
+template <UnaryOp kOp>
+bool RunUnary(KernelContext& context, const None&) {
+  const Tensor x = context.input(0);
+  if (!IsFloat32(x)) return false;
+  Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
+  UnaryLoop(kOp, x.data<float>(), {y.mutable_data<float>(), x.num_elements()});
+  return true;
+}
+
+template <GradOp kOp>
+bool RunGrad(KernelContext& context, const None&) {
+  const Tensor dy = context.input(0);
+  const Tensor y = context.input(1);
+  if (!AreFloat32Twins(dy, y)) return false;
+  Tensor& dx = context.OutputOver(0, 0, DType::kFloat32, y.shape());
+  GradLoop(kOp, dy.data<float>(), y.data<float>(),
+           {dx.mutable_data<float>(), y.num_elements()});
+  return true;
+}
+
+}  // namespace
+
+void RegisterCpuElementwise(const CpuRegistration& registration) {
+  const auto add = [&](const std::string& domain, const std::string& op,
+                       bool (*fast)(KernelContext&, const None&)) {
+    registration.Add<None>(domain, op, CpuRegistration::ParseNothing, fast);
+  };
+  add("", "Add", RunBinary<BinaryOp::kAdd>);
+  add("", "Sub", RunBinary<BinaryOp::kSub>);
+  add("", "Mul", RunBinary<BinaryOp::kMul>);
+  add("", "Div", RunBinary<BinaryOp::kDiv>);
+  add("", "Neg", RunUnary<UnaryOp::kNeg>);
+  add("", "Sqrt", RunUnary<UnaryOp::kSqrt>);
+  add("", "Exp", RunUnary<UnaryOp::kExp>);
+  add("", "Log", RunUnary<UnaryOp::kLog>);
+  add("", "Relu", RunUnary<UnaryOp::kRelu>);
+  add("", "Sigmoid", RunUnary<UnaryOp::kSigmoid>);
+  add("", "Tanh", RunUnary<UnaryOp::kTanh>);
+  add("cohort", "ReluGrad", RunGrad<GradOp::kRelu>);
+  add("cohort", "SigmoidGrad", RunGrad<GradOp::kSigmoid>);
+  add("cohort", "TanhGrad", RunGrad<GradOp::kTanh>);
+}
+
+}  // namespace cohort

@@ -1,0 +1,69 @@
+#pragma once
+
+// A fast kernel covers the common case (float32, a layout that its loop likes) and says whether it did; everything else,
+// error messages included, is the reference kernel's.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/runtime/kernels/kernel_support.h"
+
+namespace cohort {
+
+// Where fast kernels find their reference, and where both go.
+struct CpuRegistration {
+  KernelRegistry& registry;
+  const KernelRegistry& reference;
+
+  const KernelFactory& Reference(const std::string& domain, const std::string& op) const;
+  // The reference kernel is fast enough.
+  void Keep(const std::string& domain, const std::string& op) const;
+
+  // `fast` returns false when the reference has to run; nothing may have been allocated then.
+  template <typename Parameters>
+  void Add(const std::string& domain, const std::string& op, Parameters (*parse)(AttributeReader&),
+           bool (*fast)(KernelContext&, const Parameters&)) const {
+    // Immutable; thread-safe.
+    class Fast : public Kernel {
+     public:
+      Fast(Parameters parameters, bool (*fast)(KernelContext&, const Parameters&),
+           std::unique_ptr<Kernel> reference)
+          : parameters_(std::move(parameters)), fast_(fast), reference_(std::move(reference)) {}
+      absl::Status Run(KernelContext& context) const override {
+        return fast_(context, parameters_) ? absl::OkStatus() : reference_->Run(context);
+      }
+
+     private:
+      const Parameters parameters_;
+      bool (*const fast_)(KernelContext&, const Parameters&);
+      const std::unique_ptr<Kernel> reference_;
+    };
+    const KernelFactory factory = Reference(domain, op);
+    registry.Add(domain, op,
+                 [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                   // The reference's factory checks arity and attributes.
+                   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(node));
+                   AttributeReader reader(node);
+                   return std::make_unique<Fast>(parse(reader), fast, std::move(kernel));
+                 });
+  }
+
+  struct NoParameters {};
+  static NoParameters ParseNothing(AttributeReader&) { return {}; }
+};
+
+inline bool IsFloat32(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
+// Both float32, of one shape.
+inline bool AreFloat32Twins(const Tensor& a, const Tensor& b) {
+  return IsFloat32(a) && IsFloat32(b) && a.shape() == b.shape();
+}
+
+void RegisterCpuElementwise(const CpuRegistration& registration);
+void RegisterCpuSoftmax(const CpuRegistration& registration);
+void RegisterCpuReduce(const CpuRegistration& registration);
+void RegisterCpuDropout(const CpuRegistration& registration);
+void RegisterCpuLosses(const CpuRegistration& registration);
+void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
+
+}  // namespace cohort

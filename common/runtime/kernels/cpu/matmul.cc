@@ -1,0 +1,169 @@
+#include "dnnl.h"
+
+#include <algorithm>
+
+#include "common/runtime/fusion.h"
+#include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/cpu/span_loops.h"
+#include "common/runtime/kernels/matmul_shape.h"
+
+// Of libgomp, which oneDNN computes with. Declared here because clang has no omp.h without its own OpenMP.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace cohort {
+
+namespace {
+
+struct Product {
+  const float* a;
+  const float* b;
+  float* c;
+  float alpha;
+  float beta;
+};
+
+// c = alpha op(a) op(b) + beta c, beta 0 or 1. The team size belongs to the calling thread, and a strand moves between threads, so it
+// is set each time (a thread-local store). With one thread oneDNN calls the kernel directly and no team is started.
+void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlags& flags,
+              int threads) {
+  if (shape.m == 0 || shape.n == 0) return;
+  if (shape.k == 0) {  // sgemm refuses a leading dimension of 0
+    if (product.beta == 0) std::fill_n(product.c, shape.m * shape.n, 0.0f);
+    return;
+  }
+  omp_set_num_threads(threads);
+  const dnnl_status_t status =
+      dnnl_sgemm(flags.transpose_a ? 'T' : 'N', flags.transpose_b ? 'T' : 'N', shape.m, shape.n,
+                 shape.k, product.alpha, product.a, flags.transpose_a ? shape.m : shape.k,
+                 product.b, flags.transpose_b ? shape.k : shape.n, product.beta, product.c, shape.n);
+  COHORT_CHECK(status == dnnl_success, "sgemm takes any sizes");
+}
+
+struct MatMulParameters {
+  MatMulFlags flags;
+  bool has_bias = false;
+  Activation activation = Activation::kNone;
+};
+
+// Immutable; thread-safe.
+class MatMulKernel : public Kernel {
+ public:
+  MatMulKernel(const MatMulParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
+      : parameters_(parameters), threads_(threads), reference_(std::move(reference)) {}
+
+  absl::Status Run(KernelContext& context) const override {
+    const Tensor a = context.input(0);
+    const Tensor b = context.input(1);
+    if (reference_ != nullptr && !(IsFloat32(a) && IsFloat32(b))) return reference_->Run(context);
+    RETURN_IF_ERROR(RequireType(a, DType::kFloat32));
+    RETURN_IF_ERROR(RequireType(b, DType::kFloat32));
+    ASSIGN_OR_RETURN(MatMulShape shape, ResolveMatMul(a.shape(), b.shape(), parameters_.flags));
+    RETURN_IF_ERROR(CheckBias(context, shape));
+    float* out = context.Output(0, DType::kFloat32, shape.result).mutable_data<float>();
+    MultiplyStack(a, b, shape, out);
+    if (parameters_.has_bias) {
+      const int64_t rows = shape.n == 0 ? 0 : shape.result.num_elements() / shape.n;
+      BiasLoop({out, rows, shape.n}, context.input(2).data<float>(), parameters_.activation);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckBias(const KernelContext& context, const MatMulShape& shape) const {
+    if (!parameters_.has_bias) return absl::OkStatus();
+    const Tensor& bias = context.input(2);
+    RETURN_IF_ERROR(RequireType(bias, DType::kFloat32));
+    if (bias.shape() == Shape{shape.n}) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("bias ", bias.TypeString(), " for ", shape.n, " columns"));
+  }
+
+  void MultiplyStack(const Tensor& a, const Tensor& b, MatMulShape shape, float* out) const {
+    const float* data_a = a.data<float>();
+    const float* data_b = b.data<float>();
+    if (shape.result.num_elements() == 0) return;
+    if (b.shape().rank() <= 2 && a.shape().rank() > 2) {  // one tall matrix
+      shape.m = shape.result.num_elements() / shape.n;
+      return Multiply({data_a, data_b, out, 1, 0}, shape, parameters_.flags, threads_);
+    }
+    const BroadcastAxis run = shape.batches.back();
+    ForEachRun(shape.batches, [&](int64_t first_a, int64_t first_b, int64_t first) {
+      for (int64_t i = 0; i < run.size; ++i) {
+        const Product product = {data_a + (first_a + i * run.stride_a) * shape.m * shape.k,
+                                 data_b + (first_b + i * run.stride_b) * shape.k * shape.n,
+                                 out + (first + i) * shape.m * shape.n, 1, 0};
+        Multiply(product, shape, parameters_.flags, threads_);
+      }
+    });
+  }
+
+  const MatMulParameters parameters_;
+  const int threads_;
+  const std::unique_ptr<Kernel> reference_;  // nullptr: float32 only
+};
+
+// Immutable; thread-safe.
+class GemmKernel : public Kernel {
+ public:
+  GemmKernel(const GemmParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
+      : parameters_(parameters), threads_(threads), reference_(std::move(reference)) {}
+
+  absl::Status Run(KernelContext& context) const override {
+    const Tensor a = context.input(0);
+    const Tensor b = context.input(1);
+    const Tensor c = context.input(2);
+    const absl::StatusOr<MatMulShape> shape = ResolveGemm(a, b, c, parameters_.flags);
+    if (!shape.ok() || !IsFloat32(a) || !IsFloat32(b)) return reference_->Run(context);
+    float* out = context.Output(0, DType::kFloat32, shape->result).mutable_data<float>();
+    if (c.has_value() && parameters_.beta != 0) {
+      const std::vector<BroadcastAxis> axes =
+          BroadcastAxes(c.shape(), shape->result, shape->result);
+      const BroadcastAxis run = axes.back();
+      ForEachRun(axes, [&](int64_t from, int64_t, int64_t to) {
+        ScaleLoop(parameters_.beta, {c.data<float>() + from, run.stride_a}, {out + to, run.size});
+      });
+    }
+    const float beta = c.has_value() && parameters_.beta != 0 ? 1.0f : 0.0f;
+    Multiply({a.data<float>(), b.data<float>(), out, parameters_.alpha, beta}, *shape,
+             parameters_.flags, threads_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const GemmParameters parameters_;
+  const int threads_;
+  const std::unique_ptr<Kernel> reference_;
+};
+
+MatMulParameters ParseFused(AttributeReader& reader) {
+  MatMulParameters parameters;
+  parameters.has_bias = true;
+  if (reader.String("activation", "") == "Relu") parameters.activation = Activation::kRelu;
+  return parameters;
+}
+
+}  // namespace
+
+void RegisterCpuMatMul(const CpuRegistration& registration, int threads) {
+  using Result = absl::StatusOr<std::unique_ptr<Kernel>>;
+  const KernelFactory mat_mul = registration.Reference("", "MatMul");
+  registration.registry.Add("", "MatMul", [=](const onnx::NodeProto& node) -> Result {
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, mat_mul(node));
+    return std::make_unique<MatMulKernel>(MatMulParameters{}, threads, std::move(reference));
+  });
+  const KernelFactory gemm = registration.Reference("", "Gemm");
+  registration.registry.Add("", "Gemm", [=](const onnx::NodeProto& node) -> Result {
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, gemm(node));
+    AttributeReader reader(node);
+    return std::make_unique<GemmKernel>(ParseGemm(reader), threads, std::move(reference));
+  });
+  registration.registry.Add(kRuntimeDomain, "MatMulBias", [=](const onnx::NodeProto& node) -> Result {
+    RETURN_IF_ERROR(CheckArity(node, {3, 3}));
+    AttributeReader reader(node);
+    const MatMulParameters parameters = ParseFused(reader);
+    RETURN_IF_ERROR(reader.Finish());
+    return std::make_unique<MatMulKernel>(parameters, threads, nullptr);
+  });
+}
+
+}  // namespace cohort

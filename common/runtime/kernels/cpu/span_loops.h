@@ -1,0 +1,69 @@
+#pragma once
+
+// The memory-bound loops of the CPU backend: float32, one pass, compiled for several instruction sets (kernels/simd.h).
+// An output may be one of the inputs; otherwise pointers do not overlap.
+
+#include <cstdint>
+
+#include "common/base/rng.h"
+
+namespace cohort {
+
+enum class BinaryOp { kAdd, kSub, kMul, kDiv };
+enum class UnaryOp { kNeg, kSqrt, kExp, kLog, kRelu, kSigmoid, kTanh };
+enum class GradOp { kRelu, kSigmoid, kTanh };
+
+// An operand that repeats one element has stride 0, else 1.
+struct Operand {
+  const float* data;
+  int64_t stride;
+};
+struct FloatRun {
+  float* out;
+  int64_t count;
+};
+
+void BinaryLoop(BinaryOp op, const Operand& a, const Operand& b, const FloatRun& run);
+void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run);
+// dx from dy and the forward result y.
+void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run);
+
+// out = scale * in; in repeated where its stride is 0.
+void ScaleLoop(float scale, const Operand& in, const FloatRun& run);
+// out += in
+void AccumulateLoop(const float* in, const FloatRun& run);
+// Sum in 16 lanes, then of the lanes: the same order on every instruction set.
+float SumLoop(const float* in, int64_t count);
+
+// Each of `rows` rows of `columns`: x += bias (nullptr: none), then Relu where asked.
+struct MatrixRows {
+  float* data;
+  int64_t rows;
+  int64_t columns;
+};
+enum class Activation { kNone, kRelu };
+void BiasLoop(const MatrixRows& matrix, const float* bias, Activation activation);
+
+// Lines along the last axis. Softmax and its logarithm, and their gradients from dy and the result y.
+struct Lines {
+  float* out;
+  int64_t count;
+  int64_t size;
+};
+void SoftmaxLines(const float* x, const Lines& lines);
+void LogSoftmaxLines(const float* x, const Lines& lines);
+void SoftmaxGradLines(const float* dy, const float* y, const Lines& lines);
+void LogSoftmaxGradLines(const float* dy, const float* y, const Lines& lines);
+
+// The mask of kernels/dropout_support.h for `count` elements from element `first` on.
+struct MaskRun {
+  bool* out;
+  int64_t count;
+  uint64_t first;
+  uint32_t threshold;
+};
+void MaskLoop(const RandomStream& stream, const MaskRun& run);
+// out = mask ? scale * x : 0
+void MaskedScaleLoop(float scale, const float* x, const bool* mask, const FloatRun& run);
+
+}  // namespace cohort
