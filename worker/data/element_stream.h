@@ -23,7 +23,7 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
     Element element;
     proto::IteratorPosition next_position;
   };
-  // Nothing at the end of the data. Errors: those of DatasetIterator::Next; an error ends the stream.
+  // Nothing at the end of the data. Errors: those of DatasetIterator::Next, and then for ever.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::optional<Item>>)>;
 
   struct Options {

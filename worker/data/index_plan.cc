@@ -56,7 +56,9 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
     case proto::DatasetTransform::kSkip: {
       const int64_t count = transform.skip();
       if (count < 0) return Bad("skip", count, "it must not be negative");
-      if (endless && count > kEndlessSkipMax) return Bad("skip", count, "too large for endless data");
+      if (endless && count > kEndlessSkipMax) {
+        return Bad("skip", count, "too large for endless data");
+      }
       return Stage{Kind::kSkip, input, endless ? kEndless : std::max<int64_t>(0, input - count),
                    count, 0, nullptr};
     }

@@ -2,7 +2,7 @@
 
 // A source is a number of elements, each of one or more components; a component is an array whose
 // axis 0 counts the elements, or the numbers of a range. Decoded files are shared by the data sets
-// of one process: a SourceCache belongs to the worker and keeps no file alive that no data set uses.
+// of one worker: its SourceCache keeps no array alive that no data set uses.
 
 #include <cstdint>
 #include <map>
@@ -38,8 +38,8 @@ class SourceCache {
  public:
   explicit SourceCache(FileSystem& files) : files_(files) {}
 
-  // Reads or makes the data: takes as long as that takes. Errors: INVALID_ARGUMENT naming the field
-  // of the spec or the files whose counts differ; NOT_FOUND for a file; DATA_LOSS for a damaged one.
+  // Reads or makes the data: slow. Errors: INVALID_ARGUMENT naming the field of the spec or the
+  // files whose counts differ; NOT_FOUND for a file; DATA_LOSS for a damaged one.
   absl::StatusOr<Source> Open(const proto::DatasetSource& source);
 
   // Arrays that are held by some data set now; for tests.

@@ -241,7 +241,8 @@ TEST_F(DatasetTest, PassesWithoutARepeatHaveTheirOwnOrder) {
 
 TEST_F(DatasetTest, EndlessDataGoesOn) {
   auto set = Make("source{range{begin:0 end:5}} transforms{shuffle{buffer_size:5 seed:1 "
-                  "reshuffle_each_iteration:true}} transforms{repeat:-1} transforms{batch{size:3}}");
+                  "reshuffle_each_iteration:true}} transforms{repeat:-1}"
+                  "transforms{batch{size:3}}");
   const auto values = Flat(Elements(*set, {}, 50));
   EXPECT_EQ(values.size(), 150u);
   for (int e = 0; e < 30; ++e) {
@@ -257,7 +258,8 @@ TEST_F(DatasetTest, RefusalsNameTheField) {
       {"", "no source"},
       {"source{range{end:3}} transforms{}", "no kind"},
       {"source{range{end:3}} transforms{batch{size:0}}", "batch.size has the value 0"},
-      {"source{range{end:3}} transforms{batch{size:2}} transforms{batch{size:2}}", "only one batch"},
+      {"source{range{end:3}} transforms{batch{size:2}} transforms{batch{size:2}}",
+       "only one batch"},
       {"source{range{end:3}} transforms{shuffle{buffer_size:0}}", "shuffle.buffer_size"},
       {"source{range{end:3}} transforms{repeat:-1} transforms{shuffle{buffer_size:2}}", "endless"},
       {"source{range{end:3}} transforms{repeat:-2}", "repeat"},

@@ -143,7 +143,8 @@ TEST_F(IdxTest, EverySingleByteDamageIsFound) {
     damaged[offset] = static_cast<char>(damaged[offset] ^ flipped);
     const absl::StatusOr<Tensor> read = ReadBytes(damaged);
     if (read.ok()) {
-      ASSERT_TRUE(IsBenign(whole, offset, flipped)) << "silent damage at " << offset << ", seed " << kSeed;
+      ASSERT_TRUE(IsBenign(whole, offset, flipped))
+          << "silent damage at " << offset << ", seed " << kSeed;
       ASSERT_EQ(std::memcmp(read->raw(), intact.raw(), intact.num_bytes()), 0);
     } else {
       ASSERT_EQ(read.status().code(), absl::StatusCode::kDataLoss) << read.status();

@@ -1,0 +1,242 @@
+#include "worker/closure_run.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+// A slice that was not pulled is pushed at whatever version it has: no staleness is counted.
+constexpr uint64_t kNotPulled = std::numeric_limits<uint64_t>::max();
+
+absl::Status InputError(const absl::Status& status) {
+  proto::ErrorDetail detail = DetailOf(status);
+  detail.set_error_class(proto::INPUT);
+  return WithDetail(status, detail);
+}
+
+bool SameType(const Tensor& value, const VariableType& variable) {
+  return value.dtype() == variable.dtype && value.shape() == variable.shape;
+}
+
+absl::Status CheckOutputType(const Tensor& value, const VariableType& variable) {
+  if (SameType(value, variable)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the program computed ", value.TypeString(),
+                                                 " for variable ", variable.ToString()));
+}
+
+}  // namespace
+
+ClosureRun::ClosureRun(std::shared_ptr<const ClosureParts> parts,
+                       std::shared_ptr<const WorkerProgram> program, Request request,
+                       Replied reply)
+    : parts_(std::move(parts)),
+      program_(std::move(program)),
+      header_(std::move(request.header)),
+      argument_bytes_(std::move(request.payload)),
+      reply_(std::move(reply)) {}
+
+void ClosureRun::Start(ClosureInput input) {
+  const bool batch = input.stream != nullptr || input.dataset != nullptr;
+  const bool pulls = !program_->pulls.empty();
+  {
+    MutexLock lock(mutex_);
+    parts_left_ = 1 + (batch ? 1 : 0) + (pulls ? 1 : 0);
+  }
+  if (pulls) StartPulls();
+  if (batch) StartBatch(std::move(input));
+  PartReady(absl::OkStatus());
+}
+
+void ClosureRun::StartBatch(ClosureInput input) {
+  if (input.stream != nullptr) {
+    input.stream->Next([self = shared_from_this()](
+                           absl::StatusOr<std::optional<ElementStream::Item>> item) {
+      if (!item.ok()) return self->PartReady(InputError(item.status()));
+      if (!item->has_value()) {
+        return self->PartReady(InputError(absl::OutOfRangeError(absl::StrCat(
+            "end of data: iterator ", self->header_.iterator_id(), " has no more elements"))));
+      }
+      self->element_ = std::move((**item).element);
+      self->next_position_ = std::move((**item).next_position);
+      self->PartReady(absl::OkStatus());
+    });
+    return;
+  }
+  parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
+    absl::StatusOr<Element> element = input.dataset->ElementAt(input.position);
+    if (!element.ok()) return self->PartReady(InputError(element.status()));
+    self->element_ = *std::move(element);
+    self->PartReady(absl::OkStatus());
+  });
+}
+
+void ClosureRun::StartPulls() {
+  const PsClient::Plan plan(program_, &program_->pulls);
+  parts_->ps_client->Pull(plan, header_.epoch(),
+                          [self = shared_from_this()](absl::StatusOr<Pulled> pulled) {
+                            if (!pulled.ok()) return self->PartReady(pulled.status());
+                            self->pulled_ = *std::move(pulled);
+                            self->PartReady(absl::OkStatus());
+                          });
+}
+
+void ClosureRun::PartReady(absl::Status status) {
+  absl::Status error;
+  {
+    MutexLock lock(mutex_);
+    first_error_.Update(status);
+    if (--parts_left_ > 0) return;
+    error = first_error_;
+  }
+  if (!error.ok()) return Finish(std::move(error));
+  parts_->compute->Post([self = shared_from_this()] { self->Compute(); });
+}
+
+void ClosureRun::Compute() {
+  absl::StatusOr<std::vector<Tensor>> outputs = RunProgram();
+  element_.clear();
+  pulled_.values.clear();  // back to the pool for the next closure's pull
+  if (!outputs.ok()) return Finish(outputs.status());
+  SendOutputs(*std::move(outputs));
+}
+
+absl::StatusOr<std::vector<Tensor>> ClosureRun::RunProgram() {
+  RETURN_IF_ERROR(parts_->task_service->CheckEpoch(header_.epoch()));
+  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, GatherInputs());
+  RunContext context;
+  context.seed = program_->seed;
+  context.step = header_.step();
+  absl::StatusOr<std::vector<Tensor>> outputs = program_->runner->Run(inputs, context);
+  if (!outputs.ok()) {
+    return Annotate(outputs.status(), absl::StrCat("program '", program_->name, "'"));
+  }
+  return outputs;
+}
+
+absl::Status ClosureRun::CheckBatch() const {
+  if (program_->num_components <= element_.size()) return absl::OkStatus();
+  return InputError(absl::InvalidArgumentError(
+      absl::StrCat("program '", program_->name, "' reads ", program_->num_components,
+                   " components of its batch, the closure's input has ", element_.size())));
+}
+
+absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
+  RETURN_IF_ERROR(CheckBatch());
+  ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
+                   ReadTensors(header_.arguments(), argument_bytes_));
+  argument_bytes_.clear();
+  if (program_->num_arguments > arguments.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("program '", program_->name, "' takes ",
+                                                   program_->num_arguments, " arguments, ",
+                                                   arguments.size(), " came"));
+  }
+  std::vector<Tensor> inputs;
+  inputs.reserve(program_->inputs.size());
+  for (const InputSource& source : program_->inputs) {
+    switch (source.kind) {
+      case InputSource::Kind::kBatch: inputs.push_back(element_[source.index]); break;
+      case InputSource::Kind::kVariable: inputs.push_back(pulled_.values[source.index]); break;
+      case InputSource::Kind::kArgument: inputs.push_back(arguments[source.index]); break;
+      case InputSource::Kind::kContext: inputs.push_back(ContextTensor(source.context)); break;
+    }
+  }
+  return inputs;
+}
+
+Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
+  switch (value) {
+    case proto::STEP: return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.step()));
+    case proto::CLOSURE_ID:
+      return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
+    case proto::WORKER_INDEX:
+      return Tensor::Scalar<int64_t>(parts_->task_service->task_ref().index());
+    // An asynchronous closure is one replica on its own.
+    case proto::NUM_REPLICAS: return Tensor::Scalar<int64_t>(1);
+    case proto::TRAINING: return Tensor::Scalar<bool>(program_->training);
+    default: return Tensor::Scalar<int64_t>(0);
+  }
+}
+
+void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
+  std::vector<Tensor> pushed(program_->pushes.variables.size());
+  std::vector<Tensor> assigned(program_->assigns.variables.size());
+  absl::Status checked = parts_->task_service->CheckEpoch(header_.epoch());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const OutputSink& sink = program_->outputs[i];
+    if (sink.kind == OutputSink::Kind::kFetch) {
+      *response_.header.add_fetches() = MetaOf(outputs[i]);
+      if (outputs[i].num_bytes() > 0) response_.payload.push_back(SliceOf(outputs[i]));
+      continue;
+    }
+    const bool push = sink.kind == OutputSink::Kind::kPush;
+    const TransferPlan& plan = push ? program_->pushes : program_->assigns;
+    checked.Update(CheckOutputType(outputs[i], plan.variables[sink.index]));
+    (push ? pushed : assigned)[sink.index] = std::move(outputs[i]);
+  }
+  if (next_position_.has_value()) *response_.header.mutable_next_position() = *next_position_;
+  if (!checked.ok()) return Finish(std::move(checked));
+  {
+    MutexLock lock(mutex_);
+    parts_left_ = 1 + (pushed.empty() ? 0 : 1) + (assigned.empty() ? 0 : 1);
+  }
+  const auto acknowledged = [self = shared_from_this()](absl::Status status) {
+    absl::Status error;
+    {
+      MutexLock lock(self->mutex_);
+      self->first_error_.Update(status);
+      if (--self->parts_left_ > 0) return;
+      error = self->first_error_;
+    }
+    self->Finish(std::move(error));
+  };
+  if (!pushed.empty()) {
+    parts_->ps_client->Push(PsClient::Plan(program_, &program_->pushes), std::move(pushed),
+                            PushVersions(), ContextOfPush(), acknowledged);
+  }
+  if (!assigned.empty()) {
+    parts_->ps_client->Assign(PsClient::Plan(program_, &program_->assigns), std::move(assigned),
+                              header_.epoch(), acknowledged);
+  }
+  acknowledged(absl::OkStatus());
+}
+
+std::vector<uint64_t> ClosureRun::PushVersions() const {
+  std::vector<uint64_t> versions;
+  versions.reserve(program_->pulled_ordinal.size());
+  for (const int64_t ordinal : program_->pulled_ordinal) {
+    versions.push_back(ordinal < 0 ? kNotPulled : pulled_.versions[static_cast<size_t>(ordinal)]);
+  }
+  return versions;
+}
+
+PushContext ClosureRun::ContextOfPush() const {
+  PushContext context;
+  context.epoch = header_.epoch();
+  context.closure_id = header_.closure_id();
+  context.attempt = header_.attempt();
+  context.worker_incarnation = parts_->task_service->task_ref().incarnation();
+  context.watermark = header_.watermark();
+  context.learning_rate = header_.learning_rate();
+  context.step = header_.step();
+  return context;
+}
+
+void ClosureRun::Finish(absl::Status status) {
+  Replied reply = std::exchange(reply_, nullptr);
+  if (status.ok()) return reply(std::move(response_));
+  proto::ErrorDetail detail = DetailOf(status);
+  if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
+    detail.set_error_class(proto::APPLICATION);
+  }
+  if (!detail.has_origin()) *detail.mutable_origin() = parts_->task_service->task_ref();
+  detail.set_closure_id(header_.closure_id());
+  detail.set_attempt(header_.attempt());
+  reply(WithDetail(status, detail));
+}
+
+}  // namespace cohort

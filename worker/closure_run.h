@@ -1,0 +1,92 @@
+#pragma once
+
+// One closure from its arrival to its reply, without a thread that waits:
+//
+//   Start ──► next batch ─┐
+//         └─► pulls ──────┴─► compute (compute strand) ──► pushes, assigns ──► reply
+//
+// The batch and the pulls run at the same time, and those of the next closures while this one
+// computes. The reply leaves when every push was acknowledged. The epoch is checked again before
+// the computation and before the pushes: what an old coordinator sent changes nothing any more.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/base/strand.h"
+#include "common/wire/task_service.h"
+#include "common/wire/typed_call.h"
+#include "common/wire/world.h"
+#include "proto/worker.pb.h"
+#include "worker/data/dataset.h"
+#include "worker/data/element_stream.h"
+#include "worker/ps_client.h"
+#include "worker/worker_program.h"
+
+namespace cohort {
+
+// What closures share. The parts outlive every closure: each closure holds the whole.
+struct ClosureParts {
+  World world;
+  std::shared_ptr<TaskService> task_service;
+  std::shared_ptr<PsClient> ps_client;
+  std::unique_ptr<Strand> compute;
+};
+
+// Where a closure's batch comes from: at most one is set.
+struct ClosureInput {
+  std::shared_ptr<ElementStream> stream;
+  std::shared_ptr<const Dataset> dataset;  // at `position`
+  proto::IteratorPosition position;
+};
+
+// Thread-safe.
+class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
+ public:
+  using Request = Envelope<proto::RunClosureRequest>;
+  using Replied = TypedReply<proto::RunClosureResponse>;
+
+  ClosureRun(std::shared_ptr<const ClosureParts> parts,
+             std::shared_ptr<const WorkerProgram> program, Request request, Replied reply);
+
+  // Call once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the data; those of the data
+  // set (INPUT), of PsClient, and of the program (APPLICATION); FAILED_PRECONDITION (STALE). Each
+  // with closure, attempt and origin.
+  void Start(ClosureInput input);
+
+ private:
+  void StartBatch(ClosureInput input);
+  void StartPulls();
+  void PartReady(absl::Status status);
+  void Compute();
+  absl::Status CheckBatch() const;
+  absl::StatusOr<std::vector<Tensor>> GatherInputs();
+  absl::StatusOr<std::vector<Tensor>> RunProgram();
+  Tensor ContextTensor(proto::ContextValue value) const;
+  void SendOutputs(std::vector<Tensor> outputs);
+  std::vector<uint64_t> PushVersions() const;
+  PushContext ContextOfPush() const;
+  void Finish(absl::Status status);
+
+  const std::shared_ptr<const ClosureParts> parts_;  // shared: outlives the task's own handle
+  const std::shared_ptr<const WorkerProgram> program_;
+  const proto::RunClosureRequest header_;
+
+  // Each is written by one part before its PartReady and read when all are ready.
+  Payload argument_bytes_;
+  Element element_;
+  std::optional<proto::IteratorPosition> next_position_;
+  Pulled pulled_;
+  Envelope<proto::RunClosureResponse> response_;
+  Replied reply_;
+
+  Mutex mutex_;
+  int parts_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

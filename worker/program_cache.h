@@ -1,0 +1,41 @@
+#pragma once
+
+// The programs of a worker by content hash. A program that is registered again with the same
+// variables is kept; with other layouts or seed it is bound anew.
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "worker/worker_program.h"
+
+namespace cohort {
+
+inline constexpr size_t kProgramsMax = 4096;
+
+// Thread-safe.
+class ProgramCache {
+ public:
+  // Kernels for the programs that are registered from now on.
+  void SetKernels(std::shared_ptr<const KernelRegistry> kernels);
+
+  // Compiles: slow. Errors: those of MakeWorkerProgram; RESOURCE_EXHAUSTED beyond kProgramsMax;
+  // FAILED_PRECONDITION before SetKernels.
+  absl::Status Register(const proto::RegisterProgramRequest& request);
+
+  // Null when there is none.
+  std::shared_ptr<const WorkerProgram> Find(const std::string& program_id) const;
+
+  void Clear();
+
+ private:
+  mutable Mutex mutex_;
+  // Shared with registrations under way.
+  std::shared_ptr<const KernelRegistry> kernels_ ABSL_GUARDED_BY(mutex_);
+  // Shared with closures in flight.
+  std::map<std::string, std::shared_ptr<const WorkerProgram>> programs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,235 @@
+#include "worker/ps_client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/typed_call.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kPullMethod[] = "/cohort.proto.PsService/Pull";
+constexpr char kPushMethod[] = "/cohort.proto.PsService/Push";
+constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
+
+void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta) {
+  meta->set_dtype(static_cast<int32_t>(type.dtype));
+  for (const int64_t dim : slice.shape.dims()) meta->add_dims(dim);
+}
+
+bool SameMeta(const VariableType& type, const SliceTransfer& slice, const proto::TensorMeta& meta) {
+  return meta.dtype() == static_cast<int32_t>(type.dtype) &&
+         Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
+             slice.shape;
+}
+
+// The rows of `value` that belong to the slice, without a copy.
+void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
+  if (slice.bytes == 0) return;
+  payload.push_back(ByteSlice{value.buffer(), value.raw() + slice.offset, slice.bytes});
+}
+
+absl::Status BadAnswer(uint32_t ps, absl::string_view what) {
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::APPLICATION);
+  detail.mutable_origin()->set_role(RoleName(Role::kPs));
+  detail.mutable_origin()->set_index(static_cast<int32_t>(ps));
+  return WithDetail(absl::InternalError(absl::StrCat("ps:", ps, " answered a pull with ", what)),
+                    detail);
+}
+
+}  // namespace
+
+// Counts the answers of one operation. Thread-safe.
+class PsClient::FanOut {
+ public:
+  FanOut(size_t parts, Done done) : results_(parts), left_(parts), done_(std::move(done)) {}
+
+  // Once for each part.
+  void Finish(size_t part, absl::Status result) {
+    Done done;
+    absl::Status first;
+    {
+      MutexLock lock(mutex_);
+      results_[part] = std::move(result);
+      if (--left_ > 0) return;
+      for (absl::Status& status : results_) first.Update(status);
+      done = std::move(done_);
+    }
+    done(std::move(first));
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  Done done_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The tensors that the answers of a pull are copied into. Each part writes rows and versions of its
+// own, so parts need no lock between them; FanOut orders them before the reader.
+class PsClient::PullState {
+ public:
+  PullState(Plan plan, const PsClient& client) : plan_(std::move(plan)) {
+    for (const VariableType& type : plan_->variables) {
+      pulled_.values.push_back(client.Allocate(type));
+    }
+    pulled_.versions.resize(plan_->num_slices);
+  }
+
+  Pulled Take() { return std::move(pulled_); }
+
+  absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer) {
+    const PsTransfer& home = plan_->by_ps[part];
+    const auto count = static_cast<int>(home.slices.size());
+    if (answer.header.tensors_size() != count || answer.header.versions_size() != count ||
+        PayloadBytes(answer.payload) != home.bytes) {
+      return BadAnswer(home.ps, absl::StrCat(answer.header.tensors_size(), " tensors of ",
+                                             PayloadBytes(answer.payload), " bytes, not ", count,
+                                             " of ", home.bytes));
+    }
+    PayloadReader reader(answer.payload);
+    for (int i = 0; i < count; ++i) {
+      const SliceTransfer& slice = home.slices[static_cast<size_t>(i)];
+      if (!SameMeta(plan_->variables[slice.variable], slice, answer.header.tensors(i))) {
+        return BadAnswer(home.ps, absl::StrCat("a slice ", slice.slice_id,
+                                               " of another type or shape"));
+      }
+      std::byte* const rows = pulled_.values[slice.variable].mutable_raw() + slice.offset;
+      RETURN_IF_ERROR(reader.Read(absl::MakeSpan(rows, slice.bytes)));
+      pulled_.versions[slice.ordinal] = answer.header.versions(i);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Plan plan_;
+  Pulled pulled_;
+};
+
+PsClient::PsClient(World world, RetryPolicy policy)
+    : world_(world),
+      call_options_{policy, std::make_shared<RetryBudget>()},
+      pool_(std::make_shared<OutputPool>()) {}
+
+void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers) {
+  std::map<uint32_t, PsPeer> replaced;  // its channels die after the lock
+  MutexLock lock(mutex_);
+  replaced.swap(peers_);
+  for (const proto::Peer& peer : peers) {
+    const auto index = static_cast<uint32_t>(peer.task().index());
+    const auto before = replaced.find(index);
+    if (before != replaced.end() && before->second.address == peer.address()) {
+      peers_[index] = before->second;
+    } else {
+      peers_[index] = {index, peer.address(),
+                       world_.transport.Connect(peer.address(), Lane::kData)};
+    }
+  }
+}
+
+PsPeer PsClient::PeerOf(uint32_t ps) const {
+  MutexLock lock(mutex_);
+  const auto found = peers_.find(ps);
+  return found == peers_.end() ? PsPeer{} : found->second;
+}
+
+void PsClient::Call(uint32_t ps, const char* method, Message request, Reply done) {
+  PsPeer peer = PeerOf(ps);
+  if (peer.channel != nullptr) {
+    return StartPsCall(world_, std::move(peer), method, std::move(request), call_options_,
+                       std::move(done));
+  }
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::PS_LOST);
+  detail.mutable_origin()->set_role(RoleName(Role::kPs));
+  detail.mutable_origin()->set_index(static_cast<int32_t>(ps));
+  const absl::Status unknown = WithDetail(
+      absl::UnavailableError(absl::StrCat("the coordinator has not told where ps:", ps, " is")),
+      detail);
+  world_.executor.Run([done = std::move(done), unknown]() mutable { done(unknown); });
+}
+
+Tensor PsClient::Allocate(const VariableType& type) const {
+  const size_t bytes =
+      static_cast<size_t>(type.shape.num_elements()) * ElementSize(type.dtype);
+  return Tensor(type.dtype, type.shape, pool_->Take(bytes), 0);
+}
+
+void PsClient::Pull(Plan plan, uint64_t epoch, PullDone done) {
+  auto state = std::make_shared<PullState>(plan, *this);
+  auto fan_out = std::make_shared<FanOut>(
+      plan->by_ps.size(), [state, done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        done(state->Take());
+      });
+  for (size_t part = 0; part < plan->by_ps.size(); ++part) {
+    const PsTransfer& home = plan->by_ps[part];
+    proto::PullRequest request;
+    request.set_epoch(epoch);
+    for (const SliceTransfer& slice : home.slices) request.add_slice_ids(slice.slice_id);
+    Call(home.ps, kPullMethod, Message{request.SerializeAsString(), {}},
+         [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
+           if (!answer.ok()) return fan_out->Finish(part, answer.status());
+           const size_t bytes = PayloadBytes(answer->payload);
+           Task read = [state, fan_out, part, message = *std::move(answer)]() mutable {
+             auto response = Unpack<proto::PullResponse>(std::move(message));
+             fan_out->Finish(part, response.ok() ? state->Read(part, *response)
+                                                 : response.status());
+           };
+           if (bytes <= kInlineCopyBytesMax) return read();
+           self->world_.executor.Run(std::move(read));
+         });
+  }
+}
+
+void PsClient::Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t> versions,
+                    const PushContext& context, Done done) {
+  auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
+  for (size_t part = 0; part < plan->by_ps.size(); ++part) {
+    const PsTransfer& home = plan->by_ps[part];
+    Envelope<proto::PushRequest> request;
+    request.header.set_epoch(context.epoch);
+    request.header.set_closure_id(context.closure_id);
+    request.header.set_attempt(context.attempt);
+    request.header.set_worker_incarnation(context.worker_incarnation);
+    request.header.set_watermark(context.watermark);
+    request.header.set_learning_rate(context.learning_rate);
+    request.header.set_step(context.step);
+    for (const SliceTransfer& slice : home.slices) {
+      proto::PushSlice* const pushed = request.header.add_slices();
+      pushed->set_slice_id(slice.slice_id);
+      pushed->set_pulled_version(versions[slice.ordinal]);
+      FillMeta(plan->variables[slice.variable], slice, pushed->mutable_tensor());
+      AddBytes(values[slice.variable], slice, request.payload);
+    }
+    Call(home.ps, kPushMethod, Pack(std::move(request)),
+         [fan_out, part](absl::StatusOr<Message> answer) {
+           fan_out->Finish(part, answer.status());
+         });
+  }
+}
+
+void PsClient::Assign(Plan plan, std::vector<Tensor> values, uint64_t epoch, Done done) {
+  auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
+  for (size_t part = 0; part < plan->by_ps.size(); ++part) {
+    const PsTransfer& home = plan->by_ps[part];
+    Envelope<proto::AssignRequest> request;
+    request.header.set_epoch(epoch);
+    for (const SliceTransfer& slice : home.slices) {
+      request.header.add_slice_ids(slice.slice_id);
+      FillMeta(plan->variables[slice.variable], slice, request.header.add_tensors());
+      AddBytes(values[slice.variable], slice, request.payload);
+    }
+    Call(home.ps, kAssignMethod, Pack(std::move(request)),
+         [fan_out, part](absl::StatusOr<Message> answer) {
+           fan_out->Finish(part, answer.status());
+         });
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,83 @@
+#pragma once
+
+// Moves the values of variables between this worker and the parameter servers: one call to each
+// server that is a home of the plan's slices, all at once. Received bytes are copied once, into
+// their rows of the whole variable; sent gradients are slices of the tensors they are in.
+//
+// Errors of all three: those of StartPsCall; UNAVAILABLE (PS_LOST) for a server that Attach did not
+// name; INTERNAL (APPLICATION) for an answer that is not what was asked for. With several failed
+// servers the lowest index is reported.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/runtime/output_pool.h"
+#include "proto/task.pb.h"
+#include "worker/ps_call.h"
+#include "worker/transfer_plan.h"
+
+namespace cohort {
+
+// Copies above this leave the transport's thread.
+inline constexpr size_t kInlineCopyBytesMax = size_t{1} << 20;
+
+struct Pulled {
+  std::vector<Tensor> values;      // by the plan's variables
+  std::vector<uint64_t> versions;  // by the plan's slices
+};
+
+// What every push of one closure says.
+struct PushContext {
+  uint64_t epoch = 0;
+  uint64_t closure_id = 0;
+  uint32_t attempt = 0;
+  uint64_t worker_incarnation = 0;
+  uint64_t watermark = 0;
+  double learning_rate = 0;
+  uint64_t step = 0;
+};
+
+// Thread-safe. Always owned by a shared_ptr: calls under way keep it alive.
+class PsClient : public std::enable_shared_from_this<PsClient> {
+ public:
+  using PullDone = absl::AnyInvocable<void(absl::StatusOr<Pulled>)>;
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+  // Shared: with the program that it belongs to, which may be released meanwhile.
+  using Plan = std::shared_ptr<const TransferPlan>;
+
+  PsClient(World world, RetryPolicy policy);
+
+  // Replaces the known servers; calls under way go on.
+  void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers);
+
+  // `done` may run on any thread, never inside the call.
+  void Pull(Plan plan, uint64_t epoch, PullDone done);
+
+  // `values` by the plan's variables, of their type; `versions` that were pulled, by its slices.
+  void Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t> versions,
+            const PushContext& context, Done done);
+
+  void Assign(Plan plan, std::vector<Tensor> values, uint64_t epoch, Done done);
+
+ private:
+  class PullState;
+  class FanOut;
+
+  PsPeer PeerOf(uint32_t ps) const;
+  void Call(uint32_t ps, const char* method, Message request, Reply done);
+  Tensor Allocate(const VariableType& type) const;
+
+  World world_;
+  const PsCallOptions call_options_;
+  // Shared with the tensors that are out.
+  const std::shared_ptr<OutputPool> pool_;
+  mutable Mutex mutex_;
+  std::map<uint32_t, PsPeer> peers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,63 @@
+// RunClosure.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "worker/worker_service.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Missing(absl::string_view what) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat("this worker has no ", what, ": create it here first"),
+                   proto::TRANSIENT);
+}
+
+// The closure that a refused call was about.
+absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequest& request) {
+  proto::ErrorDetail detail = DetailOf(status);
+  detail.set_closure_id(request.closure_id());
+  detail.set_attempt(request.attempt());
+  return WithDetail(status, detail);
+}
+
+}  // namespace
+
+absl::StatusOr<ClosureInput> WorkerService::FindInput(
+    const proto::RunClosureRequest& request) const {
+  ClosureInput input;
+  if (request.has_split()) {
+    input.dataset = resources_.FindDataset(request.split().dataset_id());
+    input.position = request.split().position();
+    if (input.dataset == nullptr) {
+      return Missing(absl::StrCat("data set ", request.split().dataset_id()));
+    }
+  } else if (request.input_case() == proto::RunClosureRequest::kIteratorId) {
+    input.stream = resources_.FindIterator(request.iterator_id());
+    if (input.stream == nullptr) {
+      return Missing(absl::StrCat("iterator ", request.iterator_id()));
+    }
+  }
+  return input;
+}
+
+void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied reply) {
+  const proto::RunClosureRequest& header = request.header;
+  if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
+    return reply(WithClosure(epoch, header));
+  }
+  std::shared_ptr<const WorkerProgram> program = programs_.Find(header.program_id());
+  if (program == nullptr) {
+    return reply(WithClosure(Missing(absl::StrCat("program ", header.program_id())), header));
+  }
+  absl::StatusOr<ClosureInput> input = FindInput(header);
+  if (!input.ok()) return reply(WithClosure(input.status(), header));
+  std::make_shared<ClosureRun>(parts_, std::move(program), std::move(request), std::move(reply))
+      ->Start(*std::move(input));
+}
+
+}  // namespace cohort

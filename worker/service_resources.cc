@@ -1,0 +1,54 @@
+// RegisterProgram, CreateDataset, CreateIterator and ReleaseResources.
+
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "worker/worker_service.h"
+
+namespace cohort {
+
+namespace {
+
+// A data set that cannot be made is an input of the closures that would read it.
+absl::Status InputError(const absl::Status& status) {
+  proto::ErrorDetail detail = DetailOf(status);
+  detail.set_error_class(absl::IsResourceExhausted(status) ? proto::APPLICATION : proto::INPUT);
+  return WithDetail(status, detail);
+}
+
+}  // namespace
+
+absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::RegisterProgram(
+    const proto::RegisterProgramRequest& request) {
+  RETURN_IF_ERROR(programs_.Register(request));
+  return Envelope<proto::RegisterProgramResponse>();
+}
+
+absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateDataset(
+    const proto::CreateDatasetRequest& request) {
+  absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(request);
+  if (!dataset.ok()) return InputError(dataset.status());
+  Envelope<proto::CreateDatasetResponse> response;
+  *response.header.mutable_element_spec() = (*dataset)->element_spec();
+  response.header.set_cardinality((*dataset)->cardinality());
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::CreateIteratorResponse>> WorkerService::CreateIterator(
+    const proto::CreateIteratorRequest& request) {
+  const absl::Status status = resources_.CreateIterator(request);
+  if (absl::IsNotFound(status)) {
+    return MakeError(status.code(), status.message(), proto::TRANSIENT);
+  }
+  if (!status.ok()) return InputError(status);
+  return Envelope<proto::CreateIteratorResponse>();
+}
+
+absl::StatusOr<Envelope<proto::ReleaseResourcesResponse>> WorkerService::ReleaseResources(
+    const proto::ReleaseResourcesRequest& request) {
+  resources_.Release(request.ids());
+  return Envelope<proto::ReleaseResourcesResponse>();
+}
+
+}  // namespace cohort

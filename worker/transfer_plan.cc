@@ -1,0 +1,94 @@
+#include "worker/transfer_plan.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Bad(const proto::VariableLayout& layout, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("layout of variable '", layout.name(), "': ", what));
+}
+
+absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(layout.dtype());
+  if (!dtype.ok()) return Bad(layout, dtype.status().message());
+  uint64_t bytes = ElementSize(*dtype);
+  for (const int64_t dim : layout.dims()) {
+    if (dim < 1 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes) ||
+        bytes > (uint64_t{1} << 62)) {
+      return Bad(layout, absl::StrCat("bad extent ", dim));
+    }
+  }
+  return VariableType{layout.name(), *dtype,
+                      Shape(absl::MakeConstSpan(layout.dims().data(),
+                                                static_cast<size_t>(layout.dims_size())))};
+}
+
+Shape SliceShape(const Shape& whole, int64_t rows) {
+  if (whole.rank() == 0) return whole;
+  std::vector<int64_t> dims(whole.dims().begin(), whole.dims().end());
+  dims[0] = rows;
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+// Appends the slices of one variable to their homes.
+absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& type,
+                       size_t variable, std::map<uint32_t, PsTransfer>& by_ps) {
+  const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0);
+  const size_t row_bytes =
+      static_cast<size_t>(type.shape.row_elements()) * ElementSize(type.dtype);
+  int64_t next_row = 0;
+  for (const proto::SliceHome& slice : layout.slices()) {
+    if (slice.row_begin() != next_row || slice.row_count() < 1 ||
+        slice.row_count() > rows - next_row) {
+      return Bad(layout, absl::StrCat("slice ", slice.slice_id(), " has rows [",
+                                      slice.row_begin(), ", +", slice.row_count(),
+                                      ") where row ", next_row, " of ", rows, " is next"));
+    }
+    next_row += slice.row_count();
+    PsTransfer& home = by_ps[slice.ps()];
+    home.ps = slice.ps();
+    SliceTransfer transfer;
+    transfer.slice_id = slice.slice_id();
+    transfer.variable = variable;
+    transfer.offset = static_cast<size_t>(slice.row_begin()) * row_bytes;
+    transfer.bytes = static_cast<size_t>(slice.row_count()) * row_bytes;
+    transfer.shape = SliceShape(type.shape, slice.row_count());
+    home.bytes += transfer.bytes;
+    home.slices.push_back(std::move(transfer));
+  }
+  if (next_row != rows) {
+    return Bad(layout, absl::StrCat("its slices end at row ", next_row, " of ", rows));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string VariableType::ToString() const {
+  return absl::StrCat(name, ": ", DTypeName(dtype), shape.ToString());
+}
+
+absl::StatusOr<TransferPlan> MakeTransferPlan(
+    absl::Span<const proto::VariableLayout* const> variables) {
+  TransferPlan plan;
+  std::map<uint32_t, PsTransfer> by_ps;
+  for (const proto::VariableLayout* layout : variables) {
+    ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
+    RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), by_ps));
+    plan.variables.push_back(std::move(type));
+  }
+  for (auto& [ps, transfer] : by_ps) {
+    for (SliceTransfer& slice : transfer.slices) slice.ordinal = plan.num_slices++;
+    plan.by_ps.push_back(std::move(transfer));
+  }
+  return plan;
+}
+
+}  // namespace cohort

@@ -1,0 +1,175 @@
+#include "worker/worker_program.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/program/program.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr uint32_t kArgumentsMax = 4096;
+constexpr uint32_t kComponentsMax = 64;
+
+using Layouts = std::map<std::string, const proto::VariableLayout*>;
+
+absl::StatusOr<const proto::VariableLayout*> FindLayout(const Layouts& layouts,
+                                                        const std::string& name) {
+  const auto found = layouts.find(name);
+  if (found != layouts.end()) return found->second;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the program is bound to variable '", name, "', which has no layout"));
+}
+
+// The graph's declared type against the variable's; a symbolic extent fits any.
+absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType& variable) {
+  const onnx::TypeProto::Tensor& type = value.type().tensor_type();
+  bool same = type.elem_type() == 0 || type.elem_type() == static_cast<int>(variable.dtype);
+  if (type.has_shape()) {
+    same = same && type.shape().dim_size() == variable.shape.rank();
+    for (int axis = 0; same && axis < type.shape().dim_size(); ++axis) {
+      const auto& dim = type.shape().dim(axis);
+      same = !dim.has_dim_value() || dim.dim_value() == variable.shape.dim(axis);
+    }
+  }
+  if (same) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "value '", value.name(), "' of the graph, ", type.ShortDebugString(),
+      ", is bound to variable ", variable.ToString()));
+}
+
+// Collects the variables of one direction in the order in which the graph names them.
+class Binder {
+ public:
+  explicit Binder(const Layouts& layouts) : layouts_(layouts) {}
+
+  absl::StatusOr<size_t> Add(const std::string& variable, const onnx::ValueInfoProto& value) {
+    ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts_, variable));
+    chosen_.push_back(layout);
+    values_.push_back(&value);
+    return chosen_.size() - 1;
+  }
+
+  absl::StatusOr<TransferPlan> Finish() const {
+    ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_));
+    for (size_t i = 0; i < values_.size(); ++i) {
+      RETURN_IF_ERROR(CheckDeclared(*values_[i], plan.variables[i]));
+    }
+    return plan;
+  }
+
+ private:
+  const Layouts& layouts_;
+  std::vector<const proto::VariableLayout*> chosen_;
+  std::vector<const onnx::ValueInfoProto*> values_;
+};
+
+absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& graph,
+                        const Layouts& layouts, WorkerProgram& bound) {
+  Binder pulls(layouts);
+  for (int i = 0; i < program.inputs_size(); ++i) {
+    const proto::InputBinding& binding = program.inputs(i);
+    InputSource source;
+    switch (binding.source_case()) {
+      case proto::InputBinding::kBatchComponent:
+        source = {InputSource::Kind::kBatch, binding.batch_component()};
+        if (source.index >= kComponentsMax) return absl::InvalidArgumentError("batch_component");
+        bound.num_components = std::max(bound.num_components, source.index + 1);
+        break;
+      case proto::InputBinding::kArgument:
+        source = {InputSource::Kind::kArgument, binding.argument()};
+        if (source.index >= kArgumentsMax) return absl::InvalidArgumentError("argument");
+        bound.num_arguments = std::max(bound.num_arguments, source.index + 1);
+        break;
+      case proto::InputBinding::kVariable:
+        source.kind = InputSource::Kind::kVariable;
+        ASSIGN_OR_RETURN(source.index, pulls.Add(binding.variable(), graph.input(i)));
+        break;
+      default:
+        source.context = binding.context();
+        break;
+    }
+    bound.inputs.push_back(source);
+  }
+  ASSIGN_OR_RETURN(bound.pulls, pulls.Finish());
+  return absl::OkStatus();
+}
+
+absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& graph,
+                         const Layouts& layouts, WorkerProgram& bound) {
+  Binder pushes(layouts);
+  Binder assigns(layouts);
+  size_t fetches = 0;
+  for (int i = 0; i < program.outputs_size(); ++i) {
+    const proto::OutputBinding& binding = program.outputs(i);
+    OutputSink sink;
+    if (binding.has_push()) {
+      sink.kind = OutputSink::Kind::kPush;
+      ASSIGN_OR_RETURN(sink.index, pushes.Add(binding.push(), graph.output(i)));
+    } else if (binding.has_assign()) {
+      sink.kind = OutputSink::Kind::kAssign;
+      ASSIGN_OR_RETURN(sink.index, assigns.Add(binding.assign(), graph.output(i)));
+    } else {
+      sink.index = fetches++;
+    }
+    bound.outputs.push_back(sink);
+  }
+  ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());
+  ASSIGN_OR_RETURN(bound.assigns, assigns.Finish());
+  bound.training = !bound.pushes.empty() || !bound.assigns.empty();
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPlan& pushes) {
+  std::map<uint32_t, size_t> ordinal_of;
+  for (const PsTransfer& home : pulls.by_ps) {
+    for (const SliceTransfer& slice : home.slices) ordinal_of[slice.slice_id] = slice.ordinal;
+  }
+  std::vector<int64_t> ordinals;
+  for (const PsTransfer& home : pushes.by_ps) {
+    for (const SliceTransfer& slice : home.slices) {
+      const auto found = ordinal_of.find(slice.slice_id);
+      ordinals.push_back(found == ordinal_of.end() ? -1 : static_cast<int64_t>(found->second));
+    }
+  }
+  return ordinals;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
+    const proto::RegisterProgramRequest& request, std::string registration,
+    const KernelRegistry& kernels) {
+  const proto::Program& program = request.program();
+  if (const std::string id = ProgramId(program); id != request.program_id()) {
+    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' came as ",
+                                                   request.program_id(), " but its content is ",
+                                                   id));
+  }
+  ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadProgram(program));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
+                   CompileProgram(model, kernels));
+  auto bound =
+      std::make_shared<WorkerProgram>(std::make_unique<ProgramRunner>(std::move(compiled)));
+  Layouts layouts;
+  for (const proto::VariableLayout& layout : request.variables()) {
+    if (!layouts.emplace(layout.name(), &layout).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", layout.name(), "' has two layouts"));
+    }
+  }
+  const std::string context = absl::StrCat("program '", program.name(), "'");
+  RETURN_IF_ERROR(Annotate(BindInputs(program, model.graph(), layouts, *bound), context));
+  RETURN_IF_ERROR(Annotate(BindOutputs(program, model.graph(), layouts, *bound), context));
+  bound->name = program.name();
+  bound->registration = std::move(registration);
+  bound->seed = request.seed();
+  bound->pulled_ordinal = PulledOrdinals(bound->pulls, bound->pushes);
+  return bound;
+}
+
+}  // namespace cohort

@@ -1,0 +1,59 @@
+#pragma once
+
+// A program as a worker runs it: compiled, with every graph input tied to where its value comes
+// from and every graph output to where it goes.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/runtime/program_runner.h"
+#include "proto/worker.pb.h"
+#include "worker/transfer_plan.h"
+
+namespace cohort {
+
+struct InputSource {
+  enum class Kind { kBatch, kVariable, kArgument, kContext };
+  Kind kind = Kind::kContext;
+  size_t index = 0;  // component of the batch, variable of the pull plan or argument
+  proto::ContextValue context = proto::CONTEXT_UNKNOWN;
+};
+
+struct OutputSink {
+  enum class Kind { kFetch, kPush, kAssign };
+  Kind kind = Kind::kFetch;
+  size_t index = 0;  // fetch: position in the reply; else the variable of the plan
+};
+
+// Constant but for the runner, which is touched on the worker's compute strand only.
+struct WorkerProgram {
+  std::string name;
+  std::string registration;  // what was registered, to tell a repeat from a change
+  uint64_t seed = 0;
+  std::vector<InputSource> inputs;   // in the graph's order
+  std::vector<OutputSink> outputs;   // in the graph's order
+  TransferPlan pulls;
+  TransferPlan pushes;
+  TransferPlan assigns;
+  // For each slice of the push plan, its ordinal in the pull plan; -1 when it is not pulled.
+  std::vector<int64_t> pulled_ordinal;
+  size_t num_arguments = 0;
+  size_t num_components = 0;  // 0: the program takes no batch
+  bool training = false;      // it changes variables
+  const std::unique_ptr<ProgramRunner> runner;
+
+  explicit WorkerProgram(std::unique_ptr<ProgramRunner> runner_in)
+      : runner(std::move(runner_in)) {}
+};
+
+// Loads, compiles and binds. Errors: INVALID_ARGUMENT that lists every unsupported node; naming the
+// variable without layout, or whose layout differs in type or shape from the graph's; naming both
+// ids when the content is not that of `program_id`.
+absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
+    const proto::RegisterProgramRequest& request, std::string registration,
+    const KernelRegistry& kernels);
+
+}  // namespace cohort

@@ -1,0 +1,96 @@
+#include "worker/worker_service.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+WorkerService::WorkerService(World world, Options options)
+    : options_(options),
+      parts_(std::make_shared<ClosureParts>(
+          ClosureParts{world, nullptr, std::make_shared<PsClient>(world, options.retry),
+                       std::make_unique<Strand>(*options.compute_executor)})),
+      resources_(world.executor, world.files),
+      slow_calls_(world.executor) {}
+
+void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
+  parts_->task_service = std::move(task_service);
+}
+
+void WorkerService::OnAttach(const proto::AttachRequest& request) {
+  bool another = false;
+  {
+    MutexLock lock(mutex_);
+    another = std::exchange(coordinator_incarnation_, request.coordinator_incarnation()) !=
+              request.coordinator_incarnation();
+  }
+  parts_->ps_client->SetPeers(request.ps());
+  int threads = options_.compute_threads;
+  if (threads <= 0) threads = request.compute_threads();
+  if (threads <= 0) threads = options_.default_threads;
+  auto kernels = std::make_shared<KernelRegistry>();
+  RegisterCpuKernels(*kernels, threads);
+  programs_.SetKernels(std::move(kernels));
+  if (another) {
+    programs_.Clear();
+    resources_.Clear();
+  }
+}
+
+template <typename Request, typename Response>
+void WorkerService::BindSlow(Service& service, const char* name,
+                             Answer<Response> (WorkerService::*method)(const Request&)) {
+  service.handlers[name] = Guarded(MakeHandler<Request, Response>(
+      [self = shared_from_this(), method](Envelope<Request> request,
+                                          TypedReply<Response> reply) {
+        self->slow_calls_.Post([self, method, request = std::move(request.header),
+                                reply = std::move(reply)]() mutable {
+          // Here and not before the strand: the epoch may change while the call waits.
+          absl::Status epoch = self->parts_->task_service->CheckEpoch(request.epoch());
+          if (!epoch.ok()) return reply(std::move(epoch));
+          reply(((*self).*method)(request));
+        });
+      }));
+}
+
+// Outermost, so that a malformed message is answered in the same form.
+Handler WorkerService::Guarded(Handler handler) {
+  return [self = shared_from_this(), handler = std::move(handler)](Message message, Reply reply) {
+    handler(std::move(message),
+            [self, reply = std::move(reply)](absl::StatusOr<Message> answer) mutable {
+              if (!answer.ok()) return reply(self->Refusal(answer.status()));
+              reply(std::move(answer));
+            });
+  };
+}
+
+Service WorkerService::service() {
+  COHORT_CHECK(parts_->task_service != nullptr, "SetTaskService comes first");
+  Service service;
+  service.descriptor =
+      proto::RunClosureRequest::descriptor()->file()->FindServiceByName("WorkerService");
+  BindSlow(service, "RegisterProgram", &WorkerService::RegisterProgram);
+  BindSlow(service, "CreateDataset", &WorkerService::CreateDataset);
+  BindSlow(service, "CreateIterator", &WorkerService::CreateIterator);
+  BindSlow(service, "ReleaseResources", &WorkerService::ReleaseResources);
+  service.handlers["RunClosure"] =
+      Guarded(MakeHandler<proto::RunClosureRequest, proto::RunClosureResponse>(
+          [self = shared_from_this()](ClosureRun::Request request, ClosureRun::Replied reply) {
+            self->RunClosure(std::move(request), std::move(reply));
+          }));
+  return service;
+}
+
+absl::Status WorkerService::Refusal(const absl::Status& status) const {
+  proto::ErrorDetail detail = DetailOf(status);
+  if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
+    detail.set_error_class(proto::APPLICATION);
+  }
+  if (!detail.has_origin()) *detail.mutable_origin() = parts_->task_service->task_ref();
+  return WithDetail(status, detail);
+}
+
+}  // namespace cohort

@@ -1,0 +1,77 @@
+#pragma once
+
+// Answers the calls of proto/worker.proto: resources (service_resources.cc) and closures
+// (service_closures.cc). What compiles or reads files goes through one strand, in the order in
+// which it was asked for; closures start at once and overlap (closure_run.h).
+//
+// Every call checks the epoch. Every error carries an ErrorDetail with this worker as origin,
+// unless another task was at fault.
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/strand.h"
+#include "common/runtime/kernel_registry.h"
+#include "common/wire/task_service.h"
+#include "common/wire/typed_call.h"
+#include "common/wire/world.h"
+#include "proto/worker.pb.h"
+#include "worker/closure_run.h"
+#include "worker/program_cache.h"
+#include "worker/resource_table.h"
+
+namespace cohort {
+
+// Thread-safe. Always owned by a shared_ptr: calls that are under way keep it alive.
+class WorkerService : public std::enable_shared_from_this<WorkerService> {
+ public:
+  struct Options {
+    int compute_threads = 0;     // 0: what Attach says
+    int default_threads = 1;     // when neither says
+    Executor* compute_executor;  // runs the programs; outlives this
+    RetryPolicy retry;
+  };
+  WorkerService(World world, Options options);
+
+  // Before service(): the task's own service checks epochs.
+  void SetTaskService(std::shared_ptr<TaskService> task_service);
+
+  // A coordinator took this worker: where slices live, and how many threads compute. Resources of
+  // another coordinator incarnation are dropped, since ids are a coordinator's own.
+  void OnAttach(const proto::AttachRequest& request);
+
+  // The service to listen with. It keeps this object alive.
+  Service service();
+
+ private:
+  template <typename Response>
+  using Answer = absl::StatusOr<Envelope<Response>>;
+
+  template <typename Request, typename Response>
+  void BindSlow(Service& service, const char* name,
+                Answer<Response> (WorkerService::*method)(const Request&));
+  Handler Guarded(Handler handler);
+
+  Answer<proto::RegisterProgramResponse> RegisterProgram(
+      const proto::RegisterProgramRequest& request);
+  Answer<proto::CreateDatasetResponse> CreateDataset(const proto::CreateDatasetRequest& request);
+  Answer<proto::CreateIteratorResponse> CreateIterator(
+      const proto::CreateIteratorRequest& request);
+  Answer<proto::ReleaseResourcesResponse> ReleaseResources(
+      const proto::ReleaseResourcesRequest& request);
+  void RunClosure(ClosureRun::Request request, ClosureRun::Replied reply);
+  absl::StatusOr<ClosureInput> FindInput(const proto::RunClosureRequest& request) const;
+
+  // The status as it leaves: with a class and an origin.
+  absl::Status Refusal(const absl::Status& status) const;
+
+  const Options options_;
+  const std::shared_ptr<ClosureParts> parts_;  // shared with closures in flight
+  ProgramCache programs_;
+  ResourceTable resources_;
+  Strand slow_calls_;
+  Mutex mutex_;
+  uint64_t coordinator_incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,54 @@
+#pragma once
+
+// One worker: its services put together and listening. It has no thread of its own; everything runs
+// on the threads of the world's transport and executor and of the compute executor, so the daemon,
+// the in-process tests and the simulator run the same object.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/wire/task_service.h"
+#include "common/wire/world.h"
+#include "worker/worker_service.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class WorkerTask {
+ public:
+  struct Options {
+    TaskId task;
+    std::string listen_address;  // host:port, port 0 takes a free one
+    uint64_t incarnation = 0;    // differs from start to start
+    int compute_threads = 0;     // 0: what Attach says, and then default_threads
+    int default_threads = 1;
+    // Runs the programs; null: the world's executor. One thread suffices, and keeps OpenMP at one
+    // team. Outlives the task.
+    Executor* compute_executor = nullptr;
+    RetryPolicy retry;           // of calls to parameter servers
+    // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
+    std::function<void()> on_shutdown;
+  };
+
+  WorkerTask(World world, Options options);
+  ~WorkerTask();
+
+  // Listens. The bound address. Errors: UNAVAILABLE or ALREADY_EXISTS naming the address.
+  absl::StatusOr<std::string> Start();
+
+  // Reports DRAINING, refuses new calls and waits up to `grace` for open ones. Blocks.
+  void Drain(absl::Duration grace);
+
+ private:
+  World world_;
+  const Options options_;
+  // Shared with calls under way, which may end after this object.
+  std::shared_ptr<WorkerService> worker_service_;
+  std::shared_ptr<TaskService> task_service_;
+  std::unique_ptr<Server> server_;  // last: destroyed first, it calls the services
+};
+
+}  // namespace cohort
