@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/cluster/cluster_spec.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"

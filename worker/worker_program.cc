@@ -12,8 +12,7 @@ namespace cohort {
 
 namespace {
 
-constexpr uint32_t kArgumentsMax = 4096;
-constexpr uint32_t kComponentsMax = 64;
+constexpr size_t kPositionMax = 65536;  // of arguments, components and variables
 
 using Layouts = std::map<std::string, const proto::VariableLayout*>;
 
@@ -74,24 +73,22 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
   for (int i = 0; i < program.inputs_size(); ++i) {
     const proto::InputBinding& binding = program.inputs(i);
     InputSource source;
-    switch (binding.source_case()) {
-      case proto::InputBinding::kBatchComponent:
-        source = {InputSource::Kind::kBatch, binding.batch_component()};
-        if (source.index >= kComponentsMax) return absl::InvalidArgumentError("batch_component");
-        bound.num_components = std::max(bound.num_components, source.index + 1);
-        break;
-      case proto::InputBinding::kArgument:
-        source = {InputSource::Kind::kArgument, binding.argument()};
-        if (source.index >= kArgumentsMax) return absl::InvalidArgumentError("argument");
-        bound.num_arguments = std::max(bound.num_arguments, source.index + 1);
-        break;
-      case proto::InputBinding::kVariable:
-        source.kind = InputSource::Kind::kVariable;
-        ASSIGN_OR_RETURN(source.index, pulls.Add(binding.variable(), graph.input(i)));
-        break;
-      default:
-        source.context = binding.context();
-        break;
+    if (binding.has_variable()) {
+      source.kind = InputSource::Kind::kVariable;
+      ASSIGN_OR_RETURN(source.index, pulls.Add(binding.variable(), graph.input(i)));
+    } else if (binding.source_case() == proto::InputBinding::kBatchComponent) {
+      source = {InputSource::Kind::kBatch, binding.batch_component()};
+      bound.num_components = std::max(bound.num_components, source.index + 1);
+    } else if (binding.source_case() == proto::InputBinding::kArgument) {
+      source = {InputSource::Kind::kArgument, binding.argument()};
+      bound.num_arguments = std::max(bound.num_arguments, source.index + 1);
+    } else {
+      source.context = binding.context();
+    }
+    if (source.index >= kPositionMax) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),
+                                                     "' is bound to position ", source.index,
+                                                     ", beyond ", kPositionMax));
     }
     bound.inputs.push_back(source);
   }

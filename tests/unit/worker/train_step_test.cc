@@ -1,0 +1,131 @@
+// A train step through worker and parameter servers against the same step in plain loops: the
+// program on the reference kernels, and value - learning rate * gradient.
+
+#include <cmath>
+#include <map>
+
+#include "common/runtime/program_runner.h"
+#include "gtest/gtest.h"
+#include "tests/unit/worker/test_programs.h"
+#include "tests/unit/worker/worker_cluster.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kSteps = 5;
+constexpr double kLearningRate = 0.5;  // as in WorkerCluster::Closure
+
+std::vector<proto::VariableLayout> Layouts() {
+  std::vector<proto::VariableLayout> layouts = {
+      MakeLayout("w1", DType::kFloat32, {4, 6}, {2, 2}, 0, 2),
+      MakeLayout("b1", DType::kFloat32, {6}, {6}, 2, 2),
+      MakeLayout("w2", DType::kFloat32, {6, 3}, {3, 2, 1}, 3, 2)};
+  for (proto::VariableLayout& layout : layouts) {
+    layout.mutable_initializer()->set_op("random_uniform");
+    layout.mutable_initializer()->set_a(-1);
+    layout.mutable_initializer()->set_b(1);
+    layout.mutable_initializer()->set_seed(3);
+  }
+  return layouts;
+}
+
+Tensor Features(int64_t rows) {
+  Tensor x(DType::kFloat32, Shape{rows, 4});
+  for (int64_t i = 0; i < rows * 4; ++i) {
+    x.mutable_data<float>()[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7));
+  }
+  return x;
+}
+
+Tensor Classes(int64_t rows) {
+  Tensor y(DType::kInt64, Shape{rows});
+  for (int64_t i = 0; i < rows; ++i) y.mutable_data<int64_t>()[i] = i * i % 3;
+  return y;
+}
+
+void AddInline(proto::InlineTensors& tensors, const Tensor& value) {
+  proto::InlineTensor& tensor = *tensors.add_tensors();
+  tensor.set_dtype(static_cast<int32_t>(value.dtype()));
+  for (const int64_t dim : value.shape().dims()) tensor.add_dims(dim);
+  tensor.set_data(value.raw(), value.num_bytes());
+}
+
+class Cluster {
+ public:
+  Cluster() {
+    EXPECT_TRUE(cluster_.Attach(1).ok());
+    EXPECT_TRUE(cluster_.CreateVariables(Layouts()).ok());
+    const absl::Status registered = cluster_.Register(train_, Layouts());
+    EXPECT_TRUE(registered.ok()) << registered;
+    proto::DatasetSpec spec;
+    AddInline(*spec.mutable_source()->mutable_inline_tensors(), Features(kSteps * 8));
+    AddInline(*spec.mutable_source()->mutable_inline_tensors(), Classes(kSteps * 8));
+    spec.add_transforms()->mutable_batch()->set_size(8);
+    EXPECT_TRUE(cluster_.CreateDataset(1, spec).ok());
+  }
+
+  Tensor Read(const std::string& name, const std::vector<int64_t>& dims) {
+    const proto::Program read = ReadProgram(name, DType::kFloat32, dims);
+    EXPECT_TRUE(cluster_.Register(read, Layouts()).ok());
+    return (*cluster_.Run(cluster_.Closure(read)))[0];
+  }
+
+  // The loss.
+  float Step(int step) {
+    proto::RunClosureRequest closure = cluster_.Closure(train_);
+    closure.mutable_split()->set_dataset_id(1);
+    closure.mutable_split()->mutable_position()->set_element(step);
+    const auto fetched = cluster_.Run(closure);
+    EXPECT_TRUE(fetched.ok()) << fetched.status();
+    return fetched.ok() ? (*fetched)[0].data<float>()[0] : NAN;
+  }
+
+  const proto::Program& program() const { return train_; }
+
+ private:
+  WorkerCluster cluster_{2};
+  proto::Program train_ = PerceptronProgram();
+};
+
+void ExpectNear(const Tensor& a, const Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.shape(), b.shape());
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    ASSERT_NEAR(a.data<float>()[i], b.data<float>()[i], 1e-5) << what << " element " << i;
+  }
+}
+
+TEST(TrainStep, MatchesTheReferenceKernels) {
+  Cluster cluster;
+  const std::map<std::string, std::vector<int64_t>> variables = {
+      {"w1", {4, 6}}, {"b1", {6}}, {"w2", {6, 3}}};
+  std::map<std::string, Tensor> values;
+  for (const auto& [name, dims] : variables) values[name] = cluster.Read(name, dims).Clone();
+  EXPECT_NE(values["w1"].data<float>()[0], 0);
+
+  KernelRegistry kernels;
+  RegisterReferenceKernels(kernels);
+  onnx::ModelProto model = *LoadProgram(cluster.program());
+  ProgramRunner runner(*CompileProgram(model, kernels));
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<Tensor> inputs = {Features(kSteps * 8).Rows(step * 8, 8),
+                                        Classes(kSteps * 8).Rows(step * 8, 8), values["w1"],
+                                        values["b1"], values["w2"]};
+    const auto outputs = runner.Run(inputs, {});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_NEAR(cluster.Step(step), (*outputs)[0].data<float>()[0], 1e-5);
+    const char* const names[] = {"w1", "b1", "w2"};
+    for (size_t i = 0; i < 3; ++i) {
+      Tensor& value = values[names[i]];
+      for (int64_t k = 0; k < value.num_elements(); ++k) {
+        value.mutable_data<float>()[k] -=
+            static_cast<float>(kLearningRate) * (*outputs)[i + 1].data<float>()[k];
+      }
+    }
+  }
+  for (const auto& [name, dims] : variables) {
+    ExpectNear(cluster.Read(name, dims), values[name], name);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,85 @@
+#include "worker/transfer_plan.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/ps_call.h"
+
+namespace cohort {
+namespace {
+
+using ::testing::HasSubstr;
+
+proto::VariableLayout Layout(std::vector<int64_t> dims,
+                             std::vector<std::pair<int64_t, int64_t>> rows) {
+  proto::VariableLayout layout;
+  layout.set_name("v");
+  layout.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  for (const int64_t dim : dims) layout.add_dims(dim);
+  uint32_t id = 10;
+  for (const auto& [begin, count] : rows) {
+    proto::SliceHome& slice = *layout.add_slices();
+    slice.set_slice_id(id++);
+    slice.set_row_begin(begin);
+    slice.set_row_count(count);
+    slice.set_ps(1 - id % 2);
+  }
+  return layout;
+}
+
+TEST(TransferPlan, PutsSlicesToTheirHomesAndRows) {
+  const proto::VariableLayout matrix = Layout({5, 2}, {{0, 2}, {2, 2}, {4, 1}});
+  const proto::VariableLayout scalar = Layout({}, {{0, 1}});
+  const TransferPlan plan = *MakeTransferPlan({&matrix, &scalar});
+  ASSERT_EQ(plan.by_ps.size(), 2u);
+  EXPECT_EQ(plan.num_slices, 4u);
+  size_t ordinal = 0;
+  for (const PsTransfer& home : plan.by_ps) {
+    size_t bytes = 0;
+    for (const SliceTransfer& slice : home.slices) {
+      EXPECT_EQ(slice.ordinal, ordinal++);
+      bytes += slice.bytes;
+    }
+    EXPECT_EQ(home.bytes, bytes);
+  }
+  EXPECT_EQ(plan.by_ps[0].ps, 0u);
+  EXPECT_EQ(plan.by_ps[0].slices[0].slice_id, 10u);
+  EXPECT_EQ(plan.by_ps[0].slices[1].offset, 4u * 2 * 4);
+  EXPECT_EQ(plan.by_ps[0].slices[1].shape, (Shape{1, 2}));
+  EXPECT_EQ(plan.by_ps[0].slices[2].shape, Shape{});
+  EXPECT_EQ(plan.by_ps[1].slices[0].offset, 2u * 2 * 4);
+  EXPECT_EQ(plan.by_ps[1].slices[0].bytes, 2u * 2 * 4);
+}
+
+TEST(TransferPlan, RefusesSlicesThatDoNotCover) {
+  const struct {
+    proto::VariableLayout layout;
+    const char* says;
+  } cases[] = {
+      {Layout({5}, {{0, 2}, {3, 2}}), "row 2 of 5 is next"},
+      {Layout({5}, {{0, 2}, {1, 4}}), "row 2 of 5 is next"},
+      {Layout({5}, {{0, 2}, {2, 4}}), "row 2 of 5 is next"},
+      {Layout({5}, {{0, 2}, {2, 2}}), "end at row 4 of 5"},
+      {Layout({5}, {{0, 0}}), "row 0 of 5 is next"},
+      {Layout({5}, {}), "end at row 0 of 5"},
+      {Layout({-5}, {{0, 1}}), "bad extent -5"},
+      {Layout({1 << 30, 1 << 30, 1 << 30}, {{0, 1}}), "bad extent"},
+  };
+  for (const auto& c : cases) {
+    const absl::Status status = MakeTransferPlan({&c.layout}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.says;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
+  }
+}
+
+TEST(RetryBudget, EndsAndComesBackWithSuccess) {
+  RetryBudget budget;
+  int taken = 0;
+  while (budget.Take()) ++taken;
+  EXPECT_EQ(taken, 20);
+  for (int i = 0; i < 11; ++i) budget.Success();  // eleven tenths: one repeat
+  EXPECT_TRUE(budget.Take());
+  EXPECT_FALSE(budget.Take());
+}
+
+}  // namespace
+}  // namespace cohort
