@@ -2,8 +2,8 @@
 
 // One closure from its arrival to its reply, without a thread that waits:
 //
-//   Start ──► next batch ─┐
-//         └─► pulls ──────┴─► compute (compute strand) ──► pushes, assigns ──► reply
+//   Start --> next batch --+
+//         \-> pulls -------+--> compute (compute strand) --> pushes, assigns --> reply
 //
 // The batch and the pulls run at the same time, and those of the next closures while this one
 // computes. The reply leaves when every push was acknowledged. The epoch is checked again before
