@@ -1,0 +1,57 @@
+#pragma once
+
+// A whole cluster in one thread under one seed.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/memory_file_system.h"
+#include "common/base/sim_world.h"
+#include "common/wire/sim_transport.h"
+#include "tests/support/test_cluster.h"
+
+namespace cohort {
+
+// Lives on the test's thread.
+class SimCluster {
+ public:
+  SimCluster(uint64_t seed, int ps, int workers)
+      : sim_(seed), network_(sim_), waiter_(sim_), cluster_(TaskOptions(ps, workers)) {}
+
+  SimWorld& sim() { return sim_; }
+  SimNetwork& network() { return network_; }
+  Waiter& waiter() { return waiter_; }
+  TestCluster& tasks() { return cluster_; }
+
+  // The world of a new process start on `host`.
+  World WorldOf(const std::string& host) {
+    transports_.push_back(network_.TransportOf(host));
+    return World{sim_, sim_, files_, *transports_.back()};
+  }
+
+  absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(
+      ClusterCoordinator::Options options = {}) {
+    options.cluster = cluster_.spec();
+    return ClusterCoordinator::Connect(WorldOf("chief:0"), waiter_, std::move(options));
+  }
+
+ private:
+  TestCluster::Options TaskOptions(int ps, int workers) {
+    TestCluster::Options options;
+    options.ps = ps;
+    options.workers = workers;
+    options.world_of = [this](const std::string& host) { return WorldOf(host); };
+    options.kill_host = [this](const std::string& host) { network_.Kill(host); };
+    return options;
+  }
+
+  SimWorld sim_;
+  MemoryFileSystem files_;
+  SimNetwork network_;
+  std::vector<std::unique_ptr<Transport>> transports_;  // of all process starts; they outlive the tasks
+  SimWaiter waiter_;
+  TestCluster cluster_;
+};
+
+}  // namespace cohort

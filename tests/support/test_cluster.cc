@@ -1,0 +1,59 @@
+#include "tests/support/test_cluster.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace cohort {
+
+bool SimWaiter::Wait(const Event& event, absl::Duration timeout) {
+  // A simulation that makes no progress for a simulated day is stuck.
+  const absl::Duration limit = timeout == absl::InfiniteDuration() ? absl::Hours(24) : timeout;
+  return world_.RunUntil([&] { return event.HasHappened(); }, limit);
+}
+
+TestCluster::TestCluster(Options options) : options_(std::move(options)) {
+  for (int i = 0; i < options_.ps; ++i) {
+    spec_.Add(TaskId{Role::kPs, i}, absl::StrCat("ps", i, ":2222"));
+  }
+  for (int i = 0; i < options_.workers; ++i) {
+    spec_.Add(TaskId{Role::kWorker, i}, absl::StrCat("worker", i, ":2222"));
+  }
+  for (const auto& [task, address] : spec_.tasks()) Start(task);
+}
+
+TestCluster::~TestCluster() = default;
+
+void TestCluster::Kill(TaskId task) {
+  if (options_.kill_host) options_.kill_host(task.ToString());
+  ps_.erase(task);
+  workers_.erase(task);
+}
+
+void TestCluster::Start(TaskId task) {
+  ++last_incarnation_;
+  if (task.role == Role::kPs) return StartPs(task);
+  StartWorker(task);
+}
+
+void TestCluster::StartPs(TaskId task) {
+  PsTask::Options options;
+  options.task = task;
+  options.listen_address = *spec_.Address(task);
+  options.incarnation = last_incarnation_;
+  ps_[task] = std::make_unique<PsTask>(options_.world_of(task.ToString()), std::move(options));
+  COHORT_CHECK(ps_[task]->Start().ok(), "a test's ps listens");
+}
+
+void TestCluster::StartWorker(TaskId task) {
+  WorkerTask::Options options;
+  options.task = task;
+  options.listen_address = *spec_.Address(task);
+  options.incarnation = last_incarnation_;
+  workers_[task] =
+      std::make_unique<WorkerTask>(options_.world_of(task.ToString()), std::move(options));
+  COHORT_CHECK(workers_[task]->Start().ok(), "a test's worker listens");
+}
+
+}  // namespace cohort

@@ -1,0 +1,63 @@
+#pragma once
+
+// A cluster inside the test's process: the production tasks over any world. Each task has a transport of its own, so
+// that the simulator knows who speaks.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/base/event.h"
+#include "common/base/sim_world.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/world.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "ps_server/ps_task.h"
+#include "worker/worker_task.h"
+
+namespace cohort {
+
+// Runs the simulation until the event has happened.
+class SimWaiter final : public Waiter {
+ public:
+  explicit SimWaiter(SimWorld& world) : world_(world) {}
+  bool Wait(const Event& event, absl::Duration timeout) override;
+
+ private:
+  SimWorld& world_;
+};
+
+// Lives on the test's thread.
+class TestCluster {
+ public:
+  struct Options {
+    int ps = 2;
+    int workers = 3;
+    // The world of a process start on a host ("worker:1"), and how a host's death is made known.
+    std::function<World(const std::string& host)> world_of;
+    std::function<void(const std::string& host)> kill_host;
+  };
+
+  explicit TestCluster(Options options);
+  ~TestCluster();
+
+  ClusterSpec spec() const { return spec_; }
+
+  // The process is gone at once, with all its memory.
+  void Kill(TaskId task);
+  // A new process start under the same address.
+  void Start(TaskId task);
+
+ private:
+  void StartPs(TaskId task);
+  void StartWorker(TaskId task);
+
+  const Options options_;
+  ClusterSpec spec_;
+  uint64_t last_incarnation_ = 0;
+  std::map<TaskId, std::unique_ptr<PsTask>> ps_;
+  std::map<TaskId, std::unique_ptr<WorkerTask>> workers_;
+};
+
+}  // namespace cohort
