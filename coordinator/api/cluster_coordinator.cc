@@ -90,7 +90,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
   };
   cluster_ = Cluster::Create(world_, std::move(members));
   *cluster_slot = cluster_;
-  ps_ = std::make_unique<PsClient>(cluster_, waiter_, options_.call_timeout);
+  ps_ = std::make_unique<PsControl>(cluster_, waiter_, options_.call_timeout);
 }
 
 ClusterCoordinator::~ClusterCoordinator() { cluster_->Stop(); }

@@ -24,7 +24,7 @@
 #include "common/wire/world.h"
 #include "coordinator/api/variable.h"
 #include "coordinator/cluster/cluster.h"
-#include "coordinator/cluster/ps_client.h"
+#include "coordinator/cluster/ps_control.h"
 #include "coordinator/schedule/scheduler.h"
 #include "coordinator/strategy/variable_creator.h"
 
@@ -118,7 +118,7 @@ class ClusterCoordinator {
   // Asks all serving tasks to end.
   void ShutdownTasks();
 
-  PsClient& ps() { return *ps_; }
+  PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
   int num_workers() const { return options_.cluster.NumTasks(Role::kWorker); }
   std::string ClusterReport() const { return cluster_->Report(); }
@@ -135,7 +135,7 @@ class ClusterCoordinator {
   const Options options_;
   std::shared_ptr<Scheduler> scheduler_;  // shared with calls in flight
   std::shared_ptr<Cluster> cluster_;      // shared with its connections
-  std::unique_ptr<PsClient> ps_;
+  std::unique_ptr<PsControl> ps_;
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);

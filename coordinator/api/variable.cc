@@ -26,9 +26,9 @@ Shape Variable::shape() const {
 
 DType Variable::dtype() const { return static_cast<DType>(layout_.dtype()); }
 
-std::vector<VariableShard> Variable::variables() const {
+std::vector<VariableComponent> Variable::variables() const {
   if (is_local()) return {{name(), shape(), "/job:chief/replica:0/task:0/device:CPU:0"}};
-  std::vector<VariableShard> shards;
+  std::vector<VariableComponent> shards;
   for (int i = 0; i < layout_.slices_size(); ++i) {
     absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
     if (!dims.empty()) dims[0] = layout_.slices(i).row_count();

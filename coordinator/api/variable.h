@@ -13,7 +13,7 @@
 namespace cohort {
 
 // One component of a sharded variable.
-struct VariableShard {
+struct VariableComponent {
   std::string name;    // "embedding/part_0"; the variable's own name when it is not cut
   Shape shape;
   std::string device;  // "/job:ps/replica:0/task:1/device:CPU:0"
@@ -34,7 +34,7 @@ class Variable {
   // The device of the first shard.
   std::string device() const { return variables().front().device; }
   // TensorFlow's `variables` of a sharded variable: its components in row order.
-  std::vector<VariableShard> variables() const;
+  std::vector<VariableComponent> variables() const;
   const proto::VariableLayout& layout() const { return layout_; }
 
  private:

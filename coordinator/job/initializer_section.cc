@@ -53,8 +53,8 @@ std::vector<std::string> ClassNames() {
 
 }  // namespace
 
-InitializerSpec ReadInitializer(const json& value, const std::string& path, JsonErrors& errors) {
-  InitializerSpec spec;
+KerasInitializerSpec ReadInitializer(const json& value, const std::string& path, JsonErrors& errors) {
+  KerasInitializerSpec spec;
   const ClassForm form = ReadClassForm(value, path, errors);
   if (form.class_name.empty() && !form.is_name_only) return spec;
   const InitializerClass* found = FindClass(form.class_name);
@@ -84,7 +84,7 @@ InitializerSpec ReadInitializer(const json& value, const std::string& path, Json
   return spec;
 }
 
-ordered_json InitializerToJson(const InitializerSpec& initializer) {
+ordered_json InitializerToJson(const KerasInitializerSpec& initializer) {
   ordered_json config = ordered_json::object();
   if (const InitializerClass* found = FindClass(initializer.class_name)) {
     if (*found->a_key) config[found->a_key] = initializer.a;

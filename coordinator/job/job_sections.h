@@ -16,14 +16,14 @@ CompileSpec ReadCompile(const nlohmann::json& value, const std::string& path, Js
 DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path,
                           JsonErrors& errors);
-InitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
+KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
                                 JsonErrors& errors);
 
 nlohmann::ordered_json ModelToJson(const ModelSpec& model);
 nlohmann::ordered_json CompileToJson(const CompileSpec& compile);
 nlohmann::ordered_json DataToJson(const DataSpec& data);
 nlohmann::ordered_json StrategyToJson(const StrategySpec& strategy);
-nlohmann::ordered_json InitializerToJson(const InitializerSpec& initializer);
+nlohmann::ordered_json InitializerToJson(const KerasInitializerSpec& initializer);
 
 // {"class_name": ..., "config": ...}
 nlohmann::ordered_json ClassFormToJson(const std::string& class_name,

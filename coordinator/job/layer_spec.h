@@ -24,14 +24,14 @@ absl::string_view ActivationName(Activation activation);
 // A start value by rule: "Zeros", "Ones", "Constant", "RandomUniform", "RandomNormal",
 // "TruncatedNormal", "GlorotUniform", "GlorotNormal", "HeUniform", "HeNormal", "LecunUniform",
 // "LecunNormal" (Keras's class names).
-struct InitializerSpec {
+struct KerasInitializerSpec {
   std::string class_name = "Zeros";
   // Constant: value; RandomUniform: minval; RandomNormal, TruncatedNormal: mean.
   double a = 0;
   double b = 0;                  // RandomUniform: maxval; RandomNormal, TruncatedNormal: stddev
   std::optional<uint64_t> seed = {};  // absent: the job's seed
 
-  friend bool operator==(const InitializerSpec&, const InitializerSpec&) = default;
+  friend bool operator==(const KerasInitializerSpec&, const KerasInitializerSpec&) = default;
 };
 
 // Only as the first layer. `shape` is that of one example, without the batch.
@@ -48,8 +48,8 @@ struct DenseSpec {
   int64_t units = 1;
   Activation activation = Activation::kLinear;
   bool use_bias = true;
-  InitializerSpec kernel_initializer{.class_name = "GlorotUniform"};
-  InitializerSpec bias_initializer{.class_name = "Zeros"};
+  KerasInitializerSpec kernel_initializer{.class_name = "GlorotUniform"};
+  KerasInitializerSpec bias_initializer{.class_name = "Zeros"};
 
   friend bool operator==(const DenseSpec&, const DenseSpec&) = default;
 };

@@ -38,7 +38,7 @@ void SetVarianceScaling(const std::string& class_name, const Shape& shape,
 
 }  // namespace
 
-proto::Initializer MakeInitializer(const InitializerSpec& spec, const Shape& shape,
+proto::Initializer MakeInitializer(const KerasInitializerSpec& spec, const Shape& shape,
                                    uint64_t job_seed) {
   proto::Initializer initializer;
   initializer.set_seed(spec.seed.value_or(job_seed));

@@ -10,7 +10,7 @@
 namespace cohort {
 
 // `shape` is that of the variable, rank 1 or 2 ([fan in, fan out]); `job_seed` serves where the layer gives none.
-proto::Initializer MakeInitializer(const InitializerSpec& spec, const Shape& shape,
+proto::Initializer MakeInitializer(const KerasInitializerSpec& spec, const Shape& shape,
                                    uint64_t job_seed);
 
 }  // namespace cohort

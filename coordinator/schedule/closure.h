@@ -41,7 +41,7 @@ struct RegisteredDataset {
   proto::DatasetSpec spec;
 };
 
-// One iterator per worker over a data set. Immutable; positions are kept by the resource table.
+// One iterator per worker over a data set. Immutable; positions are kept by the resource catalog.
 struct RegisteredIterator {
   uint64_t id = 0;
   std::shared_ptr<const RegisteredDataset> dataset;

@@ -222,7 +222,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     run.worker = worker;
     run.task = lane->task;
     run.channel = lane->channel;
-    for (std::string& key : ResourceTable::KeysFor(*run.closure)) {
+    for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
       if (lane->prepared.count(key) == 0) run.missing.push_back(std::move(key));
     }
     effects.push_back(

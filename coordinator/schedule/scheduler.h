@@ -1,7 +1,7 @@
 #pragma once
 
 // Runs closures on workers. It joins the queue (closure_queue.h), a lane per worker with K slots, and what workers
-// must hold (resource_table.h). All forms are asynchronous: a completion runs once, on the calling thread or on the
+// must hold (resource_catalog.h). All forms are asynchronous: a completion runs once, on the calling thread or on the
 // transport's, and must not block.
 //
 // The first-error protocol: the first application error is recorded; the next Schedule, Join or Done observes it: every
@@ -22,7 +22,7 @@
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure_queue.h"
 #include "coordinator/schedule/outcome.h"
-#include "coordinator/schedule/resource_table.h"
+#include "coordinator/schedule/resource_catalog.h"
 #include "proto/error.pb.h"
 
 namespace cohort {
@@ -114,7 +114,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   const Options options_;
   mutable Mutex mutex_;
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
-  ResourceTable resources_ ABSL_GUARDED_BY(mutex_);
+  ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   std::deque<Admission> admissions_ ABSL_GUARDED_BY(mutex_);

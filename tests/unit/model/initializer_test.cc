@@ -9,7 +9,7 @@ namespace cohort {
 namespace {
 
 proto::Initializer Make(const std::string& class_name, const Shape& shape) {
-  InitializerSpec spec;
+  KerasInitializerSpec spec;
   spec.class_name = class_name;
   spec.a = 0.25;
   spec.b = 0.75;
@@ -58,7 +58,7 @@ TEST(Initializer, PlainFamiliesKeepTheirNumbers) {
 
 TEST(Initializer, TheLayersSeedGoesBeforeTheJobs) {
   EXPECT_EQ(Make("Ones", {1}).seed(), 42u);
-  InitializerSpec spec;
+  KerasInitializerSpec spec;
   spec.seed = 7;
   EXPECT_EQ(MakeInitializer(spec, {1}, 42).seed(), 7u);
 }

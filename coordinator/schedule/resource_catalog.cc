@@ -1,4 +1,4 @@
-#include "coordinator/schedule/resource_table.h"
+#include "coordinator/schedule/resource_catalog.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -36,7 +36,7 @@ Message Pack(const Proto& header) {
 
 }  // namespace
 
-std::vector<std::string> ResourceTable::KeysFor(const Closure& closure) {
+std::vector<std::string> ResourceCatalog::KeysFor(const Closure& closure) {
   std::vector<std::string> keys = {ProgramKey(closure)};
   if (const RegisteredDataset* dataset = DatasetOf(closure)) {
     keys.push_back(DatasetKey(dataset->id));
@@ -47,7 +47,7 @@ std::vector<std::string> ResourceTable::KeysFor(const Closure& closure) {
   return keys;
 }
 
-ResourceRequest ResourceTable::Request(const Closure& closure, const std::string& key,
+ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::string& key,
                                        int worker) const {
   if (absl::StartsWith(key, "program:")) {
     proto::RegisterProgramRequest request = closure.program->request;
@@ -73,7 +73,7 @@ ResourceRequest ResourceTable::Request(const Closure& closure, const std::string
   return {key, "/cohort.proto.WorkerService/CreateIterator", Pack(request)};
 }
 
-void ResourceTable::SetPosition(uint64_t iterator_id, int worker,
+void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,
                                 const proto::IteratorPosition& position) {
   proto::IteratorPosition& held = positions_[{iterator_id, worker}];
   // Replies of closures that ran side by side come in any order: the furthest position counts.

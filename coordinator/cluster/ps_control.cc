@@ -1,4 +1,4 @@
-#include "coordinator/cluster/ps_client.h"
+#include "coordinator/cluster/ps_control.h"
 
 #include <algorithm>
 #include <cstring>
@@ -53,11 +53,11 @@ proto::InlineTensor Inline(const Tensor& value) {
 
 }  // namespace
 
-PsClient::PsClient(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout)
+PsControl::PsControl(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout)
     : cluster_(std::move(cluster)), waiter_(waiter), timeout_(timeout) {}
 
 template <typename Response, typename Request>
-absl::StatusOr<std::vector<Envelope<Response>>> PsClient::CallAll(
+absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   ASSIGN_OR_RETURN(const std::vector<TaskLink> links, cluster_->ps());
   return Await<std::vector<Envelope<Response>>>(
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsClient::CallAll(
       });
 }
 
-absl::Status PsClient::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
+absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
   auto requests = ForEach<proto::CreateVariablesRequest>(num_ps(), cluster_->epoch());
   for (auto& request : requests) {
     for (const proto::VariableLayout& variable : variables) {
@@ -77,7 +77,7 @@ absl::Status PsClient::CreateVariables(absl::Span<const proto::VariableLayout> v
   return CallAll<proto::CreateVariablesResponse>("CreateVariables", std::move(requests)).status();
 }
 
-absl::StatusOr<Tensor> PsClient::Read(const proto::VariableLayout& variable) {
+absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
   auto requests = ForEach<proto::PullRequest>(num_ps(), cluster_->epoch());
   for (const proto::SliceHome& slice : variable.slices()) {
@@ -96,7 +96,7 @@ absl::StatusOr<Tensor> PsClient::Read(const proto::VariableLayout& variable) {
   return whole;
 }
 
-absl::Status PsClient::Assign(const proto::VariableLayout& variable, const Tensor& value) {
+absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tensor& value) {
   const Shape shape(absl::MakeConstSpan(variable.dims().data(),
                                         static_cast<size_t>(variable.dims_size())));
   if (static_cast<int32_t>(value.dtype()) != variable.dtype() || value.shape() != shape) {
@@ -115,7 +115,7 @@ absl::Status PsClient::Assign(const proto::VariableLayout& variable, const Tenso
   return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();
 }
 
-absl::StatusOr<std::vector<proto::SavedSlice>> PsClient::Save(
+absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
     const std::string& prefix, const std::map<std::string, Tensor>& extras) {
   auto requests = ForEach<proto::SaveShardRequest>(num_ps(), cluster_->epoch());
   for (int i = 0; i < num_ps(); ++i) {
@@ -138,7 +138,7 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsClient::Save(
   return saved;
 }
 
-absl::Status PsClient::Restore(const std::string& prefix, bool slots) {
+absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
   auto requests = ForEach<proto::RestoreShardRequest>(num_ps(), cluster_->epoch());
   for (auto& request : requests) {
     request.header.set_prefix(prefix);
@@ -147,7 +147,7 @@ absl::Status PsClient::Restore(const std::string& prefix, bool slots) {
   return CallAll<proto::RestoreShardResponse>("RestoreShard", std::move(requests)).status();
 }
 
-absl::StatusOr<proto::PsStatsResponse> PsClient::Stats() {
+absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
   ASSIGN_OR_RETURN(const auto responses,
                    CallAll<proto::PsStatsResponse>(
                        "GetStats", ForEach<proto::PsStatsRequest>(num_ps(), cluster_->epoch())));

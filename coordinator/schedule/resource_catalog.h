@@ -23,9 +23,9 @@ struct ResourceRequest {
 };
 
 // Thread-compatible.
-class ResourceTable {
+class ResourceCatalog {
  public:
-  explicit ResourceTable(uint64_t epoch) : epoch_(epoch) {}
+  explicit ResourceCatalog(uint64_t epoch) : epoch_(epoch) {}
 
   // Keys of what `closure` needs, in the order in which they must be made.
   static std::vector<std::string> KeysFor(const Closure& closure);

@@ -20,9 +20,9 @@ namespace cohort {
 
 // Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps
 // answers. Thread-safe.
-class PsClient {
+class PsControl {
  public:
-  PsClient(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout);
+  PsControl(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout);
 
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // The whole value, slices joined.
