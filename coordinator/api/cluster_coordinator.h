@@ -58,7 +58,7 @@ using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 
 struct ScheduleOptions {
   std::vector<Tensor> arguments;
-  ClosureInput input;        // an IteratorHandle, a SplitInput, or nothing
+  InputChoice input;        // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
 };

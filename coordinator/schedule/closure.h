@@ -54,13 +54,13 @@ struct SplitInput {
 };
 
 // Programs, data sets and iterators are shared: many closures name one.
-using ClosureInput = std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
+using InputChoice = std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
 
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
   std::vector<Tensor> arguments;
-  ClosureInput input;
+  InputChoice input;
   double learning_rate = 0;
   uint64_t step = 0;
   uint32_t attempt = 0;  // counts from 1 when it first runs

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "common/cluster/cluster_resolver.h"
+#include "common/checkpoint/bundle.h"
 #include "common/tensor/slice_spec.h"
 #include "coordinator/strategy/partitioner.h"
 #include "coordinator/train/checkpoint_manager.h"
