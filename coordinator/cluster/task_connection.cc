@@ -15,6 +15,9 @@ constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 constexpr char kWatch[] = "/cohort.proto.TaskService/Watch";
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
+// A broken call alone is no death: so many failed attempts to attach again are. A killed process refuses them within
+// half a second; a silent one lets each run into a part of the lease.
+constexpr int kFailedAttemptsMax = 4;
 }  // namespace
 
 std::shared_ptr<TaskConnection> TaskConnection::Create(World world, Options options) {
@@ -38,7 +41,7 @@ void TaskConnection::Suspect(uint64_t incarnation, const absl::Status& cause) {
     if (!serving_ || link_.task.incarnation() != incarnation) return;
     generation = generation_;
   }
-  Lose(generation, cause);
+  Lose(generation, cause, Certainty::kSuspected);
 }
 
 bool TaskConnection::IsServing() const {
@@ -61,7 +64,8 @@ void TaskConnection::Attach() {
   link.data = world_.transport.Connect(link.address, Lane::kData);
   Channel& control = *link.control;
   StartCall<proto::AttachResponse>(
-      control, kAttach, Envelope<proto::AttachRequest>{options_.attach, {}}, options_.lease,
+      control, kAttach, Envelope<proto::AttachRequest>{options_.attach, {}},
+      options_.lease / kFailedAttemptsMax,
       [self = shared_from_this(), link = std::move(link)](
           absl::StatusOr<Envelope<proto::AttachResponse>> response) mutable {
         if (!response.ok()) return self->OnAttached(link, response.status());
@@ -77,39 +81,48 @@ void TaskConnection::OnAttached(const TaskLink& link,
         absl::StrCat("at ", link.address, " answers ", TaskName(response->task()), ", not ",
                      options_.task.ToString(), ": check the addresses in TF_CONFIG"));
   }
-  if (!response.ok()) {
-    absl::Duration wait;
-    {
-      MutexLock lock(mutex_);
-      if (stopped_) return;
-      last_error_ = response.status();
-      wait = backoff_;
-      backoff_ = std::min(backoff_ * 2, kBackoffMax);
-    }
-    world_.clock.CallAt(world_.clock.Now() + wait, [self = shared_from_this()] {
-      {
-        MutexLock lock(self->mutex_);
-        if (self->stopped_) return;
-      }
-      self->Attach();
-    });
-    return;
-  }
+  if (!response.ok()) return OnAttachFailed(response.status());
   TaskLink ready = link;
   ready.task = response->task();
   uint64_t generation;
+  bool replaced = false;
   {
     MutexLock lock(mutex_);
     if (stopped_) return;
-    serving_ = true;
+    replaced = reported_ && link_.task.incarnation() != ready.task.incarnation();
+    serving_ = reported_ = true;
     link_ = ready;
     backoff_ = kBackoffMin;
+    failed_attempts_ = 0;
     generation = ++generation_;
   }
+  if (replaced) options_.on_lost(absl::UnavailableError("the process was restarted"));
   Log(LogLevel::kInfo, "task_attached",
       {{"task", TaskName(ready.task)}, {"address", ready.address}});
   options_.on_ready(ready);
   Watch(generation);
+}
+
+void TaskConnection::OnAttachFailed(const absl::Status& error) {
+  absl::Duration wait;
+  bool lost = false;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return;
+    last_error_ = error;
+    wait = backoff_;
+    backoff_ = std::min(backoff_ * 2, kBackoffMax);
+    lost = reported_ && ++failed_attempts_ >= kFailedAttemptsMax;
+    if (lost) reported_ = false;
+  }
+  if (lost) options_.on_lost(error);
+  world_.clock.CallAt(world_.clock.Now() + wait, [self = shared_from_this()] {
+    {
+      MutexLock lock(self->mutex_);
+      if (self->stopped_) return;
+    }
+    self->Attach();
+  });
 }
 
 void TaskConnection::Watch(uint64_t generation) {
@@ -134,14 +147,14 @@ void TaskConnection::Watch(uint64_t generation) {
 
 void TaskConnection::OnWatched(uint64_t generation,
                                absl::StatusOr<proto::WatchResponse> response) {
-  if (!response.ok()) return Lose(generation, response.status());
+  if (!response.ok()) return Lose(generation, response.status(), Certainty::kSuspected);
   if (response->state() != proto::SERVING) {
-    return Lose(generation, absl::UnavailableError("the task is shutting down"));
+    return Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
   }
   Watch(generation);
 }
 
-void TaskConnection::Lose(uint64_t generation, const absl::Status& cause) {
+void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certainty certainty) {
   proto::TaskRef task;
   {
     MutexLock lock(mutex_);
@@ -149,9 +162,11 @@ void TaskConnection::Lose(uint64_t generation, const absl::Status& cause) {
     serving_ = false;
     last_error_ = cause;
     task = link_.task;
+    if (certainty == Certainty::kGone) reported_ = false;
   }
-  Log(LogLevel::kWarning, "task_lost", {{"task", TaskName(task)}, {"cause", cause.message()}});
-  options_.on_lost(cause);
+  Log(LogLevel::kWarning, certainty == Certainty::kGone ? "task_gone" : "task_suspected",
+      {{"task", TaskName(task)}, {"cause", cause.message()}});
+  if (certainty == Certainty::kGone) options_.on_lost(cause);
   Attach();
 }
 

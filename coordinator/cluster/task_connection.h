@@ -62,13 +62,17 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   void OnAttached(const TaskLink& link, absl::StatusOr<proto::AttachResponse> response);
   void Watch(uint64_t generation);
   void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
-  void Lose(uint64_t generation, const absl::Status& cause);
+  enum class Certainty { kSuspected, kGone };
+  void OnAttachFailed(const absl::Status& error);
+  void Lose(uint64_t generation, const absl::Status& cause, Certainty certainty);
 
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reported_ ABSL_GUARDED_BY(mutex_) = false;  // on_ready ran, and on_lost not since
+  int failed_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts successful attachments
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
