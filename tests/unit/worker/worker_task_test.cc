@@ -81,15 +81,15 @@ TEST_F(WorkerTaskTest, ManyClosuresInFlightCountOnceEach) {
   EXPECT_THAT(Counter(), Each(200));
 }
 
-// Every third answer of a server is lost and every seventh call never arrives: the worker repeats,
-// and the apply log keeps the count.
+// Every fifth answer of a server is lost and every eleventh call never arrives: the worker repeats,
+// within its budget of repeats, and the apply log keeps the count.
 TEST_F(WorkerTaskTest, LostAnswersOfServersAreRepeatedAndCountOnce) {
   std::atomic<int> calls{0};
   cluster_.faults().SetFaults([&calls](const std::string& address, const std::string&) {
     if (address.rfind("ps:", 0) != 0) return Fault::kNone;
     const int call = ++calls;
-    if (call % 7 == 0) return Fault::kRefuse;
-    return call % 3 == 0 ? Fault::kLoseResponse : Fault::kNone;
+    if (call % 11 == 0) return Fault::kRefuse;
+    return call % 5 == 0 ? Fault::kLoseResponse : Fault::kNone;
   });
   int done = 0;
   for (int i = 0; i < 12; ++i) {
