@@ -11,14 +11,9 @@ absl::Status Identity(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Reshape, Flatten, Squeeze, Unsqueeze: the same elements in the same order.
+// Reshape, Flatten: the same elements in the same order.
 absl::Status SameElements(GradientSite& site) {
   if (site.Wants(0)) site.Set(0, site.Cohort("ReshapeLike", {site.dy(), site.input(0)}));
-  return absl::OkStatus();
-}
-
-absl::Status Expand(GradientSite& site) {
-  if (site.Wants(0)) site.SetReduced(0, site.dy());
   return absl::OkStatus();
 }
 
@@ -90,9 +85,6 @@ void AddTensorRules(GradientRules& rules) {
   rules["Identity"] = Identity;
   rules["Reshape"] = SameElements;
   rules["Flatten"] = SameElements;
-  rules["Squeeze"] = SameElements;
-  rules["Unsqueeze"] = SameElements;
-  rules["Expand"] = Expand;
   rules["Transpose"] = Transpose;
   rules["Concat"] = Concat;
   rules["Cast"] = Cast;
