@@ -26,8 +26,8 @@ proto::OutputBinding ToFetch();
 proto::OutputBinding ToPush(const std::string& variable);
 proto::OutputBinding ToAssign(const std::string& variable);
 
-// The program passes LoadProgram. Errors: INVALID_ARGUMENT naming every graph input or output without a
-// binding and every binding without one, or what LoadProgram refuses.
+// The program passes LoadProgram. Errors: INVALID_ARGUMENT naming every graph input or output
+// without a binding and every binding without one, or what LoadProgram refuses.
 absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::ModelProto& model,
                                            const Bindings& bindings);
 

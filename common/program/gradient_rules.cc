@@ -96,9 +96,9 @@ std::string GradientSite::Cohort(const std::string& op, std::vector<std::string>
 
 std::string GradientSite::Scalar(double value) {
   const bool wide = forward_.types().dtype(output(0)) == DType::kFloat64;
-  return builder_.Constant("gradient/" + node_.name() + "/scalar",
-                           wide ? Tensor::Scalar<double>(value)
-                                : Tensor::Scalar<float>(static_cast<float>(value)));
+  return builder_.Constant(
+      "gradient/" + node_.name() + "/scalar",
+      wide ? Tensor::Scalar<double>(value) : Tensor::Scalar<float>(static_cast<float>(value)));
 }
 
 std::string GradientSite::Int64s(absl::Span<const int64_t> values) {
@@ -129,10 +129,19 @@ GradientRules AllGradientRules() {
 
 bool StopsGradient(const onnx::NodeProto& node) {
   if (node.domain() == kCohortDomain) return node.op_type() == "ZerosLike";
-  const std::set<std::string> stops = {
-      "Bernoulli", "Ceil",         "ConstantOfShape",   "EyeLike",       "Floor",
-      "OneHot",    "RandomNormal", "RandomNormalLike",  "RandomUniform", "RandomUniformLike",
-      "Range",     "Round",        "Sign"};
+  const std::set<std::string> stops = {"Bernoulli",
+                                       "Ceil",
+                                       "ConstantOfShape",
+                                       "EyeLike",
+                                       "Floor",
+                                       "OneHot",
+                                       "RandomNormal",
+                                       "RandomNormalLike",
+                                       "RandomUniform",
+                                       "RandomUniformLike",
+                                       "Range",
+                                       "Round",
+                                       "Sign"};
   return stops.count(node.op_type()) > 0;
 }
 

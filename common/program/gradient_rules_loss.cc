@@ -37,16 +37,15 @@ absl::Status Dropout(GradientSite& site) {
 // The labels get no gradient: Keras treats them as data.
 absl::Status CategoricalCrossentropy(GradientSite& site) {
   if (!site.Wants(1)) return absl::OkStatus();
-  site.Set(1, site.Cohort("CategoricalCrossentropyGrad",
-                          {site.dy(), site.input(0), site.input(1)},
+  site.Set(1, site.Cohort("CategoricalCrossentropyGrad", {site.dy(), site.input(0), site.input(1)},
                           site.CopyAttributes({"axis", "from_logits"})));
   return absl::OkStatus();
 }
 
 absl::Status SparseCategoricalCrossentropy(GradientSite& site) {
-  site.Set(1, site.Cohort("SparseCategoricalCrossentropyGrad",
-                          {site.dy(), site.input(0), site.input(1)},
-                          site.CopyAttributes({"from_logits"})));
+  site.Set(
+      1, site.Cohort("SparseCategoricalCrossentropyGrad", {site.dy(), site.input(0), site.input(1)},
+                     site.CopyAttributes({"from_logits"})));
   return absl::OkStatus();
 }
 

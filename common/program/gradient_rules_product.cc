@@ -51,8 +51,8 @@ struct BatchedFactor {
 
 BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
   if (rank >= 2) return {site.input(input), rank};
-  const std::vector<int64_t> shape = input == 0 ? std::vector<int64_t>{1, -1}
-                                                : std::vector<int64_t>{-1, 1};
+  const std::vector<int64_t> shape =
+      input == 0 ? std::vector<int64_t>{1, -1} : std::vector<int64_t>{-1, 1};
   return {site.Onnx("Reshape", {site.input(input), site.Int64s(shape)}), 2};
 }
 
@@ -108,8 +108,8 @@ absl::Status Gemm(GradientSite& site) {
                      {site.input(1), site.Int("transB", 0) != 0}, site.Float("alpha", 1));
   if (site.Wants(2)) {
     const float beta = site.Float("beta", 1);
-    site.SetReduced(2, beta == 1 ? site.dy()
-                                 : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));
+    site.SetReduced(
+        2, beta == 1 ? site.dy() : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));
   }
   return absl::OkStatus();
 }

@@ -98,9 +98,8 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
   }
   for (const auto& dim : shape->dim()) {
     if (dim.dim_value() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("loss \"", loss, "\" is ",
-                                                     TypeText(types.Find(loss)),
-                                                     ": it must have one element"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "loss \"", loss, "\" is ", TypeText(types.Find(loss)), ": it must have one element"));
     }
   }
   std::set<std::string> leaves;
@@ -109,8 +108,8 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
   for (const auto& name : wrt) {
     const DType dtype = types.dtype(name);
     if (leaves.count(name) == 0 || (dtype != DType::kFloat32 && dtype != DType::kFloat64)) {
-      return absl::InvalidArgumentError(absl::StrCat("gradient of \"", name,
-                                                     "\": it is no float32 or float64 input"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradient of \"", name, "\": it is no float32 or float64 input"));
     }
   }
   return absl::OkStatus();

@@ -15,7 +15,7 @@ namespace cohort {
 struct GradientGraph {
   // The forward graph with the backward nodes added; gradients are outputs.
   onnx::ModelProto model;
-  std::vector<std::string> gradients;    // one value name per requested input, in order
+  std::vector<std::string> gradients;  // one value name per requested input, in order
 };
 
 // Gradients of the scalar output `loss` with respect to graph inputs `wrt`. An input that the loss

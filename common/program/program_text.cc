@@ -22,13 +22,20 @@ std::string ListText(const List& list) {
 std::string AttributeText(const onnx::AttributeProto& attribute) {
   const std::string head = attribute.name() + "=";
   switch (attribute.type()) {
-    case onnx::AttributeProto::INT: return absl::StrCat(head, attribute.i());
-    case onnx::AttributeProto::FLOAT: return absl::StrCat(head, attribute.f());
-    case onnx::AttributeProto::STRING: return absl::StrCat(head, "\"", attribute.s(), "\"");
-    case onnx::AttributeProto::INTS: return head + ListText(attribute.ints());
-    case onnx::AttributeProto::FLOATS: return head + ListText(attribute.floats());
-    case onnx::AttributeProto::STRINGS: return head + ListText(attribute.strings());
-    default: return head + "...";
+    case onnx::AttributeProto::INT:
+      return absl::StrCat(head, attribute.i());
+    case onnx::AttributeProto::FLOAT:
+      return absl::StrCat(head, attribute.f());
+    case onnx::AttributeProto::STRING:
+      return absl::StrCat(head, "\"", attribute.s(), "\"");
+    case onnx::AttributeProto::INTS:
+      return head + ListText(attribute.ints());
+    case onnx::AttributeProto::FLOATS:
+      return head + ListText(attribute.floats());
+    case onnx::AttributeProto::STRINGS:
+      return head + ListText(attribute.strings());
+    default:
+      return head + "...";
   }
 }
 
@@ -60,21 +67,28 @@ std::string SourceText(const proto::InputBinding& binding) {
   switch (binding.source_case()) {
     case proto::InputBinding::kBatchComponent:
       return absl::StrCat("batch component ", binding.batch_component());
-    case proto::InputBinding::kVariable: return absl::StrCat("variable ", binding.variable());
-    case proto::InputBinding::kArgument: return absl::StrCat("argument ", binding.argument());
+    case proto::InputBinding::kVariable:
+      return absl::StrCat("variable ", binding.variable());
+    case proto::InputBinding::kArgument:
+      return absl::StrCat("argument ", binding.argument());
     case proto::InputBinding::kContext:
       return absl::StrCat("context ", proto::ContextValue_Name(binding.context()));
-    case proto::InputBinding::SOURCE_NOT_SET: break;
+    case proto::InputBinding::SOURCE_NOT_SET:
+      break;
   }
   return "nothing";
 }
 
 std::string SinkText(const proto::OutputBinding& binding) {
   switch (binding.sink_case()) {
-    case proto::OutputBinding::kFetch: return "fetch";
-    case proto::OutputBinding::kPush: return absl::StrCat("push ", binding.push());
-    case proto::OutputBinding::kAssign: return absl::StrCat("assign ", binding.assign());
-    case proto::OutputBinding::SINK_NOT_SET: break;
+    case proto::OutputBinding::kFetch:
+      return "fetch";
+    case proto::OutputBinding::kPush:
+      return absl::StrCat("push ", binding.push());
+    case proto::OutputBinding::kAssign:
+      return absl::StrCat("assign ", binding.assign());
+    case proto::OutputBinding::SINK_NOT_SET:
+      break;
   }
   return "nothing";
 }

@@ -12,7 +12,8 @@
 namespace cohort {
 namespace {
 
-// What a node reads, with what its subgraphs capture from outside (and, harmlessly, their own values).
+// What a node reads, with what its subgraphs capture from outside (and, harmlessly, their own
+// values).
 void AddReads(const onnx::NodeProto& node, std::set<std::string>& reads) {
   reads.insert(node.input().begin(), node.input().end());
   for (const auto& attribute : node.attribute()) {

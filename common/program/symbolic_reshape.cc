@@ -21,8 +21,7 @@ std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
     if (!shape.dim(i).has_dim_value()) {
       if (result.open >= 0) return std::nullopt;
       result.open = i;
-    } else if (__builtin_mul_overflow(result.product, shape.dim(i).dim_value(),
-                                      &result.product)) {
+    } else if (__builtin_mul_overflow(result.product, shape.dim(i).dim_value(), &result.product)) {
       return std::nullopt;
     }
   }

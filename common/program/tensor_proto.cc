@@ -31,10 +31,14 @@ absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
 // Number of values in the typed field that ONNX gives this element type.
 int64_t TypedCount(const onnx::TensorProto& proto, DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return proto.float_data_size();
-    case DType::kFloat64: return proto.double_data_size();
-    case DType::kInt64: return proto.int64_data_size();
-    default: return proto.int32_data_size();
+    case DType::kFloat32:
+      return proto.float_data_size();
+    case DType::kFloat64:
+      return proto.double_data_size();
+    case DType::kInt64:
+      return proto.int64_data_size();
+    default:
+      return proto.int32_data_size();
   }
 }
 
@@ -46,16 +50,25 @@ void CopyField(const Field& field, Tensor& tensor) {
 
 void CopyTyped(const onnx::TensorProto& proto, Tensor& tensor) {
   switch (tensor.dtype()) {
-    case DType::kFloat32: return CopyField<float>(proto.float_data(), tensor);
-    case DType::kFloat64: return CopyField<double>(proto.double_data(), tensor);
-    case DType::kInt64: return CopyField<int64_t>(proto.int64_data(), tensor);
-    case DType::kInt32: return CopyField<int32_t>(proto.int32_data(), tensor);
-    case DType::kUint8: return CopyField<uint8_t>(proto.int32_data(), tensor);
-    case DType::kInt8: return CopyField<int8_t>(proto.int32_data(), tensor);
-    case DType::kBool: return CopyField<bool>(proto.int32_data(), tensor);
+    case DType::kFloat32:
+      return CopyField<float>(proto.float_data(), tensor);
+    case DType::kFloat64:
+      return CopyField<double>(proto.double_data(), tensor);
+    case DType::kInt64:
+      return CopyField<int64_t>(proto.int64_data(), tensor);
+    case DType::kInt32:
+      return CopyField<int32_t>(proto.int32_data(), tensor);
+    case DType::kUint8:
+      return CopyField<uint8_t>(proto.int32_data(), tensor);
+    case DType::kInt8:
+      return CopyField<int8_t>(proto.int32_data(), tensor);
+    case DType::kBool:
+      return CopyField<bool>(proto.int32_data(), tensor);
     case DType::kFloat16:
-    case DType::kBfloat16: return CopyField<uint16_t>(proto.int32_data(), tensor);
-    case DType::kUndefined: return;
+    case DType::kBfloat16:
+      return CopyField<uint16_t>(proto.int32_data(), tensor);
+    case DType::kUndefined:
+      return;
   }
 }
 

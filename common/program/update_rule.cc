@@ -57,9 +57,9 @@ absl::Status CheckRule(const proto::UpdateRule& rule) {
   std::set<std::string> seen;
   for (const auto& parameter : rule.parameters()) {
     if (std::find(names.begin(), names.end(), parameter.name()) == names.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "optimizer \"", rule.op(), "\" has no parameter \"", parameter.name(), "\": it has ",
-          names.empty() ? "none" : absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizer \"", rule.op(), "\" has no parameter \"", parameter.name(),
+                       "\": it has ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
     }
     if (!seen.insert(parameter.name()).second) {
       return absl::InvalidArgumentError(absl::StrCat("optimizer \"", rule.op(), "\": parameter \"",

@@ -13,7 +13,7 @@
 namespace cohort {
 
 struct SlotSpec {
-  std::string name;         // Keras's: "momentum", "velocity", "accumulator", "m", "v"
+  std::string name;  // Keras's: "momentum", "velocity", "accumulator", "m", "v"
   float initial_value = 0;
 };
 

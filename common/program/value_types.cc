@@ -59,8 +59,8 @@ bool ValueTypes::SameShape(const std::string& a, const std::string& b) const {
   for (int i = 0; i < x->dim_size(); ++i) {
     const auto& p = x->dim(i);
     const auto& q = y->dim(i);
-    const bool same_number = p.has_dim_value() && q.has_dim_value() &&
-                             p.dim_value() == q.dim_value();
+    const bool same_number =
+        p.has_dim_value() && q.has_dim_value() && p.dim_value() == q.dim_value();
     const bool same_name = p.has_dim_param() && q.has_dim_param() && !p.dim_param().empty() &&
                            p.dim_param() == q.dim_param();
     if (!same_number && !same_name) return false;

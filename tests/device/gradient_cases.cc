@@ -184,8 +184,9 @@ std::vector<GradientCase> LossGradientCases() {
   cases.push_back(
       {sparse + "_logits", {labels, {{-1, 4}}}, OneNode(sparse, {logits}, kCohortDomain)});
   // Values above the clip bound, 1 - 1e-7, get no gradient.
-  cases.push_back(
-      {sparse + "_clipped", {labels, {{-1, 4}, Fill::kPositive}}, OneNode(sparse, {}, kCohortDomain)});
+  cases.push_back({sparse + "_clipped",
+                   {labels, {{-1, 4}, Fill::kPositive}},
+                   OneNode(sparse, {}, kCohortDomain)});
   cases.push_back({sparse + "_sequence",
                    {{{-1, 3}, Fill::kLabel, 4}, {{-1, 3, 4}}},
                    OneNode(sparse, {logits}, kCohortDomain)});

@@ -27,8 +27,8 @@ struct GradientInput {
   int64_t bound = 0;
 };
 
-// Adds the operator under test; returns the value whose weighted sum is the loss. `dtype` is that of the real
-// inputs.
+// Adds the operator under test; returns the value whose weighted sum is the loss. `dtype` is that
+// of the real inputs.
 using BuildCase = std::function<std::string(GraphBuilder& builder,
                                             const std::vector<std::string>& inputs, DType dtype)>;
 

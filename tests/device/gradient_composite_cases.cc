@@ -51,7 +51,8 @@ std::string CastThere(GraphBuilder& builder, const Inputs& x, DType dtype) {
 // x, w1, b1, w2, b2, labels.
 std::string DigitsMlp(GraphBuilder& builder, const Inputs& x, DType) {
   const auto flat = builder.Op("Flatten", {x[0]});
-  const auto h = builder.Op("Relu", {builder.Op("Add", {builder.Op("MatMul", {flat, x[1]}), x[2]})});
+  const auto h =
+      builder.Op("Relu", {builder.Op("Add", {builder.Op("MatMul", {flat, x[1]}), x[2]})});
   const auto scores = builder.Op("Gemm", {h, x[3], x[4]});
   return builder.Op("SoftmaxCrossEntropyLoss", {scores, x[5]});
 }
@@ -66,9 +67,9 @@ std::string TiedKerasModel(GraphBuilder& builder, const Inputs& x, DType) {
 
 // An embedding of two columns side by side, a layer, a squared error.
 std::string EmbeddingModel(GraphBuilder& builder, const Inputs& x, DType) {
-  const auto rows = builder.Op("Concat",
-                               {builder.Op("Gather", {x[0], x[1]}), builder.Op("Gather", {x[0], x[2]})},
-                               {IntAttribute("axis", 1)});
+  const auto rows =
+      builder.Op("Concat", {builder.Op("Gather", {x[0], x[1]}), builder.Op("Gather", {x[0], x[2]})},
+                 {IntAttribute("axis", 1)});
   const auto error = builder.Op("Sub", {builder.Op("MatMul", {rows, x[3]}), x[4]});
   return builder.Op("ReduceMean", {builder.Op("Mul", {error, error})});
 }
@@ -88,9 +89,7 @@ std::vector<GradientCase> CompositeGradientCases() {
       {"Dropout_inference", {{{-1, 6}}}, DropoutInference},
       {"Dropout_defaults", {{{-1, 6}}}, DropoutWithDefaults},
       {"Cast", {{{-1, 3}}}, CastThere},
-      {"DigitsMlp",
-       {{{-1, 2, 2}}, {{4, 5}}, {{5}}, {{5, 3}}, {{3}}, labels},
-       DigitsMlp},
+      {"DigitsMlp", {{{-1, 2, 2}}, {{4, 5}}, {{5}}, {{5, 3}}, {{3}}, labels}, DigitsMlp},
       {"TiedKerasModel", {{{-1, 3}}, {{3, 3}}, labels}, TiedKerasModel},
       {"EmbeddingModel",
        {{{7, 2}}, index({-1}, 7), index({-1}, 7), {{4, 2}}, {{-1, 2}}},

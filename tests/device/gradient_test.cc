@@ -1,7 +1,5 @@
-// AddGradients against central differences: every case in double, with batches of 1 and 3, and the same graph in
-// float32 against the double gradients. The reference kernels evaluate.
-
-#include "common/program/gradients.h"
+// AddGradients against central differences: every case in double, with batches of 1 and 3, and the
+// same graph in float32 against the double gradients. The reference kernels evaluate.
 
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <ostream>
 
 #include "common/base/rng.h"
+#include "common/program/gradients.h"
 #include "common/program/pruning.h"
 #include "common/program/value_types.h"
 #include "common/runtime/program_runner.h"
@@ -21,8 +20,8 @@ void PrintTo(const GradientCase& each, std::ostream* out) { *out << each.name; }
 
 namespace {
 
-constexpr double kStep = 1e-5;          // truncation 1e-10, rounding 1e-11 of the loss
-constexpr double kTolerance = 1e-6;     // relative to max(1, |gradient|)
+constexpr double kStep = 1e-5;       // truncation 1e-10, rounding 1e-11 of the loss
+constexpr double kTolerance = 1e-6;  // relative to max(1, |gradient|)
 constexpr double kFloatTolerance = 2e-4;
 
 // The loss of a case is sum(y * r), r drawn at random, so that the gradient of y is not constant.
@@ -76,10 +75,16 @@ Tensor Fresh(const GradientInput& input, int64_t batch, SequenceRng& rng) {
     const double u = rng.Uniform();
     const auto bound = static_cast<double>(input.bound);
     switch (input.fill) {
-      case Fill::kReal: tensor.mutable_data<double>()[i] = 4 * u - 2; break;
-      case Fill::kPositive: tensor.mutable_data<double>()[i] = 0.5 + 2 * u; break;
+      case Fill::kReal:
+        tensor.mutable_data<double>()[i] = 4 * u - 2;
+        break;
+      case Fill::kPositive:
+        tensor.mutable_data<double>()[i] = 0.5 + 2 * u;
+        break;
       case Fill::kProbability:
-      case Fill::kData: tensor.mutable_data<double>()[i] = 0.05 + 0.9 * u; break;
+      case Fill::kData:
+        tensor.mutable_data<double>()[i] = 0.05 + 0.9 * u;
+        break;
       case Fill::kLabel:
         tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(bound * u);
         break;
@@ -193,7 +198,8 @@ void CheckBatch(const GradientCase& each, int64_t batch) {
     for (int64_t k = 0; k < gradient.num_elements(); ++k) {
       const double expected = Difference(forward, graph->loss, inputs, i, k);
       const double scale = std::max(1.0, std::abs(expected));
-      EXPECT_NEAR(At(gradient, k), expected, kTolerance * scale) << "input " << i << "[" << k << "]";
+      EXPECT_NEAR(At(gradient, k), expected, kTolerance * scale)
+          << "input " << i << "[" << k << "]";
       EXPECT_NEAR(At(rough, k), At(gradient, k), kFloatTolerance * scale)
           << "float32, input " << i << "[" << k << "]";
     }
@@ -208,7 +214,8 @@ TEST_P(GradientTest, AgreesWithDifferences) {
 std::string CaseName(const testing::TestParamInfo<GradientCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Math, GradientTest, testing::ValuesIn(MathGradientCases()), CaseName);
-INSTANTIATE_TEST_SUITE_P(Product, GradientTest, testing::ValuesIn(ProductGradientCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Product, GradientTest, testing::ValuesIn(ProductGradientCases()),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Tensor, GradientTest, testing::ValuesIn(TensorGradientCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Loss, GradientTest, testing::ValuesIn(LossGradientCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Composite, GradientTest, testing::ValuesIn(CompositeGradientCases()),

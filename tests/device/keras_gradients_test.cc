@@ -1,4 +1,5 @@
-// A digits-like network's loss and gradients against those of Keras (tests/golden/keras_gradients/make.py).
+// A digits-like network's loss and gradients against those of Keras
+// (tests/golden/keras_gradients/make.py).
 
 #include <gtest/gtest.h>
 
@@ -46,9 +47,9 @@ absl::StatusOr<GradientGraph> BuildMlp(const json& each, DType dtype) {
   const auto h = builder.Op("Relu", {builder.Op("Add", {builder.Op("MatMul", {x, w1}), b1})});
   auto y = builder.Op("Add", {builder.Op("MatMul", {h, w2}), b2});
   if (!from_logits) y = builder.Op("Softmax", {y});
-  const auto losses = builder.Op(
-      sparse ? "SparseCategoricalCrossentropy" : "CategoricalCrossentropy", {labels, y},
-      {IntAttribute("from_logits", from_logits ? 1 : 0)}, kCohortDomain);
+  const auto losses =
+      builder.Op(sparse ? "SparseCategoricalCrossentropy" : "CategoricalCrossentropy", {labels, y},
+                 {IntAttribute("from_logits", from_logits ? 1 : 0)}, kCohortDomain);
   const auto loss = builder.Op("ReduceMean", {losses}, {IntAttribute("keepdims", 0)});
   builder.Output(loss);
   auto model = builder.Finish();

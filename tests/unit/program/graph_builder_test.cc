@@ -122,11 +122,13 @@ TEST(GraphBuilder, PassesAnInputThrough) {
 }
 
 TEST(TensorProto, RoundTripsEveryType) {
-  const std::vector<Tensor> tensors = {
-      Tensor::FromVector<float>({1.5f, -2.0f}, {2}), Tensor::FromVector<double>({1e300}, {1, 1}),
-      Tensor::FromVector<int64_t>({-5, 1LL << 40}, {2}), Tensor::Scalar<int32_t>(-7),
-      Tensor::FromVector<uint8_t>({255, 0}, {2}),    Tensor::Scalar<bool>(true),
-      Tensor(DType::kFloat32, Shape{0, 3})};
+  const std::vector<Tensor> tensors = {Tensor::FromVector<float>({1.5f, -2.0f}, {2}),
+                                       Tensor::FromVector<double>({1e300}, {1, 1}),
+                                       Tensor::FromVector<int64_t>({-5, 1LL << 40}, {2}),
+                                       Tensor::Scalar<int32_t>(-7),
+                                       Tensor::FromVector<uint8_t>({255, 0}, {2}),
+                                       Tensor::Scalar<bool>(true),
+                                       Tensor(DType::kFloat32, Shape{0, 3})};
   for (const Tensor& tensor : tensors) {
     const auto back = FromTensorProto(ToTensorProto("t", tensor));
     ASSERT_TRUE(back.ok()) << back.status();

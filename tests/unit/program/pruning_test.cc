@@ -55,8 +55,7 @@ TEST(ExtractSubgraph, KeepsOnlyWhatTheOutputsNeed) {
 
 TEST(ExtractSubgraph, TakesEverythingWhenEverythingIsNeeded) {
   const TrainGraph train = MakeTrainGraph();
-  const auto all =
-      ExtractSubgraph(train.graph.model, {train.loss, train.graph.gradients[0]});
+  const auto all = ExtractSubgraph(train.graph.model, {train.loss, train.graph.gradients[0]});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->graph().node_size(), train.graph.model.graph().node_size());
 }
