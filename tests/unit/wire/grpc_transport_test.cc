@@ -1,5 +1,6 @@
 // What gRPC adds to the conformance suite: the standard services, and clients that are not ours.
 
+#include "common/base/event.h"
 #include "common/wire/grpc_transport.h"
 
 #include <grpcpp/generic/generic_stub.h>
@@ -142,6 +143,25 @@ TEST_F(GrpcTransportTest, BytesThatAreNoMessageAreRefused) {
       Exchange("/cohort.proto.PsService/Pull", std::string(11, '\xff'), response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(Call("/cohort.proto.PsService/Pull", Message{}).ok());
+}
+
+// The last channel of a process may be released by the completion of its own call: gRPC's callback
+// threads end with the last channel, and one of them must not wait for itself.
+TEST(GrpcChannel, TheLastOneMayEndInsideItsOwnCompletion) {
+  for (int i = 0; i < 50; ++i) {
+    Event done;
+    {
+      GrpcTransport transport;
+      std::shared_ptr<Channel> channel = transport.Connect("127.0.0.1:1", Lane::kControl);
+      Channel& kept_by_its_call = *channel;
+      kept_by_its_call.Start("/cohort.proto.TaskService/Watch", Message{}, absl::Seconds(10),
+                             [&done, channel = std::move(channel)](absl::StatusOr<Message>) mutable {
+                               channel.reset();
+                               done.Notify();
+                             });
+    }
+    ASSERT_TRUE(done.WaitFor(absl::Seconds(30)));
+  }
 }
 
 }  // namespace
