@@ -13,12 +13,11 @@
 #include "common/wire/frame.h"
 #include "common/wire/grpc_bytes.h"
 #include "common/wire/grpc_settings.h"
+#include "common/wire/method_table.h"
 
 namespace cohort {
 
 namespace {
-
-constexpr absl::Duration kTimeoutMax = absl::Hours(24 * 365);
 
 // What one call needs until its completion; the canceller may hold it longer.
 struct CallState {
@@ -75,11 +74,12 @@ class GrpcChannel final : public Channel {
                               Reply done) override {
     absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
     if (!frame.ok()) return FailLater(frame.status(), std::move(done));
+    if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
-                                absl::ToChronoMicroseconds(std::min(timeout, kTimeoutMax)));
+                                absl::ToChronoMicroseconds(BoundedWait(timeout)));
     // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
     const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
     stub_.UnaryCall(&state->context, state->method, grpc::StubOptions(), &buffer, &state->response,

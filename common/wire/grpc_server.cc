@@ -88,7 +88,8 @@ class OpenCalls {
   }
 
   void Drain(absl::Duration grace) {
-    const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(grace);
+    const auto end =
+        std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(BoundedWait(grace));
     MutexLock lock(mutex_);
     accepting_ = false;
     while (!open_.empty()) {

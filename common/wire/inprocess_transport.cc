@@ -107,7 +107,7 @@ class Listener {
       accepting_ = false;
       out_of_grace_ = false;
     }
-    const TimerId timer = clock.CallAt(clock.Now() + grace, [this] {
+    const TimerId timer = clock.CallAt(clock.Now() + BoundedWait(grace), [this] {
       MutexLock lock(mutex_);
       out_of_grace_ = true;
       idle_.NotifyAll();
@@ -224,11 +224,13 @@ class InProcessTransport::InProcessChannel final : public Channel {
     Clock& clock = network_->clock();
     auto call = std::make_shared<PendingCall>(clock, network_->executor(), std::move(done));
     const std::string name(method);
-    call->SetTimer(clock.CallAt(clock.Now() + timeout, [weak = std::weak_ptr(call), name] {
-      if (auto late = weak.lock()) {
-        late->Finish(absl::DeadlineExceededError(absl::StrCat("no answer to ", name, " in time")));
-      }
-    }));
+    call->SetTimer(
+        clock.CallAt(clock.Now() + BoundedWait(timeout), [weak = std::weak_ptr(call), name] {
+          if (auto late = weak.lock()) {
+            late->Finish(NoAnswerInTime(name));
+          }
+        }));
+    if (timeout <= absl::ZeroDuration()) call->Finish(NoAnswerInTime(name));
     if (absl::Status sent = Send(name, std::move(request), call); !sent.ok()) call->Finish(sent);
     return std::make_unique<CancelHandle>(std::move(call));
   }

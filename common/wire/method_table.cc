@@ -1,5 +1,7 @@
 #include "common/wire/method_table.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
@@ -24,6 +26,14 @@ MethodTable::MethodTable(const std::vector<Service>& services) {
 const Handler* MethodTable::Find(absl::string_view full_name) const {
   const auto found = handlers_.find(std::string(full_name));
   return found == handlers_.end() ? nullptr : &found->second;
+}
+
+absl::Duration BoundedWait(absl::Duration wait) {
+  return std::clamp(wait, absl::ZeroDuration(), absl::Hours(24 * 365));
+}
+
+absl::Status NoAnswerInTime(absl::string_view method) {
+  return absl::DeadlineExceededError(absl::StrCat("no answer to ", method, " in time"));
 }
 
 absl::Status UnknownMethod(absl::string_view method, absl::string_view address) {

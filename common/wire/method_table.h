@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/transport.h"
@@ -29,6 +30,12 @@ class MethodTable {
  private:
   std::map<std::string, Handler, std::less<>> handlers_;
 };
+
+// A wait that clocks can add to a time without overflow: between zero and a year.
+absl::Duration BoundedWait(absl::Duration wait);
+
+// What a call gets whose time is over: DEADLINE_EXCEEDED naming the method.
+absl::Status NoAnswerInTime(absl::string_view method);
 
 // UNIMPLEMENTED naming both.
 absl::Status UnknownMethod(absl::string_view method, absl::string_view address);

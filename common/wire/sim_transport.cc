@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/method_table.h"
 #include "common/wire/sim_network_core.h"
 
 namespace cohort {
@@ -28,7 +29,7 @@ class SimServer final : public Server {
 
   void Drain(absl::Duration grace) override {
     listener_->accepting = false;
-    core_->world().RunUntil([this] { return listener_->open.empty(); }, grace);
+    core_->world().RunUntil([this] { return listener_->open.empty(); }, BoundedWait(grace));
   }
 
  private:
@@ -47,10 +48,8 @@ class SimChannel final : public Channel {
     SimWorld& world = core_->world();
     auto call = std::make_shared<SimCall>(world, process_, std::string(method), std::move(done));
     // The timer holds the call: when its messages are lost, nothing else may.
-    call->SetTimer(world.CallAt(world.Now() + timeout, [call] {
-      call->Finish(
-          absl::DeadlineExceededError(absl::StrCat("no answer to ", call->method(), " in time")));
-    }));
+    call->SetTimer(world.CallAt(world.Now() + BoundedWait(timeout),
+                                [call] { call->Finish(NoAnswerInTime(call->method())); }));
     if (process_->alive) core_->Send(call, address_, std::move(request));
     return std::make_unique<SimCallHandle>(std::move(call));
   }

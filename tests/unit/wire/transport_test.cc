@@ -168,6 +168,15 @@ TEST_P(TransportTest, ACallWithoutAnswerEndsAtItsDeadline) {
   for (Reply& reply : kept) reply(Message{});  // late answers go nowhere
 }
 
+TEST_P(TransportTest, AnyTimeoutIsTaken) {
+  auto server = Listen({{"Pull", Echo}});
+  auto channel = world().transport().Connect(server->address(), Lane::kControl);
+  EXPECT_TRUE(CallOnce(*channel, kPull, Message{}, absl::InfiniteDuration()).ok());
+  EXPECT_EQ(CallOnce(*channel, kPull, Message{}, -absl::InfiniteDuration()).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  server->Drain(absl::InfiniteDuration());
+}
+
 TEST_P(TransportTest, CancelEndsACall) {
   std::atomic<int> handled{0};
   Reply kept;
