@@ -1,5 +1,6 @@
 #include "ps_server/checkpoint_io.h"
 
+#include <cstring>
 #include <memory>
 #include <set>
 #include <utility>
@@ -59,9 +60,31 @@ std::string SlotTensorName(const SliceLayout& layout, const std::string& slot) {
   return absl::StrCat(layout.variable, "/.OPTIMIZER_SLOT/", layout.rule.op(), "/", slot);
 }
 
+absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::SaveShardRequest& request) {
+  std::vector<ExtraTensor> extras;
+  for (const proto::NamedTensor& named : request.extras()) {
+    proto::TensorMeta meta;
+    meta.set_dtype(named.tensor().dtype());
+    *meta.mutable_dims() = named.tensor().dims();
+    const std::string context = absl::StrCat("SaveShardRequest.extras '", named.name(), "'");
+    const absl::StatusOr<size_t> bytes = BytesOf(meta);
+    if (!bytes.ok()) return Annotate(bytes.status(), context);
+    const std::string& data = named.tensor().data();
+    if (named.name().empty() || data.size() != *bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(context, " needs a name and ", *bytes, " bytes; it has ", data.size()));
+    }
+    ASSIGN_OR_RETURN(Tensor value, AllocateFor(meta));
+    std::memcpy(value.mutable_raw(), data.data(), data.size());
+    extras.push_back({named.name(), std::move(value)});
+  }
+  return extras;
+}
+
 absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
                                                           const ShardTarget& target,
-                                                          absl::Span<VariableShard* const> shards) {
+                                                          absl::Span<VariableShard* const> shards,
+                                                          absl::Span<const ExtraTensor> extras) {
   std::vector<VariableShard::Snapshot> snapshots;
   for (const VariableShard* shard : shards) snapshots.push_back(shard->TakeSnapshot());
   ASSIGN_OR_RETURN(const std::unique_ptr<DataShardWriter> writer,
@@ -74,6 +97,11 @@ absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
       const std::string name = SlotTensorName(layout, layout.rule_spec.slots[s].name);
       RETURN_IF_ERROR(writer->Add(name, layout.full_shape, layout.rows, snapshot.slots[s]));
     }
+  }
+  for (const ExtraTensor& extra : extras) {
+    const Shape& shape = extra.value.shape();
+    const RowRange all = {0, shape.rank() == 0 ? 1 : shape.dim(0)};
+    RETURN_IF_ERROR(writer->Add(extra.name, shape, all, extra.value));
   }
   return writer->Finish();
 }

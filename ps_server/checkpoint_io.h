@@ -26,12 +26,22 @@ struct ShardTarget {
   int num_shards = 1;
 };
 
+// A tensor that the coordinator has saved beside the slices, whole.
+struct ExtraTensor {
+  std::string name;
+  Tensor value;
+};
+
+// Errors: INVALID_ARGUMENT naming the tensor when its type, shape and bytes do not agree.
+absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::SaveShardRequest& request);
+
 // Takes snapshots of all slices first, which costs one copy of the slots and keeps the values as
 // they were, then writes them while pushes go on. Errors: those of the file system, naming the
 // path.
 absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
                                                           const ShardTarget& target,
-                                                          absl::Span<VariableShard* const> shards);
+                                                          absl::Span<VariableShard* const> shards,
+                                                          absl::Span<const ExtraTensor> extras);
 
 struct RestoreSource {
   std::string prefix;

@@ -13,14 +13,12 @@
 
 #include "common/base/log.h"
 #include "common/base/posix_file_system.h"
-#include "common/base/real_clock.h"
 #include "common/base/rng.h"
-#include "common/base/thread_pool.h"
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
 #include "common/wire/allocator.h"
-#include "common/wire/grpc_transport.h"
+#include "common/wire/real_world.h"
 #include "ps_server/ps_task.h"
 
 namespace cohort {
@@ -54,18 +52,17 @@ int DrainAndReport(PsTask& task, const RoleOptions& options, const Clock& clock)
   return timed_out ? kExitDrainTimeout : kExitOk;
 }
 
-int Serve(const RoleOptions& options, FileSystem& files) {
+int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // first: every thread inherits the blocked signals
-  RealClock clock;
-  ThreadPool executor(ThreadPool::Options{"ps", ThreadsOf(options)});
-  GrpcTransport transport;
+  RealWorld machine(ThreadsOf(options));
+  const World world = machine.world();
   PsTask::Options task_options;
   task_options.task = options.task;
   task_options.listen_address = options.listen_address;
-  task_options.incarnation = NewIncarnation(clock);
+  task_options.incarnation = NewIncarnation(world.clock);
   task_options.resident_bytes_max = PhysicalMemory();
   task_options.on_shutdown = [&signals] { signals.Wake(); };
-  PsTask task(World{clock, executor, files, transport}, task_options);
+  PsTask task(world, task_options);
   const absl::StatusOr<std::string> address = task.Start();
   if (!address.ok()) {
     Log(LogLevel::kError, "cannot_listen", {{"error", address.status().message()}});
@@ -73,14 +70,14 @@ int Serve(const RoleOptions& options, FileSystem& files) {
   }
   Log(LogLevel::kInfo, "serving",
       {{"address", *address}, {"incarnation", task_options.incarnation}});
-  const absl::Status announced = AnnounceAddress(files, options, *address);
+  const absl::Status announced = AnnounceAddress(world.files, options, *address);
   if (!announced.ok()) {
     Log(LogLevel::kError, "cannot_announce", {{"error", announced.message()}});
     return kExitBadConfig;
   }
   const int signal = signals.Wait();
   Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
-  return DrainAndReport(task, options, clock);
+  return DrainAndReport(task, options, world.clock);
 }
 
 int Main(const std::vector<std::string>& arguments) {
@@ -101,7 +98,7 @@ int Main(const std::vector<std::string>& arguments) {
   const RoleOptions& options = std::get<RoleOptions>(*command);
   ConfigureLog(options.log_level, options.task.ToString());
   Log(LogLevel::kInfo, "options", {{"json", RoleOptionsToJson(options)}});
-  return Serve(options, files);
+  return Serve(options);
 }
 
 }  // namespace

@@ -28,9 +28,10 @@ absl::StatusOr<Envelope<proto::SaveShardResponse>> PsService::SaveShard(
                                                    " of num_shards ", header.num_shards(),
                                                    " is not one of at most ", kShardsMax));
   }
+  ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
   ASSIGN_OR_RETURN(std::vector<proto::SavedSlice> saved,
                    SaveShards(world_.files, {header.prefix(), header.shard(), header.num_shards()},
-                              store_.All()));
+                              store_.All(), extras));
   Log(LogLevel::kInfo, "shard_saved", {{"prefix", header.prefix()}, {"tensors", saved.size()}});
   Envelope<proto::SaveShardResponse> response;
   for (proto::SavedSlice& slice : saved) *response.header.add_slices() = std::move(slice);

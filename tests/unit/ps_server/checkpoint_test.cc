@@ -186,6 +186,28 @@ TEST_F(CheckpointTest, ErrorsNameWhatIsMissingOrDifferentAndChangeNothing) {
   EXPECT_EQ(Save(cluster, 1, "/no/such/place").code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(CheckpointTest, WhatTheCoordinatorSendsAlongIsSavedBesideTheSlices) {
+  PsCluster cluster(1, files_);
+  Envelope<proto::SaveShardRequest> request;
+  request.header.set_epoch(kTestEpoch);
+  request.header.set_prefix("/model");
+  request.header.set_num_shards(1);
+  proto::NamedTensor& step = *request.header.add_extras();
+  step.set_name("step");
+  step.mutable_tensor()->set_dtype(static_cast<int32_t>(DType::kInt64));
+  step.mutable_tensor()->set_data(std::string(7, '\1'));
+  const absl::Status shorter = cluster.Call<proto::SaveShardResponse>(0, kSave, request).status();
+  EXPECT_THAT(std::string(shorter.message()), HasSubstr("'step' needs a name and 8 bytes"));
+  step.mutable_tensor()->set_data(std::string(8, '\1'));
+  const auto saved = cluster.Call<proto::SaveShardResponse>(0, kSave, request);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const std::vector<proto::SavedSlice> slices(saved->header.slices().begin(),
+                                              saved->header.slices().end());
+  ASSERT_TRUE(WriteIndex(files_, "/model", 1, slices).ok());
+  const auto reader = *BundleReader::Open(files_, "/model");
+  EXPECT_EQ(reader->Read("step")->span<int64_t>()[0], 0x0101010101010101);
+}
+
 TEST_F(CheckpointTest, AFullDiskIsAnErrorThatNamesTheFileAndTrainingGoesOn) {
   PsCluster cluster(1, files_);
   const auto layouts = LayOut(Model("ones"), 1);
