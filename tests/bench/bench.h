@@ -41,6 +41,8 @@ struct Command {
 
 Command TransportBench();
 Command TransportPeer();
+Command ScheduleBench();
+Command StepBench();
 
 // One line of output.
 struct Figure {

@@ -10,7 +10,9 @@ int main(int argc, char** argv) {
   using cohort::bench::Command, cohort::bench::Option, cohort::bench::Options;
   cohort::TuneAllocator();
   const std::vector<Command> commands = {cohort::bench::TransportBench(),
-                                         cohort::bench::TransportPeer()};
+                                         cohort::bench::TransportPeer(),
+                                         cohort::bench::ScheduleBench(),
+                                         cohort::bench::StepBench()};
   CLI::App app("Measurements of Cohort, as JSON lines on standard output");
   app.require_subcommand(1);
   std::map<std::string, std::map<std::string, std::string>> values;

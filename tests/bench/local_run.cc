@@ -1,0 +1,45 @@
+#include "tests/bench/local_run.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/cluster/environment.h"
+
+namespace cohort::bench {
+
+std::string BinaryDirectory() {
+  std::string path(4096, '\0');
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  return DirectoryOf(path.substr(0, size < 0 ? 0 : static_cast<size_t>(size)));
+}
+
+absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
+  std::unique_ptr<LocalRun> run(new LocalRun());
+  std::string directory =
+      JoinPath(ProcessEnvironment()("TMPDIR").value_or("/tmp"), "cohort-bench-XXXXXX");
+  if (mkdtemp(directory.data()) == nullptr) return ErrnoStatus(errno, directory);
+  LocalCluster::Options local;
+  local.ps = options.ps;
+  local.workers = options.workers;
+  local.binary_directory = BinaryDirectory();
+  local.state_directory = directory;
+  ASSIGN_OR_RETURN(run->tasks_, LocalCluster::Start(run->world(), run->waiter_, local));
+  ClusterCoordinator::Options connect;
+  connect.cluster = run->tasks_->spec();
+  connect.closures_in_flight = options.closures_in_flight;
+  connect.min_workers = options.workers;
+  connect.worker_threads = 1;
+  ASSIGN_OR_RETURN(run->coordinator_,
+                   ClusterCoordinator::Connect(run->world(), run->waiter_, connect));
+  return run;
+}
+
+LocalRun::~LocalRun() {
+  coordinator_.reset();
+  if (tasks_ != nullptr) tasks_->Stop(waiter_, absl::Seconds(10));
+}
+
+}  // namespace cohort::bench

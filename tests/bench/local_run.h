@@ -1,0 +1,43 @@
+#pragma once
+
+// A cluster of real processes beside the benchmark's own program.
+
+#include <memory>
+#include <string>
+
+#include "common/base/event.h"
+#include "common/wire/real_world.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/cluster/local_cluster.h"
+
+namespace cohort::bench {
+
+// Thread-compatible; the tasks end with it.
+class LocalRun {
+ public:
+  struct Options {
+    int ps = 1;
+    int workers = 1;
+    int closures_in_flight = 2;
+  };
+
+  static absl::StatusOr<std::unique_ptr<LocalRun>> Start(Options options);
+  ~LocalRun();
+
+  World world() { return world_.world(); }
+  Waiter& waiter() { return waiter_; }
+  ClusterCoordinator& coordinator() { return *coordinator_; }
+
+ private:
+  LocalRun() : world_(2) {}
+
+  RealWorld world_;
+  BlockingWaiter waiter_;
+  std::shared_ptr<LocalCluster> tasks_;  // shared with its timers
+  std::unique_ptr<ClusterCoordinator> coordinator_;
+};
+
+// Where this program and the daemons lie.
+std::string BinaryDirectory();
+
+}  // namespace cohort::bench

@@ -1,0 +1,109 @@
+// Steps per second of the MNIST MLP over 2 ps and 2 workers as separate processes, beside the arithmetic bound that the
+// matrix products alone set. Every step pulls every slice and pushes every slice.
+
+#include <dnnl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/cluster/environment.h"
+#include "coordinator/train/trainer.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/local_run.h"
+
+namespace cohort::bench {
+
+namespace {
+
+constexpr int kCores = 2;  // that the bound counts
+
+// Forward 2mnk per layer, twice that again for the gradients of weights and, but for the first layer, of inputs.
+constexpr double FlopsPerStep(double batch) {
+  const double first = 784.0 * 256, second = 256.0 * 128, third = 128.0 * 10;
+  return 2 * batch * (2 * first + 3 * second + 3 * third);
+}
+
+// FLOP/s of oneDNN's SGEMM on one thread for the largest product of the step.
+double SgemmRate() {
+  constexpr int kM = 128, kN = 256, kK = 784, kCalls = 200;
+  std::vector<float> a(kM * kK, 0.5f), b(kK * kN, 0.25f), c(kM * kN);
+  std::vector<double> rates;
+  for (int repeat = 0; repeat < 7; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      dnnl_sgemm('N', 'N', kM, kN, kK, 1.0f, a.data(), kK, b.data(), kN, 0.0f, c.data(), kN);
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    rates.push_back(2.0 * kM * kN * kK * kCalls / seconds.count());
+  }
+  return Median(rates);
+}
+
+absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
+                   LocalRun::Start({2, 2, static_cast<int>(job.fit.closures_in_flight)}));
+  MnistSearch search;
+  search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
+  search.download = false;
+  DataSources sources = FindDataSources(run->world(), run->waiter(), job.data, search, job.seed);
+  Trainer trainer(run->world(), run->waiter(), run->coordinator(), job, std::move(sources));
+  return trainer.Run();
+}
+
+absl::Status Run(const Options& options) {
+  ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
+  ASSIGN_OR_RETURN(const int epochs, options.Number("epochs"));
+  ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
+  PosixFileSystem files;
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(files, options.Text("job")));
+  ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, options.Text("job"), {}));
+  job.fit.epochs = epochs;
+  job.fit.validation_split = 0;
+  job.fit.closures_in_flight = in_flight;
+  std::vector<double> rates, accuracies;
+  TrainSummary last;
+  const double sgemm = SgemmRate();
+  for (int i = 0; i < repeats; ++i) {
+    ASSIGN_OR_RETURN(last, TrainOnce(job));
+    rates.push_back(static_cast<double>(last.steps) / absl::ToDoubleSeconds(last.train_time));
+    if (!last.test_metrics.empty()) accuracies.push_back(last.test_metrics.front().second);
+  }
+  const double batch = static_cast<double>(job.fit.batch_size);
+  const double steps = static_cast<double>(last.steps);
+  Figure figure;
+  figure.bench = "step";
+  figure.name = absl::StrCat("tcp/mnist_mlp/ps=2/workers=2/", last.data);
+  figure.value = Median(rates);
+  figure.unit = "steps/s";
+  figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on 2 cores";
+  figure.reference_value = kCores * sgemm / FlopsPerStep(batch);
+  figure.more = {{"sgemm_gflops_per_core", sgemm * 1e-9},
+                 {"mflop_per_step", FlopsPerStep(batch) * 1e-6},
+                 {"in_flight_per_worker", static_cast<double>(in_flight)},
+                 {"steps", steps},
+                 {"pulls_per_step", static_cast<double>(last.ps.pulls()) / steps},
+                 {"pushes_per_step", static_cast<double>(last.ps.pushes()) / steps},
+                 {"bytes_pulled", static_cast<double>(last.ps.bytes_out())},
+                 {"bytes_pushed", static_cast<double>(last.ps.bytes_in())},
+                 {"mean_staleness", static_cast<double>(last.ps.staleness_sum()) /
+                                        std::max<double>(1, last.ps.applied_slices())},
+                 {"test_accuracy", accuracies.empty() ? 0 : accuracies.back()}};
+  Print(figure);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command StepBench() {
+  return {"step",
+          "Training steps per second of the MNIST MLP on 2 ps and 2 workers",
+          {{"job", "deploy/jobs/mnist_mlp.json", "job file"},
+           {"repeats", "5", "runs; the median is printed"},
+           {"epochs", "2", "epochs per run"},
+           {"in_flight", "2", "K: closures in flight per worker"}},
+          Run};
+}
+
+}  // namespace cohort::bench
