@@ -71,7 +71,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Connect(world_, waiter_, std::move(options));
-  RETURN_IF_ERROR(OfClass(coordinator.status(), proto::WORKER_LOST));
+  RETURN_IF_ERROR(OfClass(coordinator.status(), absl::IsInvalidArgument(coordinator.status())
+                                                    ? proto::CONFIGURATION
+                                                    : proto::WORKER_LOST));
   {
     MutexLock lock(mutex_);
     if (!interrupt_reason_.empty()) {
