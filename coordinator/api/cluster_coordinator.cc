@@ -13,7 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Epochs grow from one start of a coordinator to the next, so a restarted one fences its predecessor.
+// Epochs grow from one start of a coordinator to the next, so a restarted one fences its
+// predecessor.
 uint64_t EpochOf(absl::Time now) { return static_cast<uint64_t>(absl::ToUnixMicros(now)); }
 
 absl::Status CheckCluster(const ClusterSpec& cluster) {
@@ -219,12 +220,13 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
   closure->result = result;
-  absl::StatusOr<bool> admitted = Await<bool>(
-      waiter_, absl::InfiniteDuration(), "room in the queue", [&](auto done) {
-        scheduler_->Schedule(std::move(closure), [done = std::move(done)](absl::Status error) mutable {
-          if (!error.ok()) return done(error);
-          done(true);
-        });
+  absl::StatusOr<bool> admitted =
+      Await<bool>(waiter_, absl::InfiniteDuration(), "room in the queue", [&](auto done) {
+        scheduler_->Schedule(std::move(closure),
+                             [done = std::move(done)](absl::Status error) mutable {
+                               if (!error.ok()) return done(error);
+                               done(true);
+                             });
       });
   if (!admitted.ok()) return admitted.status();
   return RemoteValue(std::move(result));

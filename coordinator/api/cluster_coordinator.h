@@ -1,8 +1,8 @@
 #pragma once
 
-// The coordinator's C++ API, under the names of tf.distribute.coordinator.ClusterCoordinator. It connects to the tasks
-// of a cluster, makes variables on the parameter servers inside a scope, gives workers programs and data sets, and
-// schedules closures onto whichever worker is free:
+// The coordinator's C++ API, under the names of tf.distribute.coordinator.ClusterCoordinator. It
+// connects to the tasks of a cluster, makes variables on the parameter servers inside a scope,
+// gives workers programs and data sets, and schedules closures onto whichever worker is free:
 //
 //   auto coordinator = ClusterCoordinator::Connect(world, waiter, options);
 //   auto scope = coordinator->Scope(optimizer_rule);
@@ -12,7 +12,8 @@
 //   coordinator->Join();
 //   coordinator->Fetch(loss);
 //
-// Schedule, Join and Fetch block on the waiter and are thin shells over the scheduler's asynchronous forms.
+// Schedule, Join and Fetch block on the waiter and are thin shells over the scheduler's
+// asynchronous forms.
 
 #include <memory>
 #include <string>
@@ -32,8 +33,8 @@ namespace cohort {
 
 class ClusterCoordinator;
 
-// Variables made through a scope go to the parameter servers, round-robin; colocated ones are never partitioned.
-// Thread-compatible; the coordinator outlives it.
+// Variables made through a scope go to the parameter servers, round-robin; colocated ones are never
+// partitioned. Thread-compatible; the coordinator outlives it.
 class VariableScope {
  public:
   // Errors: INVALID_ARGUMENT (variable_creator.h); what the parameter servers answer.
@@ -53,7 +54,8 @@ class VariableScope {
 
 using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
 using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
-// TensorFlow's per-worker iterator: each worker draws from its own. Making a new one starts the data anew.
+// TensorFlow's per-worker iterator: each worker draws from its own. Making a new one starts the
+// data anew.
 using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 
 struct ScheduleOptions {
@@ -83,8 +85,9 @@ class ClusterCoordinator {
     std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
   };
 
-  // Attaches every ps and at least min_workers workers; late workers join when they come. Errors: INVALID_ARGUMENT
-  // without a ps or a worker; DEADLINE_EXCEEDED that says of each task whether it serves, or why not.
+  // Attaches every ps and at least min_workers workers; late workers join when they come. Errors:
+  // INVALID_ARGUMENT without a ps or a worker; DEADLINE_EXCEEDED that says of each task whether it
+  // serves, or why not.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
   ~ClusterCoordinator();
@@ -99,14 +102,15 @@ class ClusterCoordinator {
   absl::StatusOr<ProgramHandle> Register(const proto::Program& program);
   DatasetHandle CreatePerWorkerDataset(proto::DatasetSpec spec);
   IteratorHandle MakeIterator(const DatasetHandle& dataset);
-  // Type of an element, as a worker that built the data set says. Errors: what the worker answers (a missing file);
-  // UNAVAILABLE without a worker.
+  // Type of an element, as a worker that built the data set says. Errors: what the worker answers
+  // (a missing file); UNAVAILABLE without a worker.
   absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
 
-  // Blocks while the queue is full or a Join waits. Errors: the first error of an earlier closure (this closure is then
-  // cancelled).
+  // Blocks while the queue is full or a Join waits. Errors: the first error of an earlier closure
+  // (this closure is then cancelled).
   absl::StatusOr<RemoteValue> Schedule(const ProgramHandle& program, ScheduleOptions options);
-  // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying what is waited for.
+  // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying
+  // what is waited for.
   absl::Status Join(absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<bool> Done();
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,

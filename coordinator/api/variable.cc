@@ -21,7 +21,8 @@ Variable Variable::Local(std::string name, Tensor value) {
 Variable::Variable(proto::VariableLayout layout) : layout_(std::move(layout)) {}
 
 Shape Variable::shape() const {
-  return Shape(absl::MakeConstSpan(layout_.dims().data(), static_cast<size_t>(layout_.dims_size())));
+  return Shape(
+      absl::MakeConstSpan(layout_.dims().data(), static_cast<size_t>(layout_.dims_size())));
 }
 
 DType Variable::dtype() const { return static_cast<DType>(layout_.dtype()); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// A variable as the user of the C++ API holds it: made inside a strategy's scope it lives in slices on parameter
-// servers, made outside it stays with the coordinator.
+// A variable as the user of the C++ API holds it: made inside a strategy's scope it lives in slices
+// on parameter servers, made outside it stays with the coordinator.
 
 #include <optional>
 #include <string>

@@ -15,8 +15,8 @@ constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 constexpr char kWatch[] = "/cohort.proto.TaskService/Watch";
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
-// A broken call alone is no death: so many failed attempts to attach again are. A killed process refuses them within
-// half a second; a silent one lets each run into a part of the lease.
+// A broken call alone is no death: so many failed attempts to attach again are. A killed process
+// refuses them within half a second; a silent one lets each run into a part of the lease.
 constexpr int kFailedAttemptsMax = 4;
 }  // namespace
 

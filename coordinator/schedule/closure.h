@@ -1,9 +1,11 @@
 #pragma once
 
-// A closure is one run of a program: its arguments, its input and where its result goes. It is in exactly one state:
+// A closure is one run of a program: its arguments, its input and where its result goes. It is in
+// exactly one state:
 //
 //   queued -> in flight -> done
-//     ^           |------> failed      (an application error: recorded, raised by Schedule, Join or Done)
+//     ^           |------> failed      (an application error: recorded, raised by Schedule, Join or
+//     Done)
 //     |-----------|                    (put back: its worker was lost, or the fault was transient)
 //   queued, in flight -> cancelled     (after another closure's error was observed)
 
@@ -29,7 +31,8 @@ struct ClosureId {
   friend bool operator<(ClosureId a, ClosureId b) { return a.value < b.value; }
 };
 
-// A program that workers can be given: registered on a worker before its first closure there. Immutable.
+// A program that workers can be given: registered on a worker before its first closure there.
+// Immutable.
 struct RegisteredProgram {
   std::string id;  // content hash
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
@@ -54,7 +57,8 @@ struct SplitInput {
 };
 
 // Programs, data sets and iterators are shared: many closures name one.
-using InputChoice = std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
+using InputChoice =
+    std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
 
 struct Closure {
   ClosureId id;

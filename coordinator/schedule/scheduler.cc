@@ -225,8 +225,9 @@ void Scheduler::DispatchLocked(Effects& effects) {
     for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
       if (lane->prepared.count(key) == 0) run.missing.push_back(std::move(key));
     }
-    effects.push_back(
-        [self = shared_from_this(), run = std::move(run)]() mutable { self->Start(std::move(run)); });
+    effects.push_back([self = shared_from_this(), run = std::move(run)]() mutable {
+      self->Start(std::move(run));
+    });
   }
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 
-// Runs closures on workers. It joins the queue (closure_queue.h), a lane per worker with K slots, and what workers
-// must hold (resource_catalog.h). All forms are asynchronous: a completion runs once, on the calling thread or on the
-// transport's, and must not block.
+// Runs closures on workers. It joins the queue (closure_queue.h), a lane per worker with K slots,
+// and what workers must hold (resource_catalog.h). All forms are asynchronous: a completion runs
+// once, on the calling thread or on the transport's, and must not block.
 //
-// The first-error protocol: the first application error is recorded; the next Schedule, Join or Done observes it: every
-// queued closure is cancelled, closures in flight are awaited, then the error is delivered to that one call and
-// cleared. Nothing runs any more when it is delivered, and the scheduler goes on being usable.
+// The first-error protocol: the first application error is recorded; the next Schedule, Join or
+// Done observes it: every queued closure is cancelled, closures in flight are awaited, then the
+// error is delivered to that one call and cleared. Nothing runs any more when it is delivered, and
+// the scheduler goes on being usable.
 
 #include <deque>
 #include <functional>
@@ -36,15 +37,16 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     int closures_in_flight = 2;       // K, per worker
     uint32_t attempts_max = 10;       // of one closure
     absl::Duration closure_timeout = absl::Minutes(10);
-    // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not block.
+    // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
+    // block.
     std::function<void(int worker, uint64_t incarnation)> on_suspect;
   };
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
   static std::shared_ptr<Scheduler> Create(Options options);
 
-  // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the closure is then
-  // cancelled.
+  // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
+  // closure is then cancelled.
   void Schedule(std::shared_ptr<Closure> closure, Done admitted);
   // Ends when nothing is queued or in flight. Errors: a recorded one.
   void Join(Done done);
@@ -54,7 +56,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void RecordError(const absl::Status& error);
 
   void WorkerReady(int worker, const proto::TaskRef& task, std::shared_ptr<Channel> channel);
-  // Closures in flight there are put back as their calls end; the lane takes nothing until WorkerReady.
+  // Closures in flight there are put back as their calls end; the lane takes nothing until
+  // WorkerReady.
   void WorkerLost(int worker);
 
   struct Stats {

@@ -1,5 +1,6 @@
 // One test for each code snippet about parameter-server training in TensorFlow's documentation of
-// ParameterServerStrategy, written with this project's C++ API. What a snippet asserts is asserted here.
+// ParameterServerStrategy, written with this project's C++ API. What a snippet asserts is asserted
+// here.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -186,7 +187,8 @@ TEST(SeedSnippets, DivPartitionOfThirteenIds) {
                                   ElementsAre(9, 10), ElementsAre(11, 12)));
 }
 
-// "return dataset.shuffle(buffer_size=...).repeat().batch(batch_size=...)" through create_per_worker_dataset.
+// "return dataset.shuffle(buffer_size=...).repeat().batch(batch_size=...)" through
+// create_per_worker_dataset.
 TEST(SeedSnippets, DatasetPreparation) {
   SimCluster cluster(5, 1, 2);
   const auto coordinator = cluster.Connect();

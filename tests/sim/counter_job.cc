@@ -23,8 +23,8 @@ absl::StatusOr<float> RunCounterJob(SimCluster& cluster, const CounterJob& job) 
   const int workers = static_cast<int>(cluster.tasks().spec().Indices(Role::kWorker).size());
   for (int i = 0; i < job.kills; ++i) {
     const absl::Duration when = absl::Milliseconds(1 + cluster.sim().rng().Below(400));
-    const TaskId victim{Role::kWorker,
-                        static_cast<int>(cluster.sim().rng().Below(static_cast<uint64_t>(workers)))};
+    const TaskId victim{
+        Role::kWorker, static_cast<int>(cluster.sim().rng().Below(static_cast<uint64_t>(workers)))};
     cluster.sim().CallAt(cluster.sim().Now() + when, [&cluster, victim] {
       cluster.tasks().Kill(victim);
       cluster.tasks().Start(victim);

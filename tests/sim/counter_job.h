@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Runs `increments` closures that each push 1 to a counter, kills and restarts workers at points drawn from the seed,
-// and returns the counter's value at the end.
+// Runs `increments` closures that each push 1 to a counter, kills and restarts workers at points
+// drawn from the seed, and returns the counter's value at the end.
 struct CounterJob {
   int increments = 100;
   int kills = 0;

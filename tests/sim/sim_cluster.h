@@ -49,7 +49,8 @@ class SimCluster {
   SimWorld sim_;
   MemoryFileSystem files_;
   SimNetwork network_;
-  std::vector<std::unique_ptr<Transport>> transports_;  // of all process starts; they outlive the tasks
+  // Of all process starts; they outlive the tasks.
+  std::vector<std::unique_ptr<Transport>> transports_;
   SimWaiter waiter_;
   TestCluster cluster_;
 };

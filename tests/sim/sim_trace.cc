@@ -1,4 +1,5 @@
-// Runs the counter job under one seed and prints the hash of its event trace: the test runs it in two processes.
+// Runs the counter job under one seed and prints the hash of its event trace: the test runs it in
+// two processes.
 
 #include <cstdio>
 #include <cstdlib>

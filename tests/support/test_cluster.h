@@ -1,7 +1,7 @@
 #pragma once
 
-// A cluster inside the test's process: the production tasks over any world. Each task has a transport of its own, so
-// that the simulator knows who speaks.
+// A cluster inside the test's process: the production tasks over any world. Each task has a
+// transport of its own, so that the simulator knows who speaks.
 
 #include <functional>
 #include <map>

@@ -154,11 +154,12 @@ TEST(GrpcChannel, TheLastOneMayEndInsideItsOwnCompletion) {
       GrpcTransport transport;
       std::shared_ptr<Channel> channel = transport.Connect("127.0.0.1:1", Lane::kControl);
       Channel& kept_by_its_call = *channel;
-      kept_by_its_call.Start("/cohort.proto.TaskService/Watch", Message{}, absl::Seconds(10),
-                             [&done, channel = std::move(channel)](absl::StatusOr<Message>) mutable {
-                               channel.reset();
-                               done.Notify();
-                             });
+      kept_by_its_call.Start(
+          "/cohort.proto.TaskService/Watch", Message{}, absl::Seconds(10),
+          [&done, channel = std::move(channel)](absl::StatusOr<Message>) mutable {
+            channel.reset();
+            done.Notify();
+          });
     }
     ASSERT_TRUE(done.WaitFor(absl::Seconds(30)));
   }
