@@ -1,0 +1,35 @@
+#pragma once
+
+// Input pipelines under tf.data's names: Dataset::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec().
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class Dataset {
+ public:
+  // Axis 0 of every tensor counts the elements.
+  static Dataset FromTensorSlices(const std::vector<Tensor>& tensors);
+  static Dataset Range(int64_t begin, int64_t end);
+  // IDX files, one per component, readable on every worker.
+  static Dataset FromIdxFiles(const std::vector<std::string>& paths);
+
+  // Each returns this data set with one transform more (proto/plan.proto says what it does).
+  Dataset Shuffle(int64_t buffer_size, uint64_t seed = 0) const;
+  Dataset Repeat(int64_t times = -1) const;
+  Dataset Batch(int64_t size) const;
+  Dataset Prefetch(int64_t elements) const;
+
+  const proto::DatasetSpec& spec() const { return spec_; }
+
+ private:
+  proto::DatasetSpec spec_;
+};
+
+}  // namespace cohort

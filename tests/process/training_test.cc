@@ -1,0 +1,139 @@
+// Whole jobs through the coordinator's program.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/real_world.h"
+#include "coordinator/cluster/local_cluster.h"
+#include "coordinator/train/trainer.h"
+#include "tests/support/run_process.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> WithSets(std::vector<std::string> arguments,
+                                  const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    arguments.emplace_back("--set");
+    arguments.push_back(set);
+  }
+  return arguments;
+}
+
+// The shipped job on few synthetic digits.
+const std::vector<std::string> kSmall = {
+    R"(data.train={"class_name": "SyntheticDigits", "config": {"seed": 1, "count": 2560}})",
+    R"(data.test={"class_name": "SyntheticDigits", "config": {"seed": 2, "count": 1000}})",
+    "fit.epochs=2"};
+
+ProcessRun Train(const std::vector<std::string>& sets, const std::string& local = "ps=2,worker=3",
+                 const std::string& job = "mnist_mlp.json") {
+  std::vector<std::string> arguments = {
+      "--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/", job), "--local", local};
+  return RunProcess(absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
+                    WithSets(WithSets(arguments, kSmall), sets), {{"TF_CONFIG", ""}},
+                    absl::Seconds(120));
+}
+
+TEST(Training, TheLastLineIsTheSummary) {
+  const ProcessRun run = Train({});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json summary = json::parse(run.LastLine());
+  for (const char* key : {"data", "epochs", "steps", "train_seconds", "steps_per_second",
+                          "examples_per_second", "test_accuracy", "checkpoint", "model"}) {
+    EXPECT_TRUE(summary.contains(key)) << key;
+  }
+  // 2560 examples less a fifth for validation, batches of 128: 16 steps an epoch.
+  EXPECT_EQ(summary["steps"], 32);
+  EXPECT_EQ(summary["ps_pushes"], 64) << "each step pushes to both ps";
+  EXPECT_EQ(summary["ps_applied_slices"], 32 * 6) << "six variables, one slice each";
+  EXPECT_EQ(summary["test_examples"], 1000) << "each test example once";
+  EXPECT_GT(summary["test_accuracy"], 0.2) << "it learns";
+}
+
+TEST(Training, SparseLabelsWithAdam) {
+  const ProcessRun run = Train({}, "ps=1,worker=2", "mnist_mlp_sparse_adam.json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.LastLine())["steps"], 32);
+}
+
+TEST(Training, ARestoredJobGoesOnWhereItStopped) {
+  const std::string directory = MakeTemporaryDirectory("training");
+  const std::string checkpoints = absl::StrCat("checkpoint.directory=", directory);
+  ASSERT_EQ(Train({checkpoints}).exit_code, 0);
+  // Three epochs in all, of which two are in the checkpoint; on another number of ps.
+  const ProcessRun again =
+      Train({checkpoints, "checkpoint.restore=latest", "fit.epochs=3"}, "ps=3,worker=1");
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const json summary = json::parse(again.LastLine());
+  EXPECT_EQ(summary["steps"], 16);
+  EXPECT_THAT(std::string(summary["checkpoint"]), testing::EndsWith("ckpt-48"));
+}
+
+TEST(Training, PartitionedVariablesTrainTheSameModel) {
+  const ProcessRun run = Train(
+      {R"(strategy.partitioner={"class_name": "FixedShardsPartitioner", "config": {"num_shards": 2}})"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.LastLine())["ps_applied_slices"], 32 * 12) << "every variable has two slices";
+}
+
+// A worker dies in the middle of a job: no step is lost, none counts twice.
+TEST(Training, AKilledWorkerCostsNoStep) {
+  RealWorld world(2);
+  BlockingWaiter waiter;
+  LocalCluster::Options local;
+  local.ps = 2;
+  local.workers = 3;
+  local.binary_directory = COHORT_BIN_DIR;
+  local.state_directory = MakeTemporaryDirectory("killed-worker");
+  auto tasks = LocalCluster::Start(world.world(), waiter, local);
+  ASSERT_TRUE(tasks.ok()) << tasks.status();
+  ClusterCoordinator::Options connect;
+  connect.cluster = (*tasks)->spec();
+  connect.address = [tasks = *tasks](TaskId task) { return tasks->Address(task); };
+  connect.min_workers = 3;
+  auto coordinator = ClusterCoordinator::Connect(world.world(), waiter, connect);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  PosixFileSystem files;
+  const auto text = ReadFile(files, absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"));
+  ASSERT_TRUE(text.ok());
+  auto job = ParseJob(*text, "mnist_mlp.json", kSmall);
+  ASSERT_TRUE(job.ok()) << job.status();
+  job->fit.epochs = 10;
+  // Killed once some steps are done, from another thread, while the trainer runs.
+  std::thread killer([&] {
+    while ((*coordinator)->stats().done < 40) std::this_thread::yield();
+    kill((*tasks)->pids().at(TaskId{Role::kWorker, 1}), SIGKILL);
+  });
+  DataSources sources =
+      FindDataSources(world.world(), waiter, job->data, MnistSearch(), job->seed);
+  Trainer trainer(world.world(), waiter, **coordinator, *job, std::move(sources));
+  const auto summary = trainer.Run();
+  killer.join();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->steps, 160);
+  EXPECT_EQ(summary->ps.applied_slices(), 160u * 6) << "each step once on each of six slices";
+  EXPECT_EQ(summary->examples, 10 * 2048.0) << "each example once an epoch";
+  coordinator->reset();
+  (*tasks)->Stop(waiter, absl::Seconds(10));
+}
+
+TEST(CustomLoopExample, Runs) {
+  const ProcessRun run = RunProcess(absl::StrCat(COHORT_BIN_DIR, "/custom_loop"),
+                                    {COHORT_BIN_DIR, MakeTemporaryDirectory("custom-loop")},
+                                    {{"TF_CONFIG", ""}}, absl::Seconds(60));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  // The data is y = 2 x0 - 3 x1 + 1.
+  EXPECT_THAT(run.out, testing::HasSubstr("w0 2.000 w1 -3.000"));
+}
+
+}  // namespace
+}  // namespace cohort
