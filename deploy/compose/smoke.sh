@@ -43,12 +43,13 @@ default_ulimits = ["nofile=16384:16384", "nproc=8192:8192"]
 [engine]
 cgroup_manager = "cgroupfs"
 runtime = "runc"
+tmp_dir = "$state/tmp"
 CONF
 cat >"$run/storage.conf" <<CONF
 [storage]
 driver = "overlay"
 graphroot = "$state/storage"
-runroot = "$run/storage"
+runroot = "$state/run"
 CONF
 echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$run/policy.json"
 export CONTAINERS_CONF=$run/containers.conf CONTAINERS_STORAGE_CONF=$run/storage.conf
@@ -67,6 +68,7 @@ tear_down() {
     kill "$service_pid" 2>/dev/null || true
     wait "$service_pid" 2>/dev/null || true
   fi
+  umount "$state/storage/overlay" 2>/dev/null || true
   rm -rf "$run" || true
   exit "$status"
 }
