@@ -1,6 +1,7 @@
 #pragma once
 
-// Input pipelines under tf.data's names: Dataset::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec().
+// Input pipelines under tf.data's names:
+//   Dataset::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec()
 
 #include <cstdint>
 #include <string>

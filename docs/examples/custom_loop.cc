@@ -1,4 +1,4 @@
-// A custom training loop: linear regression y = x w + b on 2 ps and 2 workers that it starts itself.
+// A custom training loop: linear regression y = x w + b on 2 ps and 2 workers of its own.
 // Usage: custom_loop DIRECTORY_OF_BINARIES WORKING_DIRECTORY
 #include <cstdio>
 

@@ -79,10 +79,11 @@ TEST(Training, ARestoredJobGoesOnWhereItStopped) {
 }
 
 TEST(Training, PartitionedVariablesTrainTheSameModel) {
-  const ProcessRun run = Train(
-      {R"(strategy.partitioner={"class_name": "FixedShardsPartitioner", "config": {"num_shards": 2}})"});
+  const ProcessRun run = Train({"strategy.partitioner.class_name=FixedShardsPartitioner",
+                                "strategy.partitioner.config.num_shards=2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(json::parse(run.LastLine())["ps_applied_slices"], 32 * 12) << "every variable has two slices";
+  EXPECT_EQ(json::parse(run.LastLine())["ps_applied_slices"], 32 * 12)
+      << "every variable has two slices";
 }
 
 // A worker dies in the middle of a job: no step is lost, none counts twice.
