@@ -1,0 +1,190 @@
+#include "common/runtime/program_runner.h"
+
+#include <string>
+#include <vector>
+
+#include "common/program/graph_builder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cohort {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Input name and type of one value; dims of -1 have the symbol "N".
+struct Value {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> dims;
+};
+
+void AddInput(onnx::ModelProto& model, const Value& value) {
+  onnx::ValueInfoProto& info = *model.mutable_graph()->add_input();
+  info.set_name(value.name);
+  auto& type = *info.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(static_cast<int32_t>(value.dtype));
+  for (const int64_t dim : value.dims) {
+    auto& extent = *type.mutable_shape()->add_dim();
+    dim < 0 ? extent.set_dim_param("N") : extent.set_dim_value(dim);
+  }
+}
+
+void AddNode(onnx::ModelProto& model, const std::string& op, const std::vector<std::string>& inputs,
+             const std::string& output) {
+  onnx::NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_name("the_" + output);
+  node.set_op_type(op);
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(output);
+}
+
+onnx::ModelProto NewModel(const std::string& output) {
+  onnx::ModelProto model;
+  model.add_opset_import()->set_version(17);
+  model.mutable_graph()->add_output()->set_name(output);
+  return model;
+}
+
+// Both backends say the same.
+class ProgramRunnerTest : public testing::TestWithParam<bool> {
+ protected:
+  ProgramRunnerTest() {
+    GetParam() ? RegisterCpuKernels(registry_, 1) : RegisterReferenceKernels(registry_);
+  }
+
+  std::string CompileError(const onnx::ModelProto& model) {
+    return std::string(CompileProgram(model, registry_).status().message());
+  }
+  std::string RunError(const onnx::ModelProto& model, const std::vector<Tensor>& inputs) {
+    const auto program = CompileProgram(model, registry_);
+    EXPECT_TRUE(program.ok()) << program.status();
+    if (!program.ok()) return "";
+    ProgramRunner runner(*program);
+    const absl::Status status = runner.Run(inputs, RunContext{}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  }
+
+  KernelRegistry registry_;
+};
+
+TEST_P(ProgramRunnerTest, EveryNodeWithoutKernelIsListed) {
+  onnx::ModelProto model = NewModel("c");
+  AddInput(model, {"x", DType::kFloat32, {2}});
+  AddNode(model, "Gelu", {"x"}, "a");
+  AddNode(model, "Relu", {"a"}, "b");
+  AddNode(model, "Mish", {"b"}, "c");
+  EXPECT_THAT(CompileError(model), AllOf(HasSubstr("'the_a' (Gelu)"), HasSubstr("'the_c' (Mish)"),
+                                         testing::Not(HasSubstr("Relu"))));
+}
+
+TEST_P(ProgramRunnerTest, GraphsThatDoNotHoldTogetherAreRefused) {
+  onnx::ModelProto undefined = NewModel("a");
+  AddNode(undefined, "Relu", {"nowhere"}, "a");
+  EXPECT_THAT(CompileError(undefined), HasSubstr("'nowhere', which nothing defines"));
+
+  onnx::ModelProto cycle = NewModel("a");
+  AddNode(cycle, "Relu", {"b"}, "a");
+  AddNode(cycle, "Relu", {"a"}, "b");
+  EXPECT_THAT(CompileError(cycle), HasSubstr("cycle"));
+
+  onnx::ModelProto twice = NewModel("a");
+  AddInput(twice, {"x", DType::kFloat32, {2}});
+  AddNode(twice, "Relu", {"x"}, "a");
+  AddNode(twice, "Neg", {"x"}, "a");
+  EXPECT_THAT(CompileError(twice), HasSubstr("defines 'a' a second time"));
+
+  onnx::ModelProto old = NewModel("x");
+  AddInput(old, {"x", DType::kFloat32, {2}});
+  old.mutable_opset_import(0)->set_version(9);
+  EXPECT_THAT(CompileError(old), HasSubstr("opset 9"));
+}
+
+TEST_P(ProgramRunnerTest, WrongArityAndAttributesNameTheNode) {
+  onnx::ModelProto model = NewModel("a");
+  AddInput(model, {"x", DType::kFloat32, {2}});
+  AddNode(model, "Add", {"x"}, "a");
+  EXPECT_THAT(CompileError(model), AllOf(HasSubstr("the_a"), HasSubstr("has 1 inputs")));
+
+  onnx::ModelProto attribute = NewModel("a");
+  AddInput(attribute, {"x", DType::kFloat32, {2}});
+  AddNode(attribute, "Softmax", {"x"}, "a");
+  *attribute.mutable_graph()->mutable_node(0)->add_attribute() = FloatAttribute("axis", 1);
+  EXPECT_THAT(CompileError(attribute), AllOf(HasSubstr("the_a"), HasSubstr("'axis'")));
+  *attribute.mutable_graph()->mutable_node(0)->mutable_attribute(0) = IntAttribute("speed", 1);
+  EXPECT_THAT(CompileError(attribute), HasSubstr("'speed' is not supported"));
+}
+
+TEST_P(ProgramRunnerTest, InputsAreCheckedAgainstTheGraph) {
+  onnx::ModelProto model = NewModel("a");
+  AddInput(model, {"x", DType::kFloat32, {-1, 3}});
+  AddInput(model, {"y", DType::kFloat32, {-1, 3}});
+  AddNode(model, "Add", {"x", "y"}, "a");
+  const Tensor two = Tensor::Zeros(DType::kFloat32, {2, 3});
+  EXPECT_THAT(RunError(model, {two}), HasSubstr("2 inputs, 1 were given"));
+  EXPECT_THAT(RunError(model, {two, Tensor()}), HasSubstr("'y' has no value"));
+  EXPECT_THAT(RunError(model, {two, Tensor::Zeros(DType::kInt64, {2, 3})}),
+              AllOf(HasSubstr("'y'"), HasSubstr("int64[2,3]")));
+  EXPECT_THAT(RunError(model, {two, Tensor::Zeros(DType::kFloat32, {2, 4})}),
+              AllOf(HasSubstr("'y'"), HasSubstr("axis 1")));
+  EXPECT_THAT(RunError(model, {two, Tensor::Zeros(DType::kFloat32, {1, 3})}),
+              AllOf(HasSubstr("'N'"), HasSubstr("'x'"), HasSubstr("'y'")));
+}
+
+TEST_P(ProgramRunnerTest, ShapesThatDoNotFitNameTheNode) {
+  for (const char* op : {"Add", "MatMul", "Div"}) {
+    onnx::ModelProto model = NewModel("a");
+    model.mutable_graph()->add_input()->set_name("x");
+    model.mutable_graph()->add_input()->set_name("y");
+    AddNode(model, op, {"x", "y"}, "a");
+    const Tensor x = Tensor::Zeros(DType::kFloat32, {2, 3});
+    const Tensor flag = Tensor::Zeros(DType::kBool, {1, 1});
+    EXPECT_THAT(RunError(model, {x, Tensor::Zeros(DType::kFloat32, {2, 5})}),
+                AllOf(HasSubstr("the_a"), HasSubstr("[2,5]")))
+        << op;
+    EXPECT_THAT(RunError(model, {x, Tensor::Zeros(DType::kInt64, {2, 3})}), HasSubstr("the_a"));
+    EXPECT_THAT(RunError(model, {flag, flag}),
+                HasSubstr("bool"));
+  }
+}
+
+TEST_P(ProgramRunnerTest, ARunAfterAFailedOneIsRight) {
+  onnx::ModelProto model = NewModel("b");
+  model.mutable_graph()->add_input()->set_name("x");
+  model.mutable_graph()->add_input()->set_name("y");
+  AddNode(model, "Add", {"x", "y"}, "a");
+  AddNode(model, "Neg", {"a"}, "b");
+  ProgramRunner runner(*CompileProgram(model, registry_));
+  const Tensor x = Tensor::FromVector<float>({1, 2}, {2});
+  const Tensor y = Tensor::FromVector<float>({10, 20}, {2});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(runner.Run({x, Tensor::Zeros(DType::kFloat32, {3})}, RunContext{}).ok());
+    const auto outputs = runner.Run({x, y}, RunContext{});
+    ASSERT_TRUE(outputs.ok());
+    EXPECT_THAT((*outputs)[0].span<float>(), testing::ElementsAre(-11, -22));
+  }
+}
+
+TEST_P(ProgramRunnerTest, NodesInAnyOrderAndUnusedNodes) {
+  onnx::ModelProto model = NewModel("b");
+  AddInput(model, {"x", DType::kFloat32, {2}});
+  AddNode(model, "Neg", {"a"}, "b");
+  AddNode(model, "NoSuchOperator", {"a"}, "unused");
+  AddNode(model, "Relu", {"x"}, "a");
+  model.mutable_graph()->add_output()->set_name("x");
+  const auto program = CompileProgram(model, registry_);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Tensor x = Tensor::FromVector<float>({-1, 2}, {2});
+  const auto outputs = ProgramRunner(*program).Run({x}, RunContext{});
+  ASSERT_TRUE(outputs.ok());
+  EXPECT_THAT((*outputs)[0].span<float>(), testing::ElementsAre(0, -2));
+  EXPECT_THAT((*outputs)[1].span<float>(), testing::ElementsAre(-1, 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ProgramRunnerTest, testing::Values(true, false),
+                         [](const auto& info) { return info.param ? "Cpu" : "Reference"; });
+
+}  // namespace
+}  // namespace cohort
