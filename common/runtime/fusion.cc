@@ -55,9 +55,10 @@ bool IsOnnx(const onnx::NodeProto& node, const char* op) {
   return node.op_type() == op && (node.domain().empty() || node.domain() == "ai.onnx");
 }
 
-// MatMul by a declared matrix, plus a declared bias of as many columns, perhaps through Relu: one pass over the product
-// instead of three. Other shapes broadcast in ways that are not worth a fused kernel. The fused node takes the place and
-// the output of the last one, so the nodes stay in order.
+// MatMul by a declared matrix, plus a declared bias of as many columns, perhaps through Relu: one
+// pass over the product instead of three. Other shapes broadcast in ways that are not worth a fused
+// kernel. The fused node takes the place and the output of the last one, so the nodes stay in
+// order.
 void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>& shapes,
               const Readers& readers, std::vector<onnx::NodeProto>& nodes) {
   const onnx::NodeProto mat_mul = nodes[product];

@@ -1,5 +1,6 @@
-// Every operator on the CPU backend against the reference, one line per case, on random values. The same table checks that
-// a second run gives the same bits, and that each registered operator has a case.
+// Every operator on the CPU backend against the reference, one line per case, on random values. The
+// same table checks that a second run gives the same bits, and that each registered operator has a
+// case.
 
 #include <cmath>
 #include <cstring>
@@ -45,8 +46,8 @@ Tensor RandomTensor(const Input& input, SequenceRng& rng) {
     if (input.fill == Fill::kPositive) data[i] = 0.1f + 3 * normal.Uniform(at);
     if (input.fill == Fill::kProbability) data[i] = 0.05f + normal.Uniform(at) / 4;
     if (input.fill == Fill::kOneHot) {
-      const uint64_t label = normal.Below(at / static_cast<uint64_t>(classes),
-                                          static_cast<uint64_t>(classes));
+      const uint64_t label =
+          normal.Below(at / static_cast<uint64_t>(classes), static_cast<uint64_t>(classes));
       data[i] = at % static_cast<uint64_t>(classes) == label ? 1 : 0;
     }
   }
@@ -101,12 +102,16 @@ void AddUnary(std::vector<OpCase>& cases) {
 }
 
 void AddProducts(std::vector<OpCase>& cases) {
-  for (const auto& [a, b] :
-       std::vector<std::pair<Shape, Shape>>{{{5, 7}, {7, 3}},          {{1, 64}, {64, 1}},
-                                            {{7}, {7, 3}},             {{5, 7}, {7}},
-                                            {{7}, {7}},                {{0, 7}, {7, 3}},
-                                            {{5, 0}, {0, 3}},          {{2, 5, 7}, {7, 3}},
-                                            {{2, 1, 5, 7}, {3, 7, 2}}, {{128, 33}, {33, 17}}}) {
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{5, 7}, {7, 3}},
+                                                                 {{1, 64}, {64, 1}},
+                                                                 {{7}, {7, 3}},
+                                                                 {{5, 7}, {7}},
+                                                                 {{7}, {7}},
+                                                                 {{0, 7}, {7, 3}},
+                                                                 {{5, 0}, {0, 3}},
+                                                                 {{2, 5, 7}, {7, 3}},
+                                                                 {{2, 1, 5, 7}, {3, 7, 2}},
+                                                                 {{128, 33}, {33, 17}}}) {
     cases.push_back({kOnnx, "MatMul", {{a}, {b}}});
   }
   for (const bool ta : {false, true}) {
@@ -129,22 +134,31 @@ void AddProducts(std::vector<OpCase>& cases) {
 }
 
 void AddSoftmaxAndLosses(std::vector<OpCase>& cases) {
-  for (const auto& [shape, axis] : std::vector<std::pair<Shape, int64_t>>{
-           {{9, 10}, -1}, {{9, 37}, 1}, {{3, 4, 5}, 1}, {{3, 4, 5}, 0}, {{1, 1}, -1}, {{0, 3}, -1}}) {
+  for (const auto& [shape, axis] : std::vector<std::pair<Shape, int64_t>>{{{9, 10}, -1},
+                                                                          {{9, 37}, 1},
+                                                                          {{3, 4, 5}, 1},
+                                                                          {{3, 4, 5}, 0},
+                                                                          {{1, 1}, -1},
+                                                                          {{0, 3}, -1}}) {
     for (const char* op : {"Softmax", "LogSoftmax"}) {
       cases.push_back({kOnnx, op, {{shape}}, {IntAttribute("axis", axis)}});
-      cases.push_back({kCohort, std::string(op) + "Grad",
-                       {{shape}, {shape, Fill::kProbability}}, {IntAttribute("axis", axis)}});
+      cases.push_back({kCohort,
+                       std::string(op) + "Grad",
+                       {{shape}, {shape, Fill::kProbability}},
+                       {IntAttribute("axis", axis)}});
     }
   }
   for (const int64_t rows : {0, 1, 13}) {
     for (const char* reduction : {"none", "sum", "mean"}) {
       if (rows == 0 && std::string(reduction) == "mean") continue;  // 0 / 0
       const Shape grad = std::string(reduction) == "none" ? Shape{rows} : Shape{};
-      cases.push_back({kOnnx, "SoftmaxCrossEntropyLoss",
+      cases.push_back({kOnnx,
+                       "SoftmaxCrossEntropyLoss",
                        {{{rows, 5}}, {{rows}, Fill::kLabel}, {{5}, Fill::kPositive}},
-                       {StringAttribute("reduction", reduction)}, 2});
-      cases.push_back({kCohort, "SoftmaxCrossEntropyGrad",
+                       {StringAttribute("reduction", reduction)},
+                       2});
+      cases.push_back({kCohort,
+                       "SoftmaxCrossEntropyGrad",
                        {{grad}, {{rows, 5}}, {{rows}, Fill::kLabel}, {{5}, Fill::kPositive}},
                        {StringAttribute("reduction", reduction), IntAttribute("ignore_index", 1)}});
     }
@@ -183,16 +197,22 @@ void AddReductions(std::vector<OpCase>& cases) {
       const auto axes = IntsAttribute("axes", each.axes);
       const Shape grad = keep ? each.kept : each.dropped;
       const int64_t count = static_cast<int64_t>(each.axes.size());
-      cases.push_back({kOnnx, "ReduceSum", {{each.shape}}, {keep_dims}, 1,
+      cases.push_back({kOnnx,
+                       "ReduceSum",
+                       {{each.shape}},
+                       {keep_dims},
+                       1,
                        {Tensor::FromVector<int64_t>(each.axes, Shape{count})}});
       cases.push_back({kOnnx, "ReduceMean", {{each.shape}}, {keep_dims, axes}});
       for (const int64_t mean : {0, 1}) {
-        cases.push_back({kCohort, "ReduceGrad", {{grad}, {each.shape}},
+        cases.push_back({kCohort,
+                         "ReduceGrad",
+                         {{grad}, {each.shape}},
                          {keep_dims, axes, IntAttribute("mean", mean)}});
       }
       if (each.shape.dim(0) == 0) continue;  // no largest element
-      cases.push_back({kOnnx, "ArgMax", {{each.shape}},
-                       {keep_dims, IntAttribute("axis", each.axes[0])}});
+      cases.push_back(
+          {kOnnx, "ArgMax", {{each.shape}}, {keep_dims, IntAttribute("axis", each.axes[0])}});
     }
     cases.push_back({kCohort, "ReduceToShapeOf", {{each.shape}, {each.kept}}});
     cases.push_back({kCohort, "ReduceToShapeOf", {{each.shape}, {each.shape}}});
@@ -201,18 +221,23 @@ void AddReductions(std::vector<OpCase>& cases) {
 }
 
 void AddMovement(std::vector<OpCase>& cases) {
-  cases.push_back({kOnnx, "Reshape", {{{4, 6}}}, {}, 1, {Tensor::FromVector<int64_t>({2, -1}, {2})}});
+  cases.push_back(
+      {kOnnx, "Reshape", {{{4, 6}}}, {}, 1, {Tensor::FromVector<int64_t>({2, -1}, {2})}});
   cases.push_back({kOnnx, "Flatten", {{{4, 3, 2}}}, {IntAttribute("axis", 1)}});
   cases.push_back({kCohort, "ReshapeLike", {{{4, 3}}, {{2, 6}}}});
   cases.push_back({kOnnx, "Transpose", {{{4, 3, 2}}}, {IntsAttribute("perm", {2, 0, 1})}});
   cases.push_back({kOnnx, "Transpose", {{{0, 3}}}});
   cases.push_back({kOnnx, "Concat", {{{2, 3}}, {{2, 0}}, {{2, 4}}}, {IntAttribute("axis", 1)}});
-  cases.push_back({kCohort, "ConcatGrad", {{{2, 7}}, {{2, 3}}, {{2, 4}}},
-                   {IntAttribute("axis", -1)}, 2});
+  cases.push_back(
+      {kCohort, "ConcatGrad", {{{2, 7}}, {{2, 3}}, {{2, 4}}}, {IntAttribute("axis", -1)}, 2});
   cases.push_back({kOnnx, "Gather", {{{3, 5}}, {{2, 2}, Fill::kLabel}}, {IntAttribute("axis", 0)}});
   cases.push_back({kOnnx, "Gather", {{{2, 4}}, {{0}, Fill::kLabel}}, {IntAttribute("axis", 1)}});
   cases.push_back({kCohort, "GatherGrad", {{{4, 5}}, {{4}, Fill::kLabel}, {{3, 5}}}});
-  cases.push_back({kOnnx, "OneHot", {{{4}, Fill::kLabel}}, {IntAttribute("axis", -1)}, 1,
+  cases.push_back({kOnnx,
+                   "OneHot",
+                   {{{4}, Fill::kLabel}},
+                   {IntAttribute("axis", -1)},
+                   1,
                    {Tensor::Scalar<int64_t>(3), Tensor::FromVector<float>({0, 1}, {2})}});
   onnx::AttributeProto value;
   value.set_name("value");
@@ -221,7 +246,11 @@ void AddMovement(std::vector<OpCase>& cases) {
   cases.push_back({kOnnx, "Constant", {}, {value}});
   for (const Shape& shape : {Shape{0, 4}, Shape{1, 1}, Shape{9, 13}}) {
     cases.push_back({kOnnx, "Dropout", {{shape}}, {}, 2, {Tensor::Scalar<float>(0.4f), kTrue}});
-    cases.push_back({kCohort, "DropoutGrad", {{shape}, {shape, Fill::kMask}}, {}, 1,
+    cases.push_back({kCohort,
+                     "DropoutGrad",
+                     {{shape}, {shape, Fill::kMask}},
+                     {},
+                     1,
                      {Tensor::Scalar<float>(0.4f), kTrue}});
   }
 }

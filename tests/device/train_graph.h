@@ -1,6 +1,7 @@
 #pragma once
 
-// The train step of the MNIST MLP (784-256-128-10) as the main job has it, for tests and measurements of the runtime.
+// The train step of the MNIST MLP (784-256-128-10) as the main job has it, for tests and
+// measurements of the runtime.
 
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ struct TrainGraphOptions {
   bool dropout = true;
 };
 
-// Inputs: images [N, inputs], labels [N, last units] (one-hot), then kernel and bias of each layer. Outputs: the loss,
-// then a gradient for each kernel and bias.
+// Inputs: images [N, inputs], labels [N, last units] (one-hot), then kernel and bias of each layer.
+// Outputs: the loss, then a gradient for each kernel and bias.
 inline absl::StatusOr<GradientGraph> MakeTrainGraph(const TrainGraphOptions& options) {
   GraphBuilder builder("train_step");
   std::string x = builder.Input("images", DType::kFloat32, {-1, options.inputs});

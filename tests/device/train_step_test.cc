@@ -72,7 +72,7 @@ void ExpectClose(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 std::vector<Tensor> RunProgram(ProgramRunner& runner, const std::vector<Tensor>& inputs,
-                        const RunContext& context) {
+                               const RunContext& context) {
   absl::StatusOr<std::vector<Tensor>> outputs = runner.Run(inputs, context);
   EXPECT_TRUE(outputs.ok()) << outputs.status();
   return outputs.ok() ? *std::move(outputs) : std::vector<Tensor>();
@@ -176,7 +176,8 @@ TEST(TrainStepTest, FusionChangesNoBit) {
   ProgramRunner fused_runner(Compile(kSmall, cpu.registry));
   ProgramRunner plain_runner(Compile(kSmall, plain));
   const std::vector<Tensor> inputs = MakeInputs(kSmall, 16);
-  ExpectSameBits(RunProgram(fused_runner, inputs, {5, 9, 0}), RunProgram(plain_runner, inputs, {5, 9, 0}));
+  ExpectSameBits(RunProgram(fused_runner, inputs, {5, 9, 0}),
+                 RunProgram(plain_runner, inputs, {5, 9, 0}));
 }
 
 }  // namespace

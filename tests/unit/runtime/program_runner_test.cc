@@ -145,8 +145,7 @@ TEST_P(ProgramRunnerTest, ShapesThatDoNotFitNameTheNode) {
                 AllOf(HasSubstr("the_a"), HasSubstr("[2,5]")))
         << op;
     EXPECT_THAT(RunError(model, {x, Tensor::Zeros(DType::kInt64, {2, 3})}), HasSubstr("the_a"));
-    EXPECT_THAT(RunError(model, {flag, flag}),
-                HasSubstr("bool"));
+    EXPECT_THAT(RunError(model, {flag, flag}), HasSubstr("bool"));
   }
 }
 

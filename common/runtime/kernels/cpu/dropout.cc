@@ -8,7 +8,8 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// A mask that nobody asked for would need memory of its own: a train step always asks, the rest is the reference's.
+// A mask that nobody asked for would need memory of its own: a train step always asks, the rest is
+// the reference's.
 bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
   const Tensor x = context.input(0);
   const absl::StatusOr<DropoutMode> mode = ReadDropoutMode(context, 1);

@@ -1,7 +1,7 @@
 #pragma once
 
-// A fast kernel covers the common case (float32, a layout that its loop likes) and says whether it did; everything else,
-// error messages included, is the reference kernel's.
+// A fast kernel covers the common case (float32, a layout that its loop likes) and says whether it
+// did; everything else, error messages included, is the reference kernel's.
 
 #include <memory>
 #include <string>

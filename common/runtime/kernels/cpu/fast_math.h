@@ -25,13 +25,15 @@ COHORT_INLINE int32_t ToBits(float value) {
 
 }  // namespace fast_math_internal
 
-// e^x with at most 2 ulp of error (checked over all exponents in span_loops_test); 0 below -104, infinity above 88.73,
-// NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's two-part ln 2), e^r by the Taylor series to r^7 / 7!,
-// whose remainder is below 2^-27, and 2^n in two factors, so that results down to the subnormals come out right.
+// e^x with at most 2 ulp of error (checked over all exponents in span_loops_test); 0 below -104,
+// infinity above 88.73, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's two-part
+// ln 2), e^r by the Taylor series to r^7 / 7!, whose remainder is below 2^-27, and 2^n in two
+// factors, so that results down to the subnormals come out right.
 COHORT_INLINE float FastExp(float x) {
   using fast_math_internal::FromBits;
   using fast_math_internal::ToBits;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  constexpr float kRound =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
   const float shifted = x * 1.44269504f + kRound;
@@ -56,7 +58,8 @@ COHORT_INLINE float FastExp(float x) {
 
 COHORT_INLINE float FastSigmoid(float x) { return 1.0f / (1.0f + FastExp(-x)); }
 
-// tanh x = 1 - 2 / (e^2x + 1); below 0.25 in size the odd Taylor series to x^9, because the difference would cancel.
+// tanh x = 1 - 2 / (e^2x + 1); below 0.25 in size the odd Taylor series to x^9, because the
+// difference would cancel.
 COHORT_INLINE float FastTanh(float x) {
   const float square = x * x;
   float series = 62.0f / 2835.0f;

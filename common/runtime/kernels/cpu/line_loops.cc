@@ -6,8 +6,9 @@
 #include "common/runtime/kernels/dropout_support.h"
 #include "common/runtime/kernels/simd.h"
 
-// Loops that reduce along a line. A reduction keeps 16 running values side by side: the compiler may not reorder
-// floating-point sums by itself, and with a fixed number of lanes the order is the same on every instruction set.
+// Loops that reduce along a line. A reduction keeps 16 running values side by side: the compiler
+// may not reorder floating-point sums by itself, and with a fixed number of lanes the order is the
+// same on every instruction set.
 
 namespace cohort {
 
@@ -43,7 +44,8 @@ COHORT_INLINE float Largest(const float* x, int64_t size) {
 }  // namespace
 
 COHORT_SIMD float SumLoop(const float* in, int64_t count) {
-  return ReduceLanes(count, 0.0f, [in](int64_t i) { return in[i]; }, Add);
+  return ReduceLanes(
+      count, 0.0f, [in](int64_t i) { return in[i]; }, Add);
 }
 
 COHORT_SIMD void SoftmaxLines(const float* x, const Lines& lines) {
@@ -54,7 +56,8 @@ COHORT_SIMD void SoftmaxLines(const float* x, const Lines& lines) {
     const float largest = Largest(in, size);
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) out[i] = FastExp(in[i] - largest);
-    const float scale = 1.0f / ReduceLanes(size, 0.0f, [out](int64_t i) { return out[i]; }, Add);
+    const float scale = 1.0f / ReduceLanes(
+                                   size, 0.0f, [out](int64_t i) { return out[i]; }, Add);
     for (int64_t i = 0; i < size; ++i) out[i] *= scale;
   }
 }
@@ -92,7 +95,8 @@ COHORT_SIMD void LogSoftmaxGradLines(const float* dy, const float* y, const Line
     const float* grad = dy + line * size;
     const float* result = y + line * size;
     float* out = lines.out + line * size;
-    const float sum = ReduceLanes(size, 0.0f, [grad](int64_t i) { return grad[i]; }, Add);
+    const float sum = ReduceLanes(
+        size, 0.0f, [grad](int64_t i) { return grad[i]; }, Add);
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) out[i] = grad[i] - FastExp(result[i]) * sum;
   }

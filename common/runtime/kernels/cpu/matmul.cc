@@ -1,13 +1,13 @@
-#include "dnnl.h"
-
 #include <algorithm>
 
 #include "common/runtime/fusion.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/matmul_shape.h"
+#include "dnnl.h"
 
-// Of libgomp, which oneDNN computes with. Declared here because clang has no omp.h without its own OpenMP.
+// Of libgomp, which oneDNN computes with. Declared here because clang has no omp.h without its own
+// OpenMP.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
@@ -22,8 +22,9 @@ struct Product {
   float beta;
 };
 
-// c = alpha op(a) op(b) + beta c, beta 0 or 1. The team size belongs to the calling thread, and a strand moves between threads, so it
-// is set each time (a thread-local store). With one thread oneDNN calls the kernel directly and no team is started.
+// c = alpha op(a) op(b) + beta c, beta 0 or 1. The team size belongs to the calling thread, and a
+// strand moves between threads, so it is set each time (a thread-local store). With one thread
+// oneDNN calls the kernel directly and no team is started.
 void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlags& flags,
               int threads) {
   if (shape.m == 0 || shape.n == 0) return;
@@ -32,10 +33,10 @@ void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlag
     return;
   }
   omp_set_num_threads(threads);
-  const dnnl_status_t status =
-      dnnl_sgemm(flags.transpose_a ? 'T' : 'N', flags.transpose_b ? 'T' : 'N', shape.m, shape.n,
-                 shape.k, product.alpha, product.a, flags.transpose_a ? shape.m : shape.k,
-                 product.b, flags.transpose_b ? shape.k : shape.n, product.beta, product.c, shape.n);
+  const dnnl_status_t status = dnnl_sgemm(
+      flags.transpose_a ? 'T' : 'N', flags.transpose_b ? 'T' : 'N', shape.m, shape.n, shape.k,
+      product.alpha, product.a, flags.transpose_a ? shape.m : shape.k, product.b,
+      flags.transpose_b ? shape.k : shape.n, product.beta, product.c, shape.n);
   COHORT_CHECK(status == dnnl_success, "sgemm takes any sizes");
 }
 
@@ -157,13 +158,14 @@ void RegisterCpuMatMul(const CpuRegistration& registration, int threads) {
     AttributeReader reader(node);
     return std::make_unique<GemmKernel>(ParseGemm(reader), threads, std::move(reference));
   });
-  registration.registry.Add(kRuntimeDomain, "MatMulBias", [=](const onnx::NodeProto& node) -> Result {
-    RETURN_IF_ERROR(CheckArity(node, {3, 3}));
-    AttributeReader reader(node);
-    const MatMulParameters parameters = ParseFused(reader);
-    RETURN_IF_ERROR(reader.Finish());
-    return std::make_unique<MatMulKernel>(parameters, threads, nullptr);
-  });
+  registration.registry.Add(kRuntimeDomain, "MatMulBias",
+                            [=](const onnx::NodeProto& node) -> Result {
+                              RETURN_IF_ERROR(CheckArity(node, {3, 3}));
+                              AttributeReader reader(node);
+                              const MatMulParameters parameters = ParseFused(reader);
+                              RETURN_IF_ERROR(reader.Finish());
+                              return std::make_unique<MatMulKernel>(parameters, threads, nullptr);
+                            });
 }
 
 }  // namespace cohort

@@ -46,22 +46,33 @@ COHORT_INLINE float Rectified(float x) { return x < 0 ? 0.0f : x; }
 
 COHORT_SIMD void BinaryLoop(BinaryOp op, const Operand& a, const Operand& b, const FloatRun& run) {
   switch (op) {
-    case BinaryOp::kAdd: return Map2(a, b, run, [](float x, float y) { return x + y; });
-    case BinaryOp::kSub: return Map2(a, b, run, [](float x, float y) { return x - y; });
-    case BinaryOp::kMul: return Map2(a, b, run, [](float x, float y) { return x * y; });
-    case BinaryOp::kDiv: return Map2(a, b, run, [](float x, float y) { return x / y; });
+    case BinaryOp::kAdd:
+      return Map2(a, b, run, [](float x, float y) { return x + y; });
+    case BinaryOp::kSub:
+      return Map2(a, b, run, [](float x, float y) { return x - y; });
+    case BinaryOp::kMul:
+      return Map2(a, b, run, [](float x, float y) { return x * y; });
+    case BinaryOp::kDiv:
+      return Map2(a, b, run, [](float x, float y) { return x / y; });
   }
 }
 
 COHORT_SIMD void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run) {
   switch (op) {
-    case UnaryOp::kNeg: return Map1(x, run, [](float v) { return -v; });
-    case UnaryOp::kSqrt: return Map1(x, run, [](float v) { return std::sqrt(v); });
-    case UnaryOp::kExp: return Map1(x, run, [](float v) { return FastExp(v); });
-    case UnaryOp::kLog: return Map1(x, run, [](float v) { return std::log(v); });
-    case UnaryOp::kRelu: return Map1(x, run, [](float v) { return Rectified(v); });
-    case UnaryOp::kSigmoid: return Map1(x, run, [](float v) { return FastSigmoid(v); });
-    case UnaryOp::kTanh: return Map1(x, run, [](float v) { return FastTanh(v); });
+    case UnaryOp::kNeg:
+      return Map1(x, run, [](float v) { return -v; });
+    case UnaryOp::kSqrt:
+      return Map1(x, run, [](float v) { return std::sqrt(v); });
+    case UnaryOp::kExp:
+      return Map1(x, run, [](float v) { return FastExp(v); });
+    case UnaryOp::kLog:
+      return Map1(x, run, [](float v) { return std::log(v); });
+    case UnaryOp::kRelu:
+      return Map1(x, run, [](float v) { return Rectified(v); });
+    case UnaryOp::kSigmoid:
+      return Map1(x, run, [](float v) { return FastSigmoid(v); });
+    case UnaryOp::kTanh:
+      return Map1(x, run, [](float v) { return FastTanh(v); });
   }
 }
 
@@ -104,7 +115,8 @@ COHORT_SIMD void BiasLoop(const MatrixRows& matrix, const float* bias, Activatio
 COHORT_SIMD void MaskedScaleLoop(float scale, const float* x, const bool* mask,
                                  const FloatRun& run) {
   const auto [out, count] = run;
-  // As numbers: a select on a byte mask does not vectorise, a product would turn infinity times 0 into NaN.
+  // As numbers: a select on a byte mask does not vectorise, a product would turn infinity times 0
+  // into NaN.
   const auto* bytes = reinterpret_cast<const uint8_t*>(mask);
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {

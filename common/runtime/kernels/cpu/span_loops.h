@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory-bound loops of the CPU backend: float32, one pass, compiled for several instruction sets (kernels/simd.h).
-// An output may be one of the inputs; otherwise pointers do not overlap.
+// The memory-bound loops of the CPU backend: float32, one pass, compiled for several instruction
+// sets (kernels/simd.h). An output may be one of the inputs; otherwise pointers do not overlap.
 
 #include <cstdint>
 
@@ -44,7 +44,8 @@ struct MatrixRows {
 enum class Activation { kNone, kRelu };
 void BiasLoop(const MatrixRows& matrix, const float* bias, Activation activation);
 
-// Lines along the last axis. Softmax and its logarithm, and their gradients from dy and the result y.
+// Lines along the last axis. Softmax and its logarithm, and their gradients from dy and the result
+// y.
 struct Lines {
   float* out;
   int64_t count;
