@@ -91,9 +91,9 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
   for (const char* key : {"name", "ema_momentum", "jit_compile", "is_legacy_optimizer"}) {
     config.Ignore(key);
   }
-  for (const char* key : {"weight_decay", "clipnorm", "global_clipnorm", "clipvalue",
-                          "ema_overwrite_frequency", "loss_scale_factor",
-                          "gradient_accumulation_steps"}) {
+  for (const char* key :
+       {"weight_decay", "clipnorm", "global_clipnorm", "clipvalue", "ema_overwrite_frequency",
+        "loss_scale_factor", "gradient_accumulation_steps"}) {
     config.OnlyNeutral(key, nullptr);
   }
   config.OnlyNeutral("use_ema", false);
@@ -166,8 +166,8 @@ std::optional<MetricSpec> ReadMetric(const json& value, const std::string& path,
   if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
   std::vector<std::string> names;
   for (const MetricClass& one : kMetrics) {
-    const bool matches = form.class_name == one.short_name ||
-                         (*one.class_name && form.class_name == one.class_name);
+    const bool matches =
+        form.class_name == one.short_name || (*one.class_name && form.class_name == one.class_name);
     names.push_back(*one.class_name && !form.is_name_only ? one.class_name : one.short_name);
     if (!matches) continue;
     MetricSpec spec{.kind = one.kind, .name = one.short_name};
@@ -250,8 +250,8 @@ CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& 
   ObjectReader reader(value, path, errors);
   const json rmsprop = "rmsprop";  // Keras's default
   const json* optimizer = reader.Find("optimizer");
-  compile.optimizer = ReadOptimizer(optimizer ? *optimizer : rmsprop,
-                                    JoinPath(path, "optimizer"), errors);
+  compile.optimizer =
+      ReadOptimizer(optimizer ? *optimizer : rmsprop, JoinPath(path, "optimizer"), errors);
   if (const json* loss = reader.Require("loss")) {
     compile.loss = ReadLoss(*loss, JoinPath(path, "loss"), errors);
   }

@@ -40,8 +40,8 @@ IdxSpec ReadIdx(ObjectReader& config) {
     }
   }
   if (!valid) {
-    config.AddError("paths", absl::StrCat("is ", JsonExcerpt(*paths),
-                                          "; it must be a list of file names"));
+    config.AddError("paths",
+                    absl::StrCat("is ", JsonExcerpt(*paths), "; it must be a list of file names"));
   }
   return source;
 }
@@ -62,8 +62,7 @@ DataSourceSpec ReadSource(const json& value, const std::string& path, const std:
     config.Int("count", {.min = 1, .max = kExamplesMax}, &digits.count);
     source = digits;
   } else {
-    errors.Add(path,
-               UnknownName("data set", form.class_name, {"MNIST", "IDX", "SyntheticDigits"}));
+    errors.Add(path, UnknownName("data set", form.class_name, {"MNIST", "IDX", "SyntheticDigits"}));
     return source;
   }
   config.Finish();
@@ -153,9 +152,9 @@ DataSpec ReadData(const json& value, const std::string& path, JsonErrors& errors
   if (const json* pipeline = reader.Find("pipeline")) {
     const std::string list_path = JoinPath(path, "pipeline");
     if (!pipeline->is_array() || pipeline->size() > kTransformsMax) {
-      errors.Add(list_path, absl::StrCat("is ", JsonExcerpt(*pipeline),
-                                         "; it must be a list of at most ", kTransformsMax,
-                                         " transforms"));
+      errors.Add(list_path,
+                 absl::StrCat("is ", JsonExcerpt(*pipeline), "; it must be a list of at most ",
+                              kTransformsMax, " transforms"));
     } else {
       for (size_t i = 0; i < pipeline->size(); ++i) {
         const std::string item_path = JoinPath(list_path, absl::StrCat(i));

@@ -99,9 +99,9 @@ absl::StatusOr<proto::ElementSpec> TransformElement(
     }
     const std::string where = absl::StrCat("data.pipeline.", i, " (", target.name, ")");
     if (target.component >= static_cast<uint32_t>(element.components_size())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          where, ": the data set has ", element.components_size(),
-          " components, none for '", target.component == 0 ? "x" : "y", "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": the data set has ", element.components_size(),
+                       " components, none for '", target.component == 0 ? "x" : "y", "'"));
     }
     proto::ComponentSpec& component =
         *element.mutable_components(static_cast<int>(target.component));

@@ -12,7 +12,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A class, its string form, and what Keras calls the two numbers of its configuration ("" where it has none).
+// A class, its string form, and what Keras calls the two numbers of its configuration ("" where it
+// has none).
 struct InitializerClass {
   const char* class_name;
   const char* short_name;
@@ -53,7 +54,8 @@ std::vector<std::string> ClassNames() {
 
 }  // namespace
 
-KerasInitializerSpec ReadInitializer(const json& value, const std::string& path, JsonErrors& errors) {
+KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
+                                     JsonErrors& errors) {
   KerasInitializerSpec spec;
   const ClassForm form = ReadClassForm(value, path, errors);
   if (form.class_name.empty() && !form.is_name_only) return spec;
@@ -76,8 +78,7 @@ KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
   if (spec.class_name == "RandomUniform" && spec.a > spec.b) {
     config.AddError("maxval", absl::StrCat("is ", spec.b, ", below minval ", spec.a));
   }
-  const bool is_normal =
-      spec.class_name == "RandomNormal" || spec.class_name == "TruncatedNormal";
+  const bool is_normal = spec.class_name == "RandomNormal" || spec.class_name == "TruncatedNormal";
   if (is_normal && spec.b < 0) {
     config.AddError("stddev", absl::StrCat("is ", spec.b, "; it must be at least 0"));
   }

@@ -14,10 +14,9 @@ namespace cohort {
 ModelSpec ReadModel(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 CompileSpec ReadCompile(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
-StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path,
-                          JsonErrors& errors);
+StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
-                                JsonErrors& errors);
+                                     JsonErrors& errors);
 
 nlohmann::ordered_json ModelToJson(const ModelSpec& model);
 nlohmann::ordered_json CompileToJson(const CompileSpec& compile);

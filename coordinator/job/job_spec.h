@@ -25,17 +25,17 @@ namespace cohort {
 struct FitSpec {
   int64_t epochs = 1;
   int64_t batch_size = 32;
-  std::optional<int64_t> steps_per_epoch;       // absent: one pass over the data
-  double validation_split = 0;                  // the LAST fraction of the data, before shuffling
-  std::optional<int64_t> validation_batch_size; // absent: batch_size; also for the test data
+  std::optional<int64_t> steps_per_epoch;        // absent: one pass over the data
+  double validation_split = 0;                   // the LAST fraction of the data, before shuffling
+  std::optional<int64_t> validation_batch_size;  // absent: batch_size; also for the test data
   bool shuffle = true;
-  int64_t closures_in_flight = 2;               // per worker
+  int64_t closures_in_flight = 2;  // per worker
 
   friend bool operator==(const FitSpec&, const FitSpec&) = default;
 };
 
 struct CheckpointSpec {
-  std::string directory;     // empty: no checkpoints
+  std::string directory;  // empty: no checkpoints
   int64_t max_to_keep = 3;
   int64_t every_epochs = 1;  // and one at the end
   // Empty: start anew; "latest": the newest in `directory`, if any; else a prefix.

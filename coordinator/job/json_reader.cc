@@ -96,8 +96,8 @@ void ObjectReader::Int(const std::string& key, IntRange range, int64_t* out) {
   if (value == nullptr) return;
   const std::optional<int64_t> number = AsInt(*value);
   if (!number || *number < range.min || *number > range.max) {
-    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be ",
-                                      Describe(range)));
+    return AddError(key,
+                    absl::StrCat("is ", JsonExcerpt(*value), "; it must be ", Describe(range)));
   }
   *out = *number;
 }
@@ -126,8 +126,8 @@ void ObjectReader::Number(const std::string& key, NumberRange range, double* out
   const json* value = Find(key);
   if (value == nullptr) return;
   if (!value->is_number() || !InRange(value->get<double>(), range)) {
-    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be ",
-                                      Describe(range)));
+    return AddError(key,
+                    absl::StrCat("is ", JsonExcerpt(*value), "; it must be ", Describe(range)));
   }
   *out = value->get<double>();
 }
@@ -167,9 +167,9 @@ void ObjectReader::Ignore(const std::string& key) { Find(key); }
 void ObjectReader::OnlyNeutral(const std::string& key, const json& neutral) {
   const json* value = Find(key);
   if (value == nullptr || *value == neutral) return;
-  AddError(key, absl::StrCat("is ", JsonExcerpt(*value), ", which is not supported; leave it out",
-                             neutral.is_null() ? "" : absl::StrCat(" or give ",
-                                                                   JsonExcerpt(neutral))));
+  AddError(key,
+           absl::StrCat("is ", JsonExcerpt(*value), ", which is not supported; leave it out",
+                        neutral.is_null() ? "" : absl::StrCat(" or give ", JsonExcerpt(neutral))));
 }
 
 void ObjectReader::AddError(const std::string& key, const std::string& message) {

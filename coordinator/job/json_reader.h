@@ -86,7 +86,7 @@ class ObjectReader {
 // Keras's serialised form of an object: {"class_name": "Adam", "config": {...}}, or only its name
 // as a string.
 struct ClassForm {
-  std::string class_name;  // empty when the form is wrong, which has been reported
+  std::string class_name;                  // empty when the form is wrong, which has been reported
   const nlohmann::json* config = nullptr;  // nullptr: none given
   std::string config_path;
   bool is_name_only = false;

@@ -72,8 +72,8 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text) {
 }
 
 std::string JsonExcerpt(const nlohmann::json& value) {
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true,
-                                nlohmann::json::error_handler_t::replace);
+  std::string text =
+      value.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
   if (text.size() > kExcerptBytesMax) text = absl::StrCat(text.substr(0, kExcerptBytesMax), "...");
   return text;
 }

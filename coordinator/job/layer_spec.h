@@ -28,7 +28,7 @@ struct KerasInitializerSpec {
   std::string class_name = "Zeros";
   // Constant: value; RandomUniform: minval; RandomNormal, TruncatedNormal: mean.
   double a = 0;
-  double b = 0;                  // RandomUniform: maxval; RandomNormal, TruncatedNormal: stddev
+  double b = 0;  // RandomUniform: maxval; RandomNormal, TruncatedNormal: stddev
   std::optional<uint64_t> seed = {};  // absent: the job's seed
 
   friend bool operator==(const KerasInitializerSpec&, const KerasInitializerSpec&) = default;
@@ -75,8 +75,7 @@ struct ActivationSpec {
   friend bool operator==(const ActivationSpec&, const ActivationSpec&) = default;
 };
 
-using LayerSpec =
-    std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec>;
+using LayerSpec = std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
 

@@ -21,8 +21,8 @@ constexpr int64_t kDimMax = int64_t{1} << 24;
 constexpr size_t kRankMax = 8;
 
 const std::vector<std::string>& ActivationNames() {
-  static const auto* const kNames = new std::vector<std::string>{"linear", "relu", "sigmoid",
-                                                                 "tanh", "softmax"};
+  static const auto* const kNames =
+      new std::vector<std::string>{"linear", "relu", "sigmoid", "tanh", "softmax"};
   return *kNames;
 }
 
@@ -83,8 +83,8 @@ class LayerReader {
       if (found != names.end()) return static_cast<Activation>(found - names.begin());
       config.errors().Add(path, UnknownName("activation", value->get<std::string>(), names));
     } else {
-      config.errors().Add(path, absl::StrCat("is ", JsonExcerpt(*value),
-                                             "; it must be a name such as 'relu'"));
+      config.errors().Add(
+          path, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a name such as 'relu'"));
     }
     return Activation::kLinear;
   }
@@ -155,9 +155,9 @@ DenseSpec ReadDense(LayerReader& reader) {
           ReadInitializer(*value, JoinPath(reader.config.path(), key), reader.config.errors());
     }
   }
-  for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer",
-                          "kernel_constraint", "bias_constraint", "lora_rank",
-                          "quantization_config"}) {
+  for (const char* key :
+       {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint",
+        "bias_constraint", "lora_rank", "quantization_config"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
   return layer;
@@ -192,8 +192,8 @@ ActivationSpec ReadActivationLayer(LayerReader& reader) {
 }
 
 const std::vector<std::string>& LayerClasses() {
-  static const auto* const kNames = new std::vector<std::string>{
-      "InputLayer", "Dense", "Dropout", "Flatten", "Activation"};
+  static const auto* const kNames =
+      new std::vector<std::string>{"InputLayer", "Dense", "Dropout", "Flatten", "Activation"};
   return *kNames;
 }
 
@@ -295,9 +295,9 @@ ordered_json ToJson(const FlattenSpec& layer) {
 }
 
 ordered_json ToJson(const ActivationSpec& layer) {
-  return ClassFormToJson("Activation",
-                         {{"name", layer.name},
-                          {"activation", std::string(ActivationName(layer.activation))}});
+  return ClassFormToJson(
+      "Activation",
+      {{"name", layer.name}, {"activation", std::string(ActivationName(layer.activation))}});
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ absl::StatusOr<json*> Child(json& parent, const std::string& part, const std::st
   }
   uint32_t index = 0;
   if (!absl::SimpleAtoi(part, &index) || index >= parent.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", so_far, "' is a list of ", parent.size(), " items, which has no item '",
-                     part, "' (items count from 0)"));
+    return absl::InvalidArgumentError(absl::StrCat("'", so_far, "' is a list of ", parent.size(),
+                                                   " items, which has no item '", part,
+                                                   "' (items count from 0)"));
   }
   return &parent[index];
 }

@@ -8,7 +8,8 @@
 namespace cohort {
 namespace {
 
-// A normal cut at two standard deviations has this standard deviation: scipy.stats.truncnorm.std(a=-2, b=2).
+// A normal cut at two standard deviations has this standard deviation:
+// scipy.stats.truncnorm.std(a=-2, b=2).
 constexpr double kTruncatedNormalStddev = 0.87962566103423978;
 
 void Set(proto::Initializer& initializer, const char* op, double a, double b) {

@@ -32,8 +32,8 @@ std::string CountEqual(const std::string& a, const std::string& b, GraphBuilder&
 
 std::string Smooth(const LossSpec& loss, const std::string& y, int64_t classes,
                    GraphBuilder& graph) {
-  const std::string keep = graph.Constant(
-      "loss/keep", Tensor::Scalar(static_cast<float>(1 - loss.label_smoothing)));
+  const std::string keep =
+      graph.Constant("loss/keep", Tensor::Scalar(static_cast<float>(1 - loss.label_smoothing)));
   const std::string share = graph.Constant(
       "loss/share",
       Tensor::Scalar(static_cast<float>(loss.label_smoothing / static_cast<double>(classes))));
@@ -46,8 +46,7 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(y.dtype()));
   const std::string loss(LossName(compile.loss.kind));
-  const std::string type =
-      absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(y.dims(), ","), "]");
+  const std::string type = absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(y.dims(), ","), "]");
   if (output.rank() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("compile.loss '", loss, "' needs one score per class, but the model gives ",
@@ -97,8 +96,7 @@ std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput
                                    const std::string& y, DType y_dtype, GraphBuilder& graph) {
   graph.SetNamePrefix("metrics/");
   // softmax and sigmoid keep the order of the scores, so the class is the same before them.
-  const std::string predicted =
-      ArgMax(output.logits.empty() ? output.value : output.logits, graph);
+  const std::string predicted = ArgMax(output.logits.empty() ? output.value : output.logits, graph);
   // Standard operators have no cheaper count of a symbolic batch: a class equals itself.
   std::vector<std::string> sums = {CountEqual(predicted, predicted, graph)};
   if (compile.metrics.empty()) return sums;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Adds a loss and metrics to a graph, with Keras's meaning. Where the model ends in softmax or sigmoid the loss is
-// computed from the values before it, as Keras does; probabilities from elsewhere are normalised and clipped as Keras
-// does.
+// Adds a loss and metrics to a graph, with Keras's meaning. Where the model ends in softmax or
+// sigmoid the loss is computed from the values before it, as Keras does; probabilities from
+// elsewhere are normalised and clipped as Keras does.
 
 #include <string>
 
@@ -15,8 +15,8 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT where labels of type `y` or the model's output [classes] do not fit the loss or a metric,
-// with the remedy.
+// Errors: INVALID_ARGUMENT where labels of type `y` or the model's output [classes] do not fit the
+// loss or a metric, with the remedy.
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y);
 

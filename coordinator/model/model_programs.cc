@@ -109,8 +109,8 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   const std::string y = AddBatchInput("y", parts.batch.components(1), graph);
   parts.model.AddVariableInputs(graph);
   const ModelOutput output = parts.model.AddLayers(x, mode, graph);
-  const std::string losses = AddLoss(parts.job.compile.loss, output, y, y_dtype,
-                                     parts.model.output_shape().dim(0), graph);
+  const std::string losses =
+      AddLoss(parts.job.compile.loss, output, y, y_dtype, parts.model.output_shape().dim(0), graph);
   step.fetches = {graph.Op("ReduceSum", {losses}, {IntAttribute("keepdims", 0)})};
   if (mode == ModelMode::kTraining) {
     step.mean_loss = graph.Op("ReduceMean", {losses}, {IntAttribute("keepdims", 0)});
@@ -140,8 +140,7 @@ absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts) {
   ASSIGN_OR_RETURN(const StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
   std::vector<std::string> names;
   for (const VariableSpec& variable : parts.model.variables()) names.push_back(variable.name);
-  ASSIGN_OR_RETURN(const GradientGraph gradients,
-                   AddGradients(step.model, step.mean_loss, names));
+  ASSIGN_OR_RETURN(const GradientGraph gradients, AddGradients(step.model, step.mean_loss, names));
   proto::Program program;
   program.set_name("train_step");
   program.set_model(gradients.model.SerializeAsString());

@@ -25,11 +25,11 @@ struct ModelPrograms {
   proto::Program train_step;
   proto::Program eval_step;
   proto::Program predict;
-  std::vector<VariableSpec> variables;       // in creation order, which is placement order
+  std::vector<VariableSpec> variables;  // in creation order, which is placement order
   // Of train_step and eval_step: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
-  proto::UpdateRule update_rule;             // of every trainable variable
-  double learning_rate = 0;                  // travels in the push
+  proto::UpdateRule update_rule;  // of every trainable variable
+  double learning_rate = 0;       // travels in the push
 };
 
 // `batch` is the type of a batch of training data behind the pipeline (TransformElement): component

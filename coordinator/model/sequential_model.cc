@@ -35,8 +35,8 @@ class LayerNodes {
   // Where nothing is dropped Keras hands its input through, logits included.
   ModelOutput Add(const DropoutSpec& layer, const ModelOutput& x) {
     if (mode_ == ModelMode::kInference || layer.rate == 0) return x;
-    const std::string ratio = graph_.Constant(layer.name + "/ratio",
-                                              Tensor::Scalar(static_cast<float>(layer.rate)));
+    const std::string ratio =
+        graph_.Constant(layer.name + "/ratio", Tensor::Scalar(static_cast<float>(layer.rate)));
     const std::string training = graph_.Constant(layer.name + "/training", Tensor::Scalar(true));
     std::vector<onnx::AttributeProto> attributes;
     if (layer.seed) attributes.push_back(IntAttribute("seed", static_cast<int64_t>(*layer.seed)));

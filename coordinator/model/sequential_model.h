@@ -1,7 +1,8 @@
 #pragma once
 
-// A Sequential model with its shapes worked out for one type of input, which adds itself to graphs: the same layers with
-// or without what only training does (dropout). Values between layers are float32 [N, ...].
+// A Sequential model with its shapes worked out for one type of input, which adds itself to graphs:
+// the same layers with or without what only training does (dropout). Values between layers are
+// float32 [N, ...].
 
 #include <string>
 #include <vector>
@@ -19,15 +20,16 @@ enum class ModelMode { kTraining, kInference };
 // What a model left in a graph.
 struct ModelOutput {
   std::string value;
-  // What the softmax or sigmoid at the model's end was given; empty when the model ends otherwise. Keras computes a
-  // cross-entropy from it (its `_keras_logits`), for a sigmoid too.
+  // What the softmax or sigmoid at the model's end was given; empty when the model ends otherwise.
+  // Keras computes a cross-entropy from it (its `_keras_logits`), for a sigmoid too.
   std::string logits;
 };
 
 // Immutable after construction; thread-compatible.
 class SequentialModel {
  public:
-  // `x` is the type of a batch of inputs. Errors: INVALID_ARGUMENT naming the layer and the shape that it cannot take.
+  // `x` is the type of a batch of inputs. Errors: INVALID_ARGUMENT naming the layer and the shape
+  // that it cannot take.
   static absl::StatusOr<SequentialModel> Create(const ModelSpec& spec, uint64_t seed,
                                                 const proto::ComponentSpec& x);
 

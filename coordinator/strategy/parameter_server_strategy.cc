@@ -14,9 +14,8 @@ namespace {
 absl::Status CheckVariables(const proto::Program& program, const std::set<std::string>& known) {
   const auto check = [&](const std::string& variable) {
     if (known.contains(variable)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(),
-                                                   "' uses variable '", variable,
-                                                   "', which the model does not have"));
+    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' uses variable '",
+                                                   variable, "', which the model does not have"));
   };
   for (const proto::InputBinding& input : program.inputs()) {
     if (input.source_case() == proto::InputBinding::kVariable) {

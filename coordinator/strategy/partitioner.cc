@@ -66,11 +66,9 @@ class MinSizePartitioner final : public Partitioner {
     const int64_t row_bytes = RowBytes(dtype, shape);
     // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps all at
     // the minimum.
-    const int64_t wanted = spec_.strict_minimum
-                               ? rows / CeilDiv(spec_.min_shard_bytes, row_bytes)
-                               : CeilDiv(rows * row_bytes, spec_.min_shard_bytes);
-    return AlongAxisZero(shape,
-                         std::max<int64_t>(1, std::min({rows, spec_.max_shards, wanted})));
+    const int64_t wanted = spec_.strict_minimum ? rows / CeilDiv(spec_.min_shard_bytes, row_bytes)
+                                                : CeilDiv(rows * row_bytes, spec_.min_shard_bytes);
+    return AlongAxisZero(shape, std::max<int64_t>(1, std::min({rows, spec_.max_shards, wanted})));
   }
 
  private:

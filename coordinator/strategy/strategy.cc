@@ -9,8 +9,8 @@ namespace cohort {
 
 absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec) {
   if (spec.type != "parameter_server") {
-    return absl::InvalidArgumentError(absl::StrCat("strategy.type is '", spec.type,
-                                                   "'; it must be 'parameter_server'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy.type is '", spec.type, "'; it must be 'parameter_server'"));
   }
   std::shared_ptr<const Partitioner> partitioner;
   if (spec.partitioner) {

@@ -36,9 +36,9 @@ absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) con
   if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;
   absl::StatusOr<std::vector<int64_t>> answer = partitioner_->Partition(spec.dtype, spec.shape);
   if (!answer.ok()) return Annotate(answer.status(), absl::StrCat("variable '", spec.name, "'"));
-  const bool valid = !answer->empty() && answer->front() > 0 &&
-                     std::all_of(answer->begin() + 1, answer->end(),
-                                 [](int64_t parts) { return parts == 1; });
+  const bool valid =
+      !answer->empty() && answer->front() > 0 &&
+      std::all_of(answer->begin() + 1, answer->end(), [](int64_t parts) { return parts == 1; });
   if (!valid) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable '", spec.name, "': the partitioner answered [", absl::StrJoin(*answer, ","),

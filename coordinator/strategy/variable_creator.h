@@ -28,7 +28,7 @@ struct VariableOptions {
   // Name of a variable with one slice, or of a slice ("dense/kernel/part_1").
   std::string colocate_with;
   bool per_worker = false;
-  bool loading = false;       // the value comes from a checkpoint: no initial value is needed
+  bool loading = false;  // the value comes from a checkpoint: no initial value is needed
 };
 
 // "dense/kernel/part_1"; the variable's own name when it is not cut.

@@ -39,7 +39,7 @@ constexpr auto kRescaling = TransformSpec::Kind::kRescaling;
 constexpr auto kEncoding = TransformSpec::Kind::kCategoryEncoding;
 
 absl::StatusOr<proto::ElementSpec> Transformed(const std::vector<TransformSpec>& pipeline,
-                                       const proto::ElementSpec& batch) {
+                                               const proto::ElementSpec& batch) {
   DataSpec data;
   data.pipeline = pipeline;
   return TransformElement(batch, PipelineTransforms(data));
@@ -59,8 +59,8 @@ TEST(DataSpec, PipelineBecomesDatasetTransformsInOrder) {
 }
 
 TEST(DataSpec, ElementTypesFollowThePipeline) {
-  const auto element =
-      Transformed({Transform(kFlatten, 0), Transform(kRescaling, 0), Transform(kEncoding, 1)}, Images());
+  const auto element = Transformed(
+      {Transform(kFlatten, 0), Transform(kRescaling, 0), Transform(kEncoding, 1)}, Images());
   ASSERT_TRUE(element.ok()) << element.status();
   EXPECT_EQ(element->components(0).dtype(), static_cast<int32_t>(DType::kFloat32));
   EXPECT_THAT(element->components(0).dims(), ElementsAre(-1, 784));

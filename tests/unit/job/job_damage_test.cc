@@ -1,5 +1,5 @@
-// 500 single-byte damages of the shipped job file: an error or another job, never a crash or a hang, and what is read
-// can be written and read again.
+// 500 single-byte damages of the shipped job file: an error or another job, never a crash or a
+// hang, and what is read can be written and read again.
 
 #include <fstream>
 #include <sstream>

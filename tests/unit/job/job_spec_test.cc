@@ -122,7 +122,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "data.test={\"class_name\":\"SyntheticDigits\",\"config\":{\"seed\":4,\"count\":9}}",
       "fit.steps_per_epoch=7",
       "fit.validation_batch_size=500",
-      "checkpoint={\"directory\":\"d\",\"max_to_keep\":2,\"every_epochs\":3,\"restore\":\"latest\"}",
+      "checkpoint={\"directory\":\"d\",\"max_to_keep\":2,\"every_epochs\":3,\"restore\":"
+      "\"latest\"}",
       "export.onnx=model.onnx",
       "cluster.lease_timeout_ms=1234",
   };
@@ -138,8 +139,9 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
 TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
   EXPECT_THAT(Message(ParseDamaged("\"epochs\"", "\"epoch\"")),
               AllOf(HasSubstr("job.json: fit.epoch: unknown key"), HasSubstr("'epochs'")));
-  EXPECT_THAT(Message(ParseDamaged("\"fit\"", "\"fti\"")),
-              AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest known key is 'fit'")));
+  EXPECT_THAT(
+      Message(ParseDamaged("\"fit\"", "\"fti\"")),
+      AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest known key is 'fit'")));
   EXPECT_THAT(Message(ParseDamaged("\"units\": 128", "\"unit\": 128")),
               AllOf(HasSubstr("model.config.layers.2.config.unit: unknown key"),
                     HasSubstr("model.config.layers.2.config.units: is missing")));
@@ -183,7 +185,8 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
   expect("\"units\": 128", "\"units\": -5", {"layers.2.config.units: is -5"});
   expect("[784]", "[784, 0]", {"input_shape: is [784,0]"});
   expect("[784]", "784", {"input_shape: is 784", "a list"});
-  expect("\"validation_split\": 0.2", "\"validation_split\": 1", {"fit.validation_split", "[0, 1)"});
+  expect("\"validation_split\": 0.2", "\"validation_split\": 1",
+         {"fit.validation_split", "[0, 1)"});
   expect("[\"accuracy\"]", "\"accuracy\"", {"compile.metrics: is \"accuracy\"", "a list"});
   expect("[\"accuracy\"]", "[\"accuracy\", \"accuracy\"]", {"compile.metrics.1", "is taken"});
   expect("\"seed\": 1", "\"seed\": -1", {"seed: is -1", "at least 0"});
@@ -231,8 +234,7 @@ TEST(JobSpec, LayersWithoutANameGetKerasNames) {
   const JobSpec job = ParseShipped("mnist_mlp.json", {"model.config.layers.2.config.name=dense"});
   std::vector<std::string> names;
   for (const LayerSpec& layer : job.model.layers) names.push_back(LayerName(layer));
-  EXPECT_THAT(names,
-              ElementsAre("input", "dense_1", "dropout", "dense", "dropout_1", "dense_2"));
+  EXPECT_THAT(names, ElementsAre("input", "dense_1", "dropout", "dense", "dropout_1", "dense_2"));
   EXPECT_THAT(Message(ParseJob(ReadShippedJob("mnist_mlp.json"), "f",
                                {"model.config.layers.2.config.name=d",
                                 "model.config.layers.4.config.name=d"})

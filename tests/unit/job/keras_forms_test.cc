@@ -46,7 +46,8 @@ TEST(KerasForms, ModelsAreTheShippedOneAndOneWithOtherLayers) {
   EXPECT_EQ(std::get<ActivationSpec>(image.model.layers[3]).activation, Activation::kTanh);
 }
 
-// The serialised defaults and the defaults of the string form are the same, up to Keras's float32 learning rate.
+// The serialised defaults and the defaults of the string form are the same, up to Keras's float32
+// learning rate.
 TEST(KerasForms, OptimizersHaveKerasDefaults) {
   const json forms = Forms();
   ASSERT_EQ(forms["optimizers"].size(), 4u);
@@ -58,21 +59,22 @@ TEST(KerasForms, OptimizersHaveKerasDefaults) {
         Parse(forms["models"][0], name, "categorical_crossentropy", kNoMetrics).compile.optimizer;
     EXPECT_EQ(full.class_name, name);
     EXPECT_EQ(full.parameters, short_form.parameters) << name;
-    EXPECT_EQ(static_cast<float>(full.learning_rate),
-              static_cast<float>(short_form.learning_rate));
+    EXPECT_EQ(static_cast<float>(full.learning_rate), static_cast<float>(short_form.learning_rate));
   }
 }
 
 TEST(KerasForms, LossesAndMetrics) {
   const json forms = Forms();
-  const CompileSpec dense = Parse(forms["models"][0], "sgd", forms["losses"][0],
-                                  json::array({forms["metrics"][0]})).compile;
+  const CompileSpec dense =
+      Parse(forms["models"][0], "sgd", forms["losses"][0], json::array({forms["metrics"][0]}))
+          .compile;
   EXPECT_EQ(dense.loss.kind, LossKind::kCategoricalCrossentropy);
   EXPECT_FALSE(dense.loss.from_logits);
   EXPECT_EQ(dense.metrics.at(0).kind, MetricKind::kCategoricalAccuracy);
   EXPECT_EQ(dense.metrics.at(0).name, "categorical_accuracy");
-  const CompileSpec sparse = Parse(forms["models"][0], "sgd", forms["losses"][1],
-                                   json::array({forms["metrics"][1]})).compile;
+  const CompileSpec sparse =
+      Parse(forms["models"][0], "sgd", forms["losses"][1], json::array({forms["metrics"][1]}))
+          .compile;
   EXPECT_EQ(sparse.loss.kind, LossKind::kSparseCategoricalCrossentropy);
   EXPECT_TRUE(sparse.loss.from_logits);
   EXPECT_EQ(sparse.metrics.at(0).name, "acc");

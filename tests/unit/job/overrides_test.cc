@@ -50,7 +50,8 @@ TEST(Overrides, PathsThatLeadNowhereAreErrorsThatQuoteTheOverride) {
   EXPECT_THAT(Failure(job, "list.2=5"), HasSubstr("--set list.2=5: 'list' is a list of 2 items"));
   EXPECT_THAT(Failure(job, "list.-1=5"), HasSubstr("'-1'"));
   EXPECT_THAT(Failure(job, "list.x=5"), HasSubstr("'x'"));
-  EXPECT_THAT(Failure(job, "text.config=5"), HasSubstr("'text' is \"rmsprop\", which has no fields"));
+  EXPECT_THAT(Failure(job, "text.config=5"),
+              HasSubstr("'text' is \"rmsprop\", which has no fields"));
   EXPECT_THAT(Failure(job, "no_equals"), HasSubstr("path=value"));
   EXPECT_THAT(Failure(job, "=5"), HasSubstr("path=value"));
   EXPECT_THAT(Failure(job, "a..b=5"), HasSubstr("empty"));

@@ -16,7 +16,8 @@ proto::Initializer Make(const std::string& class_name, const Shape& shape) {
   return MakeInitializer(spec, shape, 42);
 }
 
-// Limits and deviations from the definitions in keras/initializers/random_initializers.py for [30, 70].
+// Limits and deviations from the definitions in keras/initializers/random_initializers.py for [30,
+// 70].
 TEST(Initializer, VarianceScalingFamilies) {
   const Shape shape{30, 70};
   constexpr double kCut = 0.87962566103423978;
@@ -46,9 +47,9 @@ TEST(Initializer, PlainFamiliesKeepTheirNumbers) {
   EXPECT_EQ(Make("Ones", shape).op(), "ones");
   EXPECT_EQ(Make("Constant", shape).op(), "constant");
   EXPECT_EQ(Make("Constant", shape).a(), 0.25);
-  for (const auto& [name, op] : {std::pair{"RandomUniform", "random_uniform"},
-                                 std::pair{"RandomNormal", "random_normal"},
-                                 std::pair{"TruncatedNormal", "truncated_normal"}}) {
+  for (const auto& [name, op] :
+       {std::pair{"RandomUniform", "random_uniform"}, std::pair{"RandomNormal", "random_normal"},
+        std::pair{"TruncatedNormal", "truncated_normal"}}) {
     const proto::Initializer made = Make(name, shape);
     EXPECT_EQ(made.op(), op);
     EXPECT_EQ(made.a(), 0.25);

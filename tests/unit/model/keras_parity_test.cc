@@ -1,4 +1,5 @@
-// What Keras computes (tests/golden/keras/make_golden.py) against our programs on the reference kernels.
+// What Keras computes (tests/golden/keras/make_golden.py) against our programs on the reference
+// kernels.
 
 #include <map>
 #include <memory>
@@ -45,15 +46,15 @@ ParityCase Load(const json& golden) {
   absl::StatusOr<JobSpec> job = MakeJob(golden.at("model"), golden.at("optimizer"),
                                         golden.at("loss"), json::array({golden.at("metric")}));
   EXPECT_TRUE(job.ok()) << job.status();
-  const proto::ComponentSpec y = sparse ? Component(DType::kInt64, {-1})
-                                        : Component(DType::kFloat32, {-1, classes});
+  const proto::ComponentSpec y =
+      sparse ? Component(DType::kInt64, {-1}) : Component(DType::kFloat32, {-1, classes});
   absl::StatusOr<ModelPrograms> programs =
       BuildPrograms(*job, Batch(Component(DType::kFloat32, {-1, features}), y));
   EXPECT_TRUE(programs.ok()) << programs.status();
   result.programs = *std::move(programs);
-  result.batch = {FloatTensor(golden.at("x"), {n, features}),
-                  sparse ? Int64Tensor(golden.at("y"), {n})
-                         : FloatTensor(golden.at("y"), {n, classes})};
+  result.batch = {
+      FloatTensor(golden.at("x"), {n, features}),
+      sparse ? Int64Tensor(golden.at("y"), {n}) : FloatTensor(golden.at("y"), {n, classes})};
   return result;
 }
 
@@ -107,9 +108,9 @@ TEST(KerasParity, EvaluationFetchesTheSameSumsAndPredictGivesTheSameOutput) {
     EXPECT_NEAR(*(*evaluated)[2].data<float>(), one.golden.at("metric_sum").get<double>(), 1e-5);
     const auto predicted = RunProgram(one.programs.predict, {one.batch[0]}, values);
     ASSERT_TRUE(predicted.ok()) << predicted.status();
-    const Tensor expected =
-        FloatTensor(one.golden.at("predictions"), {one.golden.at("batch").get<int64_t>(),
-                                                   one.golden.at("classes").get<int64_t>()});
+    const Tensor expected = FloatTensor(
+        one.golden.at("predictions"),
+        {one.golden.at("batch").get<int64_t>(), one.golden.at("classes").get<int64_t>()});
     EXPECT_LT(LargestError(predicted->at(0), expected), kTolerance);
   }
 }

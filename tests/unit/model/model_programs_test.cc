@@ -28,11 +28,10 @@ json Sequential(const json& layers) {
 
 // The job of the R example, from the file that is shipped.
 json MnistModel() {
-  return Sequential(json::array({Layer("Dense", {{"units", 256}, {"activation", "relu"}}),
-                     Layer("Dropout", {{"rate", 0.4}}),
-                     Layer("Dense", {{"units", 128}, {"activation", "relu"}}),
-                     Layer("Dropout", {{"rate", 0.3}}),
-                     Layer("Dense", {{"units", 10}, {"activation", "softmax"}})}));
+  return Sequential(json::array(
+      {Layer("Dense", {{"units", 256}, {"activation", "relu"}}), Layer("Dropout", {{"rate", 0.4}}),
+       Layer("Dense", {{"units", 128}, {"activation", "relu"}}), Layer("Dropout", {{"rate", 0.3}}),
+       Layer("Dense", {{"units", 10}, {"activation", "softmax"}})}));
 }
 
 proto::ElementSpec MnistBatch() {
@@ -77,9 +76,9 @@ TEST(ModelPrograms, TheMnistModelHasKerasVariablesInOrder) {
   for (const VariableSpec& variable : programs.variables) {
     names.push_back(variable.name + " " + variable.shape.ToString());
   }
-  EXPECT_THAT(names, ElementsAre("dense/kernel [784,256]", "dense/bias [256]",
-                                 "dense_1/kernel [256,128]", "dense_1/bias [128]",
-                                 "dense_2/kernel [128,10]", "dense_2/bias [10]"));
+  EXPECT_THAT(names,
+              ElementsAre("dense/kernel [784,256]", "dense/bias [256]", "dense_1/kernel [256,128]",
+                          "dense_1/bias [128]", "dense_2/kernel [128,10]", "dense_2/bias [10]"));
   const proto::Initializer& kernel = programs.variables[0].initializer;
   EXPECT_EQ(kernel.op(), "random_uniform");
   EXPECT_DOUBLE_EQ(kernel.b(), std::sqrt(6.0 / (784 + 256)));
@@ -136,18 +135,17 @@ TEST(ModelPrograms, TheSameJobMakesTheSameBytes) {
 }
 
 TEST(ModelPrograms, RawImagesAreCastAndFlattenedInTheGraph) {
-  const ModelPrograms programs =
-      *Build(Sequential(json::array({Layer("Flatten", json::object()), Layer("Dense", {{"units", 10}})})),
-             Batch(Component(DType::kUint8, {-1, 2, 2}), Component(DType::kUint8, {-1})),
-             "sparse_categorical_crossentropy");
+  const ModelPrograms programs = *Build(
+      Sequential(json::array({Layer("Flatten", json::object()), Layer("Dense", {{"units", 10}})})),
+      Batch(Component(DType::kUint8, {-1, 2, 2}), Component(DType::kUint8, {-1})),
+      "sparse_categorical_crossentropy");
   const Tensor x = Tensor::FromVector<uint8_t>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
   const Tensor y = Tensor::FromVector<uint8_t>({0, 9}, {2});
   std::vector<float> kernel(40, 0.0f);
   kernel[9] = 1;  // class 9 scores the first pixel of each image, 1 and 5
-  const auto outputs = RunProgram(
-      programs.train_step, {x, y},
-      {{"dense/kernel", Tensor::FromVector<float>(kernel, {4, 10})},
-       {"dense/bias", Tensor::Zeros(DType::kFloat32, {10})}});
+  const auto outputs = RunProgram(programs.train_step, {x, y},
+                                  {{"dense/kernel", Tensor::FromVector<float>(kernel, {4, 10})},
+                                   {"dense/bias", Tensor::Zeros(DType::kFloat32, {10})}});
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   EXPECT_EQ(*(*outputs)[1].data<float>(), 2.0f);
   EXPECT_EQ(*(*outputs)[2].data<float>(), 1.0f);
@@ -158,11 +156,12 @@ TEST(ModelPrograms, ABatchOfOneAndALargeOneRunOnOneProgram) {
       *Build(Sequential(json::array({Layer("Dense", {{"units", 3}, {"activation", "softmax"}})})),
              Batch(Component(DType::kFloat32, {-1, 2}), Component(DType::kFloat32, {-1, 3})));
   for (const int64_t n : {1, 2, 100}) {
-    const auto outputs = RunProgram(programs.train_step,
-                                    {Tensor::Zeros(DType::kFloat32, {n, 2}),
-                                     Tensor::FromVector<float>(std::vector<float>(n * 3, 1), {n, 3})},
-                                    {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
-                                     {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
+    const auto outputs =
+        RunProgram(programs.train_step,
+                   {Tensor::Zeros(DType::kFloat32, {n, 2}),
+                    Tensor::FromVector<float>(std::vector<float>(n * 3, 1), {n, 3})},
+                   {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
+                    {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
     ASSERT_TRUE(outputs.ok()) << outputs.status();
     EXPECT_NEAR(*(*outputs)[0].data<float>(), static_cast<double>(n) * 3 * std::log(3.0),
                 1e-4 * static_cast<double>(n));
@@ -189,35 +188,7 @@ struct Misfit {
   std::vector<std::string> message;
 };
 
-TEST(ModelPrograms, PartsThatDoNotFitAreErrorsThatNameThePartAndTheRemedy) {
-  const json dense = Sequential(json::array({Layer("Dense", {{"units", 10}})}));
-  const auto images = Component(DType::kFloat32, {-1, 28, 28});
-  const auto x = Component(DType::kFloat32, {-1, 784});
-  const auto one_hot = Component(DType::kFloat32, {-1, 10});
-  const auto sparse = Component(DType::kUint8, {-1});
-  const json categorical = "categorical_crossentropy";
-  const json sparse_loss = "sparse_categorical_crossentropy";
-  const std::vector<Misfit> cases = {
-      {"sparse labels", dense, Batch(x, sparse), categorical, json::array(),
-       {"labels [N,10]", "uint8[-1]", "CategoryEncoding", "num_tokens 10"}},
-      {"one-hot labels", dense, Batch(x, one_hot), sparse_loss, json::array(),
-       {"integer label", "float32[-1,10]", "'categorical_crossentropy'"}},
-      {"wrong classes", dense, Batch(x, Component(DType::kFloat32, {-1, 7})), categorical,
-       json::array(), {"[-1,7]", "units"}},
-      {"image into Dense", dense, Batch(images, one_hot), categorical, json::array(),
-       {"[28,10] per example", "Flatten"}},
-      {"wrong declared input",
-       Sequential(json::array({Layer("Dense", {{"units", 10}, {"input_shape", {784}}})})),
-       Batch(images, one_hot), categorical, json::array(), {"'input'", "[28,28]", "[784]"}},
-      {"scalar input", dense, Batch(Component(DType::kFloat32, {-1}), one_hot), categorical,
-       json::array(), {"'dense'", "[]"}},
-      {"wrong metric", dense, Batch(x, one_hot), categorical,
-       json::array({"sparse_categorical_accuracy"}), {"sparse_categorical_accuracy", "'accuracy'"}},
-      {"nothing to train", Sequential(json::array({Layer("Activation", {{"activation", "softmax"}})})),
-       Batch(one_hot, one_hot), categorical, json::array(), {"nothing to train"}},
-      {"unknown dimension", dense, Batch(Component(DType::kFloat32, {-1, -1}), one_hot),
-       categorical, json::array(), {"-1 in dimension 1"}},
-  };
+void ExpectMisfits(const std::vector<Misfit>& cases) {
   for (const Misfit& misfit : cases) {
     SCOPED_TRACE(misfit.what);
     const absl::Status status =
@@ -227,6 +198,84 @@ TEST(ModelPrograms, PartsThatDoNotFitAreErrorsThatNameThePartAndTheRemedy) {
       EXPECT_THAT(std::string(status.message()), HasSubstr(part));
     }
   }
+}
+
+json TenUnits() { return Sequential(json::array({Layer("Dense", {{"units", 10}})})); }
+
+constexpr char kCategorical[] = "categorical_crossentropy";
+constexpr char kSparse[] = "sparse_categorical_crossentropy";
+
+TEST(ModelPrograms, LabelsThatDoNotFitAreErrorsThatNameTypeAndRemedy) {
+  const auto x = Component(DType::kFloat32, {-1, 784});
+  const auto one_hot = Component(DType::kFloat32, {-1, 10});
+  const json none = json::array();
+  ExpectMisfits({
+      {"sparse labels",
+       TenUnits(),
+       Batch(x, Component(DType::kUint8, {-1})),
+       kCategorical,
+       none,
+       {"labels [N,10]", "uint8[-1]", "CategoryEncoding", "num_tokens 10"}},
+      {"one-hot labels",
+       TenUnits(),
+       Batch(x, one_hot),
+       kSparse,
+       none,
+       {"integer label", "float32[-1,10]", "'categorical_crossentropy'"}},
+      {"wrong classes",
+       TenUnits(),
+       Batch(x, Component(DType::kFloat32, {-1, 7})),
+       kCategorical,
+       none,
+       {"[-1,7]", "units"}},
+      {"wrong metric",
+       TenUnits(),
+       Batch(x, one_hot),
+       kCategorical,
+       json::array({"sparse_categorical_accuracy"}),
+       {"sparse_categorical_accuracy", "'accuracy'"}},
+  });
+}
+
+TEST(ModelPrograms, InputsThatDoNotFitAreErrorsThatNameLayerAndShape) {
+  const auto images = Component(DType::kFloat32, {-1, 28, 28});
+  const auto one_hot = Component(DType::kFloat32, {-1, 10});
+  const json none = json::array();
+  const json declared =
+      Sequential(json::array({Layer("Dense", {{"units", 10}, {"input_shape", {784}}})}));
+  const json untrained = Sequential(json::array({Layer("Activation", {{"activation", "tanh"}})}));
+  ExpectMisfits({
+      {"image into Dense",
+       TenUnits(),
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"[28,10] per example", "Flatten"}},
+      {"wrong declared input",
+       declared,
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"'input'", "[28,28]", "[784]"}},
+      {"scalar input",
+       TenUnits(),
+       Batch(Component(DType::kFloat32, {-1}), one_hot),
+       kCategorical,
+       none,
+       {"'dense'", "[]"}},
+      {"unknown dimension",
+       TenUnits(),
+       Batch(Component(DType::kFloat32, {-1, -1}), one_hot),
+       kCategorical,
+       none,
+       {"-1 in dimension 1"}},
+      {"nothing to train",
+       untrained,
+       Batch(one_hot, one_hot),
+       kCategorical,
+       none,
+       {"nothing to train"}},
+  });
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ absl::StatusOr<JobSpec> MakeJob(const nlohmann::json& model, const nlohmann::jso
 proto::ComponentSpec Component(DType dtype, const std::vector<int64_t>& dims);
 proto::ElementSpec Batch(const proto::ComponentSpec& x, const proto::ComponentSpec& y);
 
-// Runs a program on the reference kernels: component i of `batch` and the variables by name. Outputs in graph order.
+// Runs a program on the reference kernels: component i of `batch` and the variables by name.
+// Outputs in graph order.
 absl::StatusOr<std::vector<Tensor>> RunProgram(const proto::Program& program,
                                                const std::vector<Tensor>& batch,
                                                const std::map<std::string, Tensor>& variables);

@@ -151,8 +151,7 @@ TEST(VariableCreator, NamesAreUniqueAndShapesAreWhole) {
   Create(creator, Variable("a", {4}));
   EXPECT_THAT(std::string(Failure(creator, Variable("a", {4})).message()),
               HasSubstr("exists already"));
-  EXPECT_THAT(std::string(Failure(creator, Variable("b", {4, 0})).message()),
-              HasSubstr("[4,0]"));
+  EXPECT_THAT(std::string(Failure(creator, Variable("b", {4, 0})).message()), HasSubstr("[4,0]"));
   EXPECT_FALSE(Failure(creator, Variable("", {4})).ok());
 }
 

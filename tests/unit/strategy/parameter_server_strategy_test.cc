@@ -1,0 +1,143 @@
+#include "coordinator/strategy/parameter_server_strategy.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cohort {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+VariableSpec Variable(const std::string& name, const Shape& shape) {
+  VariableSpec spec;
+  spec.name = name;
+  spec.shape = shape;
+  spec.initializer.set_op("zeros");
+  return spec;
+}
+
+// The variables of the shipped MNIST job, and programs that are only bindings.
+ModelPrograms Mnist() {
+  ModelPrograms model;
+  model.variables = {Variable("dense/kernel", {784, 256}),   Variable("dense/bias", {256}),
+                     Variable("dense_1/kernel", {256, 128}), Variable("dense_1/bias", {128}),
+                     Variable("dense_2/kernel", {128, 10}),  Variable("dense_2/bias", {10})};
+  model.update_rule.set_op("rmsprop");
+  model.train_step.set_name("train_step");
+  for (const VariableSpec& variable : model.variables) {
+    model.train_step.add_inputs()->set_variable(variable.name);
+    model.train_step.add_outputs()->set_push(variable.name);
+  }
+  model.eval_step.set_name("eval_step");
+  model.predict.set_name("predict");
+  return model;
+}
+
+Plan MakePlan(const StrategySpec& spec, ClusterSize size) {
+  const auto strategy = MakeStrategy(spec);
+  EXPECT_TRUE(strategy.ok()) << strategy.status();
+  absl::StatusOr<Plan> plan = (*strategy)->MakePlan(Mnist(), size);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.value_or(Plan());
+}
+
+// "dense/kernel 0:[0,784)@0": slice id, rows, ps.
+std::vector<std::string> Placement(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const proto::VariableLayout& layout : plan.variables) {
+    std::string line = layout.name();
+    for (const proto::SliceHome& slice : layout.slices()) {
+      absl::StrAppend(&line, " ", slice.slice_id(), ":[", slice.row_begin(), ",",
+                      slice.row_begin() + slice.row_count(), ")@", slice.ps());
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(ParameterServerStrategy, WithoutAPartitionerVariablesTakeTurns) {
+  EXPECT_THAT(Placement(MakePlan({}, {.ps = 2, .workers = 3})),
+              ElementsAre("dense/kernel 0:[0,784)@0", "dense/bias 1:[0,256)@1",
+                          "dense_1/kernel 2:[0,256)@0", "dense_1/bias 3:[0,128)@1",
+                          "dense_2/kernel 4:[0,128)@0", "dense_2/bias 5:[0,10)@1"));
+}
+
+TEST(ParameterServerStrategy, ShardsOfAPartitionedVariableTakeTurnsToo) {
+  StrategySpec spec;
+  MinSizePartitionerSpec partitioner;  // 256 KiB: 784 x 256 floats make 3.06, so 4 shards
+  partitioner.max_shards = 8;
+  spec.partitioner = partitioner;
+  EXPECT_THAT(Placement(MakePlan(spec, {.ps = 3, .workers = 1})),
+              ElementsAre("dense/kernel 0:[0,196)@0 1:[196,392)@1 2:[392,588)@2 3:[588,784)@0",
+                          "dense/bias 4:[0,256)@1", "dense_1/kernel 5:[0,256)@2",
+                          "dense_1/bias 6:[0,128)@0", "dense_2/kernel 7:[0,128)@1",
+                          "dense_2/bias 8:[0,10)@2"));
+}
+
+TEST(ParameterServerStrategy, LayoutsCarryTypeRuleAndInitializerAndProgramsStay) {
+  const Plan plan = MakePlan({}, {.ps = 1, .workers = 1});
+  const proto::VariableLayout& kernel = plan.variables.at(0);
+  EXPECT_EQ(kernel.dtype(), static_cast<int32_t>(DType::kFloat32));
+  EXPECT_THAT(kernel.dims(), ElementsAre(784, 256));
+  EXPECT_EQ(kernel.rule().op(), "rmsprop");
+  EXPECT_EQ(kernel.initializer().op(), "zeros");
+  const ModelPrograms model = Mnist();
+  EXPECT_EQ(plan.train_step.SerializeAsString(), model.train_step.SerializeAsString());
+  EXPECT_EQ(plan.eval_step.SerializeAsString(), model.eval_step.SerializeAsString());
+  EXPECT_EQ(plan.predict.SerializeAsString(), model.predict.SerializeAsString());
+}
+
+TEST(ParameterServerStrategy, VariablesThatDoNotTrainHaveNoRule) {
+  ModelPrograms model = Mnist();
+  model.variables[1].trainable = false;
+  const Plan plan = *ParameterServerStrategy(nullptr).MakePlan(model, {.ps = 1, .workers = 1});
+  EXPECT_EQ(plan.variables[0].rule().op(), "rmsprop");
+  EXPECT_FALSE(plan.variables[1].has_rule() && !plan.variables[1].rule().op().empty());
+}
+
+TEST(ParameterServerStrategy, PlansArePureFunctionsOfTheirArguments) {
+  const ParameterServerStrategy strategy(nullptr);
+  for (const ClusterSize size : {ClusterSize{2, 1}, ClusterSize{5, 9}}) {
+    const Plan a = *strategy.MakePlan(Mnist(), size);
+    const Plan b = *strategy.MakePlan(Mnist(), size);
+    ASSERT_EQ(a.variables.size(), b.variables.size());
+    for (size_t i = 0; i < a.variables.size(); ++i) {
+      EXPECT_EQ(a.variables[i].SerializeAsString(), b.variables[i].SerializeAsString());
+    }
+    EXPECT_EQ(strategy.NumReplicasInSync(size), 1);
+  }
+}
+
+TEST(ParameterServerStrategy, ItNeedsAPsAndAWorker) {
+  const ParameterServerStrategy strategy(nullptr);
+  EXPECT_THAT(std::string(strategy.MakePlan(Mnist(), {.ps = 0, .workers = 1}).status().message()),
+              HasSubstr("at least one ps"));
+  EXPECT_THAT(std::string(strategy.MakePlan(Mnist(), {.ps = 1, .workers = 0}).status().message()),
+              HasSubstr("at least one worker"));
+}
+
+TEST(ParameterServerStrategy, ProgramsMayOnlyUseVariablesOfTheModel) {
+  ModelPrograms model = Mnist();
+  model.eval_step.add_inputs()->set_variable("ghost");
+  const absl::Status status =
+      ParameterServerStrategy(nullptr).MakePlan(model, {.ps = 1, .workers = 1}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'eval_step' uses variable 'ghost'"));
+}
+
+TEST(MakeStrategy, UnknownTypesAndWrongPartitionersAreErrors) {
+  StrategySpec spec;
+  spec.type = "mirrored";
+  EXPECT_THAT(std::string(MakeStrategy(spec).status().message()), HasSubstr("'mirrored'"));
+  StrategySpec wrong;
+  wrong.partitioner = FixedShardsPartitionerSpec{0};
+  EXPECT_THAT(std::string(MakeStrategy(wrong).status().message()), HasSubstr("num_shards"));
+}
+
+}  // namespace
+}  // namespace cohort
