@@ -61,6 +61,24 @@ std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
   return std::make_unique<EndedCall>();
 }
 
+// gRPC 1.51 runs the callbacks of all channels on the threads of one completion queue, which ends
+// with the last channel. When that one is released inside a callback, its thread joins itself and
+// goes on with freed memory. One channel that is never released keeps the queue for good.
+const grpc::GenericStub* KeptChannel() {
+  static const grpc::GenericStub* const kept = [] {
+    auto* const stub = new grpc::GenericStub(
+        grpc::CreateChannel("unix:/dev/null", grpc::InsecureChannelCredentials()));
+    auto state = std::make_shared<CallState>();
+    state->context.set_deadline(std::chrono::system_clock::now());
+    const grpc::Slice no_bytes;
+    const grpc::ByteBuffer empty(&no_bytes, 1);
+    stub->UnaryCall(&state->context, "/cohort/None", grpc::StubOptions(), &empty, &state->response,
+                    [state](const grpc::Status&) {});
+    return stub;
+  }();
+  return kept;
+}
+
 class GrpcChannel final : public Channel {
  public:
   explicit GrpcChannel(GrpcChannelOptions options)
@@ -120,31 +138,13 @@ class GrpcChannel final : public Channel {
 
   const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
   const size_t message_bytes_max_;
+  const grpc::GenericStub* const kept_ = KeptChannel();  // read by leak checkers alone
   grpc::GenericStub stub_;
 };
-
-// gRPC 1.51 runs the callbacks of all channels on the threads of one completion queue, which ends
-// with the last channel. When that one is released inside a callback, its thread joins itself and
-// goes on with freed memory. One channel that is never released keeps the queue for good.
-void KeepCallbackThreads() {
-  static const bool kept = [] {
-    auto* const stub = new grpc::GenericStub(
-        grpc::CreateChannel("unix:/dev/null", grpc::InsecureChannelCredentials()));
-    auto state = std::make_shared<CallState>();
-    state->context.set_deadline(std::chrono::system_clock::now());
-    const grpc::Slice no_bytes;
-    const grpc::ByteBuffer empty(&no_bytes, 1);
-    stub->UnaryCall(&state->context, "/cohort/None", grpc::StubOptions(), &empty, &state->response,
-                    [state](const grpc::Status&) {});
-    return true;
-  }();
-  static_cast<void>(kept);
-}
 
 }  // namespace
 
 std::shared_ptr<Channel> MakeGrpcChannel(GrpcChannelOptions options) {
-  KeepCallbackThreads();
   return std::make_shared<GrpcChannel>(std::move(options));
 }
 
