@@ -169,6 +169,7 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const OutputSink& sink = program_->outputs[i];
     if (sink.kind == OutputSink::Kind::kFetch) {
+      if (header_.discard_fetches()) continue;
       *response_.header.add_fetches() = MetaOf(outputs[i]);
       if (outputs[i].num_bytes() > 0) response_.payload.push_back(SliceOf(outputs[i]));
       continue;

@@ -7,7 +7,7 @@
 #include "common/program/graph_builder.h"
 #include "common/wire/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/dataset.h"
+#include "coordinator/api/input_pipeline.h"
 #include "coordinator/cluster/local_cluster.h"
 #include "coordinator/train/checkpoint_manager.h"
 using namespace cohort;
@@ -51,7 +51,7 @@ absl::Status Train(World world, Waiter& waiter, ClusterSpec cluster, const std::
   const Tensor x = Tensor::FromVector<float>({0, 0, 1, 0, 0, 1, 1, 1}, {4, 2});
   const Tensor y = Tensor::FromVector<float>({1, 3, -2, 0}, {4, 1});
   const DatasetHandle data = coordinator->CreatePerWorkerDataset(
-      Dataset::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec());
+      InputPipeline::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec());
   const IteratorHandle iterator = coordinator->MakeIterator(data);
   RemoteValue loss;
   for (int i = 0; i < 500; ++i) {

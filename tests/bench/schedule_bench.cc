@@ -71,7 +71,7 @@ Command ScheduleBench() {
           "Empty closures per second over 1, 2 and 3 workers, results returned",
           {{"repeats", "5", "runs per case; the median is printed"},
            {"closures", "20000", "closures per run"},
-           {"in_flight", "16", "K: closures in flight per worker"}},
+           {"in_flight", "64", "K: closures in flight per worker"}},
           Run};
 }
 

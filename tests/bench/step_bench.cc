@@ -102,7 +102,7 @@ Command StepBench() {
           {{"job", "deploy/jobs/mnist_mlp.json", "job file"},
            {"repeats", "5", "runs; the median is printed"},
            {"epochs", "2", "epochs per run"},
-           {"in_flight", "2", "K: closures in flight per worker"}},
+           {"in_flight", "4", "K: closures in flight per worker"}},
           Run};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Input pipelines under tf.data's names:
-//   Dataset::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec()
+//   InputPipeline::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec()
 
 #include <cstdint>
 #include <string>
@@ -13,19 +13,19 @@
 namespace cohort {
 
 // Thread-compatible.
-class Dataset {
+class InputPipeline {
  public:
   // Axis 0 of every tensor counts the elements.
-  static Dataset FromTensorSlices(const std::vector<Tensor>& tensors);
-  static Dataset Range(int64_t begin, int64_t end);
+  static InputPipeline FromTensorSlices(const std::vector<Tensor>& tensors);
+  static InputPipeline Range(int64_t begin, int64_t end);
   // IDX files, one per component, readable on every worker.
-  static Dataset FromIdxFiles(const std::vector<std::string>& paths);
+  static InputPipeline FromIdxFiles(const std::vector<std::string>& paths);
 
   // Each returns this data set with one transform more (proto/plan.proto says what it does).
-  Dataset Shuffle(int64_t buffer_size, uint64_t seed = 0) const;
-  Dataset Repeat(int64_t times = -1) const;
-  Dataset Batch(int64_t size) const;
-  Dataset Prefetch(int64_t elements) const;
+  InputPipeline Shuffle(int64_t buffer_size, uint64_t seed = 0) const;
+  InputPipeline Repeat(int64_t times = -1) const;
+  InputPipeline Batch(int64_t size) const;
+  InputPipeline Prefetch(int64_t elements) const;
 
   const proto::DatasetSpec& spec() const { return spec_; }
 

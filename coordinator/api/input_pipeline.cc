@@ -1,9 +1,9 @@
-#include "coordinator/api/dataset.h"
+#include "coordinator/api/input_pipeline.h"
 
 namespace cohort {
 
-Dataset Dataset::FromTensorSlices(const std::vector<Tensor>& tensors) {
-  Dataset dataset;
+InputPipeline InputPipeline::FromTensorSlices(const std::vector<Tensor>& tensors) {
+  InputPipeline dataset;
   for (const Tensor& tensor : tensors) {
     proto::InlineTensor* const added =
         dataset.spec_.mutable_source()->mutable_inline_tensors()->add_tensors();
@@ -14,23 +14,23 @@ Dataset Dataset::FromTensorSlices(const std::vector<Tensor>& tensors) {
   return dataset;
 }
 
-Dataset Dataset::Range(int64_t begin, int64_t end) {
-  Dataset dataset;
+InputPipeline InputPipeline::Range(int64_t begin, int64_t end) {
+  InputPipeline dataset;
   dataset.spec_.mutable_source()->mutable_range()->set_begin(begin);
   dataset.spec_.mutable_source()->mutable_range()->set_end(end);
   return dataset;
 }
 
-Dataset Dataset::FromIdxFiles(const std::vector<std::string>& paths) {
-  Dataset dataset;
+InputPipeline InputPipeline::FromIdxFiles(const std::vector<std::string>& paths) {
+  InputPipeline dataset;
   for (const std::string& path : paths) {
     dataset.spec_.mutable_source()->mutable_idx()->add_paths(path);
   }
   return dataset;
 }
 
-Dataset Dataset::Shuffle(int64_t buffer_size, uint64_t seed) const {
-  Dataset dataset = *this;
+InputPipeline InputPipeline::Shuffle(int64_t buffer_size, uint64_t seed) const {
+  InputPipeline dataset = *this;
   proto::Shuffle* const shuffle = dataset.spec_.add_transforms()->mutable_shuffle();
   shuffle->set_buffer_size(buffer_size);
   shuffle->set_seed(seed);
@@ -38,20 +38,20 @@ Dataset Dataset::Shuffle(int64_t buffer_size, uint64_t seed) const {
   return dataset;
 }
 
-Dataset Dataset::Repeat(int64_t times) const {
-  Dataset dataset = *this;
+InputPipeline InputPipeline::Repeat(int64_t times) const {
+  InputPipeline dataset = *this;
   dataset.spec_.add_transforms()->set_repeat(times);
   return dataset;
 }
 
-Dataset Dataset::Batch(int64_t size) const {
-  Dataset dataset = *this;
+InputPipeline InputPipeline::Batch(int64_t size) const {
+  InputPipeline dataset = *this;
   dataset.spec_.add_transforms()->mutable_batch()->set_size(size);
   return dataset;
 }
 
-Dataset Dataset::Prefetch(int64_t elements) const {
-  Dataset dataset = *this;
+InputPipeline InputPipeline::Prefetch(int64_t elements) const {
+  InputPipeline dataset = *this;
   dataset.spec_.add_transforms()->set_prefetch(elements);
   return dataset;
 }
