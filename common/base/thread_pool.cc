@@ -28,10 +28,9 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Run(Task task) {
-  {
-    MutexLock lock(mutex_);
-    queue_.push_back(std::move(task));
-  }
+  // Notified inside the lock: as soon as the task can run, it may let the owner end the pool.
+  MutexLock lock(mutex_);
+  queue_.push_back(std::move(task));
   wake_.NotifyOne();
 }
 
