@@ -1,0 +1,84 @@
+#include "common/wire/task_program.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <variant>
+
+#include "common/base/log.h"
+#include "common/base/posix_file_system.h"
+#include "common/base/rng.h"
+#include "common/cluster/exit_codes.h"
+#include "common/wire/allocator.h"
+
+namespace cohort {
+
+namespace {
+
+int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& clock) {
+  const absl::Time start = clock.Now();
+  task.drain(grace);
+  const absl::Duration took = clock.Now() - start;
+  const bool timed_out = took >= grace;
+  Log(timed_out ? LogLevel::kWarning : LogLevel::kInfo, "stopped",
+      {{"drained", timed_out ? "no" : "yes"}, {"seconds", absl::ToDoubleSeconds(took)}});
+  if (!timed_out) return kExitOk;
+  std::fflush(nullptr);
+  _exit(kExitDrainTimeout);
+}
+
+}  // namespace
+
+int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
+                   const std::function<int(const RoleOptions&)>& serve) {
+  TuneAllocator();
+  // What a peer sends is answered with an error, not written to this task's log.
+  google::protobuf::SetLogHandler(nullptr);
+  PosixFileSystem files;
+  const absl::StatusOr<RoleCommand> command =
+      ParseRoleCommandLine(role, arguments, ProcessEnvironment(), files);
+  if (!command.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(command.status().message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
+    std::fputs(print->text.c_str(), stdout);
+    return print->exit_code;
+  }
+  const RoleOptions& options = std::get<RoleOptions>(*command);
+  ConfigureLog(options.log_level, options.task.ToString());
+  Log(LogLevel::kInfo, "options", {{"json", RoleOptionsToJson(options)}});
+  return serve(options);
+}
+
+uint64_t NewIncarnation(const Clock& clock) {
+  const auto now = static_cast<uint64_t>(absl::ToUnixNanos(clock.Now()));
+  return std::max<uint64_t>(1, Mix64(Mix64(now) ^ static_cast<uint64_t>(getpid())));
+}
+
+int ProcessorCount() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
+                      FileSystem& files, SignalWaiter& signals) {
+  const absl::StatusOr<std::string> address = task.start();
+  if (!address.ok()) {
+    Log(LogLevel::kError, "cannot_listen", {{"error", address.status().message()}});
+    return kExitCannotListen;
+  }
+  Log(LogLevel::kInfo, "serving", {{"address", *address}, {"incarnation", task.incarnation}});
+  const absl::Status announced = AnnounceAddress(files, options, *address);
+  if (!announced.ok()) {
+    Log(LogLevel::kError, "cannot_announce", {{"error", announced.message()}});
+    return kExitBadConfig;
+  }
+  const int signal = signals.Wait();
+  Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
+  return DrainAndReport(task, options.drain_timeout, clock);
+}
+
+}  // namespace cohort
