@@ -154,7 +154,7 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
     case proto::CLOSURE_ID:
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
     case proto::WORKER_INDEX:
-      return Tensor::Scalar<int64_t>(parts_->task_service->task_ref().index());
+      return Tensor::Scalar<int64_t>(parts_->worker_position);
     // An asynchronous closure is one replica on its own.
     case proto::NUM_REPLICAS: return Tensor::Scalar<int64_t>(1);
     case proto::TRAINING: return Tensor::Scalar<bool>(program_->training);

@@ -9,6 +9,7 @@
 // computes. The reply leaves when every push was acknowledged. The epoch is checked again before
 // the computation and before the pushes: what an old coordinator sent changes nothing any more.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,10 +32,17 @@ namespace cohort {
 
 // What closures share. The parts outlive every closure: each closure holds the whole.
 struct ClosureParts {
+  ClosureParts(World its_world, std::shared_ptr<PsClient> client, Executor& compute_executor)
+      : world(its_world),
+        ps_client(std::move(client)),
+        compute(std::make_unique<Strand>(compute_executor)) {}
+
   World world;
   std::shared_ptr<TaskService> task_service;
   std::shared_ptr<PsClient> ps_client;
   std::unique_ptr<Strand> compute;
+  // What Attach said: this worker's place among the workers, from 0.
+  std::atomic<int64_t> worker_position{0};
 };
 
 // Where a closure's batch comes from: at most one is set.

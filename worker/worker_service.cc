@@ -10,9 +10,9 @@ namespace cohort {
 
 WorkerService::WorkerService(World world, Options options)
     : options_(options),
-      parts_(std::make_shared<ClosureParts>(
-          ClosureParts{world, nullptr, std::make_shared<PsClient>(world, options.retry),
-                       std::make_unique<Strand>(*options.compute_executor)})),
+      parts_(std::make_shared<ClosureParts>(world,
+                                            std::make_shared<PsClient>(world, options.retry),
+                                            *options.compute_executor)),
       resources_(world.executor, world.files),
       slow_calls_(world.executor) {}
 
@@ -27,6 +27,7 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
     another = std::exchange(coordinator_incarnation_, request.coordinator_incarnation()) !=
               request.coordinator_incarnation();
   }
+  parts_->worker_position = request.worker_position();
   parts_->ps_client->SetPeers(request.ps());
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();

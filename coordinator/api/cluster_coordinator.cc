@@ -58,7 +58,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     : world_(world),
       waiter_(waiter),
       options_(std::move(options)),
-      creator_(static_cast<uint32_t>(options_.cluster.NumTasks(Role::kPs)), options_.partitioner) {
+      creator_(options_.cluster.Indices(Role::kPs), options_.partitioner) {
   const uint64_t epoch = EpochOf(world_.clock.Now());
   Scheduler::Options scheduling;
   scheduling.epoch = epoch;

@@ -124,7 +124,7 @@ class ClusterCoordinator {
 
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
-  int num_workers() const { return options_.cluster.NumTasks(Role::kWorker); }
+  const ClusterSpec& cluster() const { return options_.cluster; }
   std::string ClusterReport() const { return cluster_->Report(); }
 
  private:

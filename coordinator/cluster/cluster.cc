@@ -1,8 +1,10 @@
 #include "coordinator/cluster/cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -53,11 +55,13 @@ void Cluster::Start() {
   std::vector<std::shared_ptr<TaskConnection>> started;
   {
     MutexLock lock(mutex_);
+    int workers = 0;  // tasks come in index order
     for (const auto& [task, address] : options_.spec.tasks()) {
       if (task.role != Role::kPs && task.role != Role::kWorker) continue;
       TaskConnection::Options options;
       options.task = task;
       options.attach = attach;
+      if (task.role == Role::kWorker) options.attach.set_worker_position(workers++);
       options.lease = options_.lease;
       // Weak: the connection must not keep the cluster that owns it.
       const std::weak_ptr<Cluster> weak = weak_from_this();
@@ -162,6 +166,15 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     links.push_back(found->second);
   }
   return links;
+}
+
+absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
+  const std::vector<int> indices = options_.spec.Indices(Role::kPs);
+  const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));
+  if (found != indices.end()) return static_cast<size_t>(found - indices.begin());
+  return absl::InvalidArgumentError(absl::StrCat("the cluster has no ps:", index,
+                                                 "; its parameter servers have the indices ",
+                                                 absl::StrJoin(indices, ", ")));
 }
 
 std::vector<TaskLink> Cluster::serving() const {

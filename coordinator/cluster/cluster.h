@@ -50,6 +50,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Links to all tasks that serve now.
   std::vector<TaskLink> serving() const;
   int num_ps() const { return options_.spec.NumTasks(Role::kPs); }
+  // Where ps() has the link of the parameter server with this task index. Errors: INVALID_ARGUMENT
+  // naming the servers that the cluster has.
+  absl::StatusOr<size_t> PositionOfPs(uint32_t index) const;
   uint64_t epoch() const { return options_.epoch; }
   // One line per task: serving, or why not.
   std::string Report() const;

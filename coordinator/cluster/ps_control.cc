@@ -67,7 +67,24 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
       });
 }
 
+absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
+    const proto::VariableLayout& variable) const {
+  std::vector<size_t> homes;
+  for (const proto::SliceHome& slice : variable.slices()) {
+    const absl::StatusOr<size_t> position = cluster_->PositionOfPs(slice.ps());
+    if (!position.ok()) {
+      return Annotate(position.status(), absl::StrCat("variable ", variable.name()));
+    }
+    homes.push_back(*position);
+  }
+  return homes;
+}
+
 absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
+  // A slice without a home would be made nowhere, and nobody would say so.
+  for (const proto::VariableLayout& variable : variables) {
+    RETURN_IF_ERROR(HomesOf(variable).status());
+  }
   auto requests = ForEach<proto::CreateVariablesRequest>(num_ps(), cluster_->epoch());
   for (auto& request : requests) {
     for (const proto::VariableLayout& variable : variables) {
@@ -79,17 +96,18 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 
 absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   auto requests = ForEach<proto::PullRequest>(num_ps(), cluster_->epoch());
-  for (const proto::SliceHome& slice : variable.slices()) {
-    requests.at(slice.ps()).header.add_slice_ids(slice.slice_id());
+  for (size_t i = 0; i < homes.size(); ++i) {
+    requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
   }
   ASSIGN_OR_RETURN(const auto responses,
                    CallAll<proto::PullResponse>("Pull", std::move(requests)));
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
-  for (const proto::SliceHome& slice : variable.slices()) {
-    const ByteRange range = BytesOfSlice(whole, slice);
-    RETURN_IF_ERROR(Annotate(readers[slice.ps()].Read(
+  for (size_t i = 0; i < homes.size(); ++i) {
+    const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
+    RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(
                                  absl::MakeSpan(whole.mutable_raw() + range.offset, range.size)),
                              absl::StrCat("reading ", variable.name())));
   }
@@ -104,9 +122,11 @@ absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tens
                                                    shape.ToString(), "; the value is ",
                                                    value.TypeString()));
   }
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   auto requests = ForEach<proto::AssignRequest>(num_ps(), cluster_->epoch());
-  for (const proto::SliceHome& slice : variable.slices()) {
-    auto& request = requests.at(slice.ps());
+  for (size_t i = 0; i < homes.size(); ++i) {
+    const proto::SliceHome& slice = variable.slices(static_cast<int>(i));
+    auto& request = requests[homes[i]];
     const Tensor rows = SliceView(value, slice);
     request.header.add_slice_ids(slice.slice_id());
     *request.header.add_tensors() = MetaOf(rows);

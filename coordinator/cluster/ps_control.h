@@ -43,6 +43,9 @@ class PsControl {
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAll(
       const std::string& method, std::vector<Envelope<Request>> requests);
+  // For each slice the place of its home among the requests and responses of CallAll. Errors:
+  // INVALID_ARGUMENT for a home that the cluster does not have.
+  absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
   const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
   Waiter& waiter_;

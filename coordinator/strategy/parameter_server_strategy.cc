@@ -37,17 +37,17 @@ ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partition
     : partitioner_(std::move(partitioner)) {}
 
 absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& model,
-                                                       ClusterSize size) const {
-  if (size.ps == 0) {
+                                                       const ClusterShape& cluster) const {
+  if (cluster.ps.empty()) {
     return absl::InvalidArgumentError(
         "strategy 'parameter_server' needs at least one ps in the cluster");
   }
-  if (size.workers == 0) {
+  if (cluster.workers.empty()) {
     return absl::InvalidArgumentError(
         "strategy 'parameter_server' needs at least one worker in the cluster");
   }
   Plan plan;
-  VariableCreator creator(size.ps, partitioner_);
+  VariableCreator creator(cluster.ps, partitioner_);
   std::set<std::string> known;
   for (const VariableSpec& variable : model.variables) {
     const proto::UpdateRule rule = variable.trainable ? model.update_rule : proto::UpdateRule();
@@ -64,6 +64,8 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   return plan;
 }
 
-int64_t ParameterServerStrategy::NumReplicasInSync(ClusterSize) const { return 1; }
+int64_t ParameterServerStrategy::NumReplicasInSync(const ClusterShape&) const {
+  return 1;
+}
 
 }  // namespace cohort

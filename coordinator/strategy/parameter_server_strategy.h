@@ -17,8 +17,9 @@ class ParameterServerStrategy final : public Strategy {
   // `partitioner` may be nullptr. Shared with the variable creators that plans use.
   explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner);
 
-  absl::StatusOr<Plan> MakePlan(const ModelPrograms& model, ClusterSize size) const override;
-  int64_t NumReplicasInSync(ClusterSize size) const override;
+  absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
+                                const ClusterShape& cluster) const override;
+  int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
 
  private:
   const std::shared_ptr<const Partitioner> partitioner_;

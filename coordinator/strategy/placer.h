@@ -1,9 +1,12 @@
 #pragma once
 
-// Round-robin placement: the k-th piece placed goes to ps k mod P. One counter for all pieces,
-// slices and scalars alike; what is colocated with another variable takes no turn.
+// Round-robin placement: the k-th piece placed goes to server k mod P of the P parameter servers in
+// index order. One counter for all pieces, slices and scalars alike; what is colocated with another
+// variable takes no turn. Servers are named by task index, so a cluster may have holes.
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 
@@ -12,13 +15,14 @@ namespace cohort {
 // Thread-compatible.
 class Placer {
  public:
-  explicit Placer(uint32_t num_ps) : num_ps_(num_ps) {
-    COHORT_CHECK(num_ps > 0, "placement needs at least one ps");
+  // `ps`: task indices, ascending.
+  explicit Placer(std::vector<int> ps) : ps_(std::move(ps)) {
+    COHORT_CHECK(!ps_.empty(), "placement needs at least one ps");
   }
-  uint32_t Next() { return static_cast<uint32_t>(counter_++ % num_ps_); }
+  uint32_t Next() { return static_cast<uint32_t>(ps_[counter_++ % ps_.size()]); }
 
  private:
-  const uint32_t num_ps_;
+  const std::vector<int> ps_;
   uint64_t counter_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A strategy is a planner: a pure function from a model's programs and the cluster's size to a
-// plan. It opens no socket and computes nothing, so it is tested by equality of plans.
+// A strategy is a planner: a pure function from a model's programs and the cluster's shape to
+// a plan. It opens no socket and computes nothing, so it is tested by equality of plans.
 
 #include <cstdint>
 #include <memory>
@@ -15,9 +15,11 @@
 
 namespace cohort {
 
-struct ClusterSize {
-  uint32_t ps = 0;
-  uint32_t workers = 0;
+// What a plan depends on of the cluster: who is there, not where. Task indices, ascending; a sparse
+// cluster has holes.
+struct ClusterShape {
+  std::vector<int> ps;
+  std::vector<int> workers;
 };
 
 // What is sent out: where variables live and what workers run.
@@ -34,9 +36,10 @@ class Strategy {
   virtual ~Strategy() = default;
   // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, naming what
   // is missing, and for a program that reads or pushes a variable that the model does not have.
-  virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model, ClusterSize size) const = 0;
+  virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
+                                        const ClusterShape& cluster) const = 0;
   // Replicas whose gradients make one update.
-  virtual int64_t NumReplicasInSync(ClusterSize size) const = 0;
+  virtual int64_t NumReplicasInSync(const ClusterShape& cluster) const = 0;
 };
 
 // Errors: INVALID_ARGUMENT for an unknown type, naming the known ones, or a wrong partitioner.

@@ -29,8 +29,9 @@ std::string SliceName(const proto::VariableLayout& layout, int slice) {
   return absl::StrCat(layout.name(), "/part_", slice);
 }
 
-VariableCreator::VariableCreator(uint32_t num_ps, std::shared_ptr<const Partitioner> partitioner)
-    : partitioner_(std::move(partitioner)), placer_(num_ps) {}
+VariableCreator::VariableCreator(std::vector<int> ps,
+                                 std::shared_ptr<const Partitioner> partitioner)
+    : partitioner_(std::move(partitioner)), placer_(std::move(ps)) {}
 
 absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) const {
   if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/model/variable_spec.h"
@@ -37,8 +38,9 @@ std::string SliceName(const proto::VariableLayout& layout, int slice);
 // Thread-compatible.
 class VariableCreator {
  public:
-  // `partitioner` may be nullptr. Shared: one partitioner serves every scope of a strategy.
-  VariableCreator(uint32_t num_ps, std::shared_ptr<const Partitioner> partitioner);
+  // `ps`: task indices, ascending, at least one. `partitioner` may be nullptr. Shared: one
+  // partitioner serves every scope of a strategy.
+  VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner);
 
   // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
   // value, or a partitioner's answer that is none; NOT_FOUND for a `colocate_with` that names

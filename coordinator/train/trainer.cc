@@ -102,10 +102,9 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
 absl::Status Trainer::PrepareModel() {
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, train_.element));
   ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job_.strategy));
-  ClusterSize size;
-  size.ps = static_cast<uint32_t>(coordinator_.ps().num_ps());
-  size.workers = static_cast<uint32_t>(coordinator_.num_workers());
-  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, size));
+  const ClusterSpec& cluster = coordinator_.cluster();
+  const ClusterShape shape{cluster.Indices(Role::kPs), cluster.Indices(Role::kWorker)};
+  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
   ASSIGN_OR_RETURN(eval_program_, coordinator_.Register(plan_.eval_step));

@@ -3,7 +3,9 @@
 // A whole cluster in one thread under one seed.
 
 #include <memory>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/memory_file_system.h"
@@ -17,7 +19,13 @@ namespace cohort {
 class SimCluster {
  public:
   SimCluster(uint64_t seed, int ps, int workers)
-      : sim_(seed), network_(sim_), waiter_(sim_), cluster_(TaskOptions(ps, workers)) {}
+      : SimCluster(seed, FirstIndices(ps), FirstIndices(workers)) {}
+  // With the task indices of a sparse cluster.
+  SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers)
+      : sim_(seed),
+        network_(sim_),
+        waiter_(sim_),
+        cluster_(TaskOptions(std::move(ps), std::move(workers))) {}
 
   SimWorld& sim() { return sim_; }
   SimNetwork& network() { return network_; }
@@ -37,10 +45,16 @@ class SimCluster {
   }
 
  private:
-  TestCluster::Options TaskOptions(int ps, int workers) {
+  static std::vector<int> FirstIndices(int count) {
+    std::vector<int> indices(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), 0);
+    return indices;
+  }
+
+  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers) {
     TestCluster::Options options;
-    options.ps = ps;
-    options.workers = workers;
+    options.ps = std::move(ps);
+    options.workers = std::move(workers);
     options.world_of = [this](const std::string& host) { return WorldOf(host); };
     options.kill_host = [this](const std::string& host) { network_.Kill(host); };
     return options;

@@ -14,10 +14,10 @@ bool SimWaiter::Wait(const Event& event, absl::Duration timeout) {
 }
 
 TestCluster::TestCluster(Options options) : options_(std::move(options)) {
-  for (int i = 0; i < options_.ps; ++i) {
+  for (const int i : options_.ps) {
     spec_.Add(TaskId{Role::kPs, i}, absl::StrCat("ps", i, ":2222"));
   }
-  for (int i = 0; i < options_.workers; ++i) {
+  for (const int i : options_.workers) {
     spec_.Add(TaskId{Role::kWorker, i}, absl::StrCat("worker", i, ":2222"));
   }
   for (const auto& [task, address] : spec_.tasks()) Start(task);

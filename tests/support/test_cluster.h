@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/event.h"
 #include "common/base/sim_world.h"
@@ -32,8 +33,8 @@ class SimWaiter final : public Waiter {
 class TestCluster {
  public:
   struct Options {
-    int ps = 2;
-    int workers = 3;
+    std::vector<int> ps = {0, 1};  // task indices; a sparse cluster has holes
+    std::vector<int> workers = {0, 1, 2};
     // The world of a process start on a host ("worker:1"), and how a host's death is made known.
     std::function<World(const std::string& host)> world_of;
     std::function<void(const std::string& host)> kill_host;

@@ -71,6 +71,19 @@ proto::Program BatchProgram() {
   return program;
 }
 
+proto::Program WorkerIndexProgram() {
+  GraphBuilder graph("worker_index");
+  const std::string index = graph.Input("index", DType::kInt64, {});
+  const std::string result = graph.Op("Identity", {index});
+  graph.Output(result);
+  proto::Program program = Finish("worker_index", graph);
+  proto::InputBinding* const input = program.add_inputs();
+  input->set_input(index);
+  input->set_context(proto::WORKER_INDEX);
+  Fetch(program, result);
+  return program;
+}
+
 proto::Program PickyProgram() {
   proto::Program program = Identity("picky", DType::kFloat32, 2);
   program.mutable_inputs(0)->set_argument(0);

@@ -20,6 +20,9 @@ proto::Program EchoProgram();
 // Fetches component 0 of its input, an int64[-1] batch.
 proto::Program BatchProgram();
 
+// Fetches the index of the worker that runs it, an int64 scalar.
+proto::Program WorkerIndexProgram();
+
 // Fails on every worker: its input must be float32[2], and callers give it something else.
 proto::Program PickyProgram();
 

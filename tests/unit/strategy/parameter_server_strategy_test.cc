@@ -39,10 +39,10 @@ ModelPrograms Mnist() {
   return model;
 }
 
-Plan MakePlan(const StrategySpec& spec, ClusterSize size) {
+Plan MakePlan(const StrategySpec& spec, const ClusterShape& cluster) {
   const auto strategy = MakeStrategy(spec);
   EXPECT_TRUE(strategy.ok()) << strategy.status();
-  absl::StatusOr<Plan> plan = (*strategy)->MakePlan(Mnist(), size);
+  absl::StatusOr<Plan> plan = (*strategy)->MakePlan(Mnist(), cluster);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan.value_or(Plan());
 }
@@ -62,10 +62,17 @@ std::vector<std::string> Placement(const Plan& plan) {
 }
 
 TEST(ParameterServerStrategy, WithoutAPartitionerVariablesTakeTurns) {
-  EXPECT_THAT(Placement(MakePlan({}, {.ps = 2, .workers = 3})),
+  EXPECT_THAT(Placement(MakePlan({}, {.ps = {0, 1}, .workers = {0, 1, 2}})),
               ElementsAre("dense/kernel 0:[0,784)@0", "dense/bias 1:[0,256)@1",
                           "dense_1/kernel 2:[0,256)@0", "dense_1/bias 3:[0,128)@1",
                           "dense_2/kernel 4:[0,128)@0", "dense_2/bias 5:[0,10)@1"));
+}
+
+TEST(ParameterServerStrategy, ASparseClusterIsPlannedWithItsTaskIndices) {
+  EXPECT_THAT(Placement(MakePlan({}, {.ps = {0, 3}, .workers = {1, 4}})),
+              ElementsAre("dense/kernel 0:[0,784)@0", "dense/bias 1:[0,256)@3",
+                          "dense_1/kernel 2:[0,256)@0", "dense_1/bias 3:[0,128)@3",
+                          "dense_2/kernel 4:[0,128)@0", "dense_2/bias 5:[0,10)@3"));
 }
 
 TEST(ParameterServerStrategy, ShardsOfAPartitionedVariableTakeTurnsToo) {
@@ -73,7 +80,7 @@ TEST(ParameterServerStrategy, ShardsOfAPartitionedVariableTakeTurnsToo) {
   MinSizePartitionerSpec partitioner;  // 256 KiB: 784 x 256 floats make 3.06, so 4 shards
   partitioner.max_shards = 8;
   spec.partitioner = partitioner;
-  EXPECT_THAT(Placement(MakePlan(spec, {.ps = 3, .workers = 1})),
+  EXPECT_THAT(Placement(MakePlan(spec, {.ps = {0, 1, 2}, .workers = {0}})),
               ElementsAre("dense/kernel 0:[0,196)@0 1:[196,392)@1 2:[392,588)@2 3:[588,784)@0",
                           "dense/bias 4:[0,256)@1", "dense_1/kernel 5:[0,256)@2",
                           "dense_1/bias 6:[0,128)@0", "dense_2/kernel 7:[0,128)@1",
@@ -81,7 +88,7 @@ TEST(ParameterServerStrategy, ShardsOfAPartitionedVariableTakeTurnsToo) {
 }
 
 TEST(ParameterServerStrategy, LayoutsCarryTypeRuleAndInitializerAndProgramsStay) {
-  const Plan plan = MakePlan({}, {.ps = 1, .workers = 1});
+  const Plan plan = MakePlan({}, {.ps = {0}, .workers = {0}});
   const proto::VariableLayout& kernel = plan.variables.at(0);
   EXPECT_EQ(kernel.dtype(), static_cast<int32_t>(DType::kFloat32));
   EXPECT_THAT(kernel.dims(), ElementsAre(784, 256));
@@ -96,37 +103,39 @@ TEST(ParameterServerStrategy, LayoutsCarryTypeRuleAndInitializerAndProgramsStay)
 TEST(ParameterServerStrategy, VariablesThatDoNotTrainHaveNoRule) {
   ModelPrograms model = Mnist();
   model.variables[1].trainable = false;
-  const Plan plan = *ParameterServerStrategy(nullptr).MakePlan(model, {.ps = 1, .workers = 1});
+  const Plan plan = *ParameterServerStrategy(nullptr).MakePlan(model, {.ps = {0}, .workers = {0}});
   EXPECT_EQ(plan.variables[0].rule().op(), "rmsprop");
   EXPECT_FALSE(plan.variables[1].has_rule() && !plan.variables[1].rule().op().empty());
 }
 
 TEST(ParameterServerStrategy, PlansArePureFunctionsOfTheirArguments) {
   const ParameterServerStrategy strategy(nullptr);
-  for (const ClusterSize size : {ClusterSize{2, 1}, ClusterSize{5, 9}}) {
-    const Plan a = *strategy.MakePlan(Mnist(), size);
-    const Plan b = *strategy.MakePlan(Mnist(), size);
+  for (const ClusterShape& cluster :
+       {ClusterShape{{0, 1}, {0}}, ClusterShape{{0, 3, 4, 5, 9}, {1, 4, 8}}}) {
+    const Plan a = *strategy.MakePlan(Mnist(), cluster);
+    const Plan b = *strategy.MakePlan(Mnist(), cluster);
     ASSERT_EQ(a.variables.size(), b.variables.size());
     for (size_t i = 0; i < a.variables.size(); ++i) {
       EXPECT_EQ(a.variables[i].SerializeAsString(), b.variables[i].SerializeAsString());
     }
-    EXPECT_EQ(strategy.NumReplicasInSync(size), 1);
+    EXPECT_EQ(strategy.NumReplicasInSync(cluster), 1);
   }
 }
 
 TEST(ParameterServerStrategy, ItNeedsAPsAndAWorker) {
   const ParameterServerStrategy strategy(nullptr);
-  EXPECT_THAT(std::string(strategy.MakePlan(Mnist(), {.ps = 0, .workers = 1}).status().message()),
-              HasSubstr("at least one ps"));
-  EXPECT_THAT(std::string(strategy.MakePlan(Mnist(), {.ps = 1, .workers = 0}).status().message()),
-              HasSubstr("at least one worker"));
+  const auto error = [&](const ClusterShape& cluster) {
+    return std::string(strategy.MakePlan(Mnist(), cluster).status().message());
+  };
+  EXPECT_THAT(error({.ps = {}, .workers = {0}}), HasSubstr("at least one ps"));
+  EXPECT_THAT(error({.ps = {0}, .workers = {}}), HasSubstr("at least one worker"));
 }
 
 TEST(ParameterServerStrategy, ProgramsMayOnlyUseVariablesOfTheModel) {
   ModelPrograms model = Mnist();
   model.eval_step.add_inputs()->set_variable("ghost");
   const absl::Status status =
-      ParameterServerStrategy(nullptr).MakePlan(model, {.ps = 1, .workers = 1}).status();
+      ParameterServerStrategy(nullptr).MakePlan(model, {.ps = {0}, .workers = {0}}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("'eval_step' uses variable 'ghost'"));
 }
 

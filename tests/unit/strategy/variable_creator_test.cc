@@ -62,14 +62,28 @@ std::vector<Home> Homes(const proto::VariableLayout& layout) {
 }
 
 TEST(VariableCreator, PiecesGoRoundRobinInCreationOrderScalarsToo) {
-  VariableCreator creator(2, nullptr);
+  VariableCreator creator({0, 1}, nullptr);
   EXPECT_THAT(Homes(Create(creator, Variable("a", {5, 3}))), ElementsAre(Home{0, 0, 5, 0}));
   EXPECT_THAT(Homes(Create(creator, Variable("b", {}))), ElementsAre(Home{1, 0, 1, 1}));
   EXPECT_THAT(Homes(Create(creator, Variable("c", {7}))), ElementsAre(Home{2, 0, 7, 0}));
 }
 
+// A sparse cluster: homes are task indices, dealt out in index order.
+TEST(VariableCreator, HomesAreTaskIndicesOfASparseCluster) {
+  VariableCreator creator({0, 3, 7}, Answer({2, 1}));
+  EXPECT_THAT(Homes(Create(creator, Variable("a", {5, 3}))),
+              ElementsAre(Home{0, 0, 3, 0}, Home{1, 3, 2, 3}));
+  EXPECT_THAT(Homes(Create(creator, Variable("b", {4, 1}))),
+              ElementsAre(Home{2, 0, 2, 7}, Home{3, 2, 2, 0}));
+  EXPECT_THAT(Homes(Create(creator, Variable("scalar", {}))), ElementsAre(Home{4, 0, 1, 3}));
+  VariableOptions beside;
+  beside.colocate_with = "b/part_0";
+  EXPECT_THAT(Homes(Create(creator, Variable("slot", {4}), beside)),
+              ElementsAre(Home{5, 0, 4, 7}));
+}
+
 TEST(VariableCreator, ShardsTakeTurnsOneByOneAndTheCounterGoesOn) {
-  VariableCreator creator(3, Answer({2, 1}));
+  VariableCreator creator({0, 1, 2}, Answer({2, 1}));
   EXPECT_THAT(Homes(Create(creator, Variable("a", {5, 3}))),
               ElementsAre(Home{0, 0, 3, 0}, Home{1, 3, 2, 1}));
   EXPECT_THAT(Homes(Create(creator, Variable("b", {4, 1}))),
@@ -78,14 +92,14 @@ TEST(VariableCreator, ShardsTakeTurnsOneByOneAndTheCounterGoesOn) {
 }
 
 TEST(VariableCreator, ScalarsAreNeverCutAndThePartitionerIsNotAsked) {
-  VariableCreator creator(2, Answer({}));  // an answer that would be an error
+  VariableCreator creator({0, 1}, Answer({}));  // an answer that would be an error
   EXPECT_EQ(Create(creator, Variable("scalar", {})).slices_size(), 1);
 }
 
 TEST(VariableCreator, OneMeansPlainAndMoreThanTheRowsMeansOneRowEach) {
-  VariableCreator one(4, Answer({1}));
+  VariableCreator one({0, 1, 2, 3}, Answer({1}));
   EXPECT_EQ(Create(one, Variable("a", {5})).slices_size(), 1);
-  VariableCreator many(4, Answer({9, 1}));
+  VariableCreator many({0, 1, 2, 3}, Answer({9, 1}));
   EXPECT_THAT(Homes(Create(many, Variable("a", {3, 2}))),
               ElementsAre(Home{0, 0, 1, 0}, Home{1, 1, 1, 1}, Home{2, 2, 1, 2}));
 }
@@ -94,7 +108,7 @@ TEST(VariableCreator, PartitionerAnswersThatAreNoneAreErrorsThatShowThem) {
   const std::vector<std::pair<std::vector<int64_t>, std::string>> cases = {
       {{}, "[]"}, {{0, 1}, "[0,1]"}, {{-2, 1}, "[-2,1]"}, {{2, 2}, "[2,2]"}, {{1, 2}, "[1,2]"}};
   for (const auto& [answer, shown] : cases) {
-    VariableCreator creator(2, Answer(answer));
+    VariableCreator creator({0, 1}, Answer(answer));
     const absl::Status status = Failure(creator, Variable("table", {4, 4}));
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << shown;
     EXPECT_THAT(std::string(status.message()), HasSubstr("answered " + shown));
@@ -103,7 +117,7 @@ TEST(VariableCreator, PartitionerAnswersThatAreNoneAreErrorsThatShowThem) {
 }
 
 TEST(VariableCreator, ColocatedVariablesTakeNoTurnAndAreNeverCut) {
-  VariableCreator creator(3, Answer({2}));
+  VariableCreator creator({0, 1, 2}, Answer({2}));
   Create(creator, Variable("a", {4}));  // ps 0 and 1
   VariableOptions with_slice;
   with_slice.colocate_with = "a/part_1";
@@ -118,7 +132,7 @@ TEST(VariableCreator, ColocatedVariablesTakeNoTurnAndAreNeverCut) {
 }
 
 TEST(VariableCreator, ColocationNeedsOneHomeThatExists) {
-  VariableCreator creator(2, Answer({2}));
+  VariableCreator creator({0, 1}, Answer({2}));
   Create(creator, Variable("a", {4}));
   VariableOptions options;
   options.colocate_with = "a";
@@ -129,7 +143,7 @@ TEST(VariableCreator, ColocationNeedsOneHomeThatExists) {
 }
 
 TEST(VariableCreator, PerWorkerVariablesHaveNoSlicesAndTakeNoTurn) {
-  VariableCreator creator(2, Answer({}));
+  VariableCreator creator({0, 1}, Answer({}));
   VariableOptions options;
   options.per_worker = true;
   EXPECT_THAT(Homes(Create(creator, Variable("counter", {4}), options)), IsEmpty());
@@ -137,7 +151,7 @@ TEST(VariableCreator, PerWorkerVariablesHaveNoSlicesAndTakeNoTurn) {
 }
 
 TEST(VariableCreator, NoInitialValueIsAllowedOnlyWhileLoading) {
-  VariableCreator creator(1, nullptr);
+  VariableCreator creator({0}, nullptr);
   VariableSpec spec = Variable("a", {4});
   spec.initializer.Clear();
   EXPECT_THAT(std::string(Failure(creator, spec).message()), HasSubstr("no initial value"));
@@ -147,7 +161,7 @@ TEST(VariableCreator, NoInitialValueIsAllowedOnlyWhileLoading) {
 }
 
 TEST(VariableCreator, NamesAreUniqueAndShapesAreWhole) {
-  VariableCreator creator(1, nullptr);
+  VariableCreator creator({0}, nullptr);
   Create(creator, Variable("a", {4}));
   EXPECT_THAT(std::string(Failure(creator, Variable("a", {4})).message()),
               HasSubstr("exists already"));
@@ -156,7 +170,7 @@ TEST(VariableCreator, NamesAreUniqueAndShapesAreWhole) {
 }
 
 TEST(VariableCreator, ShardsAreNamedPartUnlessThereIsOne) {
-  VariableCreator creator(2, Answer({2}));
+  VariableCreator creator({0, 1}, Answer({2}));
   const proto::VariableLayout cut = Create(creator, Variable("dense/kernel", {4}));
   EXPECT_EQ(SliceName(cut, 0), "dense/kernel/part_0");
   EXPECT_EQ(SliceName(cut, 1), "dense/kernel/part_1");
