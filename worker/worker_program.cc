@@ -147,7 +147,10 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
                                                    request.program_id(), " but its content is ",
                                                    id));
   }
-  ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadProgram(program));
+  ASSIGN_OR_RETURN(const onnx::ModelProto model,
+                   LoadProgram(program, [&](const std::string& domain, const std::string& op) {
+                     return kernels.Find(domain, op) != nullptr;
+                   }));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
                    CompileProgram(model, kernels));
   auto bound =

@@ -36,6 +36,7 @@ class Problems {
                                  node.op_type(), "): ", reason));
   }
   void Add(const std::string& problem) { list_.push_back(problem); }
+  bool empty() const { return list_.empty(); }
 
   absl::Status ToStatus() const {
     if (list_.empty()) return absl::OkStatus();
@@ -59,6 +60,12 @@ Opsets OpsetsOf(const onnx::ModelProto& model) {
     opsets[import.domain()] = static_cast<int>(import.version());
   }
   return opsets;
+}
+
+bool IsKnown(const onnx::NodeProto& node, const Opsets& opsets) {
+  const auto opset = opsets.find(node.domain());
+  return opset != opsets.end() &&
+         onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, node.domain()) != nullptr;
 }
 
 void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& problems) {
@@ -254,19 +261,24 @@ void NameNodes(onnx::GraphProto& graph) {
   }
 }
 
-absl::Status CheckNodes(const onnx::ModelProto& model) {
+absl::Status CheckNodes(const onnx::ModelProto& model, HasKernel has_kernel) {
   Problems problems;
   const Opsets opsets = OpsetsOf(model);
   if (model.functions_size() > 0) {
     problems.Add("model-local functions are not supported: inline them when exporting");
   }
   CheckGraph(model.graph(), opsets, {}, problems);
+  if (problems.empty()) return absl::OkStatus();
+  for (const auto& node : model.graph().node()) {
+    const bool known = IsKnown(node, opsets);
+    if (known && !has_kernel(node.domain(), node.op_type())) problems.Add(node, "has no kernel");
+  }
   return problems.ToStatus();
 }
 
 absl::Status CheckAndInfer(onnx::ModelProto& model) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
-  RETURN_IF_ERROR(CheckNodes(model));
+  RETURN_IF_ERROR(CheckNodes(model, [](const auto&, const auto&) { return true; }));
   model.mutable_graph()->clear_value_info();
   DropOutputOnlyNames(*model.mutable_graph());
   const absl::Status inference = InferAll(model);

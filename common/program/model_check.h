@@ -5,6 +5,7 @@
 // checker.
 
 #include "absl/status/status.h"
+#include "common/program/program.h"
 #include "onnx/onnx_pb.h"
 
 namespace cohort {
@@ -13,8 +14,8 @@ namespace cohort {
 void NameNodes(onnx::GraphProto& graph);
 
 // Checks nodes, names, order and weights of a model of any opset. Errors: INVALID_ARGUMENT listing
-// every offending node as "node NAME (DOMAIN.OP): reason".
-absl::Status CheckNodes(const onnx::ModelProto& model);
+// every offending node as "node NAME (DOMAIN.OP): reason", and beside those, nodes without a kernel.
+absl::Status CheckNodes(const onnx::ModelProto& model, HasKernel has_kernel);
 
 // CheckNodes, then types and shapes of every value (replacing what value_info said), then libonnx's
 // checker. The model is of opset kOnnxOpset. Errors: INVALID_ARGUMENT listing every offending node.

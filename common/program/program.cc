@@ -147,14 +147,11 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
   return absl::OkStatus();
 }
 
-}  // namespace
+// For a caller that runs nothing.
+bool AnyKernel(const std::string&, const std::string&) { return true; }
 
-std::string ProgramId(const proto::Program& program) {
-  // No map and no unknown field is in a Program, so the serialized form is one for one value.
-  return ContentHash(program.SerializeAsString());
-}
-
-absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized) {
+absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
+                                                HasKernel has_kernel) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
   onnx::ModelProto model;
   if (serialized.size() > kModelBytesMax ||
@@ -166,7 +163,7 @@ absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized) {
   ASSIGN_OR_RETURN(const int opset, OnnxOpset(model));
   NormaliseDomains(*model.mutable_graph());
   NameNodes(*model.mutable_graph());
-  RETURN_IF_ERROR(CheckNodes(model));
+  RETURN_IF_ERROR(CheckNodes(model, has_kernel));
   if (opset < kOnnxOpset) RETURN_IF_ERROR(ConvertToCurrentOpset(model));
   DropWeightInputs(*model.mutable_graph());
   // Later IR versions add types, which CheckNodes refuses, and metadata, which nobody here reads.
@@ -175,9 +172,24 @@ absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized) {
   return model;
 }
 
+}  // namespace
+
+std::string ProgramId(const proto::Program& program) {
+  // No map and no unknown field is in a Program, so the serialized form is one for one value.
+  return ContentHash(program.SerializeAsString());
+}
+
+absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized) {
+  return LoadModelToRun(serialized, AnyKernel);
+}
+
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program) {
+  return LoadProgram(program, AnyKernel);
+}
+
+absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program, HasKernel has_kernel) {
   const std::string context = absl::StrCat("program \"", program.name(), "\"");
-  auto model = LoadModel(program.model());
+  auto model = LoadModelToRun(program.model(), has_kernel);
   if (!model.ok()) return Annotate(model.status(), context);
   RETURN_IF_ERROR(Annotate(CheckInputs(program, model->graph()), context));
   RETURN_IF_ERROR(Annotate(CheckOutputs(program, model->graph()), context));

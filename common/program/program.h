@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "onnx/onnx_pb.h"
 #include "proto/program.pb.h"
@@ -37,6 +38,13 @@ absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 
 // The model of a program, checked, with bindings checked against its inputs and outputs.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
+
+// Whether the process has a kernel for an operator of ONNX (domain "") or of the cohort domain.
+using HasKernel = absl::FunctionRef<bool(const std::string& domain, const std::string& op)>;
+// LoadProgram where the program is to run: an error that lists offending nodes lists those without
+// a kernel too. A program without other problems is left to the compiler, which knows which nodes
+// are needed at all.
+absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program, HasKernel has_kernel);
 
 // Text form for people: one line per node with domain, names and types.
 std::string ProgramText(const proto::Program& program);

@@ -2,9 +2,15 @@
 
 #include "coordinator/cluster/local_cluster.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <utility>
+#include <vector>
+
+#include "common/program/program.h"
+#include "common/wire/error_detail.h"
 #include "common/wire/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "tests/support/run_process.h"
@@ -12,6 +18,48 @@
 
 namespace cohort {
 namespace {
+
+using testing::HasSubstr;
+
+// Operators (domain, name) one after another on a float vector, in nodes "n0", "n1", …: what no
+// builder of this project would let pass. Fetches the last value.
+proto::Program ChainProgram(const std::vector<std::pair<std::string, std::string>>& operators) {
+  onnx::ModelProto model;
+  model.set_ir_version(kOnnxIrVersion);
+  for (const auto& [domain, version] : {std::pair("", kOnnxOpset), {"cohort", kCohortOpset}}) {
+    onnx::OperatorSetIdProto* const opset = model.add_opset_import();
+    opset->set_domain(domain);
+    opset->set_version(version);
+  }
+  onnx::GraphProto* const graph = model.mutable_graph();
+  graph->set_name("chain");
+  std::string value = "x";
+  const auto describe = [](onnx::ValueInfoProto* info, const std::string& name) {
+    info->set_name(name);
+    onnx::TypeProto_Tensor* const type = info->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(onnx::TensorProto::FLOAT);
+    type->mutable_shape()->add_dim()->set_dim_value(2);
+  };
+  describe(graph->add_input(), value);
+  for (const auto& [domain, op] : operators) {
+    onnx::NodeProto* const node = graph->add_node();
+    node->set_name(absl::StrCat("n", graph->node_size() - 1));
+    node->set_domain(domain);
+    node->set_op_type(op);
+    node->add_input(value);
+    value = absl::StrCat("v", graph->node_size());
+    node->add_output(value);
+  }
+  describe(graph->add_output(), value);
+  proto::Program program;
+  program.set_name("chain");
+  program.set_model(model.SerializeAsString());
+  program.add_inputs()->set_input("x");
+  program.mutable_inputs(0)->set_argument(0);
+  program.add_outputs()->set_output(value);
+  program.mutable_outputs(0)->set_fetch(true);
+  return program;
+}
 
 class LocalClusterTest : public testing::Test {
  protected:
@@ -76,6 +124,44 @@ TEST_F(LocalClusterTest, AKilledWorkerLosesNoIncrementAndComesBack) {
     ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
     ASSERT_TRUE(coordinator->Join().ok());
   }
+}
+
+// The program reaches the workers as it is: nothing on the way there looks into the graph.
+TEST_F(LocalClusterTest, AProgramThatCannotRunIsOneErrorThatListsEveryOffendingNode) {
+  StartTasks(1, 2);
+  const auto failing = coordinator->Register(ChainProgram(
+      {{"", "Rellu"}, {"cohort", "Frobnicate"}, {"", "Relu"}, {"org", "Relu"}, {"", "Hardmax"}}));
+  ASSERT_TRUE(failing.ok()) << failing.status();
+  const auto result = coordinator->Schedule(*failing, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const absl::Status error = coordinator->Join();
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ClassOf(error), proto::APPLICATION);
+  EXPECT_EQ(DetailOf(error).origin().role(), "worker");
+  const std::string text(error.message());
+  EXPECT_THAT(text, HasSubstr("program \"chain\": the model has 4 problems: "));
+  EXPECT_THAT(text, HasSubstr("node \"n0\" (onnx.Rellu): unknown operator"));
+  EXPECT_THAT(text, HasSubstr("node \"n1\" (cohort.Frobnicate): unknown operator"));
+  EXPECT_THAT(text, HasSubstr("node \"n3\" (org.Relu): the model imports no opset"));
+  EXPECT_THAT(text, HasSubstr("node \"n4\" (onnx.Hardmax): has no kernel"));
+  EXPECT_EQ(text.find("n2"), std::string::npos) << "nothing is wrong with it";
+  EXPECT_EQ(coordinator->stats().put_back, 0u) << "another worker would say the same";
+  EXPECT_EQ(coordinator->Fetch(*result).status().message(), text);
+  // The cluster is as good as before.
+  ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+  ASSERT_TRUE(coordinator->Join().ok());
+  EXPECT_EQ(*coordinator->Read(*counter)->data<float>(), 1.0f);
+}
+
+TEST_F(LocalClusterTest, EveryNodeWithoutAKernelIsListed) {
+  StartTasks(1, 1);
+  const auto failing =
+      coordinator->Register(ChainProgram({{"", "Hardmax"}, {"", "Relu"}, {"", "Celu"}}));
+  ASSERT_TRUE(failing.ok()) << failing.status();
+  ASSERT_TRUE(coordinator->Schedule(*failing, {}).ok());
+  const std::string text(coordinator->Join().message());
+  EXPECT_THAT(text, HasSubstr("node 'n0' (Hardmax) has no kernel"));
+  EXPECT_THAT(text, HasSubstr("node 'n2' (Celu) has no kernel"));
 }
 
 TEST_F(LocalClusterTest, ALostParameterServerIsNamed) {
