@@ -14,7 +14,7 @@ namespace cohort {
 void NameNodes(onnx::GraphProto& graph);
 
 // Checks nodes, names, order and weights of a model of any opset. Errors: INVALID_ARGUMENT listing
-// every offending node as "node NAME (DOMAIN.OP): reason", and beside those, nodes without a kernel.
+// every offending node as "node NAME (DOMAIN.OP): reason", and beside them nodes without a kernel.
 absl::Status CheckNodes(const onnx::ModelProto& model, HasKernel has_kernel);
 
 // CheckNodes, then types and shapes of every value (replacing what value_info said), then libonnx's
