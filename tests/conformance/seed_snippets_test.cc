@@ -10,8 +10,10 @@
 #include "common/cluster/cluster_resolver.h"
 #include "common/checkpoint/bundle.h"
 #include "common/tensor/slice_spec.h"
+#include "coordinator/job/job_spec.h"
 #include "coordinator/strategy/partitioner.h"
 #include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/train/trainer.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/test_programs.h"
 
@@ -71,6 +73,86 @@ TEST(SeedSnippets, CustomTrainingLoop) {
   const auto state = ReadCheckpointState(world.files, "/checkpoints");
   ASSERT_TRUE(state.ok());
   EXPECT_THAT(state->all, ElementsAre("ckpt-10", "ckpt-15"));
+}
+
+// "With Model.fit": a data set, a model made in scope, compile, callbacks that save, fit with
+// epochs and steps_per_epoch.
+TEST(SeedSnippets, ModelFit) {
+  SimCluster cluster(6, 2, 3);
+  const auto coordinator = cluster.Connect();
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  const auto job = ParseJob(R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "Dense", "config": {"units": 16, "activation": "relu"}},
+        {"class_name": "Dense", "config": {"units": 10, "activation": "softmax"}}]}},
+    "compile": {"optimizer": "rmsprop", "loss": "sparse_categorical_crossentropy",
+                "metrics": ["accuracy"], "steps_per_execution": 1},
+    "data": {"train": {"class_name": "SyntheticDigits", "config": {"count": 96}},
+             "pipeline": [{"class_name": "Flatten"},
+                          {"class_name": "Rescaling", "config": {"scale": 0.0039}}]},
+    "fit": {"epochs": 2, "steps_per_epoch": 5, "batch_size": 32},
+    "checkpoint": {"directory": "/callbacks", "every_epochs": 1}})",
+                            "job", {});
+  ASSERT_TRUE(job.ok()) << job.status();
+  const World world = cluster.WorldOf("chief:0");
+  Trainer fit(world, cluster.waiter(), **coordinator, *job,
+              FindDataSources(world, cluster.waiter(), job->data, {}, job->seed));
+  const auto history = fit.Run();
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_EQ(history->epochs, 2);
+  EXPECT_EQ(history->steps, 10) << "steps_per_epoch, not the three batches of the data";
+  EXPECT_EQ(history->examples, 320);
+  EXPECT_LT(history->train_loss, 2.303) << "better than guessing one of ten";
+  EXPECT_EQ(history->train_metrics.at(0).first, "accuracy");
+  const auto state = ReadCheckpointState(world.files, "/callbacks");
+  ASSERT_TRUE(state.ok());
+  EXPECT_THAT(state->all, ElementsAre("ckpt-5", "ckpt-10"));
+}
+
+// "tf.distribute.Server(cluster_resolver.cluster_spec(), job_name=cluster_resolver.task_type, …)"
+// on every worker and parameter server, and "server.join()".
+TEST(SeedSnippets, ServersOfWorkersAndParameterServers) {
+  SimCluster nobody(7, 0, 0);
+  const auto resolver_of = [](const char* type) {
+    const Environment environment = [type](const std::string&) -> std::optional<std::string> {
+      return absl::StrCat(R"({"cluster": {"ps": ["ps:2222"], "worker": ["worker:2222"]},
+                              "task": {"type": ")", type, R"(", "index": 0}})");
+    };
+    return *TfConfigClusterResolver(environment);
+  };
+  const ClusterResolver of_ps = resolver_of("ps");
+  const ClusterResolver of_worker = resolver_of("worker");
+  int joined = 0;
+  PsTask::Options ps_options;
+  ps_options.task = {*RoleFromName(*of_ps.task_type()), *of_ps.task_id()};
+  ps_options.listen_address = *of_ps.cluster_spec().Address(ps_options.task);
+  ps_options.incarnation = 1;
+  ps_options.on_shutdown = [&joined] { ++joined; };
+  PsTask ps(nobody.WorldOf("ps:0"), ps_options);
+  ASSERT_TRUE(ps.Start().ok());
+  WorkerTask::Options worker_options;
+  worker_options.task = {*RoleFromName(*of_worker.task_type()), *of_worker.task_id()};
+  worker_options.listen_address = *of_worker.cluster_spec().Address(worker_options.task);
+  worker_options.incarnation = 2;
+  worker_options.on_shutdown = [&joined] { ++joined; };
+  WorkerTask worker(nobody.WorldOf("worker:0"), worker_options);
+  ASSERT_TRUE(worker.Start().ok());
+
+  ClusterCoordinator::Options options;
+  options.cluster = of_worker.cluster_spec();
+  const auto coordinator =
+      ClusterCoordinator::Connect(nobody.WorldOf("chief:0"), nobody.waiter(), options);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  const auto counter =
+      (*coordinator)->Scope(AssignAdd()).CreateVariable(FloatVariable("counter", Shape{}));
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  const auto step = (*coordinator)->Register(IncrementProgram("counter"));
+  ASSERT_TRUE((*coordinator)->Schedule(*step, {}).ok());
+  ASSERT_TRUE((*coordinator)->Join().ok());
+  EXPECT_EQ(*(*coordinator)->Read(*counter)->data<float>(), 1.0f);
+  EXPECT_EQ(joined, 0) << "the servers stay until they are told to end";
+  (*coordinator)->ShutdownTasks();
+  EXPECT_EQ(joined, 2);
 }
 
 // "In the following example TF_CONFIG is set for the task designated as ps, index 1".
