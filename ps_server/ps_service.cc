@@ -62,12 +62,7 @@ Service PsService::service() {
 }
 
 absl::Status PsService::Refusal(const absl::Status& status) const {
-  proto::ErrorDetail detail = DetailOf(status);
-  if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
-    detail.set_error_class(proto::APPLICATION);
-  }
-  if (!detail.has_origin()) *detail.mutable_origin() = task_service_->task_ref();
-  return WithDetail(status, detail);
+  return Attributed(status, proto::APPLICATION, task_service_->task_ref());
 }
 
 absl::Status CheckTensors(absl::Span<const proto::TensorMeta* const> metas,

@@ -27,7 +27,12 @@ absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::Register
 
 absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateDataset(
     const proto::CreateDatasetRequest& request) {
-  absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(request);
+  proto::CreateDatasetRequest own = request;
+  for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
+    if (!transform.shard().by_worker()) continue;
+    transform.mutable_shard()->set_index(parts_->worker_position);
+  }
+  absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
   if (!dataset.ok()) return InputError(dataset.status());
   Envelope<proto::CreateDatasetResponse> response;
   *response.header.mutable_element_spec() = (*dataset)->element_spec();

@@ -86,12 +86,7 @@ Service WorkerService::service() {
 }
 
 absl::Status WorkerService::Refusal(const absl::Status& status) const {
-  proto::ErrorDetail detail = DetailOf(status);
-  if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
-    detail.set_error_class(proto::APPLICATION);
-  }
-  if (!detail.has_origin()) *detail.mutable_origin() = parts_->task_service->task_ref();
-  return WithDetail(status, detail);
+  return Attributed(status, proto::APPLICATION, parts_->task_service->task_ref());
 }
 
 }  // namespace cohort

@@ -43,6 +43,22 @@ absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin
   return WithDetail(status, detail);
 }
 
+absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
+                        const proto::TaskRef& origin) {
+  if (status.ok()) return status;
+  proto::ErrorDetail detail = DetailOf(status);
+  if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) detail.set_error_class(otherwise);
+  if (!detail.has_origin()) *detail.mutable_origin() = origin;
+  return WithDetail(status, detail);
+}
+
+absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task) {
+  const bool unreachable = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+                           absl::IsCancelled(status);
+  const proto::ErrorClass lost = task.role() == "ps" ? proto::PS_LOST : proto::WORKER_LOST;
+  return Attributed(status, unreachable ? lost : proto::APPLICATION, task);
+}
+
 std::string TaskName(const proto::TaskRef& task) {
   std::string name = absl::StrCat(task.role(), ":", task.index());
   if (task.incarnation() != 0) absl::StrAppend(&name, " (incarnation ", task.incarnation(), ")");

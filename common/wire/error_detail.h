@@ -23,6 +23,15 @@ proto::ErrorClass ClassOf(const absl::Status& status);
 // Fills the origin if the status has none yet. Ok stays ok.
 absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin);
 
+// Fills what the detail leaves open: class `otherwise`, task `origin`. Ok stays ok.
+absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
+                        const proto::TaskRef& origin);
+
+// The failure of a call to `task`, as its caller hands it on. A task's own answer has a class;
+// where there is none the transport speaks: a task that cannot be reached is lost (PS_LOST,
+// WORKER_LOST), anything else is of class APPLICATION.
+absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task);
+
 // "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
 

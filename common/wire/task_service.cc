@@ -259,10 +259,20 @@ Service TaskService::service() {
       ((*state).*method)(std::move(request), std::move(reply));
     };
   };
-  service.handlers["Attach"] = MakeHandler<AttachRequest, AttachResponse>(bind(&State::Attach));
-  service.handlers["Watch"] = MakeHandler<WatchRequest, WatchResponse>(bind(&State::Watch));
-  service.handlers["Shutdown"] =
-      MakeHandler<ShutdownRequest, ShutdownResponse>(bind(&State::Shutdown));
+  // Outermost, so that a malformed message is answered in the same form.
+  const auto add = [&](const char* name, Handler typed) {
+    service.handlers[name] = [state = state_, typed = std::move(typed)](Message message,
+                                                                        Reply reply) {
+      typed(std::move(message),
+            [state, reply = std::move(reply)](absl::StatusOr<Message> answer) mutable {
+              if (answer.ok()) return reply(std::move(answer));
+              reply(AttributedCall(answer.status(), state->ref()));
+            });
+    };
+  };
+  add("Attach", MakeHandler<AttachRequest, AttachResponse>(bind(&State::Attach)));
+  add("Watch", MakeHandler<WatchRequest, WatchResponse>(bind(&State::Watch)));
+  add("Shutdown", MakeHandler<ShutdownRequest, ShutdownResponse>(bind(&State::Shutdown)));
   return service;
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/api/cluster_coordinator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/program.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
 
 namespace cohort {
@@ -27,6 +29,48 @@ absl::Status CheckCluster(const ClusterSpec& cluster) {
     return absl::InvalidArgumentError(
         "the cluster has no worker: add cluster.worker to TF_CONFIG or use --local "
         "ps=1,worker=1");
+  }
+  return absl::OkStatus();
+}
+
+// `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `epoch`. Ids
+// are a coordinator's own: those of another would name something else here.
+template <typename Handle>
+absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
+                         uint64_t epoch) {
+  if (handle == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Schedule got no ", what, ": give it what ", maker, " returned"));
+  }
+  if (handle->owner == epoch) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("Schedule got the ", what,
+                                                 " of another coordinator: make it with ", maker,
+                                                 " of this one"));
+}
+
+bool IsShardedByWorker(const proto::DatasetSpec& spec) {
+  return std::any_of(spec.transforms().begin(), spec.transforms().end(),
+                     [](const auto& transform) { return transform.shard().by_worker(); });
+}
+
+absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& options,
+                          uint64_t epoch) {
+  RETURN_IF_ERROR(CheckHandle(program, "program", "Register", epoch));
+  for (size_t i = 0; i < options.arguments.size(); ++i) {
+    if (options.arguments[i].has_value()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is a tensor without value"));
+  }
+  if (const auto* iterator = std::get_if<IteratorHandle>(&options.input)) {
+    return CheckHandle(iterator->get(), "iterator", "MakeIterator", epoch);
+  }
+  if (const auto* split = std::get_if<SplitInput>(&options.input)) {
+    RETURN_IF_ERROR(
+        CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", epoch));
+    if (IsShardedByWorker(split->dataset->spec)) {
+      return absl::InvalidArgumentError(
+          "a split names the same examples on every worker, and this data set is sharded by "
+          "worker: use an iterator");
+    }
   }
   return absl::OkStatus();
 }
@@ -145,6 +189,7 @@ absl::Status ClusterCoordinator::Assign(const Variable& variable, const Tensor& 
 absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program& program) {
   auto registered = std::make_shared<RegisteredProgram>();
   registered->id = ProgramId(program);
+  registered->owner = cluster_->epoch();
   registered->request.set_program_id(registered->id);
   *registered->request.mutable_program() = program;
   registered->request.set_seed(options_.seed);
@@ -171,6 +216,7 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
 
 DatasetHandle ClusterCoordinator::CreatePerWorkerDataset(proto::DatasetSpec spec) {
   auto dataset = std::make_shared<RegisteredDataset>();
+  dataset->owner = cluster_->epoch();
   dataset->spec = std::move(spec);
   MutexLock lock(mutex_);
   dataset->id = ++last_resource_id_;
@@ -179,6 +225,7 @@ DatasetHandle ClusterCoordinator::CreatePerWorkerDataset(proto::DatasetSpec spec
 
 IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
   auto iterator = std::make_shared<RegisteredIterator>();
+  iterator->owner = cluster_->epoch();
   iterator->dataset = dataset;
   MutexLock lock(mutex_);
   iterator->id = ++last_resource_id_;
@@ -187,11 +234,11 @@ IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
 
 absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
-  std::shared_ptr<Channel> channel;
+  TaskLink worker;
   for (const TaskLink& link : cluster_->serving()) {
-    if (link.task.role() == RoleName(Role::kWorker)) channel = link.data;
+    if (link.task.role() == RoleName(Role::kWorker)) worker = link;
   }
-  if (channel == nullptr) {
+  if (worker.data == nullptr) {
     return absl::UnavailableError(
         absl::StrCat("no worker serves now: ", cluster_->Report()));
   }
@@ -204,14 +251,19 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
                        waiter_, options_.call_timeout * 2, "a worker to build the data set",
                        [&](auto done) {
                          StartCall<proto::CreateDatasetResponse>(
-                             *channel, "/cohort.proto.WorkerService/CreateDataset",
-                             std::move(request), options_.call_timeout, std::move(done));
+                             *worker.data, "/cohort.proto.WorkerService/CreateDataset",
+                             std::move(request), options_.call_timeout,
+                             [task = worker.task, done = std::move(done)](auto answer) mutable {
+                               if (answer.ok()) return done(std::move(answer));
+                               done(AttributedCall(answer.status(), task));
+                             });
                        })));
   return response.header;
 }
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
+  RETURN_IF_ERROR(CheckClosure(program.get(), options, cluster_->epoch()));
   auto result = std::make_shared<RemoteValueState>();
   auto closure = std::make_shared<Closure>();
   closure->program = program;

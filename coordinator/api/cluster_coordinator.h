@@ -106,8 +106,9 @@ class ClusterCoordinator {
   // (a missing file); UNAVAILABLE without a worker.
   absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
 
-  // Blocks while the queue is full or a Join waits. Errors: the first error of an earlier closure
-  // (this closure is then cancelled).
+  // Blocks while the queue is full or a Join waits. Errors: INVALID_ARGUMENT for a program, data
+  // set or iterator that is null or another coordinator's, and for an argument without value
+  // (nothing is scheduled); the first error of an earlier closure (this closure is then cancelled).
   absl::StatusOr<RemoteValue> Schedule(const ProgramHandle& program, ScheduleOptions options);
   // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying
   // what is waited for.

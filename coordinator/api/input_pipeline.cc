@@ -56,4 +56,20 @@ InputPipeline InputPipeline::Prefetch(int64_t elements) const {
   return dataset;
 }
 
+InputPipeline InputPipeline::Shard(int64_t num_shards, int64_t index) const {
+  InputPipeline dataset = *this;
+  proto::Shard* const shard = dataset.spec_.add_transforms()->mutable_shard();
+  shard->set_num_shards(num_shards);
+  shard->set_index(index);
+  return dataset;
+}
+
+InputPipeline InputPipeline::ShardByWorker(int64_t num_shards) const {
+  InputPipeline dataset = *this;
+  proto::Shard* const shard = dataset.spec_.add_transforms()->mutable_shard();
+  shard->set_num_shards(num_shards);
+  shard->set_by_worker(true);
+  return dataset;
+}
+
 }  // namespace cohort

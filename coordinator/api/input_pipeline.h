@@ -26,6 +26,10 @@ class InputPipeline {
   InputPipeline Repeat(int64_t times = -1) const;
   InputPipeline Batch(int64_t size) const;
   InputPipeline Prefetch(int64_t elements) const;
+  // Element i where i mod num_shards is index.
+  InputPipeline Shard(int64_t num_shards, int64_t index) const;
+  // On each worker the shard of its own index, which counts the workers from 0.
+  InputPipeline ShardByWorker(int64_t num_shards) const;
 
   const proto::DatasetSpec& spec() const { return spec_; }
 

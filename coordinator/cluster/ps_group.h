@@ -46,7 +46,7 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
             if (response.ok()) {
               state->responses[i] = *std::move(response);
             } else if (state->error.ok()) {
-              state->error = WithOrigin(response.status(), task);
+              state->error = AttributedCall(response.status(), task);
             }
             if (--state->open > 0) return;
             if (state->error.ok()) {

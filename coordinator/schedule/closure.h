@@ -35,18 +35,21 @@ struct ClosureId {
 // Immutable.
 struct RegisteredProgram {
   std::string id;  // content hash
+  uint64_t owner = 0;  // epoch of the coordinator that made it, as in the two below
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
 };
 
 // A data set that workers build. Immutable.
 struct RegisteredDataset {
   uint64_t id = 0;
+  uint64_t owner = 0;
   proto::DatasetSpec spec;
 };
 
 // One iterator per worker over a data set. Immutable; positions are kept by the resource catalog.
 struct RegisteredIterator {
   uint64_t id = 0;
+  uint64_t owner = 0;
   std::shared_ptr<const RegisteredDataset> dataset;
 };
 

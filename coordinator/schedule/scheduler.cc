@@ -282,6 +282,8 @@ void Scheduler::Call(Run run) {
 void Scheduler::End(const Run& run,
                     absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
   const Outcome outcome = ClassifyOutcome(response.status());
+  const absl::Status status = AttributedCall(response.status(), run.task);
+  if (!response.ok()) response = status;
   Effects effects;
   if (outcome == Outcome::kDone || outcome == Outcome::kFailed) {
     // Before the queue moves on, so that a finished Join finds every result set.
@@ -296,7 +298,7 @@ void Scheduler::End(const Run& run,
         resources_.SetPosition((*iterator)->id, run.worker, response->header.next_position());
       }
     }
-    EndLocked(run, response.status(), outcome, effects);
+    EndLocked(run, status, outcome, effects);
     Pump(effects);
   }
   RunAll(effects);
@@ -314,7 +316,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (outcome == Outcome::kFailed) {
     ++stats_.failed;
-    return queue_.MarkFailed(id, WithOrigin(status, run.task));
+    return queue_.MarkFailed(id, status);
   }
   if (outcome == Outcome::kForgotten && same_process) lane.prepared.clear();
   if (outcome == Outcome::kWorkerLost && same_process) {
@@ -328,10 +330,9 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (run.closure->attempt >= options_.attempts_max) {
     ++stats_.failed;
-    const absl::Status error = WithOrigin(
+    const absl::Status error =
         Annotate(status, absl::StrCat("closure ", id.value, " failed ", run.closure->attempt,
-                                      " times, the last time")),
-        run.task);
+                                      " times, the last time"));
     effects.push_back([closure = run.closure, error] {
       if (const auto result = closure->result.lock()) result->Set(error);
     });

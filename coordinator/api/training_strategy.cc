@@ -1,0 +1,39 @@
+#include "coordinator/api/training_strategy.h"
+
+#include <utility>
+
+namespace cohort {
+
+TrainingStrategy::TrainingStrategy(World world, Waiter& waiter,
+                                   ClusterCoordinator::Options options)
+    : world_(world), waiter_(waiter), options_(std::move(options)) {}
+
+absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
+  std::shared_ptr<Attempt> attempt;
+  bool mine = false;
+  {
+    MutexLock lock(mutex_);
+    if (coordinator_ != nullptr) return coordinator_.get();
+    mine = attempt_ == nullptr;
+    if (mine) attempt_ = std::make_shared<Attempt>();
+    attempt = attempt_;
+  }
+  if (mine) {
+    // Outside the lock: it waits for the cluster.
+    auto connected = ClusterCoordinator::Connect(world_, waiter_, options_);
+    attempt->status = connected.status();
+    {
+      MutexLock lock(mutex_);
+      if (connected.ok()) coordinator_ = *std::move(connected);
+      attempt_ = nullptr;
+    }
+    attempt->ended.Notify();
+  }
+  // It ends: Connect has a deadline.
+  waiter_.Wait(attempt->ended, absl::InfiniteDuration());
+  if (!attempt->status.ok()) return attempt->status;
+  MutexLock lock(mutex_);
+  return coordinator_.get();
+}
+
+}  // namespace cohort
