@@ -14,7 +14,7 @@
 #include "common/cluster/environment.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
-#include "common/wire/grpc_transport.h"
+#include "common/wire/real_world.h"
 #include "common/wire/task_program.h"
 #include "worker/compute_share.h"
 #include "worker/worker_task.h"
@@ -35,24 +35,22 @@ void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
 
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // first: every thread inherits the blocked signals
-  RealClock clock;
-  PosixFileSystem files;
-  ThreadPool executor(ThreadPool::Options{"worker", kServiceThreads});
+  RealWorld machine(kServiceThreads, options.transport);
+  const World world = machine.world();
   ThreadPool compute(ThreadPool::Options{"compute", 1});
-  GrpcTransport transport;
   WorkerTask::Options task_options;
   task_options.task = options.task;
   task_options.listen_address = options.listen_address;
-  task_options.incarnation = NewIncarnation(clock);
+  task_options.incarnation = NewIncarnation(world.clock);
   task_options.compute_threads = options.compute_threads;
   task_options.default_threads = ComputeShare(options.cluster, options.task, ProcessorCount());
   task_options.compute_executor = &compute;
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   Log(LogLevel::kInfo, "threads", {{"default", task_options.default_threads}});
-  WorkerTask task(World{clock, executor, files, transport}, task_options);
+  WorkerTask task(world, task_options);
   const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },
                              [&task](absl::Duration grace) { task.Drain(grace); }};
-  return ServeUntilStopped(options, served, clock, files, signals);
+  return ServeUntilStopped(options, served, world.clock, world.files, signals);
 }
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace cohort {
 // failure of the transport with the same code.
 inline constexpr char kHandlerFailureKey[] = "cohort-handler-failure";
 
+// Metadata by which a client asks a server for its name on this host, and by which it is told.
+inline constexpr char kLocalNameKey[] = "cohort-local-name";
+
 // References the slices; the owners are released when gRPC has sent the bytes.
 grpc::ByteBuffer ToByteBuffer(const Payload& frame);
 

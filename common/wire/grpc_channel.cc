@@ -24,6 +24,7 @@ struct CallState {
   grpc::ClientContext context;
   grpc::ByteBuffer response;
   Reply done;
+  GrpcChannel::NameTold told;  // null: the server was not asked
   std::string method;
   std::atomic<bool> cancelled{false};
 };
@@ -79,9 +80,9 @@ const grpc::GenericStub* KeptChannel() {
   return kept;
 }
 
-class GrpcChannel final : public Channel {
+class GenericChannel final : public GrpcChannel {
  public:
-  explicit GrpcChannel(GrpcChannelOptions options)
+  explicit GenericChannel(GrpcChannelOptions options)
       : address_(std::make_shared<const std::string>(std::move(options.address))),
         message_bytes_max_(options.message_bytes_max),
         stub_(grpc::CreateCustomChannel(*address_, grpc::InsecureChannelCredentials(),
@@ -90,11 +91,18 @@ class GrpcChannel final : public Channel {
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
+    return StartAsking(method, std::move(request), timeout, nullptr, std::move(done));
+  }
+
+  std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
+                                    absl::Duration timeout, NameTold told, Reply done) override {
     absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
     if (!frame.ok()) return FailLater(frame.status(), std::move(done));
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
+    state->told = std::move(told);
+    if (state->told != nullptr) state->context.AddMetadata(kLocalNameKey, "?");
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
@@ -110,10 +118,19 @@ class GrpcChannel final : public Channel {
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
+    TellName(state);
     if (!status.ok()) return done(Failure(state, address, status));
     const Payload frame = FromByteBuffer(state.response);
     state.response.Clear();
     done(DecodeFrame(frame, message_bytes_max));
+  }
+
+  static void TellName(CallState& state) {
+    if (state.told == nullptr) return;
+    const auto& metadata = state.context.GetServerInitialMetadata();
+    const auto found = metadata.find(kLocalNameKey);
+    if (found == metadata.end()) return;
+    state.told(std::string(found->second.data(), found->second.size()));
   }
 
   static absl::Status Failure(const CallState& state, const std::string& address,
@@ -144,8 +161,8 @@ class GrpcChannel final : public Channel {
 
 }  // namespace
 
-std::shared_ptr<Channel> MakeGrpcChannel(GrpcChannelOptions options) {
-  return std::make_shared<GrpcChannel>(std::move(options));
+std::shared_ptr<GrpcChannel> MakeGrpcChannel(GrpcChannelOptions options) {
+  return std::make_shared<GenericChannel>(std::move(options));
 }
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -15,6 +16,15 @@ struct GrpcChannelOptions {
   size_t message_bytes_max = 0;
 };
 
-std::shared_ptr<Channel> MakeGrpcChannel(GrpcChannelOptions options);
+// As Channel::Start, but the server is also asked for its name on this host, and `told` runs with it
+// before `done`, unless it has none.
+class GrpcChannel : public Channel {
+ public:
+  using NameTold = absl::AnyInvocable<void(std::string)>;
+  virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
+                                            absl::Duration timeout, NameTold told, Reply done) = 0;
+};
+
+std::shared_ptr<GrpcChannel> MakeGrpcChannel(GrpcChannelOptions options);
 
 }  // namespace cohort

@@ -8,19 +8,16 @@
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/frame.h"
 #include "common/wire/grpc_bytes.h"
 #include "common/wire/grpc_settings.h"
 #include "common/wire/method_table.h"
-#include "common/wire/reply_guard.h"
+#include "common/wire/server_calls.h"
 
 namespace cohort {
 
@@ -29,20 +26,28 @@ namespace {
 // How long a stopping server may go on sending answers that were given before.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
-// One call between gRPC's request and its Finish. Thread-safe.
-class OpenCall {
+// The name by which a client of the same host reaches this server besides (local_transport.h).
+void TellLocalName(const std::string& name, grpc::CallbackServerContext& context) {
+  if (name.empty() || context.client_metadata().count(kLocalNameKey) == 0) return;
+  context.AddInitialMetadata(kLocalNameKey, name);
+}
+
+// One call between gRPC's request and its Finish, whose gRPC objects are gone after it.
+// Thread-safe.
+class GrpcOpenCall final : public OpenCall {
  public:
-  OpenCall(grpc::CallbackServerContext& context, grpc::ByteBuffer& response)
-      : context_(context), reactor_(*context.DefaultReactor()), response_(response) {}
+  GrpcOpenCall(grpc::CallbackServerContext& context, grpc::ByteBuffer& response,
+               size_t message_bytes_max)
+      : context_(context),
+        reactor_(*context.DefaultReactor()),
+        response_(response),
+        message_bytes_max_(message_bytes_max) {}
 
   grpc::ServerUnaryReactor* reactor() { return &reactor_; }
 
-  // The winner of answer and stop may touch gRPC's objects, which are gone after its Finish.
-  bool Claim() { return !claimed_.exchange(true); }
-
-  void FinishClaimed(absl::StatusOr<Message> result, size_t message_bytes_max) {
+  void Finish(absl::StatusOr<Message> result) override {
     absl::StatusOr<Payload> frame =
-        result.ok() ? EncodeFrame(*std::move(result), message_bytes_max) : result.status();
+        result.ok() ? EncodeFrame(*std::move(result), message_bytes_max_) : result.status();
     if (frame.ok()) {
       response_ = ToByteBuffer(*frame);
       reactor_.Finish(grpc::Status::OK);
@@ -52,8 +57,7 @@ class OpenCall {
     reactor_.Finish(ToGrpcStatus(frame.status()));
   }
 
-  // A failure of the transport, not of the handler.
-  void StopClaimed(const std::string& text) {
+  void Stop(const std::string& text) override {
     reactor_.Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, text));
   }
 
@@ -61,92 +65,22 @@ class OpenCall {
   grpc::CallbackServerContext& context_;
   grpc::ServerUnaryReactor& reactor_;
   grpc::ByteBuffer& response_;
-  std::atomic<bool> claimed_{false};
-};
-
-// The calls of a server, so that Drain can wait for them and the end can answer them. Thread-safe.
-class OpenCalls {
- public:
-  // False when no new call is taken. Each true is followed by one HandlerReturned.
-  bool Add(const std::shared_ptr<OpenCall>& call) {
-    MutexLock lock(mutex_);
-    if (!accepting_) return false;
-    open_.insert(call);
-    ++running_;
-    return true;
-  }
-
-  void HandlerReturned() {
-    MutexLock lock(mutex_);
-    if (--running_ == 0 && !accepting_) changed_.NotifyAll();
-  }
-
-  void Remove(const std::shared_ptr<OpenCall>& call) {
-    MutexLock lock(mutex_);
-    open_.erase(call);
-    if (open_.empty() && !accepting_) changed_.NotifyAll();
-  }
-
-  void Drain(absl::Duration grace) {
-    const auto end =
-        std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(BoundedWait(grace));
-    MutexLock lock(mutex_);
-    accepting_ = false;
-    while (!open_.empty()) {
-      const auto left = end - std::chrono::steady_clock::now();
-      if (left.count() <= 0) return;
-      changed_.WaitFor(mutex_, absl::FromChrono(left));
-    }
-  }
-
-  void Stop(const std::string& text) {
-    std::set<std::shared_ptr<OpenCall>> open;
-    {
-      MutexLock lock(mutex_);
-      accepting_ = false;
-      open.swap(open_);
-    }
-    for (const std::shared_ptr<OpenCall>& call : open) {
-      if (call->Claim()) call->StopClaimed(text);
-    }
-    MutexLock lock(mutex_);
-    while (running_ > 0) changed_.Wait(mutex_);
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::set<std::shared_ptr<OpenCall>> open_ ABSL_GUARDED_BY(mutex_);  // the order is never used
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;                           // handlers inside their call
-  bool accepting_ ABSL_GUARDED_BY(mutex_) = true;
+  const size_t message_bytes_max_;
 };
 
 // What all methods of a server share. Thread-safe.
 struct Dispatcher {
-  Dispatcher(const std::vector<Service>& services, std::string address_in, size_t bytes_max)
-      : methods(services), address(std::move(address_in)), message_bytes_max(bytes_max) {}
-
-  const MethodTable methods;
-  const std::string address;
-  const size_t message_bytes_max;
-  OpenCalls calls;
+  std::shared_ptr<ServerCalls> calls;  // shared: replies that come late hold it
+  size_t message_bytes_max = 0;
+  std::string local_name;
 };
-
-void CallHandler(const std::shared_ptr<Dispatcher>& dispatcher, const Handler* handler,
-                 const std::string& method, const grpc::ByteBuffer& request, Reply reply) {
-  if (handler == nullptr) return reply(UnknownMethod(method, dispatcher->address));
-  absl::StatusOr<Message> message =
-      DecodeFrame(FromByteBuffer(request), dispatcher->message_bytes_max);
-  if (!message.ok()) return reply(message.status());
-  (*handler)(*std::move(message), GuardReply(method, std::move(reply)));
-}
 
 // All methods that a proto service declares, as raw callback methods: no generated stubs.
 // Immutable.
 class RawService final : public grpc::Service {
  public:
   RawService(const google::protobuf::ServiceDescriptor& descriptor,
-             const std::shared_ptr<Dispatcher>& dispatcher) {
+             const std::shared_ptr<const Dispatcher>& dispatcher) {
     names_.reserve(static_cast<size_t>(descriptor.method_count()));  // gRPC keeps pointers
     for (int i = 0; i < descriptor.method_count(); ++i) {
       const std::string& name = names_.emplace_back(FullMethodName(*descriptor.method(i)));
@@ -157,26 +91,19 @@ class RawService final : public grpc::Service {
   }
 
  private:
-  static grpc::internal::MethodHandler* MakeUnaryHandler(std::shared_ptr<Dispatcher> dispatcher,
-                                                         std::string method) {
-    const Handler* handler = dispatcher->methods.Find(method);
+  static grpc::internal::MethodHandler* MakeUnaryHandler(
+      std::shared_ptr<const Dispatcher> dispatcher, std::string method) {
     return new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-        [dispatcher = std::move(dispatcher), handler, method = std::move(method)](
+        [dispatcher = std::move(dispatcher), method = std::move(method)](
             grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
             grpc::ByteBuffer* response) -> grpc::ServerUnaryReactor* {
-          auto call = std::make_shared<OpenCall>(*context, *response);
+          TellLocalName(dispatcher->local_name, *context);
+          auto call =
+              std::make_shared<GrpcOpenCall>(*context, *response, dispatcher->message_bytes_max);
           grpc::ServerUnaryReactor* const reactor = call->reactor();
-          if (!dispatcher->calls.Add(call)) {
-            if (call->Claim()) call->StopClaimed("the server is stopping");
-            return reactor;
-          }
-          Reply reply = [dispatcher, call](absl::StatusOr<Message> result) {
-            if (!call->Claim()) return;
-            call->FinishClaimed(std::move(result), dispatcher->message_bytes_max);
-            dispatcher->calls.Remove(call);
-          };
-          CallHandler(dispatcher, handler, method, *request, std::move(reply));
-          dispatcher->calls.HandlerReturned();
+          dispatcher->calls->Handle(
+              std::move(call), method,
+              DecodeFrame(FromByteBuffer(*request), dispatcher->message_bytes_max));
           return reactor;
         });
   }
@@ -186,16 +113,16 @@ class RawService final : public grpc::Service {
 
 class GrpcServer final : public Server {
  public:
-  GrpcServer(std::string address, std::shared_ptr<Dispatcher> dispatcher,
+  GrpcServer(std::string address, std::shared_ptr<ServerCalls> calls,
              std::vector<std::unique_ptr<RawService>> services,
              std::unique_ptr<grpc::Server> server)
       : address_(std::move(address)),
-        dispatcher_(std::move(dispatcher)),
+        calls_(std::move(calls)),
         services_(std::move(services)),
         server_(std::move(server)) {}
 
   ~GrpcServer() override {
-    dispatcher_->calls.Stop(absl::StrCat("the server at ", address_, " stopped"));
+    calls_->Stop();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
   }
 
@@ -203,12 +130,12 @@ class GrpcServer final : public Server {
 
   void Drain(absl::Duration grace) override {
     if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
-    dispatcher_->calls.Drain(grace);
+    calls_->Drain(grace);
   }
 
  private:
   const std::string address_;
-  const std::shared_ptr<Dispatcher> dispatcher_;  // shared: replies that come late hold it
+  const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
   const std::vector<std::unique_ptr<RawService>> services_;
   const std::unique_ptr<grpc::Server> server_;  // dies before the services that it refers to
 };
@@ -223,8 +150,9 @@ absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions option
   }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto dispatcher =
-      std::make_shared<Dispatcher>(options.services, options.address, options.message_bytes_max);
+  auto calls = std::make_shared<ServerCalls>(options.services, options.address);
+  const auto dispatcher = std::make_shared<const Dispatcher>(
+      Dispatcher{calls, options.message_bytes_max, options.local_name});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
@@ -242,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions option
                      "the process that holds it"));
   }
   return std::make_unique<GrpcServer>(absl::StrCat(options.address.substr(0, colon), ":", port),
-                                      std::move(dispatcher), std::move(services),
+                                      std::move(calls), std::move(services),
                                       std::move(server));
 }
 

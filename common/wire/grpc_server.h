@@ -14,6 +14,7 @@ struct GrpcServerOptions {
   std::string address;
   std::vector<Service> services;
   size_t message_bytes_max = 0;
+  std::string local_name;  // told to clients that ask (local_transport.h); empty: none
 };
 
 // Errors: as GrpcTransport::Listen.

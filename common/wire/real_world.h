@@ -7,7 +7,7 @@
 #include "common/base/posix_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
-#include "common/wire/grpc_transport.h"
+#include "common/wire/auto_transport.h"
 #include "common/wire/world.h"
 
 namespace cohort {
@@ -25,7 +25,7 @@ class RealWorld {
   PosixFileSystem files_;
   ThreadPool pool_;
   RealClock clock_;
-  GrpcTransport transport_;
+  AutoTransport transport_;
 };
 
 }  // namespace cohort

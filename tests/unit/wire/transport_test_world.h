@@ -1,14 +1,19 @@
 #pragma once
 
-// The worlds in which the transport conformance suite runs: each a Transport and a way to let
-// things happen until something holds.
+// The conformance suite of transport.h runs on every implementation, each in a world of its own: a
+// Transport and a way to let things happen until something holds.
+
+#include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "common/base/mutex.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -65,5 +70,45 @@ struct WorldFactory {
   const char* name;
   std::unique_ptr<TransportTestWorld> (*make)(size_t message_bytes_max);
 };
+
+// One for each implementation that this build can test.
+std::vector<WorldFactory> TransportWorlds();
+
+inline constexpr char kPull[] = "/cohort.proto.PsService/Pull";
+inline constexpr char kPush[] = "/cohort.proto.PsService/Push";
+inline constexpr absl::Duration kLong = absl::Seconds(60);
+
+// A handler that answers with what it got.
+void Echo(Message request, Reply reply);
+
+// `size` bytes that depend on the seed.
+ByteSlice Bytes(size_t size, uint64_t seed);
+std::string Flatten(const Payload& payload);
+// Of a PullRequest.
+std::string Header(uint64_t epoch);
+
+class TransportTest : public testing::TestWithParam<WorldFactory> {
+ protected:
+  std::unique_ptr<Server> Listen(std::map<std::string, Handler> handlers);
+  std::unique_ptr<Server> ListenAt(const std::string& address,
+                                   std::map<std::string, Handler> handlers);
+  absl::StatusOr<Message> Await(Outcome& outcome);
+  absl::StatusOr<Message> CallOnce(Channel& channel, absl::string_view method, Message request,
+                                   absl::Duration timeout = kLong);
+  // As a caller does while a task comes up: again after UNAVAILABLE.
+  absl::StatusOr<Message> CallUntilAvailable(Channel& channel);
+
+  TransportTestWorld& world();
+
+  size_t message_bytes_max_ = kMessageBytesMax;
+
+ private:
+  std::unique_ptr<TransportTestWorld> world_;
+};
+
+// For INSTANTIATE_TEST_SUITE_P.
+inline std::string NameOfWorld(const testing::TestParamInfo<WorldFactory>& info) {
+  return info.param.name;
+}
 
 }  // namespace cohort

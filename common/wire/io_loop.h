@@ -1,0 +1,61 @@
+#pragma once
+
+// One thread that waits for descriptors and tells their owners. Internal to common/wire.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/mutex.h"
+#include "common/wire/unique_fd.h"
+
+namespace cohort {
+
+// Thread-safe.
+class IoLoop {
+ public:
+  // Thread-safe.
+  class Source {
+   public:
+    virtual ~Source() = default;
+    // Of the same descriptor for all its life.
+    virtual int fd() const = 0;
+    // On the loop's thread, with what epoll saw. It must not block.
+    virtual void OnEvents(uint32_t events) = 0;
+  };
+
+  IoLoop();
+  // Tasks that were posted have run. When the last owner is on the loop's own thread, that thread
+  // ends by itself, after the call that it is in.
+  ~IoLoop();
+
+  // Level-triggered epoll `events`. The loop holds the source until Remove.
+  void Add(std::shared_ptr<Source> source, uint32_t events);
+  void Change(const Source& source, uint32_t events);
+  // A call of OnEvents may still be under way on another thread.
+  void Remove(const Source& source);
+
+  // Runs `task` on the loop's thread.
+  void Post(Task task);
+
+ private:
+  struct State {
+    UniqueFd epoll;
+    UniqueFd wake;
+    Mutex mutex;
+    std::map<int, std::shared_ptr<Source>> sources ABSL_GUARDED_BY(mutex);
+    std::vector<Task> tasks ABSL_GUARDED_BY(mutex);
+    bool stopped ABSL_GUARDED_BY(mutex) = false;
+  };
+  static void Run(State& state);
+  static bool RunTasks(State& state);
+  static void Wake(const State& state);
+
+  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
+  std::thread thread_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,201 @@
+#include "common/wire/local_channel.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/local_socket.h"
+#include "common/wire/method_table.h"
+
+namespace cohort {
+
+namespace {
+
+class LocalCall final : public Call {
+ public:
+  LocalCall(std::weak_ptr<LocalSession> session, uint64_t id)
+      : session_(std::move(session)), id_(id) {}
+  void Cancel() override {
+    if (const auto session = session_.lock()) session->Cancel(id_);
+  }
+
+ private:
+  const std::weak_ptr<LocalSession> session_;
+  const uint64_t id_;
+};
+
+// A call that ended before it began.
+class EndedCall final : public Call {
+ public:
+  void Cancel() override {}
+};
+
+absl::Status StatusOf(const proto::LocalReply& reply) {
+  const absl::Status status(static_cast<absl::StatusCode>(reply.code()), reply.error());
+  proto::ErrorDetail detail;
+  if (reply.detail().empty() || !detail.ParseFromString(reply.detail())) return status;
+  return WithDetail(status, detail);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LocalSession>> LocalSession::Connect(std::shared_ptr<IoLoop> loop,
+                                                                    Options options) {
+  absl::StatusOr<UniqueFd> socket = ConnectLocal(options.name);
+  if (!socket.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("no server at ", options.address, ": ", socket.status().message()));
+  }
+  std::shared_ptr<LocalSession> session(new LocalSession(std::move(loop), std::move(options)));
+  session->timer_ = LoopTimer::Make(*session->loop_, [weak = session->weak_from_this()] {
+    if (const auto self = weak.lock()) self->ExpireCalls();
+  });
+  session->connection_ =
+      LocalConnection::Start(session->loop_, *std::move(socket), session,
+                             session->options_.message_bytes_max);
+  return session;
+}
+
+absl::Status LocalSession::Failure(absl::StatusCode code, absl::string_view method,
+                                   absl::string_view why) const {
+  return absl::Status(code, absl::StrCat("call of ", method, " at ", options_.address, ": ", why));
+}
+
+std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message request,
+                                          absl::Duration timeout, Reply done) {
+  const absl::Status fits = CheckSize(request, options_.message_bytes_max);
+  const uint64_t id = Add(std::string(method), timeout, std::move(done));
+  if (!fits.ok()) {
+    EndLater(id, fits);
+  } else if (timeout <= absl::ZeroDuration()) {
+    EndLater(id, NoAnswerInTime(method));
+  } else {
+    proto::LocalFrame frame;
+    frame.mutable_call()->set_id(id);
+    frame.mutable_call()->set_method(std::string(method));
+    frame.set_header(std::move(request.header));
+    if (!connection_->Send(std::move(frame), request.payload)) {
+      EndLater(id, Failure(absl::StatusCode::kUnavailable, method, "the connection ended"));
+    }
+  }
+  return std::make_unique<LocalCall>(weak_from_this(), id);
+}
+
+uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply done) {
+  const Time deadline =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(BoundedWait(timeout));
+  MutexLock lock(mutex_);
+  const uint64_t id = ++last_id_;
+  calls_[id] = OpenCall{std::move(done), std::move(method), deadline};
+  deadlines_.emplace(deadline, id);
+  timer_->FireBy(deadline);
+  return id;
+}
+
+void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
+  Reply done;
+  bool close = false;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) return;
+    done = std::move(found->second.done);
+    deadlines_.erase({found->second.deadline, id});
+    calls_.erase(found);
+    close = close_when_idle_ && calls_.empty();
+  }
+  done(std::move(result));
+  if (close) CloseWhenIdle();
+}
+
+// A completion never runs inside the call that brings it about.
+void LocalSession::EndLater(uint64_t id, absl::Status status) {
+  loop_->Post([self = shared_from_this(), id, status = std::move(status)]() mutable {
+    self->EndCall(id, std::move(status));
+  });
+}
+
+void LocalSession::Cancel(uint64_t id) {
+  EndLater(id, absl::CancelledError("the caller cancelled the call"));
+}
+
+void LocalSession::ExpireCalls() {
+  std::vector<std::pair<uint64_t, std::string>> expired;
+  {
+    MutexLock lock(mutex_);
+    const Time now = std::chrono::steady_clock::now();
+    auto next = deadlines_.begin();
+    for (; next != deadlines_.end() && next->first <= now; ++next) {
+      expired.emplace_back(next->second, calls_.at(next->second).method);
+    }
+    if (next != deadlines_.end()) timer_->FireBy(next->first);
+  }
+  for (const auto& [id, method] : expired) EndCall(id, NoAnswerInTime(method));
+}
+
+void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
+  if (!frame.has_reply()) return;
+  const proto::LocalReply& reply = frame.reply();
+  if (reply.code() != 0) return EndCall(reply.id(), StatusOf(reply));
+  Message message{std::move(*frame.mutable_header()), std::move(payload)};
+  if (absl::Status fits = CheckSize(message, options_.message_bytes_max); !fits.ok()) {
+    return EndCall(reply.id(), std::move(fits));
+  }
+  EndCall(reply.id(), std::move(message));
+}
+
+void LocalSession::OnEnd() {
+  std::map<uint64_t, OpenCall> calls;
+  {
+    MutexLock lock(mutex_);
+    calls.swap(calls_);
+    deadlines_.clear();
+  }
+  loop_->Remove(*timer_);
+  for (auto& [id, call] : calls) {
+    call.done(Failure(absl::StatusCode::kUnavailable, call.method, "the connection ended"));
+  }
+}
+
+void LocalSession::CloseWhenIdle() {
+  {
+    MutexLock lock(mutex_);
+    close_when_idle_ = true;
+    if (!calls_.empty()) return;
+  }
+  loop_->Remove(*timer_);
+  connection_->Close();
+}
+
+LocalChannel::~LocalChannel() {
+  MutexLock lock(mutex_);
+  if (session_ != nullptr) session_->CloseWhenIdle();
+}
+
+absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession() {
+  MutexLock lock(mutex_);
+  if (session_ == nullptr || !session_->open()) {
+    ASSIGN_OR_RETURN(session_, LocalSession::Connect(loop_, options_));
+  }
+  return session_;
+}
+
+absl::Status LocalChannel::Connect() { return OpenSession().status(); }
+
+bool LocalChannel::open() {
+  MutexLock lock(mutex_);
+  return session_ != nullptr && session_->open();
+}
+
+std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
+                                          absl::Duration timeout, Reply done) {
+  absl::StatusOr<std::shared_ptr<LocalSession>> session = OpenSession();
+  if (session.ok()) return (*session)->Start(method, std::move(request), timeout, std::move(done));
+  loop_->Post([done = std::move(done), failure = session.status()]() mutable {
+    done(std::move(failure));
+  });
+  return std::make_unique<EndedCall>();
+}
+
+}  // namespace cohort

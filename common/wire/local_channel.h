@@ -1,0 +1,102 @@
+#pragma once
+
+// The calling end of a local connection. Internal to common/wire.
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "common/wire/local_connection.h"
+#include "common/wire/loop_timer.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// The open calls of one connection: each ends with its answer, its deadline, its cancel or the
+// connection, whichever is first. Thread-safe.
+class LocalSession final : public LocalConnection::Owner,
+                           public std::enable_shared_from_this<LocalSession> {
+ public:
+  struct Options {
+    std::string name;     // of the listening socket
+    std::string address;  // of the server, for error texts
+    size_t message_bytes_max = 0;
+  };
+
+  // Errors: UNAVAILABLE naming address and socket.
+  static absl::StatusOr<std::shared_ptr<LocalSession>> Connect(std::shared_ptr<IoLoop> loop,
+                                                               Options options);
+
+  // As Channel::Start.
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done);
+
+  bool open() const { return connection_->open(); }
+
+  // Closes once the calls under way have ended; no other may be started.
+  void CloseWhenIdle();
+
+  void Cancel(uint64_t id);
+  void OnFrame(proto::LocalFrame frame, Payload payload) override;
+  void OnEnd() override;
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  struct OpenCall {
+    Reply done;
+    std::string method;
+    Time deadline;
+  };
+
+  LocalSession(std::shared_ptr<IoLoop> loop, Options options)
+      : loop_(std::move(loop)), options_(std::move(options)) {}
+
+  uint64_t Add(std::string method, absl::Duration timeout, Reply done);
+  void EndCall(uint64_t id, absl::StatusOr<Message> result);
+  void EndLater(uint64_t id, absl::Status status);
+  void ExpireCalls();
+  absl::Status Failure(absl::StatusCode code, absl::string_view method,
+                       absl::string_view why) const;
+
+  // Shared: the last of loop, connections and transport takes the thread down.
+  const std::shared_ptr<IoLoop> loop_;
+  const Options options_;
+  std::shared_ptr<LocalConnection> connection_;  // set once; shared with the loop until its end
+  std::shared_ptr<LoopTimer> timer_;             // set once; shared with the loop
+
+  Mutex mutex_;
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, OpenCall> calls_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<Time, uint64_t>> deadlines_ ABSL_GUARDED_BY(mutex_);
+  bool close_when_idle_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Connects when a call starts and no connection is open. Thread-safe.
+class LocalChannel final : public Channel {
+ public:
+  LocalChannel(std::shared_ptr<IoLoop> loop, LocalSession::Options options)
+      : loop_(std::move(loop)), options_(std::move(options)) {}
+  ~LocalChannel() override;
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override;
+
+  // Errors: UNAVAILABLE naming address and socket.
+  absl::Status Connect();
+  bool open();
+
+ private:
+  absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession();
+
+  const std::shared_ptr<IoLoop> loop_;  // as in LocalSession
+  const LocalSession::Options options_;
+  Mutex mutex_;
+  // Shared with its calls, which may outlive the channel.
+  std::shared_ptr<LocalSession> session_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,210 @@
+#include "common/wire/local_server.h"
+
+#include <sys/epoll.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/local_connection.h"
+#include "common/wire/local_socket.h"
+#include "common/wire/server_calls.h"
+
+namespace cohort {
+
+namespace {
+
+// Thread-safe.
+class LocalOpenCall final : public OpenCall {
+ public:
+  LocalOpenCall(std::weak_ptr<LocalConnection> connection, uint64_t id, size_t message_bytes_max)
+      : connection_(std::move(connection)), id_(id), message_bytes_max_(message_bytes_max) {}
+
+  void Finish(absl::StatusOr<Message> result) override {
+    const absl::Status failure =
+        result.ok() ? CheckSize(*result, message_bytes_max_) : result.status();
+    if (!failure.ok()) return Fail(failure);
+    proto::LocalFrame frame;
+    frame.mutable_reply()->set_id(id_);
+    frame.set_header(std::move(result->header));
+    Send(std::move(frame), result->payload);
+  }
+
+  void Stop(const std::string& text) override { Fail(absl::UnavailableError(text)); }
+
+ private:
+  void Fail(const absl::Status& status) {
+    proto::LocalFrame frame;
+    frame.mutable_reply()->set_id(id_);
+    frame.mutable_reply()->set_code(static_cast<int32_t>(status.code()));
+    frame.mutable_reply()->set_error(std::string(status.message()));
+    frame.mutable_reply()->set_detail(DetailOf(status).SerializeAsString());
+    Send(std::move(frame), {});
+  }
+
+  // Nobody waits for an answer whose connection is gone.
+  void Send(proto::LocalFrame frame, const Payload& payload) {
+    if (const auto connection = connection_.lock()) connection->Send(std::move(frame), payload);
+  }
+
+  const std::weak_ptr<LocalConnection> connection_;
+  const uint64_t id_;
+  const size_t message_bytes_max_;
+};
+
+// What the connections of one server share. Thread-safe.
+class Peers {
+ public:
+  void Add(std::shared_ptr<LocalConnection> connection) {
+    {
+      MutexLock lock(mutex_);
+      if (!closed_) {
+        open_.insert(std::move(connection));
+        return;
+      }
+    }
+    connection->Close();
+  }
+
+  void Remove(const std::shared_ptr<LocalConnection>& connection) {
+    MutexLock lock(mutex_);
+    open_.erase(connection);
+  }
+
+  void CloseAll() {
+    std::set<std::shared_ptr<LocalConnection>> open;
+    {
+      MutexLock lock(mutex_);
+      closed_ = true;
+      open.swap(open_);
+    }
+    for (const std::shared_ptr<LocalConnection>& connection : open) connection->Close();
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<std::shared_ptr<LocalConnection>> open_ ABSL_GUARDED_BY(mutex_);  // the order is unused
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Hands the calls of one client to the handlers. Thread-safe.
+class ServerSession final : public LocalConnection::Owner {
+ public:
+  ServerSession(std::shared_ptr<ServerCalls> calls, std::shared_ptr<Peers> peers,
+                size_t message_bytes_max)
+      : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
+
+  // Once, on the loop's thread, where frames arrive too.
+  void SetConnection(std::weak_ptr<LocalConnection> connection) {
+    connection_ = std::move(connection);
+  }
+
+  void OnFrame(proto::LocalFrame frame, Payload payload) override {
+    if (!frame.has_call()) return;
+    Message message{std::move(*frame.mutable_header()), std::move(payload)};
+    const absl::Status fits = CheckSize(message, message_bytes_max_);
+    absl::StatusOr<Message> request = fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
+    calls_->Handle(
+        std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_),
+        frame.call().method(), std::move(request));
+  }
+
+  void OnEnd() override {
+    if (const auto connection = connection_.lock()) peers_->Remove(connection);
+  }
+
+ private:
+  const std::shared_ptr<ServerCalls> calls_;  // shared with the server and with late replies
+  const std::shared_ptr<Peers> peers_;        // shared with the server
+  const size_t message_bytes_max_;
+  std::weak_ptr<LocalConnection> connection_;
+};
+
+// Takes clients in. Thread-safe.
+class Listener final : public IoLoop::Source {
+ public:
+  Listener(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<ServerCalls> calls,
+           std::shared_ptr<Peers> peers, size_t message_bytes_max)
+      : loop_(std::move(loop)),
+        fd_(socket.get()),
+        calls_(std::move(calls)),
+        peers_(std::move(peers)),
+        message_bytes_max_(message_bytes_max),
+        socket_(std::move(socket)) {}
+
+  int fd() const override { return fd_; }
+
+  void OnEvents(uint32_t events) override {
+    MutexLock lock(mutex_);
+    while (socket_.ok()) {
+      UniqueFd accepted = AcceptLocal(socket_);
+      if (!accepted.ok()) return;
+      auto session = std::make_shared<ServerSession>(calls_, peers_, message_bytes_max_);
+      auto connection =
+          LocalConnection::Start(loop_, std::move(accepted), session, message_bytes_max_);
+      session->SetConnection(connection);
+      peers_->Add(std::move(connection));
+    }
+  }
+
+  // The name is free when it returns.
+  void Close() {
+    MutexLock lock(mutex_);
+    loop_->Remove(*this);
+    socket_ = UniqueFd();
+  }
+
+ private:
+  const std::shared_ptr<IoLoop> loop_;  // the rest is shared with sessions
+  const int fd_;
+  const std::shared_ptr<ServerCalls> calls_;
+  const std::shared_ptr<Peers> peers_;
+  const size_t message_bytes_max_;
+  Mutex mutex_;
+  UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
+};
+
+class LocalServer final : public Server {
+ public:
+  LocalServer(std::shared_ptr<IoLoop> loop, UniqueFd socket, LocalServerOptions options)
+      : loop_(std::move(loop)),
+        address_(std::move(options.address)),
+        calls_(std::make_shared<ServerCalls>(options.services, address_)),
+        peers_(std::make_shared<Peers>()),
+        listener_(std::make_shared<Listener>(loop_, std::move(socket), calls_, peers_,
+                                             options.message_bytes_max)) {
+    loop_->Add(listener_, EPOLLIN);
+  }
+
+  ~LocalServer() override {
+    listener_->Close();
+    calls_->Stop();
+    peers_->CloseAll();
+  }
+
+  std::string address() const override { return address_; }
+  void Drain(absl::Duration grace) override { calls_->Drain(grace); }
+
+ private:
+  const std::shared_ptr<IoLoop> loop_;
+  const std::string address_;
+  const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
+  const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<Listener> listener_;  // shared with the loop
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(std::shared_ptr<IoLoop> loop,
+                                                         LocalServerOptions options) {
+  absl::StatusOr<UniqueFd> socket = ListenLocal(options.name);
+  if (!socket.ok()) {
+    return absl::Status(socket.status().code(), absl::StrCat("cannot listen on ", options.address,
+                                                             ": ", socket.status().message()));
+  }
+  return std::make_unique<LocalServer>(std::move(loop), *std::move(socket), std::move(options));
+}
+
+}  // namespace cohort

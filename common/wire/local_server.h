@@ -1,0 +1,25 @@
+#pragma once
+
+// The serving end of local connections. Internal to common/wire.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/wire/io_loop.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+struct LocalServerOptions {
+  std::string name;     // of the socket to listen on
+  std::string address;  // of the server, for error texts and Server::address
+  std::vector<Service> services;
+  size_t message_bytes_max = 0;
+};
+
+// Errors: ALREADY_EXISTS or UNAVAILABLE naming address and socket.
+absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(std::shared_ptr<IoLoop> loop,
+                                                         LocalServerOptions options);
+
+}  // namespace cohort

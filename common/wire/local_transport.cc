@@ -1,0 +1,32 @@
+#include "common/wire/local_transport.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/wire/io_loop.h"
+#include "common/wire/local_channel.h"
+#include "common/wire/local_server.h"
+#include "common/wire/local_socket.h"
+
+namespace cohort {
+
+LocalTransport::LocalTransport() : LocalTransport(Options()) {}
+LocalTransport::LocalTransport(Options options)
+    : options_(options), loop_(std::make_shared<IoLoop>()) {}
+LocalTransport::~LocalTransport() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> LocalTransport::Listen(const std::string& address,
+                                                               std::vector<Service> services) {
+  std::string name = address;
+  absl::string_view host = address;
+  if (absl::ConsumeSuffix(&host, ":0")) name = absl::StrCat(host, ":", NewSocketNumber());
+  return StartLocalServer(loop_, {name, name, std::move(services), options_.message_bytes_max});
+}
+
+std::shared_ptr<Channel> LocalTransport::Connect(const std::string& address, Lane lane) {
+  return std::make_shared<LocalChannel>(
+      loop_, LocalSession::Options{address, address, options_.message_bytes_max});
+}
+
+}  // namespace cohort

@@ -1,0 +1,76 @@
+#include "common/wire/server_calls.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/reply_guard.h"
+
+namespace cohort {
+
+void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& method,
+                         absl::StatusOr<Message> request) {
+  if (!Add(call)) {
+    if (call->Claim()) call->Stop("the server is stopping");
+    return;
+  }
+  Reply reply = [self = shared_from_this(), call](absl::StatusOr<Message> result) {
+    if (!call->Claim()) return;
+    call->Finish(std::move(result));
+    self->Remove(call);
+  };
+  if (const Handler* const handler = methods_.Find(method); handler == nullptr) {
+    reply(UnknownMethod(method, address_));
+  } else if (!request.ok()) {
+    reply(std::move(request).status());
+  } else {
+    (*handler)(*std::move(request), GuardReply(method, std::move(reply)));
+  }
+  HandlerReturned();
+}
+
+bool ServerCalls::Add(const std::shared_ptr<OpenCall>& call) {
+  MutexLock lock(mutex_);
+  if (!accepting_) return false;
+  open_.insert(call);
+  ++running_;
+  return true;
+}
+
+void ServerCalls::Remove(const std::shared_ptr<OpenCall>& call) {
+  MutexLock lock(mutex_);
+  open_.erase(call);
+  if (open_.empty() && !accepting_) changed_.NotifyAll();
+}
+
+void ServerCalls::HandlerReturned() {
+  MutexLock lock(mutex_);
+  if (--running_ == 0 && !accepting_) changed_.NotifyAll();
+}
+
+void ServerCalls::Drain(absl::Duration grace) {
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(BoundedWait(grace));
+  MutexLock lock(mutex_);
+  accepting_ = false;
+  while (!open_.empty()) {
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return;
+    changed_.WaitFor(mutex_, absl::FromChrono(left));
+  }
+}
+
+void ServerCalls::Stop() {
+  std::set<std::shared_ptr<OpenCall>> open;
+  {
+    MutexLock lock(mutex_);
+    accepting_ = false;
+    open.swap(open_);
+  }
+  for (const std::shared_ptr<OpenCall>& call : open) {
+    if (call->Claim()) call->Stop(absl::StrCat("the server at ", address_, " stopped"));
+  }
+  MutexLock lock(mutex_);
+  while (running_ > 0) changed_.Wait(mutex_);
+}
+
+}  // namespace cohort

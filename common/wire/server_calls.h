@@ -1,0 +1,66 @@
+#pragma once
+
+// The calls of one listening server, whatever they came by: each is handled, answered once, and on
+// the way down waited for or stopped. Internal to common/wire.
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/wire/method_table.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// A call that waits for its answer. Thread-safe.
+class OpenCall {
+ public:
+  virtual ~OpenCall() = default;
+
+  // True for the first who asks: answer and stop race for the right to end the call.
+  bool Claim() { return !claimed_.exchange(true); }
+
+  // By the one who claimed it, once.
+  virtual void Finish(absl::StatusOr<Message> result) = 0;
+  // A failure of the transport, not of the handler: UNAVAILABLE.
+  virtual void Stop(const std::string& text) = 0;
+
+ private:
+  std::atomic<bool> claimed_{false};
+};
+
+// Thread-safe. Always owned by a shared_ptr: replies that come late hold it.
+class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
+ public:
+  // `address` is for error texts.
+  ServerCalls(const std::vector<Service>& services, std::string address)
+      : methods_(services), address_(std::move(address)) {}
+
+  // Runs the method's handler inside the call, or answers why not.
+  void Handle(std::shared_ptr<OpenCall> call, const std::string& method,
+              absl::StatusOr<Message> request);
+
+  // As Server::Drain.
+  void Drain(absl::Duration grace);
+  // Stops open calls and waits for handlers that are inside their call.
+  void Stop();
+
+ private:
+  bool Add(const std::shared_ptr<OpenCall>& call);
+  void Remove(const std::shared_ptr<OpenCall>& call);
+  void HandlerReturned();
+
+  const MethodTable methods_;
+  const std::string address_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::set<std::shared_ptr<OpenCall>> open_ ABSL_GUARDED_BY(mutex_);  // the order is never used
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;                           // handlers inside their call
+  bool accepting_ ABSL_GUARDED_BY(mutex_) = true;
+};
+
+}  // namespace cohort
