@@ -35,7 +35,7 @@ CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& enviro
 
 int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& environment) {
   cohort::SignalWaiter signals;
-  cohort::RealWorld world(2);
+  cohort::RealWorld world(2, options.transport);
   cohort::BlockingWaiter waiter;
   CoordinatorDaemon daemon(world.world(), waiter, std::move(options),
                            DescribeProcess(environment, world.world().files));

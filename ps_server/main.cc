@@ -25,7 +25,8 @@ size_t PhysicalMemory() {
 
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // first: every thread inherits the blocked signals
-  RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount());
+  RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
+                    options.transport);
   const World world = machine.world();
   PsTask::Options task_options;
   task_options.task = options.task;

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/base/posix_file_system.h"
-#include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/role_options.h"

@@ -26,7 +26,7 @@ constexpr int kComputeThreadsMax = 1024;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
 struct Flags {
-  std::optional<std::string> cluster, bind_address, address_file, log_level;
+  std::optional<std::string> cluster, bind_address, address_file, transport, log_level;
   std::optional<int> task_index, compute_threads, drain_timeout_s;
   std::string config_file;
   bool print_config = false, check_config = false, version = false;
@@ -48,6 +48,9 @@ void Declare(Role role, CLI::App& app, Flags& flags) {
                  "Threads that compute; default 0: one per processor");
   app.add_option("--drain_timeout_s", flags.drain_timeout_s,
                  "Seconds that open calls may take after SIGTERM; default 10");
+  app.add_option("--transport", flags.transport,
+                 "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
+                 "default auto");
   app.add_option("--log_level", flags.log_level, "debug, info, warning or error; default info");
   app.add_option("--config", flags.config_file, "JSON file with values for what flags and "
                                                 "TF_CONFIG leave open (keys as in --print_config)");
@@ -120,7 +123,7 @@ void Resolver::ReadFile(FileSystem& files) {
   if (!parsed) return;
   const std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
                                           "bind_address",    "address_file", "compute_threads",
-                                          "drain_timeout_s", "log_level"};
+                                          "drain_timeout_s", "transport", "log_level"};
   for (const auto& [key, value] : parsed->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       Problem(flags_.config_file, absl::StrCat("key ", UnknownName(key, known)));
@@ -253,6 +256,12 @@ void Resolver::ResolveRest() {
       Number(flags_.compute_threads, "compute_threads", 0, kComputeThreadsMax);
   options_.drain_timeout =
       absl::Seconds(Number(flags_.drain_timeout_s, "drain_timeout_s", 10, kDrainTimeoutMaxS));
+  const auto transport = TransportKindFromName(Text(flags_.transport, "transport", "auto"));
+  if (transport.ok()) {
+    options_.transport = *transport;
+  } else {
+    Problem(SourceOf(flags_.transport.has_value(), "transport"), transport.status().message());
+  }
   const auto level = LogLevelFromName(Text(flags_.log_level, "log_level", "info"));
   if (level.ok()) {
     options_.log_level = *level;
@@ -316,6 +325,7 @@ std::string RoleOptionsToJson(const RoleOptions& options) {
       {"address_file", options.address_file},
       {"compute_threads", options.compute_threads},
       {"drain_timeout_s", absl::ToInt64Seconds(options.drain_timeout)},
+      {"transport", TransportKindName(options.transport)},
       {"log_level", LogLevelName(options.log_level)}};
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

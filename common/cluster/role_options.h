@@ -15,6 +15,7 @@
 #include "common/cluster/cluster_spec.h"
 #include "common/cluster/command_line.h"
 #include "common/cluster/environment.h"
+#include "common/cluster/transport_kind.h"
 
 namespace cohort {
 
@@ -25,6 +26,7 @@ struct RoleOptions {
   std::string listen_address;  // what to bind; default: all interfaces, port of own_address
   std::string address_file;    // see AnnounceAddress; empty: none
   int compute_threads = 0;     // as given; 0 means one per processor
+  TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
   absl::Duration drain_timeout = absl::Seconds(10);  // for open calls, once asked to stop
 };

@@ -1,13 +1,13 @@
 #pragma once
 
-// The world of a daemon: the machine's clock and files, a pool of threads, gRPC.
+// The world of a daemon: the machine's clock and files, a pool of threads, the network.
 
-#include <string>
+#include <memory>
 
 #include "common/base/posix_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
-#include "common/wire/auto_transport.h"
+#include "common/wire/make_transport.h"
 #include "common/wire/world.h"
 
 namespace cohort {
@@ -16,16 +16,17 @@ namespace cohort {
 class RealWorld {
  public:
   // `threads` of the pool, which runs what is not a call's own short work.
-  explicit RealWorld(int threads) : pool_({"pool", threads}) {}
+  explicit RealWorld(int threads, TransportKind transport = TransportKind::kAuto)
+      : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 
-  World world() { return World{clock_, pool_, files_, transport_}; }
+  World world() { return World{clock_, pool_, files_, *transport_}; }
 
  private:
   // Destroyed in reverse: the transport first, whose calls use the rest.
   PosixFileSystem files_;
   ThreadPool pool_;
   RealClock clock_;
-  AutoTransport transport_;
+  const std::unique_ptr<Transport> transport_;
 };
 
 }  // namespace cohort

@@ -83,7 +83,8 @@ absl::Status LocalCluster::Spawn(TaskId task) {
   RETURN_IF_ERROR(world_.files.Remove(AddressFile(task)));
   ChildOptions options;
   options.program = JoinPath(options_.binary_directory, RoleName(task.role));
-  options.arguments = {"--address_file", AddressFile(task), "--bind_address", "127.0.0.1:0"};
+  options.arguments = {"--address_file", AddressFile(task), "--bind_address", "127.0.0.1:0",
+                       "--transport", TransportKindName(options_.transport)};
   if (task.role == Role::kWorker) {
     options.arguments.push_back(absl::StrCat("--compute_threads=", options_.worker_threads));
   }

@@ -13,6 +13,7 @@
 #include "common/base/event.h"
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/cluster/transport_kind.h"
 #include "common/wire/world.h"
 
 namespace cohort {
@@ -26,6 +27,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     std::string binary_directory;  // where `ps` and `worker` lie
     std::string state_directory;   // addresses and logs of the children
     int worker_threads = 1;
+    TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
   };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr int kLocalTasksMax = 256;
 
 struct Flags {
-  std::string job_file, local, state_directory, log_level = "info";
+  std::string job_file, local, state_directory, transport = "auto", log_level = "info";
   std::vector<std::string> overrides;
   int free_ports = 0;
   bool keep_tasks = false;
@@ -41,6 +41,9 @@ void Declare(CLI::App& app, Flags& flags) {
                "Leave the tasks of TF_CONFIG running when the job ends");
   app.add_option("--free_ports", flags.free_ports,
                  "Print so many free loopback ports, one a line, and exit");
+  app.add_option("--transport", flags.transport,
+                 "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
+                 "default auto");
   app.add_option("--log_level", flags.log_level, "debug, info, warning or error; default info");
   app.add_flag("--print_config", flags.print_config, "Print the resolved job and exit");
   app.add_flag("--check_config", flags.check_config, "Check flags, TF_CONFIG and job, and exit");
@@ -119,6 +122,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
+  Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
   options.keep_tasks = flags.keep_tasks;
   options.state_directory = flags.state_directory;

@@ -32,6 +32,7 @@ struct CoordinatorOptions {
   ClusterSpec cluster;              // of TF_CONFIG; empty with --local
   std::string state_directory;      // of local tasks: addresses and logs
   bool keep_tasks = false;          // leave TF_CONFIG's tasks running for the next job
+  TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
 };
 

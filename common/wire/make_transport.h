@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "common/cluster/transport_kind.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// The transport of a program that serves or calls other processes.
+std::unique_ptr<Transport> MakeTransport(TransportKind kind);
+
+}  // namespace cohort
