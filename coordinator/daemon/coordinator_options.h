@@ -15,6 +15,7 @@
 #include "common/cluster/cluster_spec.h"
 #include "common/cluster/command_line.h"
 #include "common/cluster/environment.h"
+#include "common/cluster/transport_kind.h"
 #include "coordinator/job/job_spec.h"
 
 namespace cohort {
