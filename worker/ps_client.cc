@@ -17,13 +17,6 @@ constexpr char kPullMethod[] = "/cohort.proto.PsService/Pull";
 constexpr char kPushMethod[] = "/cohort.proto.PsService/Push";
 constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
 
-// A smaller variable is not worth that a transport's memory waits for its last reader.
-constexpr size_t kViewBytesMin = size_t{64} << 10;
-
-size_t BytesOf(const VariableType& type) {
-  return static_cast<size_t>(type.shape.num_elements()) * ElementSize(type.dtype);
-}
-
 void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta) {
   meta->set_dtype(static_cast<int32_t>(type.dtype));
   for (const int64_t dim : slice.shape.dims()) meta->add_dims(dim);
@@ -78,24 +71,15 @@ class PsClient::FanOut {
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The tensors that the answers of a pull become. A variable that came whole, in one piece, stays
-// where it was received; the rows of others are copied together. Each part writes tensors, rows and
-// versions of its own, so parts need no lock between them; FanOut orders them before the reader.
+// The tensors that the answers of a pull are copied into. Each part writes rows and versions of its
+// own, so parts need no lock between them; FanOut orders them before the reader.
 class PsClient::PullState {
  public:
-  PullState(Plan plan, std::shared_ptr<const PsClient> client)
-      : plan_(std::move(plan)), client_(std::move(client)) {
-    pulled_.values.resize(plan_->variables.size());
+  PullState(Plan plan, const PsClient& client) : plan_(std::move(plan)) {
+    for (const VariableType& type : plan_->variables) {
+      pulled_.values.push_back(client.Allocate(type));
+    }
     pulled_.versions.resize(plan_->num_slices);
-    std::vector<bool> whole(plan_->variables.size(), false);
-    for (const PsTransfer& home : plan_->by_ps) {
-      for (const SliceTransfer& slice : home.slices) {
-        if (IsWhole(slice)) whole[slice.variable] = true;
-      }
-    }
-    for (size_t i = 0; i < whole.size(); ++i) {
-      if (!whole[i]) pulled_.values[i] = client_->Allocate(plan_->variables[i]);
-    }
   }
 
   Pulled Take() { return std::move(pulled_); }
@@ -116,35 +100,15 @@ class PsClient::PullState {
         return BadAnswer(home.ps, absl::StrCat("a slice ", slice.slice_id,
                                                " of another type or shape"));
       }
-      RETURN_IF_ERROR(ReadSlice(slice, reader));
+      std::byte* const rows = pulled_.values[slice.variable].mutable_raw() + slice.offset;
+      RETURN_IF_ERROR(reader.Read(absl::MakeSpan(rows, slice.bytes)));
       pulled_.versions[slice.ordinal] = answer.header.versions(i);
     }
     return absl::OkStatus();
   }
 
  private:
-  bool IsWhole(const SliceTransfer& slice) const {
-    return slice.bytes > 0 && slice.bytes == BytesOf(plan_->variables[slice.variable]);
-  }
-
-  absl::Status ReadSlice(const SliceTransfer& slice, PayloadReader& reader) {
-    Tensor& value = pulled_.values[slice.variable];
-    if (IsWhole(slice)) {
-      const VariableType& type = plan_->variables[slice.variable];
-      if (slice.bytes >= kViewBytesMin) {
-        if (ByteSlice here = reader.TakeInPlace(slice.bytes, kTensorAlignment); here.owner) {
-          value = Tensor(type.dtype, type.shape,
-                         Buffer::View(here.data, here.size, std::move(here.owner)), 0);
-          return absl::OkStatus();
-        }
-      }
-      value = client_->Allocate(type);
-    }
-    return reader.Read(absl::MakeSpan(value.mutable_raw() + slice.offset, slice.bytes));
-  }
-
   const Plan plan_;
-  const std::shared_ptr<const PsClient> client_;  // shared: calls under way keep it alive
   Pulled pulled_;
 };
 
@@ -192,11 +156,13 @@ void PsClient::Call(uint32_t ps, const char* method, Message request, Reply done
 }
 
 Tensor PsClient::Allocate(const VariableType& type) const {
-  return Tensor(type.dtype, type.shape, pool_->Take(BytesOf(type)), 0);
+  const size_t bytes =
+      static_cast<size_t>(type.shape.num_elements()) * ElementSize(type.dtype);
+  return Tensor(type.dtype, type.shape, pool_->Take(bytes), 0);
 }
 
 void PsClient::Pull(Plan plan, uint64_t epoch, PullDone done) {
-  auto state = std::make_shared<PullState>(plan, shared_from_this());
+  auto state = std::make_shared<PullState>(plan, *this);
   auto fan_out = std::make_shared<FanOut>(
       plan->by_ps.size(), [state, done = std::move(done)](absl::Status status) mutable {
         if (!status.ok()) return done(std::move(status));

@@ -8,24 +8,19 @@
 
 namespace cohort {
 
+namespace {
+constexpr size_t kAlignment = 64;
+}
+
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
-  const size_t rounded = (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   auto* data =
-      static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, std::max(rounded, kTensorAlignment)));
+      static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(rounded, kAlignment)));
   COHORT_CHECK(data != nullptr, "out of memory");
-  return std::shared_ptr<Buffer>(new Buffer(data, bytes, nullptr));
+  return std::shared_ptr<Buffer>(new Buffer(data, bytes));
 }
 
-std::shared_ptr<Buffer> Buffer::View(const std::byte* data, size_t bytes,
-                                     std::shared_ptr<const void> owner) {
-  COHORT_CHECK(owner != nullptr, "memory of somebody else has an owner");
-  return std::shared_ptr<Buffer>(
-      new Buffer(const_cast<std::byte*>(data), bytes, std::move(owner)));
-}
-
-Buffer::~Buffer() {
-  if (owner_ == nullptr) std::free(data_);
-}
+Buffer::~Buffer() { std::free(data_); }
 
 Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), num_elements_(shape_.num_elements()) {

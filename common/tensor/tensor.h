@@ -18,18 +18,10 @@
 
 namespace cohort {
 
-// Where a tensor's bytes begin, so that vector loads are aligned.
-inline constexpr size_t kTensorAlignment = 64;
-
-// Host memory. Thread-compatible.
+// Host memory aligned to 64 bytes, not initialised. Thread-compatible.
 class Buffer {
  public:
-  // Aligned, not initialised.
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
-  // Memory of somebody else, which stays valid and unchanged as long as `owner` lives. Nobody
-  // writes it: it may be mapped for reading alone.
-  static std::shared_ptr<Buffer> View(const std::byte* data, size_t bytes,
-                                      std::shared_ptr<const void> owner);
 
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -40,12 +32,9 @@ class Buffer {
   size_t size() const { return size_; }
 
  private:
-  Buffer(std::byte* data, size_t size, std::shared_ptr<const void> owner)
-      : data_(data), size_(size), owner_(std::move(owner)) {}
+  Buffer(std::byte* data, size_t size) : data_(data), size_(size) {}
   std::byte* const data_;
   const size_t size_;
-  // Shared: the transport takes the memory back after the last reader. Null: it is this object's.
-  const std::shared_ptr<const void> owner_;
 };
 
 // Thread-compatible.

@@ -1,6 +1,5 @@
 #include "common/wire/message.h"
 
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -73,20 +72,6 @@ absl::Status PayloadReader::Read(absl::Span<std::byte> out) {
     }
   }
   return absl::OkStatus();
-}
-
-ByteSlice PayloadReader::TakeInPlace(size_t size, size_t alignment) {
-  if (size == 0 || size > remaining()) return {};
-  while (offset_ == payload_[slice_].size) {
-    ++slice_;
-    offset_ = 0;
-  }
-  const ByteSlice& slice = payload_[slice_];
-  const std::byte* const data = slice.data + offset_;
-  if (slice.size - offset_ < size || reinterpret_cast<uintptr_t>(data) % alignment != 0) return {};
-  offset_ += size;
-  left_ -= size;
-  return {slice.owner, data, size};
 }
 
 absl::StatusOr<Tensor> PayloadReader::ReadTensor(const proto::TensorMeta& meta) {

@@ -56,9 +56,6 @@ class PayloadReader {
   // Errors: INVALID_ARGUMENT when fewer bytes are left.
   absl::Status Read(absl::Span<std::byte> out);
   absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
-  // The next `size` bytes where they are, if they lie in one piece that begins at a multiple of
-  // `alignment`, and steps over them. Else nothing (no owner), and nothing is stepped over.
-  ByteSlice TakeInPlace(size_t size, size_t alignment);
   size_t remaining() const { return left_; }
 
  private:

@@ -1,0 +1,109 @@
+// Which way a call takes: gRPC until the server's name on this host is known and answers.
+
+#include "common/wire/auto_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "common/wire/grpc_server.h"
+#include "common/wire/local_transport.h"
+#include "tests/unit/wire/transport_test_world.h"
+
+// ThreadSanitizer does not see the locks of Debian's gRPC.
+#ifndef __SANITIZE_THREAD__
+
+namespace cohort {
+namespace {
+
+// A gRPC server and a local one, told apart by what they answer.
+class AutoTransportTest : public testing::Test {
+ protected:
+  static Service Answering(const std::string& text) {
+    Service service;
+    service.descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+        "cohort.proto.PsService");
+    service.handlers["Pull"] = [text](Message, Reply reply) { reply(Message{text, {}}); };
+    return service;
+  }
+
+  void StartGrpc(const std::string& local_name) {
+    auto server = StartGrpcServer(
+        {"127.0.0.1:0", {Answering("by gRPC")}, kMessageBytesMax, local_name});
+    ASSERT_TRUE(server.ok()) << server.status();
+    grpc_ = *std::move(server);
+  }
+
+  void StartLocal() {
+    auto server = local_transport_.Listen("cohort-test:0", {Answering("on this host")});
+    ASSERT_TRUE(server.ok()) << server.status();
+    local_ = *std::move(server);
+  }
+
+  // What a call is answered, or the text of its failure.
+  static std::string Ask(Channel& channel) {
+    Outcome outcome;
+    const auto call = channel.Start(kPull, Message{}, kLong, outcome.Completion());
+    EXPECT_TRUE(outcome.WaitFor(kLong));
+    absl::StatusOr<Message> answer = outcome.Take();
+    return answer.ok() ? answer->header : answer.status().ToString();
+  }
+
+  LocalTransport local_transport_;
+  AutoTransport transport_;
+  std::unique_ptr<Server> grpc_;
+  std::unique_ptr<Server> local_;
+};
+
+TEST_F(AutoTransportTest, TheDataLaneGoesOverToTheLocalSocketAfterItsFirstAnswer) {
+  StartLocal();
+  StartGrpc(local_->address());
+  const auto channel = transport_.Connect(grpc_->address(), Lane::kData);
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+  EXPECT_EQ(Ask(*channel), "on this host");
+  EXPECT_EQ(Ask(*channel), "on this host");
+}
+
+TEST_F(AutoTransportTest, TheControlLaneStaysOnGrpc) {
+  StartLocal();
+  StartGrpc(local_->address());
+  const auto channel = transport_.Connect(grpc_->address(), Lane::kControl);
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+}
+
+TEST_F(AutoTransportTest, ANameThatIsOfAnotherHostChangesNothing) {
+  StartGrpc("cohort-test:nobody-listens-here");
+  const auto channel = transport_.Connect(grpc_->address(), Lane::kData);
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+}
+
+TEST_F(AutoTransportTest, AServerWithoutLocalSocketIsReachedByGrpc) {
+  StartGrpc("");
+  const auto channel = transport_.Connect(grpc_->address(), Lane::kData);
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+}
+
+TEST_F(AutoTransportTest, WhenTheLocalConnectionEndsCallsGoOverGrpcAgain) {
+  StartLocal();
+  StartGrpc(local_->address());
+  const auto channel = transport_.Connect(grpc_->address(), Lane::kData);
+  EXPECT_EQ(Ask(*channel), "by gRPC");
+  EXPECT_EQ(Ask(*channel), "on this host");
+  local_.reset();
+  // The end of the connection may be noticed only by a call, which then fails as a lost call does.
+  std::string answer = Ask(*channel);
+  if (answer != "by gRPC") {
+    EXPECT_NE(answer.find("UNAVAILABLE"), std::string::npos) << answer;
+    answer = Ask(*channel);
+  }
+  EXPECT_EQ(answer, "by gRPC");
+}
+
+}  // namespace
+}  // namespace cohort
+
+#endif  // __SANITIZE_THREAD__
