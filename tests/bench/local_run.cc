@@ -17,13 +17,14 @@ std::string BinaryDirectory() {
 }
 
 absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
-  std::unique_ptr<LocalRun> run(new LocalRun());
+  std::unique_ptr<LocalRun> run(new LocalRun(options.transport));
   std::string directory =
       JoinPath(ProcessEnvironment()("TMPDIR").value_or("/tmp"), "cohort-bench-XXXXXX");
   if (mkdtemp(directory.data()) == nullptr) return ErrnoStatus(errno, directory);
   LocalCluster::Options local;
   local.ps = options.ps;
   local.workers = options.workers;
+  local.transport = options.transport;
   local.binary_directory = BinaryDirectory();
   local.state_directory = directory;
   ASSIGN_OR_RETURN(run->tasks_, LocalCluster::Start(run->world(), run->waiter_, local));

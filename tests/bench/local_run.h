@@ -19,6 +19,7 @@ class LocalRun {
     int ps = 1;
     int workers = 1;
     int closures_in_flight = 2;
+    TransportKind transport = TransportKind::kAuto;
   };
 
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(Options options);
@@ -29,7 +30,7 @@ class LocalRun {
   ClusterCoordinator& coordinator() { return *coordinator_; }
 
  private:
-  LocalRun() : world_(2) {}
+  explicit LocalRun(TransportKind transport) : world_(2, transport) {}
 
   RealWorld world_;
   BlockingWaiter waiter_;

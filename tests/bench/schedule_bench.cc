@@ -42,10 +42,12 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int closures, options.Number("closures"));
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
+  ASSIGN_OR_RETURN(const TransportKind transport,
+                   TransportKindFromName(options.Text("transport")));
   ASSIGN_OR_RETURN(const proto::Program program, EmptyProgram());
   for (int workers = 1; workers <= 3; ++workers) {
     ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
-                     LocalRun::Start({1, workers, in_flight}));
+                     LocalRun::Start({1, workers, in_flight, transport}));
     ASSIGN_OR_RETURN(const ProgramHandle handle, run->coordinator().Register(program));
     RETURN_IF_ERROR(ClosuresPerSecond(*run, handle, closures / 10).status());  // warm
     std::vector<double> rates;
@@ -55,7 +57,7 @@ absl::Status Run(const Options& options) {
     }
     Figure figure;
     figure.bench = "schedule";
-    figure.name = absl::StrCat("tcp/empty/workers=", workers);
+    figure.name = absl::StrCat(TransportKindName(transport), "/empty/workers=", workers);
     figure.value = Median(rates);
     figure.unit = "closures/s";
     figure.more["in_flight_per_worker"] = in_flight;
@@ -71,6 +73,7 @@ Command ScheduleBench() {
           "Empty closures per second over 1, 2 and 3 workers, results returned",
           {{"repeats", "5", "runs per case; the median is printed"},
            {"closures", "20000", "closures per run"},
+           {"transport", "tcp", "tcp: gRPC alone; auto: shared memory between the processes"},
            {"in_flight", "64", "K: closures in flight per worker"}},
           Run};
 }

@@ -41,9 +41,9 @@ double SgemmRate() {
   return Median(rates);
 }
 
-absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job) {
+absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job, TransportKind transport) {
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
-                   LocalRun::Start({2, 2, static_cast<int>(job.fit.closures_in_flight)}));
+                   LocalRun::Start({2, 2, static_cast<int>(job.fit.closures_in_flight), transport}));
   MnistSearch search;
   search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
   search.download = false;
@@ -56,6 +56,8 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int epochs, options.Number("epochs"));
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
+  ASSIGN_OR_RETURN(const TransportKind transport,
+                   TransportKindFromName(options.Text("transport")));
   PosixFileSystem files;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(files, options.Text("job")));
   ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, options.Text("job"), {}));
@@ -66,7 +68,7 @@ absl::Status Run(const Options& options) {
   TrainSummary last;
   const double sgemm = SgemmRate();
   for (int i = 0; i < repeats; ++i) {
-    ASSIGN_OR_RETURN(last, TrainOnce(job));
+    ASSIGN_OR_RETURN(last, TrainOnce(job, transport));
     rates.push_back(static_cast<double>(last.steps) / absl::ToDoubleSeconds(last.train_time));
     if (!last.test_metrics.empty()) accuracies.push_back(last.test_metrics.front().second);
   }
@@ -74,7 +76,7 @@ absl::Status Run(const Options& options) {
   const double steps = static_cast<double>(last.steps);
   Figure figure;
   figure.bench = "step";
-  figure.name = absl::StrCat("tcp/mnist_mlp/ps=2/workers=2/", last.data);
+  figure.name = absl::StrCat(TransportKindName(transport), "/mnist_mlp/ps=2/workers=2/", last.data);
   figure.value = Median(rates);
   figure.unit = "steps/s";
   figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on 2 cores";
@@ -102,6 +104,7 @@ Command StepBench() {
           {{"job", "deploy/jobs/mnist_mlp.json", "job file"},
            {"repeats", "5", "runs; the median is printed"},
            {"epochs", "2", "epochs per run"},
+           {"transport", "auto", "auto: shared memory between the processes; tcp: gRPC alone"},
            {"in_flight", "4", "K: closures in flight per worker"}},
           Run};
 }
