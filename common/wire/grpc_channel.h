@@ -16,10 +16,11 @@ struct GrpcChannelOptions {
   size_t message_bytes_max = 0;
 };
 
-// As Channel::Start, but the server is also asked for its name on this host, and `told` runs with it
-// before `done`, unless it has none.
+// Thread-safe.
 class GrpcChannel : public Channel {
  public:
+  // As Channel::Start, but the server is also asked for its name on this host; `told` runs with it
+  // before `done`, unless it has none.
   using NameTold = absl::AnyInvocable<void(std::string)>;
   virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
                                             absl::Duration timeout, NameTold told, Reply done) = 0;

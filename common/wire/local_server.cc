@@ -105,7 +105,8 @@ class ServerSession final : public LocalConnection::Owner {
     if (!frame.has_call()) return;
     Message message{std::move(*frame.mutable_header()), std::move(payload)};
     const absl::Status fits = CheckSize(message, message_bytes_max_);
-    absl::StatusOr<Message> request = fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
+    absl::StatusOr<Message> request =
+        fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
     calls_->Handle(
         std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_),
         frame.call().method(), std::move(request));

@@ -18,7 +18,7 @@ namespace cohort {
 
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 4096;  // a full one turns peers away, who then stay on gRPC
 constexpr int kPassedMax = 16;  // descriptors in one read
 
 absl::Status Failure(absl::string_view what, const std::string& name) {

@@ -24,7 +24,11 @@ class AutoTransportTest : public testing::Test {
     Service service;
     service.descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
         "cohort.proto.PsService");
-    service.handlers["Pull"] = [text](Message, Reply reply) { reply(Message{text, {}}); };
+    service.handlers["Pull"] = [text](Message, Reply reply) {
+      const auto owner = std::make_shared<const std::string>(text);
+      const auto* const data = reinterpret_cast<const std::byte*>(owner->data());
+      reply(Message{"", {{owner, data, owner->size()}}});
+    };
     return service;
   }
 
@@ -47,7 +51,7 @@ class AutoTransportTest : public testing::Test {
     const auto call = channel.Start(kPull, Message{}, kLong, outcome.Completion());
     EXPECT_TRUE(outcome.WaitFor(kLong));
     absl::StatusOr<Message> answer = outcome.Take();
-    return answer.ok() ? answer->header : answer.status().ToString();
+    return answer.ok() ? Flatten(answer->payload) : answer.status().ToString();
   }
 
   LocalTransport local_transport_;
