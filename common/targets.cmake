@@ -34,6 +34,20 @@ function(cohort_library)
   endif()
 endfunction()
 
+# Test code is compiled for a fast build (docs/DECISIONS.md): -O1 also in the release preset, and with the headers that
+# tests/CMakeLists.txt lists read once. -fpch-preprocess lets ccache see which those are.
+add_library(cohort_test_options INTERFACE)
+target_link_libraries(cohort_test_options INTERFACE cohort_options GTest::gmock)
+target_compile_options(cohort_test_options INTERFACE
+  $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+
+function(cohort_compile_as_test target)
+  target_link_libraries(${target} PRIVATE cohort_test_options)
+  if(TARGET cohort_test_headers)
+    target_precompile_headers(${target} REUSE_FROM cohort_test_headers)
+  endif()
+endfunction()
+
 # cohort_test(NAME base_test DEPS cohort_base): one GoogleTest binary of all *_test.cc in the folder.
 function(cohort_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "DEPS;LABELS" ${ARGN})
@@ -42,7 +56,8 @@ function(cohort_test)
     return()
   endif()
   add_executable(${ARG_NAME} ${sources})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} cohort_options GTest::gmock GTest::gtest_main)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest_main)
+  cohort_compile_as_test(${ARG_NAME})
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_definitions(${ARG_NAME} PRIVATE
     COHORT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" COHORT_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
