@@ -59,7 +59,7 @@ void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField
   if (!logger.should_log(ToSpdlog(level))) return;
   std::string line = absl::StrCat("event=", event);
   for (const LogField& field : fields) AppendField(line, field.key, field.value);
-  logger.log(ToSpdlog(level), "{}", line);
+  logger.log(ToSpdlog(level), spdlog::string_view_t(line));
 }
 
 void ConfigureLog(LogLevel level, absl::string_view who) {

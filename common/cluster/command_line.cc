@@ -1,5 +1,6 @@
 #include "common/cluster/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <utility>
 
@@ -30,6 +31,56 @@ absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", name, "' is not a log level; use debug, info, warning or error"));
+}
+
+FlagParser::FlagParser(const std::string& program, const std::string& description)
+    : app_(std::make_unique<CLI::App>(description, program)) {
+  app_->set_help_flag("-h,--help", "Print this text and exit");
+}
+
+FlagParser::~FlagParser() = default;
+
+void FlagParser::Add(const std::string& name, std::string& value, const std::string& help) {
+  app_->add_option("--" + name, value, help);
+}
+
+void FlagParser::Add(const std::string& name, std::optional<std::string>& value,
+                     const std::string& help) {
+  app_->add_option("--" + name, value, help);
+}
+
+void FlagParser::Add(const std::string& name, int& value, const std::string& help) {
+  app_->add_option("--" + name, value, help);
+}
+
+void FlagParser::Add(const std::string& name, std::optional<int>& value, const std::string& help) {
+  app_->add_option("--" + name, value, help);
+}
+
+void FlagParser::Add(const std::string& name, std::vector<std::string>& values,
+                     const std::string& help) {
+  app_->add_option("--" + name, values, help)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void FlagParser::Add(const std::string& name, bool& given, const std::string& help) {
+  app_->add_flag("--" + name, given, help);
+}
+
+void FlagParser::AddFooter(const std::string& text) { app_->footer(text); }
+
+absl::StatusOr<std::optional<PrintAndExit>> FlagParser::Parse(
+    const std::vector<std::string>& arguments) {
+  try {
+    // CLI11 takes the arguments from the back.
+    app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return PrintAndExit{app_->help()};
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; --help lists the options"));
+  }
+  return std::nullopt;
 }
 
 std::string VersionText(absl::string_view program) {

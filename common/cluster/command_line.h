@@ -1,13 +1,19 @@
 #pragma once
 
-// What the command lines of all three programs share.
+// What the command lines of all programs share. Only this part knows the library that reads them.
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/log.h"
+
+namespace CLI {
+class App;
+}
 
 namespace cohort {
 
@@ -21,6 +27,33 @@ struct PrintAndExit {
 const char* LogLevelName(LogLevel level);
 // Errors: INVALID_ARGUMENT naming the four.
 absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name);
+
+// Flags, each with the variable that it sets. A variable keeps its value where its flag is not
+// given. Thread-compatible.
+class FlagParser {
+ public:
+  FlagParser(const std::string& program, const std::string& description);
+  ~FlagParser();
+
+  // `name` without its dashes. The variables outlive the parser.
+  void Add(const std::string& name, std::string& value, const std::string& help);
+  void Add(const std::string& name, std::optional<std::string>& value, const std::string& help);
+  void Add(const std::string& name, int& value, const std::string& help);
+  void Add(const std::string& name, std::optional<int>& value, const std::string& help);
+  // A flag that may be given again; each time adds a value.
+  void Add(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  // A flag without a value.
+  void Add(const std::string& name, bool& given, const std::string& help);
+  // What --help ends with.
+  void AddFooter(const std::string& text);
+
+  // `arguments` without the program's name. Nothing when they are read; text when they ask for
+  // help. Errors: INVALID_ARGUMENT naming the argument.
+  absl::StatusOr<std::optional<PrintAndExit>> Parse(const std::vector<std::string>& arguments);
+
+ private:
+  const std::unique_ptr<CLI::App> app_;
+};
 
 // "ps (Cohort) 0.1.0\n"
 std::string VersionText(absl::string_view program);

@@ -1,6 +1,5 @@
 #include "common/cluster/role_options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
-#include "common/cluster/json_check.h"
+#include "common/cluster/json_text.h"
 #include "common/cluster/tf_config.h"
 
 namespace cohort {
@@ -32,33 +31,34 @@ struct Flags {
   bool print_config = false, check_config = false, version = false;
 };
 
-void Declare(Role role, CLI::App& app, Flags& flags) {
-  app.set_help_flag("-h,--help", "Print this text and exit");
-  app.add_option("--cluster", flags.cluster,
-                 "Cluster as JSON, as in TF_CONFIG: {\"ps\": [\"host:port\"], ...}");
-  app.add_option("--task_index", flags.task_index,
-                 absl::StrCat("Which ", RoleName(role), " of the cluster this is; needed only if "
-                              "there are several"));
-  app.add_option("--bind_address", flags.bind_address,
-                 "HOST:PORT to listen on; default: all interfaces, port of the own address in the "
-                 "cluster (0: any free port)");
-  app.add_option("--address_file", flags.address_file,
-                 "File to write the address to, as host:port, once it accepts calls");
-  app.add_option("--compute_threads", flags.compute_threads,
-                 "Threads that compute; default 0: one per processor");
-  app.add_option("--drain_timeout_s", flags.drain_timeout_s,
-                 "Seconds that open calls may take after SIGTERM; default 10");
-  app.add_option("--transport", flags.transport,
-                 "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
-                 "default auto");
-  app.add_option("--log_level", flags.log_level, "debug, info, warning or error; default info");
-  app.add_option("--config", flags.config_file, "JSON file with values for what flags and "
-                                                "TF_CONFIG leave open (keys as in --print_config)");
-  app.add_flag("--print_config", flags.print_config, "Print the resolved options and exit");
-  app.add_flag("--check_config", flags.check_config, "Check the options and exit");
-  app.add_flag("--version", flags.version, "Print the version and exit");
-  app.footer("Flags win over TF_CONFIG, TF_CONFIG over --config, --config over defaults.\n"
-             "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout.");
+void Declare(Role role, FlagParser& parser, Flags& flags) {
+  parser.Add("cluster", flags.cluster,
+             "Cluster as JSON, as in TF_CONFIG: {\"ps\": [\"host:port\"], ...}");
+  parser.Add("task_index", flags.task_index,
+             absl::StrCat("Which ", RoleName(role),
+                          " of the cluster this is; needed only if there are several"));
+  parser.Add("bind_address", flags.bind_address,
+             "HOST:PORT to listen on; default: all interfaces, port of the own address in the "
+             "cluster (0: any free port)");
+  parser.Add("address_file", flags.address_file,
+             "File to write the address to, as host:port, once it accepts calls");
+  parser.Add("compute_threads", flags.compute_threads,
+             "Threads that compute; default 0: one per processor");
+  parser.Add("drain_timeout_s", flags.drain_timeout_s,
+             "Seconds that open calls may take after SIGTERM; default 10");
+  parser.Add("transport", flags.transport,
+             "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
+             "default auto");
+  parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
+  parser.Add("config", flags.config_file,
+             "JSON file with values for what flags and TF_CONFIG leave open (keys as in "
+             "--print_config)");
+  parser.Add("print_config", flags.print_config, "Print the resolved options and exit");
+  parser.Add("check_config", flags.check_config, "Check the options and exit");
+  parser.Add("version", flags.version, "Print the version and exit");
+  parser.AddFooter(
+      "Flags win over TF_CONFIG, TF_CONFIG over --config, --config over defaults.\n"
+      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout.");
 }
 
 // Takes each value from the first source that has it and collects what is wrong.
@@ -102,17 +102,16 @@ class Resolver {
 };
 
 std::optional<Json> Resolver::ParseObject(absl::string_view text, const std::string& source) {
-  const absl::Status checked = CheckJsonText(text);
-  if (!checked.ok()) {
-    Problem(source, checked.message());
+  absl::StatusOr<Json> parsed = ParseJsonText(text);
+  if (!parsed.ok()) {
+    Problem(source, parsed.status().message());
     return std::nullopt;
   }
-  Json parsed = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (!parsed.is_object()) {
+  if (!parsed->is_object()) {
     Problem(source, "must be a JSON object");
     return std::nullopt;
   }
-  return parsed;
+  return *std::move(parsed);
 }
 
 void Resolver::ReadFile(FileSystem& files) {
@@ -155,8 +154,7 @@ Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& source
   if (given && given->value.contains("type")) {
     const Json& type = given->value["type"];
     if (type != task["type"]) {
-      Problem(given->source, absl::StrCat("task.type: is ", type.dump(-1, ' ', false,
-                                          Json::error_handler_t::replace),
+      Problem(given->source, absl::StrCat("task.type: is ", JsonLine(type),
                                           ", but this program is a ", RoleName(role_)));
     }
   }
@@ -194,7 +192,7 @@ void Resolver::ResolveCluster() {
   }
   merged["task"] = ResolveTask(merged["cluster"], sources);
   if (auto rpc_layer = ClusterValue("rpc_layer")) merged["rpc_layer"] = rpc_layer->value;
-  auto config = ParseTfConfig(merged.dump(-1, ' ', false, Json::error_handler_t::replace));
+  auto config = ParseTfConfig(JsonLine(merged));
   if (!config.ok()) {
     return Problem(absl::StrJoin(sources, ", "), config.status().message());
   }
@@ -278,30 +276,16 @@ absl::StatusOr<RoleOptions> Resolver::Resolve() {
   return absl::InvalidArgumentError(absl::StrJoin(problems_, "\n"));
 }
 
-// Nothing when the flags are read; text when they ask for help.
-absl::StatusOr<std::optional<PrintAndExit>> ParseFlags(CLI::App& app,
-                                                       const std::vector<std::string>& arguments) {
-  try {
-    // CLI11 takes the arguments from the back.
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    return PrintAndExit{app.help()};
-  } catch (const CLI::Error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; --help lists the options"));
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
                                                  const std::vector<std::string>& arguments,
                                                  const Environment& environment,
                                                  FileSystem& files) {
-  CLI::App app(absl::StrCat("Cohort's ", RoleName(role), " daemon"), RoleName(role));
+  FlagParser parser(RoleName(role), absl::StrCat("Cohort's ", RoleName(role), " daemon"));
   Flags flags;
-  Declare(role, app, flags);
-  ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, ParseFlags(app, arguments));
+  Declare(role, parser, flags);
+  ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, parser.Parse(arguments));
   if (help) return *help;
   if (flags.version) return PrintAndExit{VersionText(RoleName(role))};
   Resolver resolver(role, flags);

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
-#include "common/cluster/json_check.h"
+#include "common/cluster/json_text.h"
 
 namespace cohort {
 
@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 std::string Show(const Json& value) {
   constexpr size_t kShownMax = 60;
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = JsonLine(value);
   return text.size() <= kShownMax ? text : text.substr(0, kShownMax) + "...";
 }
 
@@ -219,9 +219,7 @@ void Reader::CheckTaskInCluster(TaskId task) {
 
 absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json) {
   if (json.find_first_not_of(" \t\r\n") == absl::string_view::npos) return TfConfig();
-  RETURN_IF_ERROR(CheckJsonText(json));
-  const Json root = Json::parse(json.begin(), json.end(), nullptr, false);
-  if (root.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  ASSIGN_OR_RETURN(const Json root, ParseJsonText(json));
   Reader reader;
   TfConfig config = reader.Read(root);
   if (!reader.problems().empty()) {

@@ -1,6 +1,5 @@
 #include "coordinator/daemon/coordinator_options.h"
 
-#include <CLI/CLI.hpp>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -25,30 +24,27 @@ struct Flags {
   bool print_config = false, check_config = false, version = false;
 };
 
-void Declare(CLI::App& app, Flags& flags) {
-  app.set_help_flag("-h,--help", "Print this text and exit");
-  app.add_option("--job", flags.job_file, "Job file (JSON): model, data, optimizer, strategy");
-  app.add_option("--set", flags.overrides,
-                 "Override a field of the job: --set fit.epochs=1; may be given again")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--local", flags.local,
-                 "Start and supervise the other tasks on this machine: ps=2,worker=3. Without it "
-                 "and without TF_CONFIG: ps=1,worker=1");
-  app.add_option("--state_dir", flags.state_directory,
-                 "Where local tasks put addresses and logs; default: a new directory under TMPDIR");
-  app.add_flag("--keep_tasks", flags.keep_tasks,
-               "Leave the tasks of TF_CONFIG running when the job ends");
-  app.add_option("--free_ports", flags.free_ports,
-                 "Print so many free loopback ports, one a line, and exit");
-  app.add_option("--transport", flags.transport,
-                 "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
-                 "default auto");
-  app.add_option("--log_level", flags.log_level, "debug, info, warning or error; default info");
-  app.add_flag("--print_config", flags.print_config, "Print the resolved job and exit");
-  app.add_flag("--check_config", flags.check_config, "Check flags, TF_CONFIG and job, and exit");
-  app.add_flag("--version", flags.version, "Print the version and exit");
-  app.footer(
+void Declare(FlagParser& parser, Flags& flags) {
+  parser.Add("job", flags.job_file, "Job file (JSON): model, data, optimizer, strategy");
+  parser.Add("set", flags.overrides,
+             "Override a field of the job: --set fit.epochs=1; may be given again");
+  parser.Add("local", flags.local,
+             "Start and supervise the other tasks on this machine: ps=2,worker=3. Without it "
+             "and without TF_CONFIG: ps=1,worker=1");
+  parser.Add("state_dir", flags.state_directory,
+             "Where local tasks put addresses and logs; default: a new directory under TMPDIR");
+  parser.Add("keep_tasks", flags.keep_tasks,
+             "Leave the tasks of TF_CONFIG running when the job ends");
+  parser.Add("free_ports", flags.free_ports,
+             "Print so many free loopback ports, one a line, and exit");
+  parser.Add("transport", flags.transport,
+             "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
+             "default auto");
+  parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
+  parser.Add("print_config", flags.print_config, "Print the resolved job and exit");
+  parser.Add("check_config", flags.check_config, "Check flags, TF_CONFIG and job, and exit");
+  parser.Add("version", flags.version, "Print the version and exit");
+  parser.AddFooter(
       "Flags win over TF_CONFIG, TF_CONFIG over the job file, the job file over defaults.\n"
       "Exit codes: 0 done, 1 the job failed, 2 bad options, 4 the cluster could not be reached or "
       "was lost.");
@@ -162,17 +158,11 @@ absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
 absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
     const std::vector<std::string>& arguments, const Environment& environment,
     FileSystem& files) {
-  CLI::App app("Cohort's coordinator", "coordinator");
+  FlagParser parser("coordinator", "Cohort's coordinator");
   Flags flags;
-  Declare(app, flags);
-  try {
-    // CLI11 takes the arguments from the back.
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    return PrintAndExit{app.help()};
-  } catch (const CLI::Error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; --help lists the options"));
-  }
+  Declare(parser, flags);
+  ASSIGN_OR_RETURN(std::optional<PrintAndExit> help, parser.Parse(arguments));
+  if (help) return *std::move(help);
   if (flags.version) return PrintAndExit{VersionText("coordinator")};
   if (flags.free_ports > 0) {
     ASSIGN_OR_RETURN(std::string ports, FreePortsText(flags.free_ports));

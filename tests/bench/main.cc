@@ -1,37 +1,59 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/cluster/command_line.h"
 #include "common/wire/allocator.h"
 #include "tests/bench/bench.h"
 
-int main(int argc, char** argv) {
-  using cohort::bench::Command, cohort::bench::Option, cohort::bench::Options;
-  cohort::TuneAllocator();
-  const std::vector<Command> commands = {cohort::bench::TransportBench(),
-                                         cohort::bench::TransportPeer(),
-                                         cohort::bench::ScheduleBench(),
-                                         cohort::bench::StepBench()};
-  CLI::App app("Measurements of Cohort, as JSON lines on standard output");
-  app.require_subcommand(1);
-  std::map<std::string, std::map<std::string, std::string>> values;
+namespace cohort::bench {
+namespace {
+
+std::string Usage(const std::vector<Command>& commands) {
+  std::string text =
+      "Measurements of Cohort, as JSON lines on standard output\nusage: cohort_bench COMMAND "
+      "[--help] [OPTIONS]\n";
   for (const Command& command : commands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.help);
-    if (command.help.empty()) sub->group("");
-    for (const Option& option : command.options) {
-      std::string& value = values[command.name][option.name];
-      value = option.value;
-      sub->add_option("--" + option.name, value, option.help)->capture_default_str();
-    }
+    if (!command.help.empty()) absl::StrAppend(&text, "  ", command.name, ": ", command.help, "\n");
   }
-  CLI11_PARSE(app, argc, argv);
+  return text;
+}
+
+absl::Status Run(const Command& command, const std::vector<std::string>& arguments) {
+  FlagParser parser(absl::StrCat("cohort_bench ", command.name), command.help);
+  std::map<std::string, std::string> values;
+  for (const Option& option : command.options) {
+    std::string& value = values[option.name] = option.value;
+    parser.Add(option.name, value, absl::StrCat(option.help, " [", option.value, "]"));
+  }
+  ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, parser.Parse(arguments));
+  if (!help) return command.run(Options(values));
+  std::fputs(help->text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  TuneAllocator();
+  const std::vector<Command> commands = {TransportBench(), TransportPeer(), ScheduleBench(),
+                                         StepBench()};
   for (const Command& command : commands) {
-    if (!app.got_subcommand(command.name)) continue;
-    const absl::Status status = command.run(Options(values[command.name]));
-    if (status.ok()) continue;
+    if (arguments.empty() || arguments[0] != command.name) continue;
+    const absl::Status status = Run(command, {arguments.begin() + 1, arguments.end()});
+    if (status.ok()) return 0;
     std::fprintf(stderr, "cohort_bench %s: %s\n", command.name.c_str(), status.ToString().c_str());
     return 1;
   }
-  return 0;
+  std::fputs(Usage(commands).c_str(), stderr);
+  return 2;
+}
+
+}  // namespace
+}  // namespace cohort::bench
+
+int main(int argc, char** argv) {
+  return cohort::bench::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -45,7 +45,7 @@ const std::vector<Library>& Libraries() {
       {"grpcpp/", {"common/wire"}, false},
       {"grpc/", {"common/wire"}, false},
       {"spdlog/", {"common/base"}, true},
-      {"CLI/", {"common/cluster", "coordinator"}, true},
+      {"CLI/", {"common/cluster"}, true},
       {"nlohmann/", {"common/cluster", "coordinator"}, true},
       {"leveldb/", {"common/checkpoint"}, false},
       {"dnnl", {"common/runtime"}, false},

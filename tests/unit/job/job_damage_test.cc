@@ -17,7 +17,7 @@ constexpr int kDamages = 500;
 constexpr uint64_t kSeed = 20240901;
 
 TEST(JobDamage, FiveHundredSingleBytes) {
-  std::ifstream file(std::string(COHORT_SOURCE_DIR) + "/deploy/jobs/mnist_mlp.json");
+  std::ifstream file(COHORT_SOURCE_DIR "/deploy/jobs/mnist_mlp.json");
   std::stringstream stream;
   stream << file.rdbuf();
   const std::string text = stream.str();

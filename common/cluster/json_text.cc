@@ -1,4 +1,4 @@
-#include "common/cluster/json_check.h"
+#include "common/cluster/json_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -108,7 +108,7 @@ std::string LineAndColumn(absl::string_view text, size_t position) {
 
 }  // namespace
 
-absl::Status CheckJsonText(absl::string_view text) {
+absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   JsonChecker checker;
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &checker);
   if (checker.too_deep()) {
@@ -123,7 +123,11 @@ absl::Status CheckJsonText(absl::string_view text) {
   if (!checker.repeated().empty()) {
     return absl::InvalidArgumentError(absl::StrJoin(checker.repeated(), "\n"));
   }
-  return absl::OkStatus();
+  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+std::string JsonLine(const nlohmann::json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 }  // namespace cohort
