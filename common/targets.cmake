@@ -35,11 +35,12 @@ function(cohort_library)
 endfunction()
 
 # Test code is compiled for a fast build (docs/DECISIONS.md): -O1 also in the release preset, and with the headers that
-# tests/CMakeLists.txt lists read once. -fpch-preprocess lets ccache see which those are.
+# tests/CMakeLists.txt lists read once. -fpch-preprocess lets ccache see which those are. -pthread, because some libraries
+# ask for it and precompiled headers serve only who was given the same.
 add_library(cohort_test_options INTERFACE)
 target_link_libraries(cohort_test_options INTERFACE cohort_options GTest::gmock)
 target_compile_options(cohort_test_options INTERFACE
-  $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  -pthread $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 
 function(cohort_compile_as_test target)
   target_link_libraries(${target} PRIVATE cohort_test_options)
@@ -58,6 +59,9 @@ function(cohort_test)
   add_executable(${ARG_NAME} ${sources})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest_main)
   cohort_compile_as_test(${ARG_NAME})
+  if(TARGET cohort_tsan_support)
+    target_link_libraries(${ARG_NAME} PRIVATE cohort_tsan_support)
+  endif()
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_definitions(${ARG_NAME} PRIVATE
     COHORT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" COHORT_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
