@@ -20,32 +20,54 @@ if(COHORT_SANITIZE)
 endif()
 target_link_libraries(cohort_options INTERFACE Threads::Threads)
 
+# The library headers that most rooms include, read once (docs/DECISIONS.md). None of our own, so that it stays as it is
+# while the code changes; every file still includes what it uses, and builds without this. -fpch-preprocess lets ccache see
+# them; -pthread, because some libraries ask for it and precompiled headers serve only who was given the same options.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(cohort_options INTERFACE -fpch-preprocess -pthread)
+  file(WRITE ${CMAKE_BINARY_DIR}/library_headers.cc "")
+  add_library(cohort_library_headers OBJECT ${CMAKE_BINARY_DIR}/library_headers.cc)
+  target_link_libraries(cohort_library_headers PRIVATE cohort_options absl::statusor absl::any_invocable
+    absl::strings absl::time protobuf::libprotobuf)
+  target_precompile_headers(cohort_library_headers PRIVATE
+    <algorithm> <array> <chrono> <cmath> <cstring> <deque> <functional> <limits> <map> <memory> <optional> <set>
+    <string> <utility> <variant> <vector>
+    <absl/functional/any_invocable.h> <absl/functional/function_ref.h> <absl/status/statusor.h>
+    <absl/strings/match.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/time/time.h> <absl/types/span.h>
+    <google/protobuf/descriptor.h> <google/protobuf/extension_set.h> <google/protobuf/generated_enum_reflection.h>
+    <google/protobuf/map.h> <google/protobuf/map_entry.h> <google/protobuf/map_field_inl.h>
+    <google/protobuf/message.h> <google/protobuf/repeated_field.h> <google/protobuf/unknown_field_set.h>)
+endif()
+
+# Test code is compiled for a fast build (docs/DECISIONS.md): -O1 also in the release preset, and with the headers that
+# tests/CMakeLists.txt lists.
+add_library(cohort_test_options INTERFACE)
+target_link_libraries(cohort_test_options INTERFACE cohort_options GTest::gmock)
+target_compile_options(cohort_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
+
+function(cohort_compile_as_test target)
+  target_link_libraries(${target} PRIVATE cohort_test_options)
+  if(TARGET cohort_test_headers)
+    target_precompile_headers(${target} REUSE_FROM cohort_test_headers)
+  endif()
+endfunction()
+
 function(cohort_library)
-  cmake_parse_arguments(ARG "" "NAME" "DEPS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "FOR_TESTS" "NAME" "DEPS;PRIVATE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   # A program's main file and tests are targets of their own.
   list(FILTER sources EXCLUDE REGEX "(/main|_test|_trace)\\.cc$")
   if(sources)
     add_library(cohort_${ARG_NAME} STATIC ${sources})
     target_link_libraries(cohort_${ARG_NAME} PUBLIC cohort_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE})
+    if(ARG_FOR_TESTS)
+      cohort_compile_as_test(cohort_${ARG_NAME})
+    elseif(TARGET cohort_library_headers)
+      target_precompile_headers(cohort_${ARG_NAME} REUSE_FROM cohort_library_headers)
+    endif()
   else()
     add_library(cohort_${ARG_NAME} INTERFACE)
     target_link_libraries(cohort_${ARG_NAME} INTERFACE cohort_options ${ARG_DEPS} ${ARG_PRIVATE})
-  endif()
-endfunction()
-
-# Test code is compiled for a fast build (docs/DECISIONS.md): -O1 also in the release preset, and with the headers that
-# tests/CMakeLists.txt lists read once. -fpch-preprocess lets ccache see which those are. -pthread, because some libraries
-# ask for it and precompiled headers serve only who was given the same.
-add_library(cohort_test_options INTERFACE)
-target_link_libraries(cohort_test_options INTERFACE cohort_options GTest::gmock)
-target_compile_options(cohort_test_options INTERFACE
-  -pthread $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-
-function(cohort_compile_as_test target)
-  target_link_libraries(${target} PRIVATE cohort_test_options)
-  if(TARGET cohort_test_headers)
-    target_precompile_headers(${target} REUSE_FROM cohort_test_headers)
   endif()
 endfunction()
 
