@@ -3,8 +3,9 @@
 
 add_library(cohort_options INTERFACE)
 target_include_directories(cohort_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-target_compile_options(cohort_options INTERFACE -Wall -Wextra -Wno-unused-parameter
-  -Wnon-virtual-dtor -Woverloaded-virtual -ftree-vectorize)
+# Loops vectorise only if square roots need not set errno and comparisons may be computed for elements that are not used.
+target_compile_options(cohort_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wnon-virtual-dtor -Woverloaded-virtual
+  -ftree-vectorize -fno-math-errno -fno-trapping-math $<$<CXX_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>)
 if(COHORT_WERROR)
   target_compile_options(cohort_options INTERFACE -Werror)
 endif()
@@ -39,6 +40,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     <google/protobuf/message.h> <google/protobuf/repeated_field.h> <google/protobuf/unknown_field_set.h>)
 endif()
 
+function(cohort_precompiled target)
+  if(TARGET cohort_library_headers)
+    target_precompile_headers(${target} REUSE_FROM cohort_library_headers)
+  endif()
+endfunction()
+
 # Test code is compiled for a fast build (docs/DECISIONS.md): -O1 also in the release preset, and with the headers that
 # tests/CMakeLists.txt lists.
 add_library(cohort_test_options INTERFACE)
@@ -62,8 +69,8 @@ function(cohort_library)
     target_link_libraries(cohort_${ARG_NAME} PUBLIC cohort_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE})
     if(ARG_FOR_TESTS)
       cohort_compile_as_test(cohort_${ARG_NAME})
-    elseif(TARGET cohort_library_headers)
-      target_precompile_headers(cohort_${ARG_NAME} REUSE_FROM cohort_library_headers)
+    else()
+      cohort_precompiled(cohort_${ARG_NAME})
     endif()
   else()
     add_library(cohort_${ARG_NAME} INTERFACE)
