@@ -139,6 +139,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   ASSIGN_OR_RETURN(const EpochMeter::Reading reading, RunPass(pass));
   line.elapsed = world_.clock.Now() - start;
   summary_.train_time += line.elapsed;
+  summary_.epoch_times.push_back(line.elapsed);
   summary_.examples += reading.examples;
   summary_.steps += pass.steps;
   summary_.epochs = epoch + 1;

@@ -26,6 +26,7 @@ struct TrainSummary {
   int64_t epochs = 0;
   int64_t steps = 0;
   absl::Duration train_time;     // the epochs alone, without validation and checkpoints
+  std::vector<absl::Duration> epoch_times;  // its parts
   double examples = 0;
   double train_loss = 0;         // of the last epoch
   std::optional<double> validation_loss;
