@@ -7,15 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
-#include "ps_server/close_names.h"
 
 namespace cohort {
 
 namespace {
 
-constexpr size_t kCloseNamesMax = 3;
+constexpr size_t kNearestNamesMax = 3;
 
 // Finds a tensor of the layout's shape.
 absl::Status CheckTensor(const BundleReader& reader, const RestoreSource& source,
@@ -24,7 +24,7 @@ absl::Status CheckTensor(const BundleReader& reader, const RestoreSource& source
   if (found == reader.tensors().end()) {
     std::vector<std::string> names;
     for (const auto& [held, tensor] : reader.tensors()) names.push_back(held);
-    const std::vector<std::string> close = CloseNames(name, names, kCloseNamesMax);
+    const std::vector<std::string> close = NearestNames(name, names, kNearestNamesMax);
     return absl::NotFoundError(absl::StrCat(
         "checkpoint ", source.prefix, " has no tensor '", name, "'; of its ", names.size(),
         " tensors the nearest are: ", close.empty() ? "none" : absl::StrJoin(close, ", ")));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/nearest_name.h"
+#include "common/base/nearest_names.h"
 
 namespace cohort {
 

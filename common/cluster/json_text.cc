@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kDepthMax = 200;  // a reader that recurses must not run out of stack
+constexpr size_t kExcerptBytesMax = 60;
 
 // Listens to the parser's events. Thread-compatible.
 class JsonChecker final : public nlohmann::json_sax<Json> {
@@ -68,7 +68,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool Open(bool is_array) {
-    too_deep_ = levels_.size() >= kDepthMax;
+    too_deep_ = levels_.size() >= static_cast<size_t>(kJsonDepthMax);
     if (too_deep_) return false;
     levels_.emplace_back();
     levels_.back().is_array = is_array;
@@ -113,7 +113,7 @@ absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &checker);
   if (checker.too_deep()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("not valid JSON: more than ", kDepthMax, " levels deep"));
+        absl::StrCat("not valid JSON: more than ", kJsonDepthMax, " levels deep"));
   }
   if (!parsed) {
     return absl::InvalidArgumentError(
@@ -128,6 +128,13 @@ absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
 
 std::string JsonLine(const nlohmann::json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+std::string JsonExcerpt(const nlohmann::json& value) {
+  std::string text =
+      value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  if (text.size() > kExcerptBytesMax) text = absl::StrCat(text.substr(0, kExcerptBytesMax), "...");
+  return text;
 }
 
 }  // namespace cohort

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/json_reader.h"
-#include "coordinator/job/json_text.h"
 #include "coordinator/job/overrides.h"
 #include "nlohmann/json.hpp"
 
@@ -134,7 +134,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_
                                                    " bytes; at most ", kJobFileBytesMax,
                                                    " are read"));
   }
-  absl::StatusOr<json> parsed = ParseStrictJson(text);
+  absl::StatusOr<json> parsed = ParseJsonText(text);
   if (!parsed.ok()) return Annotate(parsed.status(), file_name);
   RETURN_IF_ERROR(ApplyOverrides(overrides, *parsed));
   JsonErrors errors;

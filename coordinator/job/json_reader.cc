@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/job/json_text.h"
-#include "coordinator/job/suggestions.h"
+#include "common/base/nearest_names.h"
+#include "common/cluster/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -41,6 +41,13 @@ std::string Describe(NumberRange range) {
   }
   return absl::StrCat("a number in ", range.min_excluded ? "(" : "[", range.min, ", ", range.max,
                       range.max_excluded ? ")" : "]");
+}
+
+std::string Nearest(absl::string_view name, absl::Span<const std::string> known) {
+  const std::vector<std::string> nearest = NearestNames(name, known, 1);
+  if (nearest.empty()) return "; none is known here";
+  return absl::StrCat("; the nearest is '", nearest.front(), "' (known: ",
+                      absl::StrJoin(known, ", "), ")");
 }
 
 bool InRange(double value, NumberRange range) {
@@ -182,7 +189,7 @@ void ObjectReader::Finish() {
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
   for (const auto& item : value_->items()) {
     if (std::binary_search(known_.begin(), known_.end(), item.key())) continue;
-    AddError(item.key(), absl::StrCat("unknown key", SuggestKey(item.key(), known_)));
+    AddError(item.key(), absl::StrCat("unknown key", Nearest(item.key(), known_)));
   }
 }
 
@@ -229,8 +236,7 @@ std::optional<std::vector<int64_t>> ReadInts(const json& value, const std::strin
 
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known) {
-  return absl::StrCat("'", name, "' is no known ", what, "; the nearest is '",
-                      NearestName(name, known), "' (known: ", absl::StrJoin(known, ", "), ")");
+  return absl::StrCat("'", name, "' is no known ", what, Nearest(name, known));
 }
 
 const json& EmptyJsonObject() {

@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
-#include "coordinator/job/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status.h"
-#include "coordinator/job/json_text.h"
+#include "common/cluster/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -51,7 +51,7 @@ absl::Status ApplyOne(const std::string& override_text, json& job) {
     ASSIGN_OR_RETURN(target, Child(*target, part, so_far));
     absl::StrAppend(&so_far, so_far.empty() ? "" : ".", part);
   }
-  absl::StatusOr<json> value = ParseStrictJson(text);
+  absl::StatusOr<json> value = ParseJsonText(text);
   *target = value.ok() ? *std::move(value) : json(text);
   return absl::OkStatus();
 }

@@ -141,7 +141,7 @@ TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
               AllOf(HasSubstr("job.json: fit.epoch: unknown key"), HasSubstr("'epochs'")));
   EXPECT_THAT(
       Message(ParseDamaged("\"fit\"", "\"fti\"")),
-      AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest known key is 'fit'")));
+      AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest is 'fit'")));
   EXPECT_THAT(Message(ParseDamaged("\"units\": 128", "\"unit\": 128")),
               AllOf(HasSubstr("model.config.layers.2.config.unit: unknown key"),
                     HasSubstr("model.config.layers.2.config.units: is missing")));
@@ -222,10 +222,10 @@ TEST(JobSpec, TextThatIsNoStrictJsonIsAnErrorWithItsPlace) {
   EXPECT_THAT(Message(ParseJob("{} {}", "f", {}).status()), HasSubstr("column"));
   EXPECT_THAT(Message(ParseJob("[1]", "f", {}).status()), HasSubstr("an object"));
   EXPECT_THAT(Message(ParseJob("{\"fit\": {\"epochs\": 1, \"epochs\": 2}}", "f", {}).status()),
-              HasSubstr("'epochs' occurs twice"));
+              HasSubstr("fit.epochs: given twice"));
   EXPECT_THAT(Message(ParseJob("{\"name\": \"\xff\"}", "f", {}).status()), HasSubstr("UTF-8"));
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
-  EXPECT_THAT(Message(ParseJob(deep, "f", {}).status()), HasSubstr("nested deeper"));
+  EXPECT_THAT(Message(ParseJob(deep, "f", {}).status()), HasSubstr("levels deep"));
   EXPECT_THAT(Message(ParseJob(std::string(kJobFileBytesMax + 1, ' '), "f", {}).status()),
               HasSubstr("bytes"));
 }

@@ -10,7 +10,6 @@
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
-#include "ps_server/close_names.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {
@@ -233,12 +232,6 @@ TEST_F(CheckpointTest, AShardNumberOutsideItsRangeIsRefused) {
     EXPECT_EQ(cluster.Call<proto::SaveShardResponse>(0, kSave, std::move(request)).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
-}
-
-TEST(CloseNames, NearestFirst) {
-  EXPECT_THAT(CloseNames("dense/bias", {"dense/kernel", "dense_1/bias", "step", "dense/bia"}, 2),
-              ElementsAre("dense/bia", "dense_1/bias"));
-  EXPECT_TRUE(CloseNames("a", {}, 3).empty());
 }
 
 }  // namespace
