@@ -24,7 +24,7 @@ constexpr double kAbsolute = 1e-7;
 using Cases = std::map<std::string, std::map<std::string, std::string>>;
 
 Cases ReadPack(const std::string& family) {
-  std::ifstream file(std::string(COHORT_SOURCE_DIR) + "/tests/device/onnx_node_data/" + family +
+  std::ifstream file(COHORT_SOURCE_DIR "/tests/device/onnx_node_data/" + family +
                          ".pack",
                      std::ios::binary);
   Cases cases;

@@ -20,7 +20,7 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 std::string ReadShippedJob(const std::string& name) {
-  std::ifstream file(std::string(COHORT_SOURCE_DIR) + "/deploy/jobs/" + name);
+  std::ifstream file(COHORT_SOURCE_DIR "/deploy/jobs/" + name);
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_FALSE(text.str().empty()) << name;

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 json Forms() {
-  std::ifstream file(std::string(COHORT_SOURCE_DIR) + "/tests/golden/keras/serialized_forms.json");
+  std::ifstream file(COHORT_SOURCE_DIR "/tests/golden/keras/serialized_forms.json");
   json forms = json::parse(file, nullptr, /*allow_exceptions=*/false);
   EXPECT_TRUE(forms.is_object());
   return forms;

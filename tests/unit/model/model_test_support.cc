@@ -13,7 +13,7 @@
 namespace cohort {
 
 nlohmann::json ReadGolden(const std::string& name) {
-  std::ifstream file(std::string(COHORT_SOURCE_DIR) + "/tests/golden/" + name);
+  std::ifstream file(COHORT_SOURCE_DIR "/tests/golden/" + name);
   nlohmann::json golden = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!golden.is_discarded()) return golden;
   ADD_FAILURE() << "tests/golden/" << name << " cannot be read";

@@ -41,7 +41,7 @@ std::vector<T> ReadNumbers(std::istream& in, size_t count) {
 }
 
 Golden ReadGolden() {
-  std::ifstream in(std::string(COHORT_SOURCE_DIR) + "/tests/golden/optimizers/optimizers.txt");
+  std::ifstream in(COHORT_SOURCE_DIR "/tests/golden/optimizers/optimizers.txt");
   Golden golden;
   size_t elements = 0;
   size_t steps = 0;

@@ -295,7 +295,7 @@ TEST_F(DatasetTest, AClassBeyondTheDepthIsAnErrorWithItsElement) {
 }
 
 TEST_F(DatasetTest, DataSetsOfOneFileShareItsArray) {
-  const std::string golden = std::string(COHORT_SOURCE_DIR) + "/tests/unit/worker_data/golden/";
+  const std::string golden = COHORT_SOURCE_DIR "/tests/unit/worker_data/golden/";
   const std::string source = "source{idx{paths:'" + golden + "images.idx.gz' paths:'" + golden +
                              "labels.idx.gz'}}";
   auto train = Make(source + "transforms{take:30}");
