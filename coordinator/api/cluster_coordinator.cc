@@ -272,33 +272,43 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
   closure->result = result;
-  absl::StatusOr<bool> admitted =
-      Await<bool>(waiter_, absl::InfiniteDuration(), "room in the queue", [&](auto done) {
-        scheduler_->Schedule(std::move(closure),
-                             [done = std::move(done)](absl::Status error) mutable {
-                               if (!error.ok()) return done(error);
-                               done(true);
-                             });
-      });
-  if (!admitted.ok()) return admitted.status();
+  RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
+    return scheduler_->Schedule(std::move(closure), std::move(done));
+  }));
   return RemoteValue(std::move(result));
 }
 
 absl::Status ClusterCoordinator::Join(absl::Duration timeout) {
-  const absl::Status status =
-      Await<bool>(waiter_, timeout, "all closures to end", [&](auto done) {
-        scheduler_->Join([done = std::move(done)](absl::Status error) mutable {
-          if (!error.ok()) return done(error);
-          done(true);
-        });
-      }).status();
-  if (absl::IsDeadlineExceeded(status)) return Annotate(status, scheduler_->DescribeWait());
-  return status;
+  return Wait(timeout, "all closures to end",
+              [&](Scheduler::Done done) { return scheduler_->Join(std::move(done)); });
 }
 
-absl::StatusOr<bool> ClusterCoordinator::Done() {
-  return Await<bool>(waiter_, absl::InfiniteDuration(), "closures in flight to end",
-                     [&](auto done) { scheduler_->CheckDone(std::move(done)); });
+absl::StatusOr<bool> ClusterCoordinator::Done(absl::Duration timeout) {
+  bool idle = false;
+  RETURN_IF_ERROR(Wait(timeout, "closures in flight to end", [&](Scheduler::Done done) {
+    return scheduler_->CheckDone(
+        [&idle, done = std::move(done)](absl::StatusOr<bool> answer) mutable {
+          idle = answer.value_or(false);
+          done(answer.status());
+        });
+  }));
+  return idle;
+}
+
+absl::Status ClusterCoordinator::Wait(
+    absl::Duration timeout, absl::string_view what,
+    absl::FunctionRef<WaitId(Scheduler::Done)> start) {
+  return AwaitOrAbandon<bool>(
+             waiter_, timeout,
+             [&] { return absl::StrCat(what, ": ", scheduler_->DescribeWait()); },
+             [&](auto done) {
+               return start([done = std::move(done)](absl::Status error) mutable {
+                 if (!error.ok()) return done(error);
+                 done(true);
+               });
+             },
+             [&](WaitId wait) { return scheduler_->Abandon(wait); })
+      .status();
 }
 
 absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& value,

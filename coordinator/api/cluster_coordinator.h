@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/base/event.h"
 #include "common/base/mutex.h"
@@ -63,6 +64,7 @@ struct ScheduleOptions {
   InputChoice input;        // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
+  absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
 };
 
 // Thread-safe.
@@ -108,12 +110,15 @@ class ClusterCoordinator {
 
   // Blocks while the queue is full or a Join waits. Errors: INVALID_ARGUMENT for a program, data
   // set or iterator that is null or another coordinator's, and for an argument without value
-  // (nothing is scheduled); the first error of an earlier closure (this closure is then cancelled).
+  // (nothing is scheduled); the first error of an earlier closure (this closure is then cancelled);
+  // DEADLINE_EXCEEDED saying what is waited for (nothing is scheduled).
   absl::StatusOr<RemoteValue> Schedule(const ProgramHandle& program, ScheduleOptions options);
   // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying
   // what is waited for.
   absl::Status Join(absl::Duration timeout = absl::InfiniteDuration());
-  absl::StatusOr<bool> Done();
+  // Whether every closure has ended. Waits only while closures in flight end after an error.
+  // Errors: as Join.
+  absl::StatusOr<bool> Done(absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
 
@@ -132,6 +137,9 @@ class ClusterCoordinator {
   friend class VariableScope;
   ClusterCoordinator(World world, Waiter& waiter, Options options);
   absl::Status WaitForCluster();
+  // Until the scheduler runs the completion that `start` gives it, or the time is over.
+  absl::Status Wait(absl::Duration timeout, absl::string_view what,
+                    absl::FunctionRef<WaitId(Scheduler::Done)> start);
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
                                           const VariableOptions& options);
 

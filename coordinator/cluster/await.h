@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
@@ -30,6 +31,32 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
   if (!waiter.Wait(state->event, timeout)) {
     return absl::DeadlineExceededError(
         absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what));
+  }
+  return std::move(state->result);
+}
+
+// As Await, for a wait that can be given up: start(done) returns its id, and abandon(id) whether
+// `done` will never run. `what` is asked when the time has run out.
+template <typename T, typename Start, typename Abandon>
+absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
+                                 absl::FunctionRef<std::string()> what, Start start,
+                                 Abandon abandon) {
+  struct State {
+    Event event;
+    absl::StatusOr<T> result;  // written before the event, read after it
+  };
+  auto state = std::make_shared<State>();  // shared with `done`
+  const auto id = start([state](absl::StatusOr<T> result) {
+    state->result = std::move(result);
+    state->event.Notify();
+  });
+  if (!waiter.Wait(state->event, timeout)) {
+    const std::string waited_for = what();
+    if (abandon(id)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", waited_for));
+    }
+    waiter.Wait(state->event, absl::InfiniteDuration());  // `done` is about to run
   }
   return std::move(state->result);
 }

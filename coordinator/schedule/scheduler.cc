@@ -58,32 +58,37 @@ std::shared_ptr<Scheduler> Scheduler::Create(Options options) {
 Scheduler::Scheduler(Options options)
     : options_(std::move(options)), queue_(options_.queue_bound), resources_(options_.epoch) {}
 
-void Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
+WaitId Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
   Effects effects;
+  WaitId wait;
   {
     MutexLock lock(mutex_);
-    admissions_.push_back({std::move(closure), std::move(admitted)});
+    wait = waiting_.AddSchedule({std::move(closure), std::move(admitted)});
     Pump(effects);
   }
   RunAll(effects);
+  return wait;
 }
 
-void Scheduler::Join(Done done) {
+WaitId Scheduler::Join(Done done) {
   Effects effects;
+  WaitId wait;
   {
     MutexLock lock(mutex_);
-    joins_.push_back(std::move(done));
+    wait = waiting_.AddJoin(std::move(done));
     Pump(effects);
   }
   RunAll(effects);
+  return wait;
 }
 
-void Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done) {
+WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done) {
   Effects effects;
+  WaitId wait;
   {
     MutexLock lock(mutex_);
     if (queue_.HasError()) {
-      error_takers_.push_back([done = std::move(done)](absl::Status error) mutable {
+      wait = waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
         if (error.ok()) return done(true);  // another call took the error; nothing is left
         done(error);
       });
@@ -94,6 +99,19 @@ void Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done) {
     }
   }
   RunAll(effects);
+  return wait;
+}
+
+bool Scheduler::Abandon(WaitId wait) {
+  Effects effects;
+  bool removed = false;
+  {
+    MutexLock lock(mutex_);
+    removed = waiting_.Remove(wait);
+    Pump(effects);  // a Join that is gone holds nobody back
+  }
+  RunAll(effects);
+  return removed;
 }
 
 void Scheduler::RecordError(const absl::Status& error) {
@@ -136,29 +154,20 @@ void Scheduler::Pump(Effects& effects) {
 
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
-  if (admissions_.empty() && joins_.empty() && error_takers_.empty()) return;
+  if (waiting_.empty()) return;
   for (std::shared_ptr<Closure>& closure : queue_.CancelQueued()) {
     CancelLocked(std::move(closure), effects);
   }
   if (!queue_.IsIdle()) return;  // closures in flight are awaited
   absl::Status error = queue_.TakeError();
-  Done observer;
-  if (!error_takers_.empty()) {
-    observer = std::move(error_takers_.front());
-    error_takers_.pop_front();
-  } else if (!joins_.empty()) {
-    observer = std::move(joins_.front());
-    joins_.pop_front();
-  } else {
-    CancelLocked(std::move(admissions_.front().closure), effects);
-    observer = std::move(admissions_.front().admitted);
-    admissions_.pop_front();
-  }
-  effects.push_back([observer = std::move(observer), error]() mutable { observer(error); });
-  for (Done& other : error_takers_) {
+  WaitingCalls::Admission observer = waiting_.TakeObserver();
+  if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), effects);
+  effects.push_back([observer = std::move(observer.admitted), error]() mutable {
+    observer(error);
+  });
+  for (Done& other : waiting_.TakeDones()) {
     effects.push_back([other = std::move(other)]() mutable { other(absl::OkStatus()); });
   }
-  error_takers_.clear();
 }
 
 void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, Effects& effects) {
@@ -174,20 +183,20 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
 
 void Scheduler::FinishJoinsLocked(Effects& effects) {
   if (queue_.HasError() || !queue_.IsIdle()) return;
-  for (Done& join : joins_) {
+  for (Done& join : waiting_.TakeJoins()) {
     effects.push_back([join = std::move(join)]() mutable { join(absl::OkStatus()); });
   }
-  joins_.clear();
 }
 
 void Scheduler::AdmitLocked(Effects& effects) {
   // A Join is a cut: what is scheduled while it waits is not its business, so it waits in turn.
-  while (!queue_.HasError() && joins_.empty() && !admissions_.empty() && queue_.HasRoom()) {
-    queue_.Put(std::move(admissions_.front().closure));
-    effects.push_back([admitted = std::move(admissions_.front().admitted)]() mutable {
+  while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() &&
+         queue_.HasRoom()) {
+    WaitingCalls::Admission admission = waiting_.TakeSchedule();
+    queue_.Put(std::move(admission.closure));
+    effects.push_back([admitted = std::move(admission.admitted)]() mutable {
       admitted(absl::OkStatus());
     });
-    admissions_.pop_front();
   }
 }
 
@@ -219,6 +228,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     ++lane->in_flight;
     Run run;
     run.closure = queue_.Take();
+    in_flight_[run.closure->id] = worker;
     run.worker = worker;
     run.task = lane->task;
     run.channel = lane->channel;
@@ -309,6 +319,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   Lane& lane = lanes_[run.worker];
   --lane.in_flight;
   const ClosureId id = run.closure->id;
+  in_flight_.erase(id);
   const bool same_process = lane.task.incarnation() == run.task.incarnation();
   if (outcome == Outcome::kDone) {
     ++stats_.done;
@@ -343,32 +354,6 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
       {{"closure", id.value}, {"attempt", run.closure->attempt},
        {"task", TaskName(run.task)}, {"cause", status.message()}});
   queue_.PutBack(id);
-}
-
-std::string Scheduler::Stats::ToString() const {
-  return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
-                      " queued=", queued, " in_flight=", in_flight,
-                      " workers_ready=", workers_ready);
-}
-
-Scheduler::Stats Scheduler::stats() const {
-  MutexLock lock(mutex_);
-  Stats stats = stats_;
-  stats.queued = queue_.queued();
-  stats.in_flight = queue_.in_flight();
-  for (const auto& [worker, lane] : lanes_) stats.workers_ready += lane.ready ? 1 : 0;
-  return stats;
-}
-
-std::string Scheduler::DescribeWait() const {
-  MutexLock lock(mutex_);
-  std::string text = absl::StrCat(queue_.queued(), " closures queued, ", queue_.in_flight(),
-                                  " in flight");
-  for (const auto& [worker, lane] : lanes_) {
-    absl::StrAppend(&text, "; worker:", worker, lane.ready ? " serving" : " lost", ", ",
-                    lane.in_flight, " in flight");
-  }
-  return text;
 }
 
 }  // namespace cohort

@@ -9,7 +9,6 @@
 // error is delivered to that one call and cleared. Nothing runs any more when it is delivered, and
 // the scheduler goes on being usable.
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "coordinator/schedule/closure_queue.h"
 #include "coordinator/schedule/outcome.h"
 #include "coordinator/schedule/resource_catalog.h"
+#include "coordinator/schedule/waiting_calls.h"
 #include "proto/error.pb.h"
 
 namespace cohort {
@@ -41,17 +41,20 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     // block.
     std::function<void(int worker, uint64_t incarnation)> on_suspect;
   };
-  using Done = absl::AnyInvocable<void(absl::Status)>;
+  using Done = WaitingCalls::Done;
 
   static std::shared_ptr<Scheduler> Create(Options options);
 
   // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
   // closure is then cancelled.
-  void Schedule(std::shared_ptr<Closure> closure, Done admitted);
+  WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
   // Ends when nothing is queued or in flight. Errors: a recorded one.
-  void Join(Done done);
+  WaitId Join(Done done);
   // Whether nothing is queued or in flight. Errors: a recorded one.
-  void CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
+  WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
+  // One of the three gives up: its completion will not run, and a closure that was not admitted
+  // never is. False when the completion has run or is about to.
+  bool Abandon(WaitId wait);
   // Records an error that no closure reported, such as the loss of a parameter server.
   void RecordError(const absl::Status& error);
 
@@ -70,7 +73,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     std::string ToString() const;
   };
   Stats stats() const;
-  // What is being waited for, for people: closures in flight and where.
+  // What is being waited for, for people: closures in flight and where, and who waits.
   std::string DescribeWait() const;
 
  private:
@@ -88,10 +91,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;
     std::vector<std::string> missing;  // resources still to be made, first one first
-  };
-  struct Admission {
-    std::shared_ptr<Closure> closure;
-    Done admitted;
   };
   // What to do once the lock is released.
   using Effects = std::vector<absl::AnyInvocable<void()>>;
@@ -120,9 +119,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
-  std::deque<Admission> admissions_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Done> joins_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Done> error_takers_ ABSL_GUARDED_BY(mutex_);  // the first one gets the error
+  std::map<ClosureId, int> in_flight_ ABSL_GUARDED_BY(mutex_);  // on which worker
+  WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

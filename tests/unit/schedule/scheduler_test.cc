@@ -2,112 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <optional>
 
 #include "common/wire/error_detail.h"
+#include "tests/unit/schedule/scheduler_test_support.h"
 
 namespace cohort {
 namespace {
-
-// A channel to a worker that the test plays: calls wait until it answers them.
-class ScriptedChannel final : public Channel {
- public:
-  struct OpenCall {
-    std::string method;
-    Message request;
-    Reply done;
-  };
-
-  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
-                              Reply done) override {
-    calls.push_back({std::string(method), std::move(request), std::move(done)});
-    return nullptr;
-  }
-
-  // Answers the registration calls in front; what is left are RunClosure calls.
-  void AnswerPreparations() {
-    while (!calls.empty() && calls.front().method != kRun) {
-      OpenCall call = std::move(calls.front());
-      calls.pop_front();
-      preparations.push_back(call.method);
-      call.done(Message{});
-    }
-  }
-
-  proto::RunClosureRequest Peek() {
-    proto::RunClosureRequest request;
-    request.ParseFromString(calls.front().request.header);
-    return request;
-  }
-
-  void AnswerRun(const absl::Status& status) {
-    OpenCall call = std::move(calls.front());
-    calls.pop_front();
-    if (!status.ok()) return call.done(status);
-    Envelope<proto::RunClosureResponse> response;
-    const Tensor value = Tensor::Scalar(42.0f);
-    *response.header.add_fetches() = MetaOf(value);
-    response.payload.push_back(SliceOf(value));
-    call.done(Pack(std::move(response)));
-  }
-
-  static constexpr char kRun[] = "/cohort.proto.WorkerService/RunClosure";
-  std::deque<OpenCall> calls;
-  std::vector<std::string> preparations;
-};
-
-proto::TaskRef Worker(int index, uint64_t incarnation) {
-  proto::TaskRef task;
-  task.set_role("worker");
-  task.set_index(index);
-  task.set_incarnation(incarnation);
-  return task;
-}
-
-class SchedulerTest : public testing::Test {
- protected:
-  void Make(int in_flight, size_t bound = 100, uint32_t attempts_max = 3) {
-    Scheduler::Options options;
-    options.epoch = 7;
-    options.closures_in_flight = in_flight;
-    options.queue_bound = bound;
-    options.attempts_max = attempts_max;
-    options.on_suspect = [this](int worker, uint64_t incarnation) {
-      suspects.push_back(worker);
-    };
-    scheduler = Scheduler::Create(options);
-    auto registered = std::make_shared<RegisteredProgram>();
-    registered->id = "p1";
-    program = registered;
-  }
-
-  // The value of the closure; its admission status lands in `admitted`.
-  std::shared_ptr<RemoteValueState> Schedule() {
-    auto value = std::make_shared<RemoteValueState>();
-    auto closure = std::make_shared<Closure>();
-    closure->program = program;
-    closure->result = value;
-    scheduler->Schedule(std::move(closure),
-                        [this](absl::Status status) { admitted.push_back(status); });
-    return value;
-  }
-
-  std::shared_ptr<ScriptedChannel> AddWorker(int index, uint64_t incarnation = 1) {
-    auto channel = std::make_shared<ScriptedChannel>();
-    scheduler->WorkerReady(index, Worker(index, incarnation), channel);
-    return channel;
-  }
-
-  void Join() {
-    scheduler->Join([this](absl::Status status) { joined.push_back(status); });
-  }
-
-  std::shared_ptr<Scheduler> scheduler;
-  std::shared_ptr<const RegisteredProgram> program;
-  std::vector<absl::Status> admitted, joined;
-  std::vector<int> suspects;
-};
 
 TEST_F(SchedulerTest, RegistersTheProgramOnceThenRuns) {
   Make(2);

@@ -1,0 +1,46 @@
+// What the scheduler tells people about itself.
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/schedule/scheduler.h"
+
+namespace cohort {
+
+namespace {
+// A long list helps nobody.
+constexpr size_t kClosuresShownMax = 3;
+}  // namespace
+
+std::string Scheduler::Stats::ToString() const {
+  return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
+                      " queued=", queued, " in_flight=", in_flight,
+                      " workers_ready=", workers_ready);
+}
+
+Scheduler::Stats Scheduler::stats() const {
+  MutexLock lock(mutex_);
+  Stats stats = stats_;
+  stats.queued = queue_.queued();
+  stats.in_flight = queue_.in_flight();
+  for (const auto& [worker, lane] : lanes_) stats.workers_ready += lane.ready ? 1 : 0;
+  return stats;
+}
+
+std::string Scheduler::DescribeWait() const {
+  MutexLock lock(mutex_);
+  std::string text = absl::StrCat(queue_.queued(), " closures queued, ", queue_.in_flight(),
+                                  " in flight");
+  size_t shown = 0;
+  for (const auto& [id, worker] : in_flight_) {
+    if (shown++ == kClosuresShownMax) break;
+    absl::StrAppend(&text, shown == 1 ? ", the oldest: " : ", ", id.value, " on worker:", worker);
+  }
+  for (const auto& [worker, lane] : lanes_) {
+    absl::StrAppend(&text, "; worker:", worker, lane.ready ? " serving" : " lost", ", ",
+                    lane.in_flight, " in flight");
+  }
+  if (lanes_.empty()) absl::StrAppend(&text, "; no worker has been there");
+  absl::StrAppend(&text, "; calls that wait: ", waiting_.ToString());
+  return text;
+}
+
+}  // namespace cohort

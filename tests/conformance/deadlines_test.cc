@@ -1,0 +1,99 @@
+// Every wait has a deadline and says what it waits for (CC-14): waits of tf.distribute have none.
+// The clock is simulated, so the time that a call takes is exact.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+
+class Deadlines : public testing::Test {
+ protected:
+  void SetUp() override {
+    ClusterCoordinator::Options options;
+    options.queue_bound = 2;
+    auto connected = cluster.Connect(std::move(options));
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    coordinator = *std::move(connected);
+    VariableSpec spec;
+    spec.name = "counter";
+    spec.initializer.set_op("zeros");
+    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    ASSERT_TRUE(made.ok()) << made.status();
+    counter = std::make_unique<Variable>(*made);
+    auto registered = coordinator->Register(IncrementProgram("counter"));
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    increment = *registered;
+    ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+    ASSERT_TRUE(coordinator->Join().ok());
+    cluster.tasks().Kill({Role::kWorker, 0});
+    cluster.sim().RunFor(absl::Seconds(10));  // until nobody serves
+  }
+
+  void BringTheWorkerBack() { cluster.tasks().Start({Role::kWorker, 0}); }
+
+  float Count() {
+    auto value = coordinator->Read(*counter);
+    EXPECT_TRUE(value.ok()) << value.status();
+    return value.ok() ? *value->data<float>() : -1;
+  }
+
+  // Runs `call`, which has a deadline of 3 s, and takes exactly those.
+  template <typename Call>
+  std::string MessageAfterThreeSeconds(Call call) {
+    const absl::Time start = cluster.sim().Now();
+    const absl::Status status = call();
+    EXPECT_EQ(cluster.sim().Now() - start, absl::Seconds(3));
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    return std::string(status.message());
+  }
+
+  SimCluster cluster{23, /*ps=*/1, /*workers=*/1};
+  std::unique_ptr<ClusterCoordinator> coordinator;
+  std::unique_ptr<Variable> counter;
+  ProgramHandle increment;
+};
+
+TEST_F(Deadlines, OfJoin) {
+  ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+  const std::string message =
+      MessageAfterThreeSeconds([&] { return coordinator->Join(absl::Seconds(3)); });
+  EXPECT_THAT(message, HasSubstr("waited 3s for all closures to end: 1 closures queued"));
+  EXPECT_THAT(message, HasSubstr("worker:0 lost"));
+  // A Join that gave up is no cut any more.
+  ASSERT_TRUE(coordinator->Schedule(increment, {{}, {}, 0, 0, absl::Seconds(3)}).ok());
+  BringTheWorkerBack();
+  ASSERT_TRUE(coordinator->Join().ok());
+  EXPECT_EQ(Count(), 3.0f);
+}
+
+TEST_F(Deadlines, OfFetch) {
+  auto value = coordinator->Schedule(increment, {});
+  ASSERT_TRUE(value.ok());
+  const std::string message = MessageAfterThreeSeconds(
+      [&] { return coordinator->Fetch(*value, absl::Seconds(3)).status(); });
+  EXPECT_THAT(message, HasSubstr("waited 3s for the result of a closure: 1 closures queued"));
+  EXPECT_THAT(message, HasSubstr("worker:0 lost"));
+  BringTheWorkerBack();
+  EXPECT_TRUE(coordinator->Fetch(*value).ok());
+}
+
+TEST_F(Deadlines, OfScheduleWhileTheQueueIsFull) {
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+  ScheduleOptions options;
+  options.queue_timeout = absl::Seconds(3);
+  const std::string message = MessageAfterThreeSeconds(
+      [&] { return coordinator->Schedule(increment, options).status(); });
+  EXPECT_THAT(message, HasSubstr("waited 3s for room in the queue: 2 closures queued"));
+  BringTheWorkerBack();
+  ASSERT_TRUE(coordinator->Join().ok());
+  EXPECT_EQ(Count(), 3.0f) << "what was not admitted never runs";
+}
+
+}  // namespace
+}  // namespace cohort
