@@ -103,7 +103,7 @@ absl::StatusOr<Claim> ApplyLog::ClaimSlice(const PushTicket& ticket, uint32_t sl
   return Stale(absl::StrCat("closure ", ticket.closure_id, " has no record of slice ", slice_id));
 }
 
-absl::Status ApplyLog::Fence(absl::Span<const uint64_t> worker_incarnations) {
+absl::Status ApplyLog::Fence(absl::Span<const uint64_t> worker_incarnations, uint64_t watermark) {
   MutexLock lock(mutex_);
   std::set<uint64_t> fenced = fenced_;
   fenced.insert(worker_incarnations.begin(), worker_incarnations.end());
@@ -113,6 +113,7 @@ absl::Status ApplyLog::Fence(absl::Span<const uint64_t> worker_incarnations) {
                      proto::APPLICATION);
   }
   fenced_ = std::move(fenced);
+  RaiseWatermarkLocked(watermark);
   return absl::OkStatus();
 }
 

@@ -57,8 +57,9 @@ class ApplyLog {
   // or its closure finished since Admit.
   absl::StatusOr<Claim> ClaimSlice(const PushTicket& ticket, uint32_t slice_id);
 
-  // Errors: RESOURCE_EXHAUSTED, and then none is fenced.
-  absl::Status Fence(absl::Span<const uint64_t> worker_incarnations);
+  // Pushes of these workers, and of closures below `watermark`, are stale from now on. Errors:
+  // RESOURCE_EXHAUSTED, and then nothing is fenced.
+  absl::Status Fence(absl::Span<const uint64_t> worker_incarnations, uint64_t watermark = 0);
 
   // Records held.
   size_t size() const;

@@ -110,7 +110,10 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
 
 absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
     const Envelope<proto::FenceRequest>& request) {
-  RETURN_IF_ERROR(apply_log_->Fence(request.header.worker_incarnations()));
+  RETURN_IF_ERROR(
+      apply_log_->Fence(request.header.worker_incarnations(), request.header.watermark()));
+  // A push that was claimed before is applied before the answer.
+  for (const VariableShard* shard : store_.All()) shard->Settle();
   return Envelope<proto::FenceResponse>();
 }
 

@@ -147,6 +147,8 @@ absl::Status VariableShard::Restore(const Tensor& value, const std::vector<Tenso
   return absl::OkStatus();
 }
 
+void VariableShard::Settle() const { MutexLock lock(mutex_); }
+
 size_t VariableShard::resident_bytes() const {
   MutexLock lock(mutex_);
   size_t bytes = value_.resident_bytes();

@@ -72,6 +72,9 @@ class VariableShard {
   absl::Status Restore(const Tensor& value, const std::vector<Tensor>& slots,
                        absl::FunctionRef<absl::Status()> admit);
 
+  // Returns when the update that is being applied, if any, has been.
+  void Settle() const;
+
   // Blocks of the value and slots, with spares.
   size_t resident_bytes() const;
 

@@ -10,6 +10,7 @@
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/cluster/ps_group.h"
 
 namespace cohort {
 
@@ -46,6 +47,19 @@ absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::str
   return absl::InvalidArgumentError(absl::StrCat("Schedule got the ", what,
                                                  " of another coordinator: make it with ", maker,
                                                  " of this one"));
+}
+
+void FenceAll(const Cluster& cluster, uint64_t watermark, absl::Duration timeout,
+              absl::AnyInvocable<void(absl::Status)> done) {
+  const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
+  if (!links.ok()) return done(links.status());
+  Envelope<proto::FenceRequest> request;
+  request.header.set_epoch(cluster.epoch());
+  request.header.set_watermark(watermark);
+  std::vector<Envelope<proto::FenceRequest>> requests(links->size(), request);
+  CallEach<proto::FenceResponse>(
+      *links, "/cohort.proto.PsService/Fence", std::move(requests), timeout,
+      [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
 bool IsShardedByWorker(const proto::DatasetSpec& spec) {
@@ -114,6 +128,13 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
   auto cluster_slot = std::make_shared<std::weak_ptr<Cluster>>();
   scheduling.on_suspect = [cluster_slot](int worker, uint64_t incarnation) {
     if (const auto cluster = cluster_slot->lock()) cluster->SuspectWorker(worker, incarnation);
+  };
+  scheduling.fence = [cluster_slot, timeout = options_.call_timeout](uint64_t watermark,
+                                                                     auto done) {
+    if (const auto cluster = cluster_slot->lock()) {
+      return FenceAll(*cluster, watermark, timeout, std::move(done));
+    }
+    done(absl::OkStatus());
   };
   scheduler_ = Scheduler::Create(std::move(scheduling));
 

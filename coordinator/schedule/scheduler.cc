@@ -159,6 +159,7 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
     CancelLocked(std::move(closure), effects);
   }
   if (!queue_.IsIdle()) return;  // closures in flight are awaited
+  if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
   WaitingCalls::Admission observer = waiting_.TakeObserver();
   if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), effects);
@@ -168,6 +169,30 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
   for (Done& other : waiting_.TakeDones()) {
     effects.push_back([other = std::move(other)]() mutable { other(absl::OkStatus()); });
   }
+}
+
+bool Scheduler::IsFencedLocked(Effects& effects) {
+  if (fence_ == Fence::kNotNeeded || !options_.fence) return true;
+  if (fence_ == Fence::kUnderWay) return false;
+  fence_ = Fence::kUnderWay;
+  effects.push_back([self = shared_from_this(), watermark = queue_.watermark()] {
+    self->options_.fence(watermark.value,
+                         [self](absl::Status status) { self->OnFenced(status); });
+  });
+  return false;
+}
+
+// A ps that cannot be told is lost, and with it what a late push could have changed: the error that
+// waits is not held back by it.
+void Scheduler::OnFenced(const absl::Status& status) {
+  if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    fence_ = Fence::kNotNeeded;
+    Pump(effects);
+  }
+  RunAll(effects);
 }
 
 void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, Effects& effects) {
@@ -320,6 +345,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   --lane.in_flight;
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
+  if (outcome == Outcome::kWorkerLost) fence_ = Fence::kNeeded;
   const bool same_process = lane.task.incarnation() == run.task.incarnation();
   if (outcome == Outcome::kDone) {
     ++stats_.done;

@@ -7,7 +7,8 @@
 // The first-error protocol: the first application error is recorded; the next Schedule, Join or
 // Done observes it: every queued closure is cancelled, closures in flight are awaited, then the
 // error is delivered to that one call and cleared. Nothing runs any more when it is delivered, and
-// the scheduler goes on being usable.
+// the scheduler goes on being usable. A worker that was lost may still be at work, so its closures
+// are fenced on the parameter servers before the error is delivered.
 
 #include <functional>
 #include <map>
@@ -37,6 +38,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     int closures_in_flight = 2;       // K, per worker
     uint32_t attempts_max = 10;       // of one closure
     absl::Duration closure_timeout = absl::Minutes(10);
+    // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
+    // applied any more, and says when all of them know. Runs outside the lock, must not block.
+    std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
     // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
     // block.
     std::function<void(int worker, uint64_t incarnation)> on_suspect;
@@ -103,6 +107,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False while a fence must be waited for.
+  bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnFenced(const absl::Status& status);
   void CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -121,6 +128,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   std::map<ClosureId, int> in_flight_ ABSL_GUARDED_BY(mutex_);  // on which worker
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
+  // Whether an attempt ended without its worker saying so since the last fence.
+  enum class Fence { kNotNeeded, kNeeded, kUnderWay };
+  Fence fence_ ABSL_GUARDED_BY(mutex_) = Fence::kNotNeeded;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -61,6 +61,16 @@ TEST_F(ApplyLogTest, AFencedWorkerIsRefusedEvenBetweenAdmitAndClaim) {
   EXPECT_EQ(*log_.ClaimSlice(Ticket(5, 200), 1), Claim::kApply);
 }
 
+TEST_F(ApplyLogTest, AFenceOfClosuresRefusesThemEvenBetweenAdmitAndClaim) {
+  ASSERT_TRUE(log_.Admit(Ticket(5), {1}).ok());
+  ASSERT_TRUE(log_.Fence({}, /*watermark=*/6).ok());
+  EXPECT_EQ(ClassOf(log_.ClaimSlice(Ticket(5), 1).status()), proto::STALE);
+  EXPECT_EQ(ClassOf(log_.Admit(Ticket(4), {1})), proto::STALE);
+  EXPECT_TRUE(log_.Admit(Ticket(6), {1}).ok());
+  ASSERT_TRUE(log_.Fence({}, /*watermark=*/2).ok());
+  EXPECT_FALSE(log_.Admit(Ticket(5), {1}).ok()) << "the watermark only grows";
+}
+
 TEST_F(ApplyLogTest, AFencedWorkerDoesNotRaiseTheWatermark) {
   ASSERT_TRUE(log_.Fence({100}).ok());
   EXPECT_FALSE(log_.Admit(Ticket(50, 100, 50), {1}).ok());

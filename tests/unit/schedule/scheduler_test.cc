@@ -209,6 +209,8 @@ TEST_F(SchedulerTest, AClosureThatKeepsFailingIsGivenUp) {
   ASSERT_TRUE(value->IsReady());
   EXPECT_EQ(value->result().status().message(), "closure 1 failed 3 times, the last time: died");
   Join();
+  ASSERT_EQ(fences.size(), 1u);
+  fences[0].second(absl::OkStatus());
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_FALSE(joined[0].ok());
 }

@@ -80,6 +80,9 @@ class SchedulerTest : public testing::Test {
     options.on_suspect = [this](int worker, uint64_t incarnation) {
       suspects.push_back(worker);
     };
+    options.fence = [this](uint64_t watermark, Scheduler::Done done) {
+      fences.push_back({watermark, std::move(done)});
+    };
     scheduler = Scheduler::Create(options);
     auto registered = std::make_shared<RegisteredProgram>();
     registered->id = "p1";
@@ -112,6 +115,7 @@ class SchedulerTest : public testing::Test {
   std::shared_ptr<const RegisteredProgram> program;
   std::vector<absl::Status> admitted, joined;
   std::vector<int> suspects;
+  std::vector<std::pair<uint64_t, Scheduler::Done>> fences;
 };
 
 }  // namespace cohort

@@ -69,5 +69,44 @@ TEST_F(SchedulerTest, AWaitSaysWhatItWaitsFor) {
             "flight; calls that wait: 1 Join");
 }
 
+// The worker may still be at work when the coordinator takes it for lost.
+TEST_F(SchedulerTest, AnErrorIsRaisedOnlyWhenTheClosuresOfLostWorkersAreFenced) {
+  Make(1);
+  const auto lost = AddWorker(0);
+  Schedule();
+  lost->AnswerPreparations();
+  lost->AnswerRun(absl::UnavailableError("connection reset"));  // closure 1 is queued again
+  scheduler->RecordError(absl::InternalError("boom"));
+  EXPECT_TRUE(fences.empty()) << "nobody has observed the error";
+  Join();
+  ASSERT_EQ(fences.size(), 1u);
+  EXPECT_EQ(fences[0].first, 2u) << "every closure below is cancelled";
+  Join();
+  EXPECT_TRUE(joined.empty());
+  EXPECT_EQ(fences.size(), 1u);
+  fences[0].second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_EQ(joined[0].message(), "boom");
+  EXPECT_TRUE(joined[1].ok());
+  scheduler->RecordError(absl::InternalError("again"));
+  Join();
+  EXPECT_EQ(joined.back().message(), "again");
+  EXPECT_EQ(fences.size(), 1u) << "no worker was lost in between";
+}
+
+TEST_F(SchedulerTest, AFenceThatFailsHoldsNoErrorBack) {
+  Make(1);
+  const auto lost = AddWorker(0);
+  Schedule();
+  lost->AnswerPreparations();
+  lost->AnswerRun(absl::UnavailableError("connection reset"));
+  scheduler->RecordError(absl::InternalError("boom"));
+  Join();
+  ASSERT_EQ(fences.size(), 1u);
+  fences[0].second(absl::UnavailableError("ps:0 was lost"));
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].message(), "boom");
+}
+
 }  // namespace
 }  // namespace cohort

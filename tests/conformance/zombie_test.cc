@@ -1,0 +1,50 @@
+// Nothing runs any more once an error was raised (CC-06), also on a worker that the coordinator has
+// lost sight of and that still reaches the parameter servers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+namespace {
+
+TEST(Zombie, PushesNothingAfterTheErrorWasRaised) {
+  SimCluster cluster(24, /*ps=*/1, /*workers=*/1);
+  ClusterCoordinator::Options options;
+  options.closure_timeout = absl::Seconds(8);
+  auto connected = cluster.Connect(std::move(options));
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  ClusterCoordinator& coordinator = **connected;
+  VariableSpec spec;
+  spec.name = "counter";
+  spec.initializer.set_op("zeros");
+  const auto counter = coordinator.Scope(AssignAdd()).CreateVariable(spec);
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  const auto increment = coordinator.Register(IncrementProgram("counter"));
+  ASSERT_TRUE(increment.ok()) << increment.status();
+  ASSERT_TRUE(coordinator.Schedule(*increment, {}).ok());
+  ASSERT_TRUE(coordinator.Join().ok());
+
+  // The worker gets the closure and cannot push it yet; then the coordinator loses the worker.
+  cluster.network().Cut("worker:0", "ps:0");
+  ASSERT_TRUE(coordinator.Schedule(*increment, {}).ok());
+  cluster.sim().RunFor(absl::Milliseconds(100));
+  cluster.network().Cut("worker:0", "chief:0");
+  cluster.sim().RunFor(absl::Seconds(9));
+  coordinator.Abort(absl::InternalError("boom"));
+  EXPECT_EQ(coordinator.Join().message(), "boom");
+
+  cluster.network().Heal("worker:0", "ps:0");
+  cluster.sim().RunFor(absl::Minutes(2));
+  const auto value = coordinator.Read(*counter);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value->data<float>(), 1.0f);
+  const auto stats = coordinator.ps().Stats();
+  ASSERT_TRUE(stats.ok());
+  EXPECT_GT(stats->refused_pushes(), 0u) << "the worker did try: this test can fail";
+}
+
+}  // namespace
+}  // namespace cohort
