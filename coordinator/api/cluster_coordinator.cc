@@ -136,7 +136,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     }
     done(absl::OkStatus());
   };
-  scheduler_ = Scheduler::Create(std::move(scheduling));
+  scheduler_ = Scheduler::Create(world_.clock, std::move(scheduling));
 
   Cluster::Options members;
   members.spec = options_.cluster;
@@ -292,6 +292,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->input = std::move(options.input);
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
+  closure->deadline = world_.clock.Now() + options.timeout;
   closure->result = result;
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));

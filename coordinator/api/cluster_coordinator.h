@@ -65,6 +65,8 @@ struct ScheduleOptions {
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
   absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
+  // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
+  absl::Duration timeout = absl::InfiniteDuration();
 };
 
 // Thread-safe.

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/tensor/tensor.h"
 #include "coordinator/schedule/remote_value.h"
 #include "proto/plan.pb.h"
@@ -71,6 +72,7 @@ struct Closure {
   double learning_rate = 0;
   uint64_t step = 0;
   uint32_t attempt = 0;  // counts from 1 when it first runs
+  absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;
 };
 

@@ -27,6 +27,16 @@ std::shared_ptr<Closure> ClosureQueue::Take() {
   return closure;
 }
 
+std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
+  const auto place = std::find_if(queue_.begin(), queue_.end(),
+                                  [&](const auto& waiting) { return waiting->id == id; });
+  if (place == queue_.end()) return nullptr;
+  std::shared_ptr<Closure> closure = std::move(*place);
+  queue_.erase(place);
+  Finish(id);
+  return closure;
+}
+
 void ClosureQueue::PutBack(ClosureId id) {
   const auto found = unfinished_.find(id);
   COHORT_CHECK(found != unfinished_.end(), "only an in-flight closure is put back");

@@ -30,6 +30,8 @@ class ClosureQueue {
   ClosureId Put(std::shared_ptr<Closure> closure);
   // The oldest queued closure becomes in flight; nullptr when none is queued.
   std::shared_ptr<Closure> Take();
+  // nullptr when the closure is not queued (any more); else it has ended without a result.
+  std::shared_ptr<Closure> RemoveQueued(ClosureId id);
   // Back to the front: it is older than all that wait.
   void PutBack(ClosureId id);
   void MarkDone(ClosureId id);

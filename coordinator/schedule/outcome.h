@@ -13,6 +13,7 @@ enum class Outcome {
   kTransient,    // put back
   kForgotten,    // put back; the worker no longer holds what it was given: give it again
   kFailed,       // recorded as the error of the queue
+  kExpired,      // the same, at the closure's deadline; its worker may still be at it
 };
 
 Outcome ClassifyOutcome(const absl::Status& status);

@@ -9,54 +9,19 @@
 
 namespace cohort {
 
-namespace {
-
-constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
-
-void RunAll(std::vector<absl::AnyInvocable<void()>>& effects) {
+void Scheduler::RunAll(Effects& effects) {
   for (auto& effect : effects) effect();
 }
 
-Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t epoch,
-                                               ClosureId watermark) {
-  Envelope<proto::RunClosureRequest> request;
-  proto::RunClosureRequest& header = request.header;
-  header.set_epoch(epoch);
-  header.set_closure_id(closure.id.value);
-  header.set_attempt(closure.attempt);
-  header.set_program_id(closure.program->id);
-  header.set_watermark(watermark.value);
-  header.set_learning_rate(closure.learning_rate);
-  header.set_discard_fetches(closure.result.expired());
-  header.set_step(closure.step == 0 ? closure.id.value : closure.step);
-  if (const auto* split = std::get_if<SplitInput>(&closure.input)) {
-    header.mutable_split()->set_dataset_id(split->dataset->id);
-    *header.mutable_split()->mutable_position() = split->position;
-  } else if (const auto* iterator =
-                 std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
-    header.set_iterator_id((*iterator)->id);
-  }
-  for (const Tensor& argument : closure.arguments) {
-    *header.add_arguments() = MetaOf(argument);
-    request.payload.push_back(SliceOf(argument));
-  }
-  return request;
+std::shared_ptr<Scheduler> Scheduler::Create(Clock& clock, Options options) {
+  return std::shared_ptr<Scheduler>(new Scheduler(clock, std::move(options)));
 }
 
-absl::StatusOr<FetchedTensors> ReadFetches(
-    const absl::StatusOr<Envelope<proto::RunClosureResponse>>& response) {
-  if (!response.ok()) return response.status();
-  return ReadTensors(response->header.fetches(), response->payload);
-}
-
-}  // namespace
-
-std::shared_ptr<Scheduler> Scheduler::Create(Options options) {
-  return std::shared_ptr<Scheduler>(new Scheduler(std::move(options)));
-}
-
-Scheduler::Scheduler(Options options)
-    : options_(std::move(options)), queue_(options_.queue_bound), resources_(options_.epoch) {}
+Scheduler::Scheduler(Clock& clock, Options options)
+    : clock_(clock),
+      options_(std::move(options)),
+      queue_(options_.queue_bound),
+      resources_(options_.epoch) {}
 
 WaitId Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
   Effects effects;
@@ -218,11 +183,40 @@ void Scheduler::AdmitLocked(Effects& effects) {
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() &&
          queue_.HasRoom()) {
     WaitingCalls::Admission admission = waiting_.TakeSchedule();
-    queue_.Put(std::move(admission.closure));
+    const absl::Time deadline = admission.closure->deadline;
+    const ClosureId id = queue_.Put(std::move(admission.closure));
+    if (deadline != absl::InfiniteFuture()) {
+      timers_[id] = clock_.CallAt(deadline, [weak = weak_from_this(), id] {
+        if (const auto self = weak.lock()) self->Expire(id);
+      });
+    }
     effects.push_back([admitted = std::move(admission.admitted)]() mutable {
       admitted(absl::OkStatus());
     });
   }
+}
+
+// Only while it is queued: a call for it ends by itself at the deadline.
+void Scheduler::Expire(ClosureId id) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    timers_.erase(id);
+    const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
+    if (closure == nullptr) return;
+    const absl::Status error = MakeError(
+        absl::StatusCode::kDeadlineExceeded,
+        absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",
+                     closure->attempt, " attempts: no worker had room for it"),
+        proto::APPLICATION);
+    ++stats_.failed;
+    queue_.RecordError(error);
+    effects.push_back([closure, error] {
+      if (const auto result = closure->result.lock()) result->Set(error);
+    });
+    Pump(effects);
+  }
+  RunAll(effects);
 }
 
 Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
@@ -264,122 +258,6 @@ void Scheduler::DispatchLocked(Effects& effects) {
       self->Start(std::move(run));
     });
   }
-}
-
-void Scheduler::Start(Run run) {
-  if (run.missing.empty()) {
-    Call(std::move(run));
-  } else {
-    Prepare(std::move(run));
-  }
-}
-
-void Scheduler::Prepare(Run run) {
-  ResourceRequest request;
-  {
-    MutexLock lock(mutex_);
-    request = resources_.Request(*run.closure, run.missing.front(), run.worker);
-  }
-  Channel& channel = *run.channel;
-  channel.Start(request.method, std::move(request.message), options_.closure_timeout,
-                [self = shared_from_this(), run = std::move(run)](
-                    absl::StatusOr<Message> response) mutable {
-                  if (!response.ok()) return self->End(run, response.status());
-                  {
-                    MutexLock lock(self->mutex_);
-                    Lane& lane = self->lanes_[run.worker];
-                    if (lane.task.incarnation() == run.task.incarnation()) {
-                      lane.prepared.insert(run.missing.front());
-                    }
-                  }
-                  run.missing.erase(run.missing.begin());
-                  self->Start(std::move(run));
-                });
-}
-
-void Scheduler::Call(Run run) {
-  ClosureId watermark;
-  {
-    MutexLock lock(mutex_);
-    watermark = queue_.watermark();
-  }
-  Channel& channel = *run.channel;
-  Envelope<proto::RunClosureRequest> request =
-      MakeRequest(*run.closure, options_.epoch, watermark);
-  StartCall<proto::RunClosureResponse>(
-      channel, kRunClosure, std::move(request), options_.closure_timeout,
-      [self = shared_from_this(), run = std::move(run)](
-          absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
-        self->End(run, std::move(response));
-      });
-}
-
-void Scheduler::End(const Run& run,
-                    absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
-  const Outcome outcome = ClassifyOutcome(response.status());
-  const absl::Status status = AttributedCall(response.status(), run.task);
-  if (!response.ok()) response = status;
-  Effects effects;
-  if (outcome == Outcome::kDone || outcome == Outcome::kFailed) {
-    // Before the queue moves on, so that a finished Join finds every result set.
-    if (const auto result = run.closure->result.lock()) result->Set(ReadFetches(response));
-  }
-  {
-    MutexLock lock(mutex_);
-    if (response.ok() && response->header.has_next_position()) {
-      const auto* iterator =
-          std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
-      if (iterator != nullptr) {
-        resources_.SetPosition((*iterator)->id, run.worker, response->header.next_position());
-      }
-    }
-    EndLocked(run, status, outcome, effects);
-    Pump(effects);
-  }
-  RunAll(effects);
-}
-
-void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,
-                          Effects& effects) {
-  Lane& lane = lanes_[run.worker];
-  --lane.in_flight;
-  const ClosureId id = run.closure->id;
-  in_flight_.erase(id);
-  if (outcome == Outcome::kWorkerLost) fence_ = Fence::kNeeded;
-  const bool same_process = lane.task.incarnation() == run.task.incarnation();
-  if (outcome == Outcome::kDone) {
-    ++stats_.done;
-    return queue_.MarkDone(id);
-  }
-  if (outcome == Outcome::kFailed) {
-    ++stats_.failed;
-    return queue_.MarkFailed(id, status);
-  }
-  if (outcome == Outcome::kForgotten && same_process) lane.prepared.clear();
-  if (outcome == Outcome::kWorkerLost && same_process) {
-    lane.ready = false;
-    if (options_.on_suspect) {
-      effects.push_back([this, self = shared_from_this(), worker = run.worker,
-                         incarnation = run.task.incarnation()] {
-        options_.on_suspect(worker, incarnation);
-      });
-    }
-  }
-  if (run.closure->attempt >= options_.attempts_max) {
-    ++stats_.failed;
-    const absl::Status error =
-        Annotate(status, absl::StrCat("closure ", id.value, " failed ", run.closure->attempt,
-                                      " times, the last time"));
-    effects.push_back([closure = run.closure, error] {
-      if (const auto result = closure->result.lock()) result->Set(error);
-    });
-    return queue_.MarkFailed(id, error);
-  }
-  ++stats_.put_back;
-  Log(LogLevel::kInfo, "closure_put_back",
-      {{"closure", id.value}, {"attempt", run.closure->attempt},
-       {"task", TaskName(run.task)}, {"cause", status.message()}});
-  queue_.PutBack(id);
 }
 
 }  // namespace cohort

@@ -19,6 +19,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure_queue.h"
@@ -47,7 +48,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   };
   using Done = WaitingCalls::Done;
 
-  static std::shared_ptr<Scheduler> Create(Options options);
+  // The clock outlives the scheduler.
+  static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);
 
   // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
   // closure is then cancelled.
@@ -99,7 +101,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // What to do once the lock is released.
   using Effects = std::vector<absl::AnyInvocable<void()>>;
 
-  explicit Scheduler(Options options);
+  Scheduler(Clock& clock, Options options);
+  static void RunAll(Effects& effects);
 
   void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -113,13 +116,18 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // The deadline of a closure has come.
+  void Expire(ClosureId id);
   void Start(Run run);
   void Prepare(Run run);
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
+  // How long a call for the closure may take.
+  absl::Duration TimeoutOf(const Closure& closure) const;
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  Clock& clock_;
   const Options options_;
   mutable Mutex mutex_;
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
@@ -127,6 +135,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   std::map<ClosureId, int> in_flight_ ABSL_GUARDED_BY(mutex_);  // on which worker
+  std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   // Whether an attempt ended without its worker saying so since the last fence.
   enum class Fence { kNotNeeded, kNeeded, kUnderWay };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/wire/error_detail.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/test_programs.h"
 
@@ -93,6 +94,55 @@ TEST_F(Deadlines, OfScheduleWhileTheQueueIsFull) {
   BringTheWorkerBack();
   ASSERT_TRUE(coordinator->Join().ok());
   EXPECT_EQ(Count(), 3.0f) << "what was not admitted never runs";
+}
+
+TEST_F(Deadlines, OfAClosureThatIsQueued) {
+  ScheduleOptions options;
+  options.timeout = absl::Seconds(3);
+  const auto value = coordinator->Schedule(increment, options);
+  ASSERT_TRUE(value.ok());
+  const std::string message = MessageAfterThreeSeconds([&] { return coordinator->Join(); });
+  EXPECT_THAT(message, HasSubstr("closure 2 was still queued at its deadline, after 0 attempts"));
+  EXPECT_EQ(coordinator->Fetch(*value).status().message(), message);
+  BringTheWorkerBack();
+  cluster.sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(Count(), 1.0f);
+}
+
+TEST_F(Deadlines, OfAClosureInFlight) {
+  BringTheWorkerBack();
+  cluster.sim().RunFor(absl::Seconds(10));
+  cluster.network().Cut("worker:0", "ps:0");  // its pull waits
+  ScheduleOptions options;
+  options.timeout = absl::Seconds(3);
+  ASSERT_TRUE(coordinator->Schedule(increment, options).ok());
+  const absl::Time start = cluster.sim().Now();
+  const absl::Status error = coordinator->Join();
+  // The fence of the closure takes a call to the ps.
+  EXPECT_GE(cluster.sim().Now() - start, absl::Seconds(3));
+  EXPECT_LE(cluster.sim().Now() - start, absl::Seconds(3) + absl::Milliseconds(100));
+  EXPECT_EQ(error.code(), absl::StatusCode::kDeadlineExceeded) << error;
+  EXPECT_THAT(std::string(error.message()),
+              HasSubstr("closure 2 was not done at its deadline: attempt 1 was in flight on "
+                        "worker:0"));
+  EXPECT_EQ(DetailOf(error).origin().role(), "worker");
+  cluster.network().HealAll();
+  cluster.sim().RunFor(absl::Minutes(1));
+  EXPECT_EQ(Count(), 1.0f);
+  ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+  ASSERT_TRUE(coordinator->Join().ok());
+  EXPECT_EQ(Count(), 2.0f) << "a slow closure is no dead worker";
+}
+
+TEST_F(Deadlines, OfAClosureThatIsDoneInTimeDoNothing) {
+  BringTheWorkerBack();
+  ScheduleOptions options;
+  options.timeout = absl::Seconds(30);
+  ASSERT_TRUE(coordinator->Schedule(increment, options).ok());
+  ASSERT_TRUE(coordinator->Join().ok());
+  cluster.sim().RunFor(absl::Minutes(1));
+  EXPECT_TRUE(*coordinator->Done());
+  EXPECT_EQ(Count(), 2.0f);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ TestCluster::TestCluster(Options options) : options_(std::move(options)) {
     spec_.Add(TaskId{Role::kPs, i}, absl::StrCat(options_.address_prefix, "ps", i, ":2222"));
   }
   for (const int i : options_.workers) {
-    spec_.Add(TaskId{Role::kWorker, i}, absl::StrCat(options_.address_prefix, "worker", i, ":2222"));
+    spec_.Add(TaskId{Role::kWorker, i},
+              absl::StrCat(options_.address_prefix, "worker", i, ":2222"));
   }
   for (const auto& [task, address] : spec_.tasks()) Start(task);
 }

@@ -133,7 +133,8 @@ std::unique_ptr<Transport> ALocalOne() { return std::make_unique<LocalTransport>
 
 INSTANTIATE_TEST_SUITE_P(
     All, ThreadedCluster,
-    testing::Values(TransportChoice{"InProcess", NoneOfItsOwn}, TransportChoice{"Local", ALocalOne}),
+    testing::Values(TransportChoice{"InProcess", NoneOfItsOwn},
+                    TransportChoice{"Local", ALocalOne}),
     [](const testing::TestParamInfo<TransportChoice>& info) { return info.param.name; });
 
 }  // namespace

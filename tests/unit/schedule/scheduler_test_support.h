@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/sim_world.h"
 #include "coordinator/schedule/scheduler.h"
 
 namespace cohort {
@@ -83,7 +84,7 @@ class SchedulerTest : public testing::Test {
     options.fence = [this](uint64_t watermark, Scheduler::Done done) {
       fences.push_back({watermark, std::move(done)});
     };
-    scheduler = Scheduler::Create(options);
+    scheduler = Scheduler::Create(sim, options);
     auto registered = std::make_shared<RegisteredProgram>();
     registered->id = "p1";
     program = registered;
@@ -111,6 +112,7 @@ class SchedulerTest : public testing::Test {
     return scheduler->Join([this](absl::Status status) { joined.push_back(status); });
   }
 
+  SimWorld sim{1};
   std::shared_ptr<Scheduler> scheduler;
   std::shared_ptr<const RegisteredProgram> program;
   std::vector<absl::Status> admitted, joined;

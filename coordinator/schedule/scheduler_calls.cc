@@ -1,0 +1,202 @@
+// The scheduler's calls to workers, and what their ends mean.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "coordinator/schedule/scheduler.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
+
+Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t epoch,
+                                               ClosureId watermark) {
+  Envelope<proto::RunClosureRequest> request;
+  proto::RunClosureRequest& header = request.header;
+  header.set_epoch(epoch);
+  header.set_closure_id(closure.id.value);
+  header.set_attempt(closure.attempt);
+  header.set_program_id(closure.program->id);
+  header.set_watermark(watermark.value);
+  header.set_learning_rate(closure.learning_rate);
+  header.set_discard_fetches(closure.result.expired());
+  header.set_step(closure.step == 0 ? closure.id.value : closure.step);
+  if (const auto* split = std::get_if<SplitInput>(&closure.input)) {
+    header.mutable_split()->set_dataset_id(split->dataset->id);
+    *header.mutable_split()->mutable_position() = split->position;
+  } else if (const auto* iterator =
+                 std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
+    header.set_iterator_id((*iterator)->id);
+  }
+  for (const Tensor& argument : closure.arguments) {
+    *header.add_arguments() = MetaOf(argument);
+    request.payload.push_back(SliceOf(argument));
+  }
+  return request;
+}
+
+absl::StatusOr<FetchedTensors> ReadFetches(
+    const absl::StatusOr<Envelope<proto::RunClosureResponse>>& response) {
+  if (!response.ok()) return response.status();
+  return ReadTensors(response->header.fetches(), response->payload);
+}
+
+bool EndsTheClosure(Outcome outcome) {
+  return outcome == Outcome::kDone || outcome == Outcome::kFailed || outcome == Outcome::kExpired;
+}
+
+absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::APPLICATION);
+  *detail.mutable_origin() = task;
+  detail.set_closure_id(closure.id.value);
+  detail.set_attempt(closure.attempt);
+  return WithDetail(
+      absl::DeadlineExceededError(absl::StrCat(
+          "closure ", closure.id.value, " was not done at its deadline: attempt ",
+          closure.attempt, " was in flight on ", TaskName(task))),
+      detail);
+}
+
+}  // namespace
+
+absl::Duration Scheduler::TimeoutOf(const Closure& closure) const {
+  // A call that starts too late ends at once, in the same way.
+  const absl::Duration left = std::max(closure.deadline - clock_.Now(), absl::Milliseconds(1));
+  return std::min(options_.closure_timeout, left);
+}
+
+void Scheduler::Start(Run run) {
+  if (run.missing.empty()) {
+    Call(std::move(run));
+  } else {
+    Prepare(std::move(run));
+  }
+}
+
+void Scheduler::Prepare(Run run) {
+  ResourceRequest request;
+  {
+    MutexLock lock(mutex_);
+    request = resources_.Request(*run.closure, run.missing.front(), run.worker);
+  }
+  Channel& channel = *run.channel;
+  const absl::Duration timeout = TimeoutOf(*run.closure);
+  channel.Start(request.method, std::move(request.message), timeout,
+                [self = shared_from_this(), run = std::move(run)](
+                    absl::StatusOr<Message> response) mutable {
+                  if (!response.ok()) return self->End(run, response.status());
+                  {
+                    MutexLock lock(self->mutex_);
+                    Lane& lane = self->lanes_[run.worker];
+                    if (lane.task.incarnation() == run.task.incarnation()) {
+                      lane.prepared.insert(run.missing.front());
+                    }
+                  }
+                  run.missing.erase(run.missing.begin());
+                  self->Start(std::move(run));
+                });
+}
+
+void Scheduler::Call(Run run) {
+  ClosureId watermark;
+  {
+    MutexLock lock(mutex_);
+    watermark = queue_.watermark();
+  }
+  Channel& channel = *run.channel;
+  const absl::Duration timeout = TimeoutOf(*run.closure);
+  Envelope<proto::RunClosureRequest> request =
+      MakeRequest(*run.closure, options_.epoch, watermark);
+  StartCall<proto::RunClosureResponse>(
+      channel, kRunClosure, std::move(request), timeout,
+      [self = shared_from_this(), run = std::move(run)](
+          absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+        self->End(run, std::move(response));
+      });
+}
+
+void Scheduler::End(const Run& run,
+                    absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+  Outcome outcome = ClassifyOutcome(response.status());
+  absl::Status status = AttributedCall(response.status(), run.task);
+  if (outcome != Outcome::kDone && outcome != Outcome::kFailed &&
+      clock_.Now() >= run.closure->deadline) {
+    outcome = Outcome::kExpired;
+    status = ExpiredOn(run.task, *run.closure);
+  }
+  if (!response.ok()) response = status;
+  Effects effects;
+  if (EndsTheClosure(outcome)) {
+    // Before the queue moves on, so that a finished Join finds every result set.
+    if (const auto result = run.closure->result.lock()) result->Set(ReadFetches(response));
+  }
+  {
+    MutexLock lock(mutex_);
+    if (response.ok() && response->header.has_next_position()) {
+      const auto* iterator =
+          std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
+      if (iterator != nullptr) {
+        resources_.SetPosition((*iterator)->id, run.worker, response->header.next_position());
+      }
+    }
+    EndLocked(run, status, outcome, effects);
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,
+                          Effects& effects) {
+  Lane& lane = lanes_[run.worker];
+  --lane.in_flight;
+  const ClosureId id = run.closure->id;
+  in_flight_.erase(id);
+  if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) fence_ = Fence::kNeeded;
+  if (const auto timer = timers_.find(id); timer != timers_.end() && EndsTheClosure(outcome)) {
+    clock_.Cancel(timer->second);
+    timers_.erase(timer);
+  }
+  const bool same_process = lane.task.incarnation() == run.task.incarnation();
+  if (outcome == Outcome::kDone) {
+    ++stats_.done;
+    return queue_.MarkDone(id);
+  }
+  if (EndsTheClosure(outcome)) {
+    ++stats_.failed;
+    return queue_.MarkFailed(id, status);
+  }
+  if (outcome == Outcome::kForgotten && same_process) lane.prepared.clear();
+  if (outcome == Outcome::kWorkerLost && same_process) {
+    lane.ready = false;
+    if (options_.on_suspect) {
+      effects.push_back([this, self = shared_from_this(), worker = run.worker,
+                         incarnation = run.task.incarnation()] {
+        options_.on_suspect(worker, incarnation);
+      });
+    }
+  }
+  if (run.closure->attempt >= options_.attempts_max) {
+    ++stats_.failed;
+    const absl::Status error =
+        Annotate(status, absl::StrCat("closure ", id.value, " failed ", run.closure->attempt,
+                                      " times, the last time"));
+    effects.push_back([closure = run.closure, error] {
+      if (const auto result = closure->result.lock()) result->Set(error);
+    });
+    return queue_.MarkFailed(id, error);
+  }
+  ++stats_.put_back;
+  Log(LogLevel::kInfo, "closure_put_back",
+      {{"closure", id.value}, {"attempt", run.closure->attempt},
+       {"task", TaskName(run.task)}, {"cause", status.message()}});
+  queue_.PutBack(id);
+}
+
+}  // namespace cohort
