@@ -123,6 +123,8 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
   scheduling.queue_bound = options_.queue_bound;
   scheduling.closures_in_flight = options_.closures_in_flight;
   scheduling.attempts_max = options_.attempts_max;
+  scheduling.quarantine_after = options_.quarantine_after;
+  scheduling.quarantine = options_.quarantine;
   scheduling.closure_timeout = options_.closure_timeout;
   // Weak both ways: neither of the two keeps the other.
   auto cluster_slot = std::make_shared<std::weak_ptr<Cluster>>();

@@ -82,6 +82,8 @@ class ClusterCoordinator {
     size_t queue_bound = 262144;
     int closures_in_flight = 2;
     uint32_t attempts_max = 10;
+    size_t quarantine_after = 3;  // worker processes that end together with one closure
+    Quarantine quarantine = Quarantine::kFail;
     absl::Duration connect_timeout = absl::Seconds(60);
     absl::Duration lease = absl::Seconds(5);
     absl::Duration call_timeout = absl::Seconds(60);

@@ -98,6 +98,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
   options.queue_bound = static_cast<size_t>(job.cluster.queue_size);
   options.attempts_max = static_cast<uint32_t>(job.cluster.max_attempts);
+  options.quarantine_after = static_cast<size_t>(job.cluster.quarantine_after);
+  options.quarantine = job.cluster.skip_quarantined ? Quarantine::kSkip : Quarantine::kFail;
   options.connect_timeout = job.cluster.connect_timeout;
   options.lease = job.cluster.lease_timeout;
   options.call_timeout = job.cluster.call_timeout;

@@ -83,6 +83,8 @@ ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonE
   ReadMilliseconds("lease_timeout_ms", reader, &cluster.lease_timeout);
   ReadMilliseconds("call_timeout_ms", reader, &cluster.call_timeout);
   reader.Int("max_attempts", {.min = 1, .max = kCountMax}, &cluster.max_attempts);
+  reader.Int("quarantine_after", {.min = 1, .max = kCountMax}, &cluster.quarantine_after);
+  reader.Bool("skip_quarantined", &cluster.skip_quarantined);
   reader.Int("queue_size", {.min = 1, .max = kQueueSizeMax}, &cluster.queue_size);
   reader.Finish();
   return cluster;
@@ -93,6 +95,8 @@ ordered_json ToJson(const ClusterOptionsSpec& cluster) {
           {"lease_timeout_ms", absl::ToInt64Milliseconds(cluster.lease_timeout)},
           {"call_timeout_ms", absl::ToInt64Milliseconds(cluster.call_timeout)},
           {"max_attempts", cluster.max_attempts},
+          {"quarantine_after", cluster.quarantine_after},
+          {"skip_quarantined", cluster.skip_quarantined},
           {"queue_size", cluster.queue_size}};
 }
 

@@ -54,7 +54,9 @@ struct ClusterOptionsSpec {
   absl::Duration connect_timeout = absl::Seconds(60);  // until every task has answered once
   absl::Duration lease_timeout = absl::Seconds(5);     // a task silent for so long is lost
   absl::Duration call_timeout = absl::Seconds(60);     // deadline of one call
-  int64_t max_attempts = 10;                           // of one closure, before it is quarantined
+  int64_t max_attempts = 10;                           // of one closure, before it has failed
+  int64_t quarantine_after = 3;   // worker processes that end together with one closure
+  bool skip_quarantined = false;  // go on without it
   int64_t queue_size = 256;                            // closures queued and in flight
 
   friend bool operator==(const ClusterOptionsSpec&, const ClusterOptionsSpec&) = default;

@@ -8,6 +8,8 @@
 //     Done)
 //     |-----------|                    (put back: its worker was lost, or the fault was transient)
 //   queued, in flight -> cancelled     (after another closure's error was observed)
+//   in flight -> quarantined           (it ended with too many worker processes: it may have killed
+//                                       them; failed, or skipped, as the job says)
 
 #include <cstdint>
 #include <memory>
@@ -64,6 +66,12 @@ struct SplitInput {
 using InputChoice =
     std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
 
+// The end of an attempt together with its worker process.
+struct LostAttempt {
+  uint64_t incarnation = 0;
+  absl::Status status;
+};
+
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
@@ -72,6 +80,7 @@ struct Closure {
   double learning_rate = 0;
   uint64_t step = 0;
   uint32_t attempt = 0;  // counts from 1 when it first runs
+  std::vector<LostAttempt> lost_attempts;  // one per worker incarnation
   absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;
 };

@@ -30,6 +30,12 @@
 
 namespace cohort {
 
+// What a quarantined closure is to the others. Its own result is the error in both cases.
+enum class Quarantine {
+  kFail,  // an error like any other
+  kSkip,  // the job goes on without it; Stats and the log count it
+};
+
 // Thread-safe. Shared: calls in flight hold it.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
  public:
@@ -38,6 +44,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     size_t queue_bound = 262144;      // TensorFlow's
     int closures_in_flight = 2;       // K, per worker
     uint32_t attempts_max = 10;       // of one closure
+    // A closure that ended together with so many worker processes is quarantined: not run again.
+    size_t quarantine_after = 3;
+    Quarantine quarantine = Quarantine::kFail;
     absl::Duration closure_timeout = absl::Minutes(10);
     // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
     // applied any more, and says when all of them know. Runs outside the lock, must not block.
@@ -73,6 +82,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     uint64_t done = 0;
     uint64_t put_back = 0;
     uint64_t failed = 0;
+    uint64_t quarantined = 0;  // of the failed
     size_t queued = 0;
     size_t in_flight = 0;
     int workers_ready = 0;
@@ -124,6 +134,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
   // How long a call for the closure may take.
   absl::Duration TimeoutOf(const Closure& closure) const;
+  // The error of a closure that is not to run again; OK when it is to be put back.
+  absl::Status GiveUpLocked(const Run& run, const absl::Status& status, Outcome outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

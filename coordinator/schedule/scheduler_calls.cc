@@ -152,6 +152,35 @@ void Scheduler::End(const Run& run,
   RunAll(effects);
 }
 
+absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
+                                     Outcome outcome) {
+  Closure& closure = *run.closure;
+  std::vector<LostAttempt>& lost = closure.lost_attempts;
+  const bool seen = std::any_of(lost.begin(), lost.end(), [&](const LostAttempt& attempt) {
+    return attempt.incarnation == run.task.incarnation();
+  });
+  if (outcome == Outcome::kWorkerLost && !seen) {
+    lost.push_back({run.task.incarnation(), status});
+    if (lost.size() >= options_.quarantine_after) {
+      ++stats_.quarantined;
+      std::string causes;
+      for (const LostAttempt& attempt : lost) {
+        absl::StrAppend(&causes, causes.empty() ? "" : "; ",
+                        TaskName(DetailOf(attempt.status).origin()), ": ",
+                        attempt.status.message());
+      }
+      Log(LogLevel::kError, "closure_quarantined",
+          {{"closure", closure.id.value}, {"causes", causes}});
+      return absl::Status(status.code(),
+                          absl::StrCat("closure ", closure.id.value, " is quarantined: ",
+                                       lost.size(), " worker processes ended with it: ", causes));
+    }
+  }
+  if (closure.attempt < options_.attempts_max) return absl::OkStatus();
+  return Annotate(status, absl::StrCat("closure ", closure.id.value, " failed ", closure.attempt,
+                                       " times, the last time"));
+}
+
 void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,
                           Effects& effects) {
   Lane& lane = lanes_[run.worker];
@@ -182,14 +211,13 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
       });
     }
   }
-  if (run.closure->attempt >= options_.attempts_max) {
+  if (const absl::Status error = GiveUpLocked(run, status, outcome); !error.ok()) {
     ++stats_.failed;
-    const absl::Status error =
-        Annotate(status, absl::StrCat("closure ", id.value, " failed ", run.closure->attempt,
-                                      " times, the last time"));
     effects.push_back([closure = run.closure, error] {
       if (const auto result = closure->result.lock()) result->Set(error);
     });
+    const bool quarantined = run.closure->lost_attempts.size() >= options_.quarantine_after;
+    if (quarantined && options_.quarantine == Quarantine::kSkip) return queue_.MarkDone(id);
     return queue_.MarkFailed(id, error);
   }
   ++stats_.put_back;

@@ -12,6 +12,7 @@ constexpr size_t kClosuresShownMax = 3;
 
 std::string Scheduler::Stats::ToString() const {
   return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
+                      " quarantined=", quarantined,
                       " queued=", queued, " in_flight=", in_flight,
                       " workers_ready=", workers_ready);
 }

@@ -24,6 +24,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["model"] = summary.model;
   json["closures_done"] = summary.closures.done;
   json["closures_put_back"] = summary.closures.put_back;
+  json["closures_quarantined"] = summary.closures.quarantined;
   json["ps_pushes"] = summary.ps.pushes();
   json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
   json["ps_applied_slices"] = summary.ps.applied_slices();

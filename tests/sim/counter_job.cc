@@ -9,7 +9,7 @@ namespace cohort {
 
 absl::StatusOr<float> RunCounterJob(SimCluster& cluster, const CounterJob& job) {
   ClusterCoordinator::Options options;
-  options.attempts_max = 1000;
+  options.attempts_max = options.quarantine_after = 1000;
   ASSIGN_OR_RETURN(const std::unique_ptr<ClusterCoordinator> coordinator,
                    cluster.Connect(std::move(options)));
   VariableSpec spec;

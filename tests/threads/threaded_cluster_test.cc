@@ -48,7 +48,7 @@ class ThreadedCluster : public testing::TestWithParam<TransportChoice> {
   void Connect() {
     ClusterCoordinator::Options options;
     options.cluster = cluster_.spec();
-    options.attempts_max = 1000;
+    options.attempts_max = options.quarantine_after = 1000;
     auto coordinator = ClusterCoordinator::Connect(NewWorld(), waiter_, std::move(options));
     ASSERT_TRUE(coordinator.ok()) << coordinator.status();
     coordinator_ = *std::move(coordinator);

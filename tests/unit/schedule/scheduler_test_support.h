@@ -78,6 +78,7 @@ class SchedulerTest : public testing::Test {
     options.closures_in_flight = in_flight;
     options.queue_bound = bound;
     options.attempts_max = attempts_max;
+    options.quarantine = quarantine;
     options.on_suspect = [this](int worker, uint64_t incarnation) {
       suspects.push_back(worker);
     };
@@ -112,6 +113,7 @@ class SchedulerTest : public testing::Test {
     return scheduler->Join([this](absl::Status status) { joined.push_back(status); });
   }
 
+  Quarantine quarantine = Quarantine::kFail;  // for Make
   SimWorld sim{1};
   std::shared_ptr<Scheduler> scheduler;
   std::shared_ptr<const RegisteredProgram> program;

@@ -1,0 +1,69 @@
+// A closure that kills its workers must not kill all of them (CC-13).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/schedule/scheduler_test_support.h"
+
+namespace cohort {
+namespace {
+
+class QuarantineTest : public SchedulerTest {
+ protected:
+  // The worker process dies of the closure.
+  void DieOf(uint64_t incarnation) {
+    const auto channel = AddWorker(0, incarnation);
+    channel->AnswerPreparations();
+    ASSERT_EQ(channel->calls.size(), 1u);
+    channel->AnswerRun(absl::UnavailableError("connection reset"));
+  }
+};
+
+TEST_F(QuarantineTest, AClosureThatEndsWithThreeProcessesIsAnErrorThatListsThem) {
+  Make(1, 100, /*attempts_max=*/10);
+  const auto value = Schedule();
+  for (uint64_t incarnation = 1; incarnation <= 3; ++incarnation) {
+    EXPECT_FALSE(value->IsReady());
+    DieOf(incarnation);
+  }
+  ASSERT_TRUE(value->IsReady());
+  EXPECT_EQ(value->result().status().message(),
+            "closure 1 is quarantined: 3 worker processes ended with it: "
+            "worker:0 (incarnation 1): connection reset; "
+            "worker:0 (incarnation 2): connection reset; "
+            "worker:0 (incarnation 3): connection reset");
+  EXPECT_EQ(scheduler->stats().quarantined, 1u);
+  Join();
+  ASSERT_EQ(fences.size(), 1u);
+  fences[0].second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0], value->result().status());
+}
+
+TEST_F(QuarantineTest, ABrokenConnectionToOneProcessCountsOnce) {
+  Make(1, 100, /*attempts_max=*/10);
+  const auto value = Schedule();
+  for (int i = 0; i < 5; ++i) DieOf(/*incarnation=*/1);
+  EXPECT_FALSE(value->IsReady());
+  EXPECT_EQ(scheduler->stats().quarantined, 0u);
+}
+
+TEST_F(QuarantineTest, AJobMayGoOnWithoutTheClosure) {
+  quarantine = Quarantine::kSkip;
+  Make(1, 100, /*attempts_max=*/10);
+  const auto poison = Schedule();
+  for (uint64_t incarnation = 1; incarnation <= 3; ++incarnation) DieOf(incarnation);
+  const auto good = Schedule();
+  const auto channel = AddWorker(0, 4);
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  Join();
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_TRUE(joined[0].ok());
+  EXPECT_TRUE(good->result().ok());
+  EXPECT_FALSE(poison->result().ok());
+  EXPECT_EQ(scheduler->stats().quarantined, 1u);
+}
+
+}  // namespace
+}  // namespace cohort
