@@ -125,6 +125,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
   scheduling.attempts_max = options_.attempts_max;
   scheduling.quarantine_after = options_.quarantine_after;
   scheduling.quarantine = options_.quarantine;
+  scheduling.stop_at_first_error = options_.stop_at_first_error;
   scheduling.closure_timeout = options_.closure_timeout;
   // Weak both ways: neither of the two keeps the other.
   auto cluster_slot = std::make_shared<std::weak_ptr<Cluster>>();

@@ -84,6 +84,7 @@ class ClusterCoordinator {
     uint32_t attempts_max = 10;
     size_t quarantine_after = 3;  // worker processes that end together with one closure
     Quarantine quarantine = Quarantine::kFail;
+    bool stop_at_first_error = true;  // false, as in TensorFlow: when a call observes it
     absl::Duration connect_timeout = absl::Seconds(60);
     absl::Duration lease = absl::Seconds(5);
     absl::Duration call_timeout = absl::Seconds(60);

@@ -3,9 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 
 namespace cohort {
+
+namespace {
+// Besides the first; a message must stay readable.
+constexpr size_t kOtherErrorsMax = 7;
+}  // namespace
 
 ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
   COHORT_CHECK(bound > 0, "the queue holds at least one closure");
@@ -55,7 +64,17 @@ void ClosureQueue::MarkFailed(ClosureId id, const absl::Status& error) {
 }
 
 void ClosureQueue::RecordError(const absl::Status& error) {
-  if (error_.ok()) error_ = error;
+  if (error_.ok()) {
+    error_ = error;
+    return;
+  }
+  const std::string text(error.message());
+  if (text == error_.message() || absl::c_linear_search(other_errors_, text)) return;
+  if (other_errors_.size() < kOtherErrorsMax) {
+    other_errors_.push_back(text);
+  } else {
+    errors_left_out_ = true;
+  }
 }
 
 void ClosureQueue::MarkCancelled(ClosureId id) { Finish(id); }
@@ -67,7 +86,19 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   return cancelled;
 }
 
-absl::Status ClosureQueue::TakeError() { return std::exchange(error_, absl::OkStatus()); }
+absl::Status ClosureQueue::TakeError() {
+  const absl::Status first = std::exchange(error_, absl::OkStatus());
+  const std::vector<std::string> others = std::exchange(other_errors_, {});
+  const bool left_out = std::exchange(errors_left_out_, false);
+  if (others.empty()) return first;
+  absl::Status error(first.code(), absl::StrCat(first.message(), "; after it: ",
+                                                absl::StrJoin(others, "; "),
+                                                left_out ? "; and others" : ""));
+  first.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    error.SetPayload(url, payload);
+  });
+  return error;
+}
 
 ClosureId ClosureQueue::watermark() const {
   return unfinished_.empty() ? ClosureId{last_id_ + 1} : unfinished_.begin()->first;

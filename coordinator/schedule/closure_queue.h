@@ -2,12 +2,13 @@
 
 // The queue of closures, as a pure state machine: no threads, no calls. An in-flight closure keeps
 // its place under the bound, so putting it back never waits. The first error wins and is kept until
-// somebody observes it.
+// somebody observes it, with the texts of those that followed.
 
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,13 +40,13 @@ class ClosureQueue {
   void MarkFailed(ClosureId id, const absl::Status& error);
   // The closure ended because it was cancelled; no error is recorded.
   void MarkCancelled(ClosureId id);
-  // An error that no closure reported; the first one wins.
+  // An error that no closure reported; the first one wins, as in MarkFailed.
   void RecordError(const absl::Status& error);
   // Removes every queued closure and returns them.
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
   bool HasError() const { return !error_.ok(); }
-  const absl::Status& error() const { return error_; }
+  // The first error; its message ends with the other ones, each text once and not too many.
   absl::Status TakeError();
 
   // Every closure below has ended.
@@ -59,6 +60,8 @@ class ClosureQueue {
   std::deque<std::shared_ptr<Closure>> queue_;
   std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // queued and in flight
   absl::Status error_;
+  std::vector<std::string> other_errors_;
+  bool errors_left_out_ = false;
 };
 
 }  // namespace cohort

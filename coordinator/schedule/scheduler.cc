@@ -238,8 +238,9 @@ Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
 }
 
 void Scheduler::DispatchLocked(Effects& effects) {
-  // After an error nothing more starts: what is queued will be cancelled.
-  while (queue_.queued() > 0 && !queue_.HasError()) {
+  // What is queued after an error will be cancelled.
+  if (queue_.HasError() && options_.stop_at_first_error) return;
+  while (queue_.queued() > 0) {
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;

@@ -46,6 +46,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     uint32_t attempts_max = 10;       // of one closure
     // A closure that ended together with so many worker processes is quarantined: not run again.
     size_t quarantine_after = 3;
+    // Whether an error stops the queue at once, or, as in TensorFlow, when a call observes it.
+    bool stop_at_first_error = true;
     Quarantine quarantine = Quarantine::kFail;
     absl::Duration closure_timeout = absl::Minutes(10);
     // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is

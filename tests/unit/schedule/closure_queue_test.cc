@@ -46,7 +46,7 @@ TEST(ClosureQueue, PutsBackInOrderOfAgeAndCountsAttempts) {
   EXPECT_EQ(queue.Take()->id.value, 3u);
 }
 
-TEST(ClosureQueue, KeepsTheFirstErrorUntilItIsTaken) {
+TEST(ClosureQueue, KeepsTheFirstErrorWithTheTextsOfOthersUntilItIsTaken) {
   ClosureQueue queue(8);
   for (int i = 0; i < 3; ++i) queue.Put(MakeClosure());
   queue.MarkFailed(queue.Take()->id, absl::InvalidArgumentError("first"));
@@ -54,7 +54,7 @@ TEST(ClosureQueue, KeepsTheFirstErrorUntilItIsTaken) {
   EXPECT_TRUE(queue.HasError());
   EXPECT_EQ(queue.CancelQueued().size(), 1u);
   EXPECT_TRUE(queue.IsIdle());
-  EXPECT_EQ(queue.TakeError().message(), "first");
+  EXPECT_EQ(queue.TakeError().message(), "first; after it: second");
   EXPECT_FALSE(queue.HasError());
 }
 

@@ -79,6 +79,7 @@ class SchedulerTest : public testing::Test {
     options.queue_bound = bound;
     options.attempts_max = attempts_max;
     options.quarantine = quarantine;
+    options.stop_at_first_error = stop_at_first_error;
     options.on_suspect = [this](int worker, uint64_t incarnation) {
       suspects.push_back(worker);
     };
@@ -113,7 +114,8 @@ class SchedulerTest : public testing::Test {
     return scheduler->Join([this](absl::Status status) { joined.push_back(status); });
   }
 
-  Quarantine quarantine = Quarantine::kFail;  // for Make
+  Quarantine quarantine = Quarantine::kFail;  // for Make, as the next one
+  bool stop_at_first_error = true;
   SimWorld sim{1};
   std::shared_ptr<Scheduler> scheduler;
   std::shared_ptr<const RegisteredProgram> program;
