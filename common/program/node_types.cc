@@ -1,6 +1,7 @@
 #include "common/program/node_types.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,18 @@
 #include "onnx/defs/schema.h"
 
 namespace cohort {
+namespace {
+
+// nullptr for a type that libonnx has no name for; then it throws.
+onnx::DataType NamedType(const onnx::TypeProto& type) {
+  try {
+    return onnx::Utils::DataTypeUtils::ToType(type);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
                                          const ValueTypes& types) {
@@ -21,7 +34,11 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
     if (type == nullptr) continue;
     const size_t last = schema->inputs().size() - 1;
     const auto& formal = schema->inputs()[std::min(static_cast<size_t>(i), last)];
-    const auto data_type = onnx::Utils::DataTypeUtils::ToType(*type);
+    const onnx::DataType data_type = NamedType(*type);
+    if (data_type == nullptr) {
+      wrong.push_back(absl::StrCat("input ", i, " (", formal.GetName(), ") has no type of ONNX"));
+      continue;
+    }
     if (formal.GetTypes().count(data_type) == 0) {
       wrong.push_back(
           absl::StrCat("input ", i, " (", formal.GetName(), ") cannot be ", *data_type));
