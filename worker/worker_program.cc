@@ -148,8 +148,8 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
                                                    id));
   }
   ASSIGN_OR_RETURN(const onnx::ModelProto model,
-                   LoadProgram(program, [&](const std::string& domain, const std::string& op) {
-                     return kernels.Find(domain, op) != nullptr;
+                   LoadProgram(program, [&](const onnx::NodeProto& node, const ValueTypes& types) {
+                     return kernels.Problems(node, types);
                    }));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
                    CompileProgram(model, kernels));

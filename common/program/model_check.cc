@@ -31,12 +31,15 @@ constexpr int kInferenceRoundsMax = 8;
 class Problems {
  public:
   void Add(const onnx::NodeProto& node, const std::string& reason) {
+    nodes_.insert(&node);
     list_.push_back(absl::StrCat("node \"", node.name(), "\" (",
                                  node.domain().empty() ? "onnx" : node.domain(), ".",
                                  node.op_type(), "): ", reason));
   }
   void Add(const std::string& problem) { list_.push_back(problem); }
   bool empty() const { return list_.empty(); }
+  // Of a node, which stays where it is in memory while problems are collected.
+  bool Has(const onnx::NodeProto& node) const { return nodes_.count(&node) > 0; }
 
   absl::Status ToStatus() const {
     if (list_.empty()) return absl::OkStatus();
@@ -50,6 +53,7 @@ class Problems {
 
  private:
   std::vector<std::string> list_;
+  std::set<const onnx::NodeProto*> nodes_;
 };
 
 using Opsets = std::map<std::string, int>;
@@ -192,6 +196,18 @@ void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
   }
 }
 
+// As much as the sound nodes tell, for a model that is wrong elsewhere. Types that it claims for
+// its outputs are not believed: a false one would stop libonnx.
+void InferWhatCanBe(onnx::ModelProto& model) {
+  for (auto& output : *model.mutable_graph()->mutable_output()) output.clear_type();
+  const onnx::ModelProto untouched = model;
+  try {
+    onnx::shape_inference::InferShapes(model);
+  } catch (const std::exception&) {
+    model = untouched;
+  }
+}
+
 // `model` has no value_info. On failure `model` holds what could be inferred.
 absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
   PutTypes(named, *model.mutable_graph());
@@ -202,11 +218,7 @@ absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
     return absl::OkStatus();
   } catch (const std::exception& error) {
     model = untouched;
-    try {
-      onnx::shape_inference::InferShapes(model);
-    } catch (const std::exception&) {
-      model = untouched;
-    }
+    InferWhatCanBe(model);
     return absl::InvalidArgumentError(absl::StrCat("types and shapes: ", error.what()));
   }
 }
@@ -222,8 +234,31 @@ absl::Status InferAll(onnx::ModelProto& model) {
   return absl::OkStatus();
 }
 
+// The types of a model with problems, as far as they follow from the nodes that have none.
+ValueTypes TypesBeside(const Problems& problems, const onnx::ModelProto& model) {
+  onnx::ModelProto sound = model;
+  onnx::GraphProto& graph = *sound.mutable_graph();
+  graph.clear_value_info();
+  graph.clear_node();
+  for (const auto& node : model.graph().node()) {
+    bool sound_node = !problems.Has(node);
+    for (const auto& attribute : node.attribute()) {
+      sound_node = sound_node && !attribute.has_g() && attribute.graphs_size() == 0;
+    }
+    if (sound_node) *graph.add_node() = node;
+  }
+  InferWhatCanBe(sound);
+  return ValueTypes(graph);
+}
+
+void AddKernelProblems(const onnx::NodeProto& node, const ValueTypes& types,
+                       KernelProblems kernel_problems, Problems& problems) {
+  for (const std::string& reason : kernel_problems(node, types)) problems.Add(node, reason);
+}
+
 // `inference` is what InferAll said; nodes with wrong types are told beside it.
-absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference) {
+absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference,
+                        KernelProblems kernel_problems) {
   const ValueTypes types(model.graph());
   const Opsets opsets = OpsetsOf(model);
   Problems problems;
@@ -244,6 +279,10 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
     }
   }
   if (!inference.ok()) problems.Add(std::string(inference.message()));
+  if (problems.empty()) return absl::OkStatus();
+  for (const auto& node : model.graph().node()) {
+    if (!problems.Has(node)) AddKernelProblems(node, types, kernel_problems, problems);
+  }
   return problems.ToStatus();
 }
 
@@ -261,7 +300,7 @@ void NameNodes(onnx::GraphProto& graph) {
   }
 }
 
-absl::Status CheckNodes(const onnx::ModelProto& model, HasKernel has_kernel) {
+absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_problems) {
   Problems problems;
   const Opsets opsets = OpsetsOf(model);
   if (model.functions_size() > 0) {
@@ -269,21 +308,26 @@ absl::Status CheckNodes(const onnx::ModelProto& model, HasKernel has_kernel) {
   }
   CheckGraph(model.graph(), opsets, {}, problems);
   if (problems.empty()) return absl::OkStatus();
+  const ValueTypes types = TypesBeside(problems, model);
   for (const auto& node : model.graph().node()) {
-    const bool known = IsKnown(node, opsets);
-    if (known && !has_kernel(node.domain(), node.op_type())) problems.Add(node, "has no kernel");
+    if (IsKnown(node, opsets)) AddKernelProblems(node, types, kernel_problems, problems);
   }
   return problems.ToStatus();
 }
 
 absl::Status CheckAndInfer(onnx::ModelProto& model) {
+  return CheckAndInfer(
+      model, [](const auto&, const auto&) { return std::vector<std::string>(); });
+}
+
+absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
-  RETURN_IF_ERROR(CheckNodes(model, [](const auto&, const auto&) { return true; }));
+  RETURN_IF_ERROR(CheckNodes(model, kernel_problems));
   model.mutable_graph()->clear_value_info();
   DropOutputOnlyNames(*model.mutable_graph());
   const absl::Status inference = InferAll(model);
   FillOutputTypes(*model.mutable_graph());
-  RETURN_IF_ERROR(CheckTyped(model, inference));
+  RETURN_IF_ERROR(CheckTyped(model, inference, kernel_problems));
   try {
     onnx::checker::check_model(model);
   } catch (const std::exception& error) {

@@ -14,11 +14,15 @@ namespace cohort {
 void NameNodes(onnx::GraphProto& graph);
 
 // Checks nodes, names, order and weights of a model of any opset. Errors: INVALID_ARGUMENT listing
-// every offending node as "node NAME (DOMAIN.OP): reason", and beside them nodes without a kernel.
-absl::Status CheckNodes(const onnx::ModelProto& model, HasKernel has_kernel);
+// every offending node as "node NAME (DOMAIN.OP): reason", and beside them the nodes that no kernel
+// fits, by operator and by type as far as types can be inferred past the offending nodes.
+absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_problems);
 
 // CheckNodes, then types and shapes of every value (replacing what value_info said), then libonnx's
-// checker. The model is of opset kOnnxOpset. Errors: INVALID_ARGUMENT listing every offending node.
+// checker. The model is of opset kOnnxOpset. Errors: INVALID_ARGUMENT listing every offending node,
+// and beside them the nodes that no kernel fits.
+absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems);
+// The same for a caller that runs nothing.
 absl::Status CheckAndInfer(onnx::ModelProto& model);
 
 }  // namespace cohort

@@ -148,10 +148,10 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
 }
 
 // For a caller that runs nothing.
-bool AnyKernel(const std::string&, const std::string&) { return true; }
+std::vector<std::string> AnyKernel(const onnx::NodeProto&, const ValueTypes&) { return {}; }
 
 absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
-                                                HasKernel has_kernel) {
+                                                KernelProblems kernel_problems) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
   onnx::ModelProto model;
   if (serialized.size() > kModelBytesMax ||
@@ -163,12 +163,12 @@ absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
   ASSIGN_OR_RETURN(const int opset, OnnxOpset(model));
   NormaliseDomains(*model.mutable_graph());
   NameNodes(*model.mutable_graph());
-  RETURN_IF_ERROR(CheckNodes(model, has_kernel));
+  RETURN_IF_ERROR(CheckNodes(model, kernel_problems));
   if (opset < kOnnxOpset) RETURN_IF_ERROR(ConvertToCurrentOpset(model));
   DropWeightInputs(*model.mutable_graph());
   // Later IR versions add types, which CheckNodes refuses, and metadata, which nobody here reads.
   model.set_ir_version(kOnnxIrVersion);
-  RETURN_IF_ERROR(CheckAndInfer(model));
+  RETURN_IF_ERROR(CheckAndInfer(model, kernel_problems));
   return model;
 }
 
@@ -187,9 +187,10 @@ absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program) {
   return LoadProgram(program, AnyKernel);
 }
 
-absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program, HasKernel has_kernel) {
+absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
+                                             KernelProblems kernel_problems) {
   const std::string context = absl::StrCat("program \"", program.name(), "\"");
-  auto model = LoadModelToRun(program.model(), has_kernel);
+  auto model = LoadModelToRun(program.model(), kernel_problems);
   if (!model.ok()) return Annotate(model.status(), context);
   RETURN_IF_ERROR(Annotate(CheckInputs(program, model->graph()), context));
   RETURN_IF_ERROR(Annotate(CheckOutputs(program, model->graph()), context));

@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "common/program/value_types.h"
 #include "onnx/onnx_pb.h"
 #include "proto/program.pb.h"
 
@@ -39,12 +40,15 @@ absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 // The model of a program, checked, with bindings checked against its inputs and outputs.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
 
-// Whether the process has a kernel for an operator of ONNX (domain "") or of the cohort domain.
-using HasKernel = absl::FunctionRef<bool(const std::string& domain, const std::string& op)>;
-// LoadProgram where the program is to run: an error that lists offending nodes lists those without
-// a kernel too. A program without other problems is left to the compiler, which knows which nodes
-// are needed at all.
-absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program, HasKernel has_kernel);
+// Why a node cannot run in this process, one sentence each: its operator has no kernel, or none for
+// the types of its values. Values of unknown type are no reason.
+using KernelProblems = absl::FunctionRef<std::vector<std::string>(const onnx::NodeProto& node,
+                                                                  const ValueTypes& types)>;
+// LoadProgram where the program is to run: an error that lists offending nodes lists those that no
+// kernel fits too. A program without other problems is left to the compiler, which knows which
+// nodes are needed at all.
+absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
+                                             KernelProblems kernel_problems);
 
 // Text form for people: one line per node with domain, names and types.
 std::string ProgramText(const proto::Program& program);

@@ -1,8 +1,23 @@
 #include "common/program/value_types.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace cohort {
+namespace {
+
+// The names of NumPy, as DTypeName gives them; of ONNX for the types that tensors here cannot have.
+std::string ElementName(const onnx::TypeProto& type) {
+  if (!type.has_tensor_type()) return "non-tensor";
+  const int32_t number = type.tensor_type().elem_type();
+  const auto dtype = DTypeFromNumber(number);
+  if (dtype.ok()) return std::string(DTypeName(*dtype));
+  if (!onnx::TensorProto::DataType_IsValid(number)) return absl::StrCat("type", number);
+  return absl::AsciiStrToLower(
+      onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(number)));
+}
+
+}  // namespace
 
 ValueTypes::ValueTypes(const onnx::GraphProto& graph) {
   for (const auto* list : {&graph.value_info(), &graph.output(), &graph.input()}) {
@@ -30,6 +45,13 @@ DType ValueTypes::dtype(const std::string& value) const {
   if (type == nullptr || !type->has_tensor_type()) return DType::kUndefined;
   const auto dtype = DTypeFromNumber(type->tensor_type().elem_type());
   return dtype.ok() ? *dtype : DType::kUndefined;
+}
+
+std::string ValueTypes::ElementTypeName(const std::string& value) const {
+  const onnx::TypeProto* type = Find(value);
+  const bool known = type != nullptr && !(type->has_tensor_type() &&
+                                          type->tensor_type().elem_type() == 0);
+  return known ? ElementName(*type) : "";
 }
 
 bool ValueTypes::IsReal(const std::string& value) const {
@@ -71,9 +93,7 @@ bool ValueTypes::SameShape(const std::string& a, const std::string& b) const {
 std::string TypeText(const onnx::TypeProto* type) {
   if (type == nullptr) return "?";
   if (!type->has_tensor_type()) return "non-tensor";
-  const auto dtype = DTypeFromNumber(type->tensor_type().elem_type());
-  std::string text = dtype.ok() ? std::string(DTypeName(*dtype))
-                                : absl::StrCat("type", type->tensor_type().elem_type());
+  std::string text = ElementName(*type);
   if (!type->tensor_type().has_shape()) return text + "[...]";
   text += "[";
   const auto& shape = type->tensor_type().shape();

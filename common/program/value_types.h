@@ -24,6 +24,8 @@ class ValueTypes {
   const onnx::TypeProto* Find(const std::string& value) const;
   // kUndefined for an unknown or foreign type (a sequence, a string tensor).
   DType dtype(const std::string& value) const;
+  // "float16", "string", "non-tensor"; "" for an unknown type.
+  std::string ElementTypeName(const std::string& value) const;
   bool IsReal(const std::string& value) const;
   // nullptr when not even the rank is known.
   const onnx::TensorShapeProto* shape(const std::string& value) const;

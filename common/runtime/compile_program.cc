@@ -34,7 +34,10 @@ std::string NodeLabel(const onnx::NodeProto& node) {
 class Compiler {
  public:
   Compiler(const onnx::ModelProto& model, const KernelRegistry& registry)
-      : model_(model), registry_(registry), program_(std::make_shared<CompiledProgram>()) {}
+      : model_(model),
+        registry_(registry),
+        types_(model.graph()),
+        program_(std::make_shared<CompiledProgram>()) {}
 
   absl::StatusOr<std::shared_ptr<const CompiledProgram>> Run() {
     CheckOpset();
@@ -51,7 +54,7 @@ class Compiler {
     OrderNodes();
     RETURN_IF_ERROR(Errors());
     BindKernels();
-    RETURN_IF_ERROR(Errors());
+    RETURN_IF_ERROR(Listed(refusals_));
     FindLastUses();
     return std::shared_ptr<const CompiledProgram>(std::move(program_));
   }
@@ -63,6 +66,7 @@ class Compiler {
   void IndexOutputs();
   void OrderNodes();
   void BindKernels();
+  void BindKernel(const onnx::NodeProto& proto, const std::set<std::string>& read);
   void FindLastUses();
 
   // -1 for a name that nothing defines.
@@ -77,19 +81,22 @@ class Compiler {
     return value;
   }
   void Error(const std::string& message) { errors_.push_back(message); }
-  absl::Status Errors() const {
-    if (errors_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrJoin(errors_, "; "));
+  absl::Status Errors() const { return Listed(errors_); }
+  static absl::Status Listed(const std::vector<std::string>& messages) {
+    if (messages.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrJoin(messages, "; "));
   }
 
   const onnx::ModelProto& model_;
   const KernelRegistry& registry_;
+  const ValueTypes types_;
   std::shared_ptr<CompiledProgram> program_;
   std::vector<onnx::NodeProto> nodes_;
   std::vector<int> order_;
   std::map<std::string, int> values_;
   std::map<std::string, int> producer_;  // node that writes a value
-  std::vector<std::string> errors_;
+  std::vector<std::string> errors_;    // the graph does not hold together: ends the walk
+  std::vector<std::string> refusals_;  // what this runtime lacks: told all at once, at the end
 };
 
 void Compiler::CheckOpset() {
@@ -115,7 +122,8 @@ void Compiler::AddInputs() {
       if (dtype.ok()) {
         spec.dtype = *dtype;
       } else {
-        Error(absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
+        refusals_.push_back(
+            absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
       }
     }
     spec.has_shape = type.has_shape();
@@ -205,29 +213,30 @@ void Compiler::BindKernels() {
     read.insert(node.input().begin(), node.input().end());
   }
   for (const onnx::ValueInfoProto& output : model_.graph().output()) read.insert(output.name());
-  for (const int index : order_) {
-    const onnx::NodeProto& proto = nodes_[static_cast<size_t>(index)];
-    const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-    const KernelFactory* factory = registry_.Find(domain, proto.op_type());
-    if (factory == nullptr) {
-      Error(absl::StrCat(NodeLabel(proto), " has no kernel"));
-      continue;
-    }
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = (*factory)(proto);
-    if (!kernel.ok()) {
-      Error(absl::StrCat(NodeLabel(proto), ": ", kernel.status().message()));
-      continue;
-    }
-    CompiledNode node;
-    node.name = !proto.name().empty() ? proto.name() : proto.output(0);
-    node.op = OpName(proto);
-    node.kernel = *std::move(kernel);
-    for (const std::string& input : proto.input()) node.inputs.push_back(Find(input));
-    for (const std::string& output : proto.output()) {
-      node.outputs.push_back(read.count(output) > 0 && !output.empty() ? Define(output) : -1);
-    }
-    program_->nodes.push_back(std::move(node));
+  for (const int index : order_) BindKernel(nodes_[static_cast<size_t>(index)], read);
+}
+
+void Compiler::BindKernel(const onnx::NodeProto& proto, const std::set<std::string>& read) {
+  const auto refuse = [&](absl::string_view reason) {
+    refusals_.push_back(absl::StrCat(NodeLabel(proto), reason));
+  };
+  const KernelDefinition* definition = registry_.FindFor(proto);
+  if (definition == nullptr) return refuse(" has no kernel");
+  const absl::Status arity = CheckArity(proto, definition->signature);
+  if (!arity.ok()) return refuse(absl::StrCat(": ", arity.message()));
+  const std::vector<std::string> lacking = LackingTypes(proto, definition->signature, types_);
+  if (!lacking.empty()) return refuse(absl::StrCat(": ", absl::StrJoin(lacking, ", ")));
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = definition->make(proto);
+  if (!kernel.ok()) return refuse(absl::StrCat(": ", kernel.status().message()));
+  CompiledNode node;
+  node.name = !proto.name().empty() ? proto.name() : proto.output(0);
+  node.op = OpName(proto);
+  node.kernel = *std::move(kernel);
+  for (const std::string& input : proto.input()) node.inputs.push_back(Find(input));
+  for (const std::string& output : proto.output()) {
+    node.outputs.push_back(read.count(output) > 0 && !output.empty() ? Define(output) : -1);
   }
+  program_->nodes.push_back(std::move(node));
 }
 
 void Compiler::FindLastUses() {

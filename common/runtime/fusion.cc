@@ -8,18 +8,21 @@ namespace cohort {
 
 namespace {
 
-// Shapes of weights as far as the graph declares them: every extent must be a number.
+// Shapes of float32 weights as far as the graph declares them: every extent must be a number. Fused
+// kernels have no other type.
 std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProto& graph) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const onnx::TensorProto& weight : graph.initializer()) {
+    if (weight.data_type() != onnx::TensorProto::FLOAT) continue;
     shapes[weight.name()] = {weight.dims().begin(), weight.dims().end()};
   }
   for (const onnx::ValueInfoProto& input : graph.input()) {
     shapes.erase(input.name());  // what is fed decides
-    if (!input.type().tensor_type().has_shape()) continue;
+    const onnx::TypeProto_Tensor& type = input.type().tensor_type();
+    if (!type.has_shape() || type.elem_type() != onnx::TensorProto::FLOAT) continue;
     std::vector<int64_t> dims;
     bool known = true;
-    for (const auto& dim : input.type().tensor_type().shape().dim()) {
+    for (const auto& dim : type.shape().dim()) {
       known = known && dim.has_dim_value();
       dims.push_back(dim.dim_value());
     }

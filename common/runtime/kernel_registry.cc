@@ -4,19 +4,33 @@
 
 namespace cohort {
 
-void KernelRegistry::Add(const std::string& domain, const std::string& op, KernelFactory factory) {
-  const bool added = factories_.emplace(std::make_pair(domain, op), std::move(factory)).second;
+void KernelRegistry::Add(const std::string& domain, const std::string& op,
+                         KernelDefinition definition) {
+  const bool added =
+      definitions_.emplace(std::make_pair(domain, op), std::move(definition)).second;
   COHORT_CHECK(added, "one kernel per operator");
 }
 
-const KernelFactory* KernelRegistry::Find(const std::string& domain, const std::string& op) const {
-  const auto it = factories_.find({domain, op});
-  return it == factories_.end() ? nullptr : &it->second;
+const KernelDefinition* KernelRegistry::Find(const std::string& domain,
+                                             const std::string& op) const {
+  const auto it = definitions_.find({domain, op});
+  return it == definitions_.end() ? nullptr : &it->second;
+}
+
+const KernelDefinition* KernelRegistry::FindFor(const onnx::NodeProto& node) const {
+  return Find(node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type());
+}
+
+std::vector<std::string> KernelRegistry::Problems(const onnx::NodeProto& node,
+                                                  const ValueTypes& types) const {
+  const KernelDefinition* definition = FindFor(node);
+  if (definition == nullptr) return {"has no kernel"};
+  return LackingTypes(node, definition->signature, types);
 }
 
 std::vector<std::pair<std::string, std::string>> KernelRegistry::Names() const {
   std::vector<std::pair<std::string, std::string>> names;
-  for (const auto& [name, factory] : factories_) names.push_back(name);
+  for (const auto& [name, definition] : definitions_) names.push_back(name);
   return names;
 }
 

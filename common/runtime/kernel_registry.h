@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/runtime/kernel_signature.h"
 #include "common/tensor/tensor.h"
 #include "onnx/onnx_pb.h"
 
@@ -46,20 +47,29 @@ class Kernel {
   virtual absl::Status Run(KernelContext& context) const = 0;
 };
 
+// Binds a node that the signature fits.
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const onnx::NodeProto& node)>;
+
+struct KernelDefinition {
+  Signature signature;
+  KernelFactory make;
+};
 
 // Thread-compatible; constant once filled.
 class KernelRegistry {
  public:
-  void Add(const std::string& domain, const std::string& op, KernelFactory factory);
+  void Add(const std::string& domain, const std::string& op, KernelDefinition definition);
   // nullptr when there is none.
-  const KernelFactory* Find(const std::string& domain, const std::string& op) const;
+  const KernelDefinition* Find(const std::string& domain, const std::string& op) const;
+  const KernelDefinition* FindFor(const onnx::NodeProto& node) const;
+  // Why no kernel fits the node, one sentence each: "has no kernel", or a type that it lacks.
+  std::vector<std::string> Problems(const onnx::NodeProto& node, const ValueTypes& types) const;
   // (domain, operator), sorted.
   std::vector<std::pair<std::string, std::string>> Names() const;
 
  private:
-  std::map<std::pair<std::string, std::string>, KernelFactory> factories_;
+  std::map<std::pair<std::string, std::string>, KernelDefinition> definitions_;
 };
 
 // oneDNN for matrix products, vectorised loops for the rest. `threads` is the budget of this

@@ -29,7 +29,9 @@ struct RunContext {
 // Immutable; thread-safe. Shared: several runners run one program.
 class CompiledProgram;
 
-// Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no kernel.
+// Types are those of the graph's inputs, weights, outputs and value_info; what has none is checked
+// when it runs. Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no
+// kernel.
 absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
     const onnx::ModelProto& model, const KernelRegistry& registry);
 

@@ -21,9 +21,10 @@ namespace {
 
 using testing::HasSubstr;
 
-// Operators (domain, name) one after another on a float vector, in nodes "n0", "n1", …: what no
-// builder of this project would let pass. Fetches the last value.
-proto::Program ChainProgram(const std::vector<std::pair<std::string, std::string>>& operators) {
+// Operators (domain, name) one after another on a vector, in nodes "n0", "n1", …: what no builder
+// of this project would let pass. Fetches the last value.
+proto::Program ChainProgram(const std::vector<std::pair<std::string, std::string>>& operators,
+                            DType dtype = DType::kFloat32) {
   onnx::ModelProto model;
   model.set_ir_version(kOnnxIrVersion);
   for (const auto& [domain, version] : {std::pair("", kOnnxOpset), {"cohort", kCohortOpset}}) {
@@ -34,10 +35,10 @@ proto::Program ChainProgram(const std::vector<std::pair<std::string, std::string
   onnx::GraphProto* const graph = model.mutable_graph();
   graph->set_name("chain");
   std::string value = "x";
-  const auto describe = [](onnx::ValueInfoProto* info, const std::string& name) {
+  const auto describe = [dtype](onnx::ValueInfoProto* info, const std::string& name) {
     info->set_name(name);
     onnx::TypeProto_Tensor* const type = info->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(onnx::TensorProto::FLOAT);
+    type->set_elem_type(static_cast<int32_t>(dtype));
     type->mutable_shape()->add_dim()->set_dim_value(2);
   };
   describe(graph->add_input(), value);
@@ -162,6 +163,25 @@ TEST_F(LocalClusterTest, EveryNodeWithoutAKernelIsListed) {
   const std::string text(coordinator->Join().message());
   EXPECT_THAT(text, HasSubstr("node 'n0' (Hardmax) has no kernel"));
   EXPECT_THAT(text, HasSubstr("node 'n2' (Celu) has no kernel"));
+}
+
+// ONNX allows these types, so only the worker can know.
+TEST_F(LocalClusterTest, EveryNodeOfATypeWithoutAKernelIsListed) {
+  StartTasks(1, 1);
+  const auto failing = coordinator->Register(ChainProgram(
+      {{"", "Sqrt"}, {"", "Identity"}, {"", "Exp"}, {"", "Hardmax"}}, DType::kFloat16));
+  ASSERT_TRUE(failing.ok()) << failing.status();
+  ASSERT_TRUE(coordinator->Schedule(*failing, {}).ok());
+  const absl::Status error = coordinator->Join();
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ClassOf(error), proto::APPLICATION);
+  EXPECT_EQ(DetailOf(error).origin().role(), "worker");
+  const std::string text(error.message());
+  EXPECT_THAT(text, HasSubstr("node 'n0' (Sqrt): input 0 'x' is float16, but its kernel has "
+                              "float32, float64"));
+  EXPECT_THAT(text, HasSubstr("node 'n2' (Exp): input 0 'v2' is float16"));
+  EXPECT_THAT(text, HasSubstr("node 'n3' (Hardmax) has no kernel"));
+  EXPECT_EQ(text.find("n1"), std::string::npos) << "bytes of any type are passed on";
 }
 
 TEST_F(LocalClusterTest, ALostParameterServerIsNamed) {

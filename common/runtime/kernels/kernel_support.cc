@@ -2,24 +2,7 @@
 
 namespace cohort {
 
-absl::Status CheckArity(const onnx::NodeProto& node, const Arity& arity) {
-  if (node.input_size() < arity.min_inputs || node.input_size() > arity.max_inputs) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", node.input_size(), " inputs, needs ",
-                                                   arity.min_inputs, " to ", arity.max_inputs));
-  }
-  for (int i = 0; i < arity.min_inputs; ++i) {
-    if (node.input(i).empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
-    }
-  }
-  if (node.output_size() < 1 || node.output_size() > arity.max_outputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", node.output_size(), " outputs, needs 1 to ", arity.max_outputs));
-  }
-  return absl::OkStatus();
-}
-
-KernelFactory PlainKernel(Arity arity, absl::Status (*run)(KernelContext&)) {
+KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&)) {
   // Immutable; thread-safe.
   class Plain : public Kernel {
    public:
@@ -29,11 +12,11 @@ KernelFactory PlainKernel(Arity arity, absl::Status (*run)(KernelContext&)) {
    private:
     absl::Status (*const run_)(KernelContext&);
   };
-  return [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    RETURN_IF_ERROR(CheckArity(node, arity));
+  const auto make = [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     RETURN_IF_ERROR(AttributeReader(node).Finish());
     return std::make_unique<Plain>(run);
   };
+  return {std::move(signature), make};
 }
 
 absl::Status UnsupportedType(const Tensor& tensor) {
@@ -46,6 +29,10 @@ absl::Status RequireType(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("needs ", DTypeName(dtype), ", not ", tensor.TypeString()));
+}
+
+absl::Status RequireTypeIn(const Tensor& tensor, const DTypeSet& dtypes) {
+  return dtypes.Contains(tensor.dtype()) ? absl::OkStatus() : UnsupportedType(tensor);
 }
 
 absl::Status RequireSameType(const Tensor& a, const Tensor& b) {
@@ -84,11 +71,11 @@ AxisView ViewAroundAxis(const Shape& shape, int axis) {
 
 absl::StatusOr<std::vector<int64_t>> ToInt64s(const Tensor& tensor) {
   std::vector<int64_t> values;
-  RETURN_IF_ERROR((DispatchTypes<int32_t, int64_t>(tensor, [&](auto tag) {
+  RETURN_IF_ERROR(DispatchTypes(IndexTypes{}, tensor, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     values.assign(tensor.span<T>().begin(), tensor.span<T>().end());
     return absl::OkStatus();
-  })));
+  }));
   return values;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
 // What kernel files share: a kernel is a plain function (of the context, and of attributes bound
-// when the program is compiled), wrapped with its arity; and the dispatch from a run-time element
-// type to a C++ type.
+// when the program is compiled), wrapped with its signature; and the dispatch from a run-time
+// element type to a C++ type. Dispatch and signature name one list of types, so that what is
+// declared is what is compiled.
 
 #include <cstdint>
 #include <memory>
@@ -18,24 +19,36 @@
 
 namespace cohort {
 
-struct Arity {
-  int min_inputs = 1;  // these must be present
-  int max_inputs = 1;
-  int max_outputs = 1;
+template <typename... Types>
+struct TypeList {
+  static constexpr DTypeSet Set() { return {DTypeOf<Types>::value...}; }
 };
+using FloatTypes = TypeList<float, double>;
+using SignedTypes = TypeList<float, double, int8_t, int32_t, int64_t>;
+using SumTypes = TypeList<float, double, int32_t, int64_t>;
+using NumberTypes = TypeList<float, double, int32_t, int64_t, uint8_t, int8_t>;
+using NativeTypes = TypeList<float, double, int32_t, int64_t, uint8_t, int8_t, bool>;
+using IndexTypes = TypeList<int32_t, int64_t>;
+using LabelTypes = TypeList<int32_t, int64_t, uint8_t>;
 
-inline constexpr int kAnyNumber = 1 << 20;
-
-// Errors: INVALID_ARGUMENT when the node has too few or too many inputs or outputs.
-absl::Status CheckArity(const onnx::NodeProto& node, const Arity& arity);
+// The same for signatures. kAnyType is for kernels that only move bytes.
+inline constexpr DTypeSet kFloats = FloatTypes::Set();
+inline constexpr DTypeSet kSigned = SignedTypes::Set();
+inline constexpr DTypeSet kSums = SumTypes::Set();
+inline constexpr DTypeSet kNumbers = NumberTypes::Set();
+inline constexpr DTypeSet kNative = NativeTypes::Set();
+inline constexpr DTypeSet kIndices = IndexTypes::Set();
+inline constexpr DTypeSet kLabels = LabelTypes::Set();
+inline constexpr DTypeSet kBools = {DType::kBool};
+inline constexpr DTypeSet kAnyType = DTypeSet::All();
 
 // A kernel without attributes.
-KernelFactory PlainKernel(Arity arity, absl::Status (*run)(KernelContext&));
+KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&));
 
 // A kernel with attributes: `parse` reads them once into Parameters.
 template <typename Parameters>
-KernelFactory BoundKernel(Arity arity, Parameters (*parse)(AttributeReader&),
-                          absl::Status (*run)(KernelContext&, const Parameters&)) {
+KernelDefinition BoundKernel(Signature signature, Parameters (*parse)(AttributeReader&),
+                             absl::Status (*run)(KernelContext&, const Parameters&)) {
   // Immutable; thread-safe.
   class Bound : public Kernel {
    public:
@@ -47,17 +60,18 @@ KernelFactory BoundKernel(Arity arity, Parameters (*parse)(AttributeReader&),
     const Parameters parameters_;
     absl::Status (*const run_)(KernelContext&, const Parameters&);
   };
-  return [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    RETURN_IF_ERROR(CheckArity(node, arity));
+  const auto make = [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     AttributeReader reader(node);
     Parameters parameters = parse(reader);
     RETURN_IF_ERROR(reader.Finish());
     return std::make_unique<Bound>(std::move(parameters), run);
   };
+  return {std::move(signature), make};
 }
 
 absl::Status UnsupportedType(const Tensor& tensor);
 absl::Status RequireType(const Tensor& tensor, DType dtype);
+absl::Status RequireTypeIn(const Tensor& tensor, const DTypeSet& dtypes);
 absl::Status RequireSameType(const Tensor& a, const Tensor& b);
 absl::Status RequireSameShape(const Tensor& a, const Tensor& b);
 absl::Status RequireRank(const Tensor& tensor, int rank);
@@ -86,7 +100,7 @@ struct TypeTag {
 // Calls body(TypeTag<T>) for the T among Types that `tensor` has. Errors: INVALID_ARGUMENT for
 // another type.
 template <typename... Types, typename Body>
-absl::Status DispatchTypes(const Tensor& tensor, Body&& body) {
+absl::Status DispatchTypes(TypeList<Types...>, const Tensor& tensor, Body&& body) {
   absl::Status status = UnsupportedType(tensor);
   (void)((tensor.dtype() == DTypeOf<Types>::value ? (status = body(TypeTag<Types>{}), true)
                                                   : false) ||
@@ -96,17 +110,12 @@ absl::Status DispatchTypes(const Tensor& tensor, Body&& body) {
 
 template <typename Body>
 absl::Status DispatchFloats(const Tensor& tensor, Body&& body) {
-  return DispatchTypes<float, double>(tensor, body);
+  return DispatchTypes(FloatTypes{}, tensor, body);
 }
 
 template <typename Body>
 absl::Status DispatchNumbers(const Tensor& tensor, Body&& body) {
-  return DispatchTypes<float, double, int32_t, int64_t, uint8_t, int8_t>(tensor, body);
-}
-
-template <typename Body>
-absl::Status DispatchIndices(const Tensor& tensor, Body&& body) {
-  return DispatchTypes<int32_t, int64_t, uint8_t>(tensor, body);
+  return DispatchTypes(NumberTypes{}, tensor, body);
 }
 
 }  // namespace cohort

@@ -28,7 +28,7 @@ KerasLossParameters ParseKerasLoss(AttributeReader& reader) {
 
 absl::StatusOr<std::vector<int64_t>> ReadLabels(const Tensor& labels, const LabelRange& range) {
   std::vector<int64_t> values;
-  RETURN_IF_ERROR(DispatchIndices(labels, [&](auto tag) {
+  RETURN_IF_ERROR(DispatchTypes(LabelTypes{}, labels, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     values.assign(labels.span<T>().begin(), labels.span<T>().end());
     return absl::OkStatus();

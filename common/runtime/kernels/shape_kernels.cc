@@ -140,12 +140,15 @@ absl::Status RunConstant(KernelContext& context, const ConstantParameters& param
 }  // namespace
 
 void RegisterShapeKernels(KernelRegistry& registry) {
-  registry.Add("", "Reshape", BoundKernel<ReshapeParameters>({2, 2}, ParseReshape, RunReshape));
-  registry.Add("", "Flatten", BoundKernel<AxisParameter>({1, 1}, ParseFlatten, RunFlatten));
-  registry.Add("", "Identity", PlainKernel({1, 1}, RunIdentity));
+  registry.Add("", "Reshape",
+               BoundKernel<ReshapeParameters>({2, 2, {kAnyType, kIndices}}, ParseReshape,
+                                              RunReshape));
+  registry.Add("", "Flatten",
+               BoundKernel<AxisParameter>({1, 1, {kAnyType}}, ParseFlatten, RunFlatten));
+  registry.Add("", "Identity", PlainKernel({1, 1, {kAnyType}}, RunIdentity));
   registry.Add("", "Constant", BoundKernel<ConstantParameters>({0, 0}, ParseConstant, RunConstant));
-  registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2}, RunReshapeLike));
-  registry.Add("cohort", "ZerosLike", PlainKernel({1, 1}, RunZerosLike));
+  registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2, {kAnyType}}, RunReshapeLike));
+  registry.Add("cohort", "ZerosLike", PlainKernel({1, 1, {kAnyType}}, RunZerosLike));
 }
 
 }  // namespace cohort

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "common/program/graph_builder.h"
 #include "common/program/value_types.h"
 
@@ -180,6 +182,52 @@ TEST(LoadProgram, NamesTheBindingThatDoesNotFit) {
   program = SmallProgram();
   program.mutable_outputs(0)->clear_sink();
   EXPECT_THAT(LoadError(program), HasSubstr("bound to nothing"));
+}
+
+// Refuses float16, as a process would that has no kernels for it.
+std::vector<std::string> NoHalves(const onnx::NodeProto& node, const ValueTypes& types) {
+  if (types.dtype(node.input(0)) != DType::kFloat16) return {};
+  return {"lacks float16"};
+}
+
+proto::Program HalvesProgram(const std::function<void(onnx::GraphProto&)>& damage) {
+  GraphBuilder builder("halves");
+  const auto x = builder.Input("x", DType::kFloat16, {2});
+  const auto y = builder.Input("y", DType::kFloat16, {2});
+  const auto z = builder.Op("Exp", {builder.Op("Sqrt", {x})});
+  builder.Output(builder.Op("Neg", {builder.Op("Add", {y, z})}));
+  auto model = builder.Finish();
+  EXPECT_TRUE(model.ok()) << model.status();
+  damage(*model->mutable_graph());
+  proto::Program program;
+  program.set_name("halves");
+  program.set_model(model->SerializeAsString());
+  return program;
+}
+
+TEST(LoadProgram, AnErrorListsTheNodesThatNoKernelFitsToo) {
+  const auto unknown = LoadProgram(HalvesProgram([](onnx::GraphProto& graph) {
+                                     graph.mutable_node(1)->set_op_type("Expo");
+                                   }),
+                                   NoHalves);
+  const std::string text(unknown.status().message());
+  EXPECT_THAT(text, HasSubstr("the model has 4 problems: "));
+  EXPECT_THAT(text, HasSubstr("node \"Exp\" (onnx.Expo): unknown operator"));
+  EXPECT_THAT(text, HasSubstr("node \"Sqrt\" (onnx.Sqrt): lacks float16"));
+  EXPECT_THAT(text, HasSubstr("node \"Add\" (onnx.Add): lacks float16"));
+  EXPECT_THAT(text, HasSubstr("node \"Neg\" (onnx.Neg): lacks float16"));
+
+  const auto mixed = LoadProgram(HalvesProgram([](onnx::GraphProto& graph) {
+                                   graph.mutable_input(1)
+                                       ->mutable_type()
+                                       ->mutable_tensor_type()
+                                       ->set_elem_type(onnx::TensorProto::FLOAT);
+                                 }),
+                                 NoHalves);
+  const std::string told(mixed.status().message());
+  EXPECT_THAT(told, HasSubstr("node \"Add\" (onnx.Add): input 1"));
+  EXPECT_THAT(told, HasSubstr("node \"Sqrt\" (onnx.Sqrt): lacks float16"));
+  EXPECT_THAT(told, HasSubstr("node \"Exp\" (onnx.Exp): lacks float16"));
 }
 
 TEST(ProgramId, DependsOnEveryPartAndIsTheSameEverywhere) {

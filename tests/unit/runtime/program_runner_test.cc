@@ -80,6 +80,57 @@ TEST_P(ProgramRunnerTest, EveryNodeWithoutKernelIsListed) {
                                          testing::Not(HasSubstr("Relu"))));
 }
 
+TEST_P(ProgramRunnerTest, EveryNodeOfATypeWithoutKernelIsListed) {
+  GraphBuilder builder("types");
+  const auto half = builder.Input("half", DType::kFloat16, {2});
+  const auto brain = builder.Input("brain", DType::kBfloat16, {2});
+  const auto real = builder.Input("real", DType::kFloat32, {2});
+  builder.Output(builder.Op("Exp", {builder.Op("Identity", {builder.Op("Sqrt", {half})})}));
+  builder.Output(builder.Op("Add", {brain, brain}));
+  builder.Output(builder.Op("Cast", {builder.Op("Relu", {real})}, {IntAttribute("to", 10)}));
+  builder.Output(builder.Op("Celu", {real}));
+  const auto model = builder.Finish();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(CompileError(*model),
+            "node 'Sqrt' (Sqrt): input 0 'half' is float16, but its kernel has float32, float64; "
+            "node 'Exp' (Exp): input 0 'Identity:0' is float16, but its kernel has float32, "
+            "float64; "
+            "node 'Add' (Add): input 0 'brain' is bfloat16, but its kernel has float32, uint8, "
+            "int8, int32, int64, float64; "
+            "node 'Cast' (Cast): output 0 'Cast:0' is float16, but its kernel makes float32, "
+            "uint8, int8, int32, int64, bool, float64; "
+            "node 'Celu' (Celu) has no kernel");
+}
+
+TEST_P(ProgramRunnerTest, ATypeThatNoTensorHasIsToldWithTheNodesThatReadIt) {
+  onnx::ModelProto model = NewModel("b");
+  AddInput(model, {"x", static_cast<DType>(onnx::TensorProto::INT16), {2}});
+  AddNode(model, "Identity", {"x"}, "a");
+  AddNode(model, "Add", {"x", "a"}, "b");
+  EXPECT_THAT(CompileError(model),
+              AllOf(HasSubstr("input 'x': element type 5"),
+                    HasSubstr("'the_a' (Identity): input 0 'x' is int16, but its kernel has "),
+                    HasSubstr("'the_b' (Add): input 0 'x' is int16, but its kernel has ")));
+}
+
+// Only float32 has a fused kernel.
+TEST_P(ProgramRunnerTest, ALayerOfFloat64Runs) {
+  GraphBuilder builder("layer");
+  const auto x = builder.Input("x", DType::kFloat64, {1, 2});
+  const auto w = builder.Constant("w", Tensor::FromVector<double>({1, 2, 3, 4}, {2, 2}));
+  const auto b = builder.Input("b", DType::kFloat64, {2});
+  builder.Output(builder.Op("Relu", {builder.Op("Add", {builder.Op("MatMul", {x, w}), b})}));
+  const auto model = builder.Finish();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto program = CompileProgram(*model, registry_);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto outputs = ProgramRunner(*program).Run(
+      {Tensor::FromVector<double>({1, 10}, {1, 2}), Tensor::FromVector<double>({-50, 1}, {2})},
+      RunContext{});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT((*outputs)[0].span<double>(), testing::ElementsAre(0, 43));
+}
+
 TEST_P(ProgramRunnerTest, GraphsThatDoNotHoldTogetherAreRefused) {
   onnx::ModelProto undefined = NewModel("a");
   AddNode(undefined, "Relu", {"nowhere"}, "a");

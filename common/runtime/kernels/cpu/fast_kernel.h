@@ -16,7 +16,7 @@ struct CpuRegistration {
   KernelRegistry& registry;
   const KernelRegistry& reference;
 
-  const KernelFactory& Reference(const std::string& domain, const std::string& op) const;
+  const KernelDefinition& Reference(const std::string& domain, const std::string& op) const;
   // The reference kernel is fast enough.
   void Keep(const std::string& domain, const std::string& op) const;
 
@@ -39,14 +39,15 @@ struct CpuRegistration {
       bool (*const fast_)(KernelContext&, const Parameters&);
       const std::unique_ptr<Kernel> reference_;
     };
-    const KernelFactory factory = Reference(domain, op);
-    registry.Add(domain, op,
-                 [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                   // The reference's factory checks arity and attributes.
-                   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(node));
-                   AttributeReader reader(node);
-                   return std::make_unique<Fast>(parse(reader), fast, std::move(kernel));
-                 });
+    const KernelDefinition slow = Reference(domain, op);
+    const auto make = [make_slow = slow.make, parse, fast](
+                          const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      // The reference's factory checks the attributes.
+      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make_slow(node));
+      AttributeReader reader(node);
+      return std::make_unique<Fast>(parse(reader), fast, std::move(kernel));
+    };
+    registry.Add(domain, op, {slow.signature, make});
   }
 
   struct NoParameters {};

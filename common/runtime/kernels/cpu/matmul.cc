@@ -147,25 +147,27 @@ MatMulParameters ParseFused(AttributeReader& reader) {
 
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads) {
   using Result = absl::StatusOr<std::unique_ptr<Kernel>>;
-  const KernelFactory mat_mul = registration.Reference("", "MatMul");
-  registration.registry.Add("", "MatMul", [=](const onnx::NodeProto& node) -> Result {
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, mat_mul(node));
+  const KernelDefinition mat_mul = registration.Reference("", "MatMul");
+  const auto make_mat_mul = [threads, make = mat_mul.make](const onnx::NodeProto& node) -> Result {
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make(node));
     return std::make_unique<MatMulKernel>(MatMulParameters{}, threads, std::move(reference));
-  });
-  const KernelFactory gemm = registration.Reference("", "Gemm");
-  registration.registry.Add("", "Gemm", [=](const onnx::NodeProto& node) -> Result {
-    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, gemm(node));
+  };
+  registration.registry.Add("", "MatMul", {mat_mul.signature, make_mat_mul});
+  const KernelDefinition gemm = registration.Reference("", "Gemm");
+  const auto make_gemm = [threads, make = gemm.make](const onnx::NodeProto& node) -> Result {
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make(node));
     AttributeReader reader(node);
     return std::make_unique<GemmKernel>(ParseGemm(reader), threads, std::move(reference));
-  });
+  };
+  registration.registry.Add("", "Gemm", {gemm.signature, make_gemm});
+  const auto make_fused = [threads](const onnx::NodeProto& node) -> Result {
+    AttributeReader reader(node);
+    const MatMulParameters parameters = ParseFused(reader);
+    RETURN_IF_ERROR(reader.Finish());
+    return std::make_unique<MatMulKernel>(parameters, threads, nullptr);
+  };
   registration.registry.Add(kRuntimeDomain, "MatMulBias",
-                            [=](const onnx::NodeProto& node) -> Result {
-                              RETURN_IF_ERROR(CheckArity(node, {3, 3}));
-                              AttributeReader reader(node);
-                              const MatMulParameters parameters = ParseFused(reader);
-                              RETURN_IF_ERROR(reader.Finish());
-                              return std::make_unique<MatMulKernel>(parameters, threads, nullptr);
-                            });
+                            {{3, 3, {{DType::kFloat32}}}, make_fused});
 }
 
 }  // namespace cohort

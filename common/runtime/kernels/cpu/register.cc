@@ -4,11 +4,11 @@
 
 namespace cohort {
 
-const KernelFactory& CpuRegistration::Reference(const std::string& domain,
-                                                const std::string& op) const {
-  const KernelFactory* factory = reference.Find(domain, op);
-  COHORT_CHECK(factory != nullptr, "the reference has every operator");
-  return *factory;
+const KernelDefinition& CpuRegistration::Reference(const std::string& domain,
+                                                   const std::string& op) const {
+  const KernelDefinition* definition = reference.Find(domain, op);
+  COHORT_CHECK(definition != nullptr, "the reference has every operator");
+  return *definition;
 }
 
 void CpuRegistration::Keep(const std::string& domain, const std::string& op) const {

@@ -97,21 +97,20 @@ absl::Status RunArithmetic(KernelContext& context) {
 
 absl::Status RunEqual(KernelContext& context) {
   RETURN_IF_ERROR(RequireSameType(context.input(0), context.input(1)));
-  return DispatchTypes<float, double, int32_t, int64_t, uint8_t, int8_t, bool>(
-      context.input(0), [&](auto tag) {
-        using T = typename decltype(tag)::Type;
-        return RunTyped<EqualOp, T, bool>(context);
-      });
+  return DispatchTypes(NativeTypes{}, context.input(0), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return RunTyped<EqualOp, T, bool>(context);
+  });
 }
 
 }  // namespace
 
 void RegisterReferenceBinary(KernelRegistry& registry) {
-  registry.Add("", "Add", PlainKernel({2, 2}, RunArithmetic<AddOp>));
-  registry.Add("", "Sub", PlainKernel({2, 2}, RunArithmetic<SubOp>));
-  registry.Add("", "Mul", PlainKernel({2, 2}, RunArithmetic<MulOp>));
-  registry.Add("", "Div", PlainKernel({2, 2}, RunArithmetic<DivOp>));
-  registry.Add("", "Equal", PlainKernel({2, 2}, RunEqual));
+  registry.Add("", "Add", PlainKernel({2, 2, {kNumbers}}, RunArithmetic<AddOp>));
+  registry.Add("", "Sub", PlainKernel({2, 2, {kNumbers}}, RunArithmetic<SubOp>));
+  registry.Add("", "Mul", PlainKernel({2, 2, {kNumbers}}, RunArithmetic<MulOp>));
+  registry.Add("", "Div", PlainKernel({2, 2, {kNumbers}}, RunArithmetic<DivOp>));
+  registry.Add("", "Equal", PlainKernel({2, 2, {kNative}}, RunEqual));
 }
 
 }  // namespace cohort

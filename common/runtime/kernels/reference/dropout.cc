@@ -14,6 +14,7 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
   if (context.output_wanted(1)) {
     mask = context.Output(1, DType::kBool, x.shape()).mutable_data<bool>();
   }
+  RETURN_IF_ERROR(RequireTypeIn(x, kFloats));
   if (!mode.training) {
     if (mask != nullptr) std::memset(mask, 1, static_cast<size_t>(x.num_elements()));
     if (context.output_wanted(0)) context.Forward(0, x);
@@ -42,6 +43,7 @@ absl::Status RunDropoutGrad(KernelContext& context) {
   RETURN_IF_ERROR(RequireType(mask, DType::kBool));
   RETURN_IF_ERROR(RequireSameShape(dy, mask));
   ASSIGN_OR_RETURN(const DropoutMode mode, ReadDropoutMode(context, 2));
+  RETURN_IF_ERROR(RequireTypeIn(dy, kFloats));
   if (!mode.training) {
     context.Forward(0, dy);
     return absl::OkStatus();
@@ -59,8 +61,11 @@ absl::Status RunDropoutGrad(KernelContext& context) {
 }  // namespace
 
 void RegisterReferenceDropout(KernelRegistry& registry) {
-  registry.Add("", "Dropout", BoundKernel<DropoutParameters>({1, 3, 2}, ParseDropout, RunDropout));
-  registry.Add("cohort", "DropoutGrad", PlainKernel({2, 4}, RunDropoutGrad));
+  registry.Add("", "Dropout",
+               BoundKernel<DropoutParameters>({1, 3, {kFloats, kNumbers, kBools}, 2}, ParseDropout,
+                                              RunDropout));
+  registry.Add("cohort", "DropoutGrad",
+               PlainKernel({2, 4, {kFloats, kBools, kNumbers, kBools}}, RunDropoutGrad));
 }
 
 }  // namespace cohort

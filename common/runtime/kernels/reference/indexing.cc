@@ -132,10 +132,15 @@ absl::Status RunOneHot(KernelContext& context, const AxisParameters& parameters)
 }  // namespace
 
 void RegisterReferenceIndexing(KernelRegistry& registry) {
-  registry.Add("", "Gather", BoundKernel<AxisParameters>({2, 2}, ParseGather, RunGather));
-  registry.Add("", "OneHot", BoundKernel<AxisParameters>({3, 3}, ParseOneHot, RunOneHot));
+  using Parameters = AxisParameters;
+  registry.Add("", "Gather",
+               BoundKernel<Parameters>({2, 2, {kAnyType, kIndices}}, ParseGather, RunGather));
+  registry.Add("", "OneHot",
+               BoundKernel<Parameters>({3, 3, {kNumbers, kNumbers, kAnyType}}, ParseOneHot,
+                                       RunOneHot));
   registry.Add("cohort", "GatherGrad",
-               BoundKernel<AxisParameters>({3, 3}, ParseGather, RunGatherGrad));
+               BoundKernel<Parameters>({3, 3, {kFloats, kIndices, kAnyType}}, ParseGather,
+                                       RunGatherGrad));
 }
 
 }  // namespace cohort

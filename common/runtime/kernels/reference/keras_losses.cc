@@ -221,13 +221,14 @@ absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& pa
 void RegisterReferenceKerasLosses(KernelRegistry& registry) {
   using Parameters = KerasLossParameters;
   registry.Add("cohort", "CategoricalCrossentropy",
-               BoundKernel<Parameters>({2, 2}, ParseKerasLoss, RunDense));
+               BoundKernel<Parameters>({2, 2, {kFloats}}, ParseKerasLoss, RunDense));
   registry.Add("cohort", "CategoricalCrossentropyGrad",
-               BoundKernel<Parameters>({3, 3}, ParseKerasLoss, RunDenseGrad));
+               BoundKernel<Parameters>({3, 3, {kFloats}}, ParseKerasLoss, RunDenseGrad));
   registry.Add("cohort", "SparseCategoricalCrossentropy",
-               BoundKernel<Parameters>({2, 2}, ParseKerasLoss, RunSparse));
+               BoundKernel<Parameters>({2, 2, {kLabels, kFloats}}, ParseKerasLoss, RunSparse));
   registry.Add("cohort", "SparseCategoricalCrossentropyGrad",
-               BoundKernel<Parameters>({3, 3}, ParseKerasLoss, RunSparseGrad));
+               BoundKernel<Parameters>({3, 3, {kFloats, kLabels, kFloats}}, ParseKerasLoss,
+                                       RunSparseGrad));
 }
 
 }  // namespace cohort

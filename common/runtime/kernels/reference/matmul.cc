@@ -34,7 +34,7 @@ absl::Status RunMatMul(KernelContext& context) {
   const Tensor& b = context.input(1);
   RETURN_IF_ERROR(RequireSameType(a, b));
   ASSIGN_OR_RETURN(const MatMulShape shape, ResolveMatMul(a.shape(), b.shape(), {}));
-  return DispatchTypes<float, double, int32_t, int64_t>(a, [&](auto tag) {
+  return DispatchTypes(SumTypes{}, a, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, a.dtype(), shape.result).template mutable_data<T>();
     const int64_t run = shape.batches.back().size;
@@ -93,8 +93,8 @@ absl::Status RunGemm(KernelContext& context, const GemmParameters& parameters) {
 }  // namespace
 
 void RegisterReferenceMatMul(KernelRegistry& registry) {
-  registry.Add("", "MatMul", PlainKernel({2, 2}, RunMatMul));
-  registry.Add("", "Gemm", BoundKernel<GemmParameters>({2, 3}, ParseGemm, RunGemm));
+  registry.Add("", "MatMul", PlainKernel({2, 2, {kSums}}, RunMatMul));
+  registry.Add("", "Gemm", BoundKernel<GemmParameters>({2, 3, {kFloats}}, ParseGemm, RunGemm));
 }
 
 }  // namespace cohort

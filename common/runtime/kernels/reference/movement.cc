@@ -158,8 +158,9 @@ CastParameters ParseCast(AttributeReader& reader) {
   const int64_t to = reader.Int("to", 0);
   const absl::StatusOr<DType> dtype =
       to < 0 || to > 1000 ? DType::kUndefined : DTypeFromNumber(static_cast<int32_t>(to));
-  if (!dtype.ok() || *dtype == DType::kUndefined) {
-    reader.Fail(absl::StrCat("cannot cast to element type ", to));
+  if (!dtype.ok() || !kNative.Contains(*dtype)) {
+    reader.Fail(absl::StrCat("cannot cast to element type ", to, ", only to ",
+                             kNative.ToString()));
     return {};
   }
   return {*dtype};
@@ -192,31 +193,31 @@ absl::Status RunCast(KernelContext& context, const CastParameters& parameters) {
     return absl::OkStatus();
   }
   const Tensor target(parameters.to, Shape{0});
-  return DispatchTypes<float, double, int32_t, int64_t, uint8_t, int8_t, bool>(
-      input, [&](auto from_tag) {
-        return DispatchTypes<float, double, int32_t, int64_t, uint8_t, int8_t, bool>(
-            target, [&](auto to_tag) {
-              using From = typename decltype(from_tag)::Type;
-              using To = typename decltype(to_tag)::Type;
-              To* out =
-                  context.Output(0, parameters.to, input.shape()).template mutable_data<To>();
-              for (const From value : input.span<From>()) *out++ = Convert<To>(value);
-              return absl::OkStatus();
-            });
-      });
+  return DispatchTypes(NativeTypes{}, input, [&](auto from_tag) {
+    return DispatchTypes(NativeTypes{}, target, [&](auto to_tag) {
+      using From = typename decltype(from_tag)::Type;
+      using To = typename decltype(to_tag)::Type;
+      To* out = context.Output(0, parameters.to, input.shape()).template mutable_data<To>();
+      for (const From value : input.span<From>()) *out++ = Convert<To>(value);
+      return absl::OkStatus();
+    });
+  });
 }
 
 }  // namespace
 
 void RegisterReferenceMovement(KernelRegistry& registry) {
   registry.Add("", "Transpose",
-               BoundKernel<TransposeParameters>({1, 1}, ParseTranspose, RunTranspose));
+               BoundKernel<TransposeParameters>({1, 1, {kAnyType}}, ParseTranspose,
+                                                RunTranspose));
   registry.Add("", "Concat",
-               BoundKernel<ConcatParameters>({1, kAnyNumber}, ParseConcat, RunConcat));
+               BoundKernel<ConcatParameters>({1, kAnyNumber, {kAnyType}}, ParseConcat,
+                                             RunConcat));
   registry.Add("cohort", "ConcatGrad",
-               BoundKernel<ConcatParameters>({2, kAnyNumber, kAnyNumber}, ParseConcat,
+               BoundKernel<ConcatParameters>({2, kAnyNumber, {kAnyType}, kAnyNumber}, ParseConcat,
                                              RunConcatGrad));
-  registry.Add("", "Cast", BoundKernel<CastParameters>({1, 1}, ParseCast, RunCast));
+  registry.Add("", "Cast",
+               BoundKernel<CastParameters>({1, 1, {kNative}, 1, kNative}, ParseCast, RunCast));
 }
 
 }  // namespace cohort

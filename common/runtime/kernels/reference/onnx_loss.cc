@@ -27,6 +27,7 @@ struct Labelled {
 absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels,
                                       const Tensor& weights,
                                       const OnnxLossParameters& parameters) {
+  RETURN_IF_ERROR(RequireTypeIn(scores, kFloats));  // weights are read as one of these
   if (scores.shape().rank() < 2 || labels.shape() != WithoutAxis(scores.shape(), 1)) {
     return absl::InvalidArgumentError(absl::StrCat("labels ", labels.TypeString(),
                                                    " do not fit scores ", scores.TypeString()));
@@ -152,9 +153,11 @@ absl::Status RunGrad(KernelContext& context, const OnnxLossParameters& parameter
 
 void RegisterReferenceOnnxLoss(KernelRegistry& registry) {
   registry.Add("", "SoftmaxCrossEntropyLoss",
-               BoundKernel<OnnxLossParameters>({2, 3, 2}, ParseOnnxLoss, RunLoss));
+               BoundKernel<OnnxLossParameters>({2, 3, {kFloats, kLabels, kFloats}, 2},
+                                               ParseOnnxLoss, RunLoss));
   registry.Add("cohort", "SoftmaxCrossEntropyGrad",
-               BoundKernel<OnnxLossParameters>({3, 4}, ParseOnnxLoss, RunGrad));
+               BoundKernel<OnnxLossParameters>({3, 4, {kFloats, kFloats, kLabels, kFloats}},
+                                               ParseOnnxLoss, RunGrad));
 }
 
 }  // namespace cohort

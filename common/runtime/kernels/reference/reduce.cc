@@ -32,7 +32,7 @@ std::vector<Accumulator<T>> AddUp(const Tensor& input, const Shape& kept) {
 absl::Status Reduce(KernelContext& context, const ReduceParameters& parameters) {
   const Tensor& input = context.input(0);
   ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input.shape(), parameters));
-  return DispatchTypes<float, double, int32_t, int64_t>(input, [&](auto tag) {
+  return DispatchTypes(SumTypes{}, input, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     if (!std::is_floating_point_v<T> && parameters.mean && shape.count == 0) {
       return absl::InvalidArgumentError("mean of no integers");
@@ -50,6 +50,7 @@ absl::Status Reduce(KernelContext& context, const ReduceParameters& parameters) 
 absl::Status RunReduceSum(KernelContext& context, const ReduceParameters& parameters) {
   ASSIGN_OR_RETURN(const ReduceParameters resolved, WithAxesInput(parameters, context.input(1)));
   if (resolved.axes.empty() && resolved.no_axes_is_identity) {
+    RETURN_IF_ERROR(RequireTypeIn(context.input(0), kSums));
     context.Forward(0, context.input(0));
     return absl::OkStatus();
   }
@@ -130,12 +131,17 @@ absl::Status RunArgMax(KernelContext& context, const ArgMaxParameters& parameter
 
 void RegisterReferenceReduce(KernelRegistry& registry) {
   using Parameters = ReduceParameters;
-  registry.Add("", "ReduceSum", BoundKernel<Parameters>({1, 2}, ParseReduceSum, RunReduceSum));
-  registry.Add("", "ReduceMean", BoundKernel<Parameters>({1, 1}, ParseReduceMean, Reduce));
-  registry.Add("", "ArgMax", BoundKernel<ArgMaxParameters>({1, 1}, ParseArgMax, RunArgMax));
+  registry.Add("", "ReduceSum",
+               BoundKernel<Parameters>({1, 2, {kSums, kIndices}}, ParseReduceSum, RunReduceSum));
+  registry.Add("", "ReduceMean",
+               BoundKernel<Parameters>({1, 1, {kSums}}, ParseReduceMean, Reduce));
+  registry.Add("", "ArgMax",
+               BoundKernel<ArgMaxParameters>({1, 1, {kNumbers}}, ParseArgMax, RunArgMax));
   registry.Add("cohort", "ReduceGrad",
-               BoundKernel<Parameters>({2, 2}, ParseReduceGrad, RunReduceGrad));
-  registry.Add("cohort", "ReduceToShapeOf", PlainKernel({2, 2}, RunReduceToShapeOf));
+               BoundKernel<Parameters>({2, 2, {kFloats, kAnyType}}, ParseReduceGrad,
+                                       RunReduceGrad));
+  registry.Add("cohort", "ReduceToShapeOf",
+               PlainKernel({2, 2, {kFloats, kAnyType}}, RunReduceToShapeOf));
 }
 
 }  // namespace cohort

@@ -78,14 +78,15 @@ absl::Status RunSoftmaxGrad(KernelContext& context, const AxisParameters& parame
 }  // namespace
 
 void RegisterReferenceSoftmax(KernelRegistry& registry) {
+  using Parameters = AxisParameters;
   registry.Add("", "Softmax",
-               BoundKernel<AxisParameters>({1, 1}, ParseLastAxis, RunSoftmax<false>));
+               BoundKernel<Parameters>({1, 1, {kFloats}}, ParseLastAxis, RunSoftmax<false>));
   registry.Add("", "LogSoftmax",
-               BoundKernel<AxisParameters>({1, 1}, ParseLastAxis, RunSoftmax<true>));
+               BoundKernel<Parameters>({1, 1, {kFloats}}, ParseLastAxis, RunSoftmax<true>));
   registry.Add("cohort", "SoftmaxGrad",
-               BoundKernel<AxisParameters>({2, 2}, ParseLastAxis, RunSoftmaxGrad<false>));
+               BoundKernel<Parameters>({2, 2, {kFloats}}, ParseLastAxis, RunSoftmaxGrad<false>));
   registry.Add("cohort", "LogSoftmaxGrad",
-               BoundKernel<AxisParameters>({2, 2}, ParseLastAxis, RunSoftmaxGrad<true>));
+               BoundKernel<Parameters>({2, 2, {kFloats}}, ParseLastAxis, RunSoftmaxGrad<true>));
 }
 
 }  // namespace cohort

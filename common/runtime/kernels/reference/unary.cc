@@ -41,7 +41,7 @@ absl::Status RunSigned(KernelContext& context) {
   if (x.dtype() == DType::kFloat32 || x.dtype() == DType::kFloat64) {
     return RunFloat<kFunction>(context);
   }
-  return DispatchTypes<int8_t, int32_t, int64_t>(x, [&](auto tag) {
+  return DispatchTypes(TypeList<int8_t, int32_t, int64_t>{}, x, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* y = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
     for (const T value : x.span<T>()) {
@@ -74,16 +74,16 @@ absl::Status RunGrad(KernelContext& context) {
 }  // namespace
 
 void RegisterReferenceUnary(KernelRegistry& registry) {
-  registry.Add("", "Neg", PlainKernel({1, 1}, RunSigned<Negate>));
-  registry.Add("", "Sqrt", PlainKernel({1, 1}, RunFloat<SquareRoot>));
-  registry.Add("", "Exp", PlainKernel({1, 1}, RunFloat<Exponential>));
-  registry.Add("", "Log", PlainKernel({1, 1}, RunFloat<Logarithm>));
-  registry.Add("", "Relu", PlainKernel({1, 1}, RunSigned<Rectify>));
-  registry.Add("", "Sigmoid", PlainKernel({1, 1}, RunFloat<Logistic>));
-  registry.Add("", "Tanh", PlainKernel({1, 1}, RunFloat<HyperbolicTangent>));
-  registry.Add("cohort", "ReluGrad", PlainKernel({2, 2}, RunGrad<ReluGradient>));
-  registry.Add("cohort", "SigmoidGrad", PlainKernel({2, 2}, RunGrad<SigmoidGradient>));
-  registry.Add("cohort", "TanhGrad", PlainKernel({2, 2}, RunGrad<TanhGradient>));
+  registry.Add("", "Neg", PlainKernel({1, 1, {kSigned}}, RunSigned<Negate>));
+  registry.Add("", "Sqrt", PlainKernel({1, 1, {kFloats}}, RunFloat<SquareRoot>));
+  registry.Add("", "Exp", PlainKernel({1, 1, {kFloats}}, RunFloat<Exponential>));
+  registry.Add("", "Log", PlainKernel({1, 1, {kFloats}}, RunFloat<Logarithm>));
+  registry.Add("", "Relu", PlainKernel({1, 1, {kSigned}}, RunSigned<Rectify>));
+  registry.Add("", "Sigmoid", PlainKernel({1, 1, {kFloats}}, RunFloat<Logistic>));
+  registry.Add("", "Tanh", PlainKernel({1, 1, {kFloats}}, RunFloat<HyperbolicTangent>));
+  registry.Add("cohort", "ReluGrad", PlainKernel({2, 2, {kFloats}}, RunGrad<ReluGradient>));
+  registry.Add("cohort", "SigmoidGrad", PlainKernel({2, 2, {kFloats}}, RunGrad<SigmoidGradient>));
+  registry.Add("cohort", "TanhGrad", PlainKernel({2, 2, {kFloats}}, RunGrad<TanhGradient>));
 }
 
 }  // namespace cohort

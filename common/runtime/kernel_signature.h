@@ -1,0 +1,58 @@
+#pragma once
+
+// What a kernel takes: how many inputs and outputs, and of which element types. Declared where the
+// kernel is registered, so that a program is refused before it runs, with every node that does not
+// fit; tests/device/kernel_types_test.cc holds the declarations against what the kernels do.
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/program/value_types.h"
+#include "common/tensor/dtype.h"
+#include "onnx/onnx_pb.h"
+
+namespace cohort {
+
+// A set of element types. A value; thread-compatible.
+class DTypeSet {
+ public:
+  constexpr DTypeSet(std::initializer_list<DType> dtypes) {
+    for (const DType dtype : dtypes) bits_ |= Bit(dtype);
+  }
+  static constexpr DTypeSet All() {
+    return {DType::kFloat32, DType::kUint8,   DType::kInt8,    DType::kInt32,   DType::kInt64,
+            DType::kBool,    DType::kFloat16, DType::kFloat64, DType::kBfloat16};
+  }
+
+  constexpr bool Contains(DType dtype) const { return (bits_ & Bit(dtype)) != 0; }
+  // "float32, int64", in the order of their numbers.
+  std::string ToString() const;
+
+ private:
+  static constexpr uint32_t Bit(DType dtype) { return 1u << static_cast<int32_t>(dtype); }
+
+  uint32_t bits_ = 0;
+};
+
+struct Signature {
+  int min_inputs = 1;  // these must be present
+  int max_inputs = 1;
+  std::vector<DTypeSet> inputs = {};  // of each input; the last one is of those after it too
+  int max_outputs = 1;
+  DTypeSet outputs = DTypeSet::All();
+};
+
+inline constexpr int kAnyNumber = 1 << 20;
+
+// Errors: INVALID_ARGUMENT when the node has too few or too many inputs or outputs.
+absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature);
+
+// The node's values whose types the kernel lacks, one sentence each: "input 0 'x' is float16, but
+// its kernel has float32, float64". A value of unknown type is left to the kernel when it runs.
+std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
+                                      const ValueTypes& types);
+
+}  // namespace cohort

@@ -1,0 +1,293 @@
+// What kernels declare to take is what they take: for every operator, each of its type parameters
+// takes every element type in turn, and a program is refused when it is compiled exactly when a run
+// would refuse it. The examples fit any type, so a run fails for no other reason.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/program/graph_builder.h"
+#include "common/program/program.h"
+#include "common/runtime/fusion.h"
+#include "common/runtime/program_runner.h"
+#include "gtest/gtest.h"
+#include "tests/device/backends.h"
+
+namespace cohort {
+namespace {
+
+constexpr DType kDTypes[] = {DType::kFloat32, DType::kUint8,   DType::kInt8,
+                             DType::kInt32,   DType::kInt64,   DType::kBool,
+                             DType::kFloat16, DType::kFloat64, DType::kBfloat16};
+
+// Inputs of one letter have one type. The letter says which one the other inputs have while a
+// parameter is tried: I int64, B bool, all others float32.
+struct Input {
+  char parameter = 'T';
+  Shape shape;
+  int value = 1;  // of all elements
+};
+
+struct Example {
+  std::string domain;
+  std::string op;
+  std::vector<Input> inputs = {};
+  std::vector<onnx::AttributeProto> attributes = {};
+  int outputs = 1;
+};
+
+DType UsualType(char parameter) {
+  return parameter == 'I' ? DType::kInt64 : parameter == 'B' ? DType::kBool : DType::kFloat32;
+}
+
+constexpr const char* kOnnx = "";
+constexpr const char* kCohort = kCohortDomain;
+
+void AddElementwise(std::vector<Example>& examples) {
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Equal"}) {
+    examples.push_back({kOnnx, op, {{'T', {2}}, {'T', {2}}}});
+  }
+  for (const char* op : {"Neg", "Sqrt", "Exp", "Log", "Relu", "Sigmoid", "Tanh", "Identity"}) {
+    examples.push_back({kOnnx, op, {{'T', {2}}}});
+  }
+  for (const char* op : {"ReluGrad", "SigmoidGrad", "TanhGrad"}) {
+    examples.push_back({kCohort, op, {{'T', {2}}, {'T', {2}}}});
+  }
+  examples.push_back({kCohort, "ZerosLike", {{'T', {2}}}});
+  for (const DType to : kDTypes) {
+    const int64_t number = static_cast<int64_t>(to);
+    examples.push_back({kOnnx, "Cast", {{'T', {2}}}, {IntAttribute("to", number)}});
+  }
+  for (const int training : {0, 1}) {
+    const Input ratio = {'R', {}, 0};
+    const Input mode = {'B', {}, training};
+    examples.push_back({kOnnx, "Dropout", {{'T', {2}}, ratio, mode}, {}, 2});
+    examples.push_back({kOnnx, "Dropout", {{'T', {2}}, ratio, mode}});
+    examples.push_back({kCohort, "DropoutGrad", {{'T', {2}}, {'B', {2}}, ratio, mode}});
+  }
+}
+
+void AddProductsAndLosses(std::vector<Example>& examples) {
+  const Input row = {'T', {1, 2}};
+  const Input column = {'T', {2, 1}};
+  const Input one = {'T', {1}};
+  const Input label = {'I', {1}, 0};
+  examples.push_back({kOnnx, "MatMul", {row, column}});
+  examples.push_back({kOnnx, "Gemm", {row, column}});
+  examples.push_back({kOnnx, "Gemm", {row, column, one}});
+  examples.push_back({kRuntimeDomain, "MatMulBias", {row, column, one}});
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    examples.push_back({kOnnx, op, {row}});
+    examples.push_back({kOnnx, op, {row}, {IntAttribute("axis", 0)}});
+  }
+  for (const char* op : {"SoftmaxGrad", "LogSoftmaxGrad"}) {
+    examples.push_back({kCohort, op, {row, row}});
+  }
+  const Input weights = {'T', {2}};
+  examples.push_back({kOnnx, "SoftmaxCrossEntropyLoss", {row, label}, {}, 2});
+  examples.push_back({kOnnx, "SoftmaxCrossEntropyLoss", {row, label, weights}});
+  examples.push_back({kCohort, "SoftmaxCrossEntropyGrad", {one, row, label}});
+  examples.push_back({kCohort, "SoftmaxCrossEntropyGrad", {one, row, label, weights}});
+  examples.push_back({kCohort, "CategoricalCrossentropy", {row, row}});
+  examples.push_back({kCohort, "CategoricalCrossentropyGrad", {one, row, row}});
+  examples.push_back({kCohort, "SparseCategoricalCrossentropy", {label, row}});
+  examples.push_back({kCohort, "SparseCategoricalCrossentropyGrad", {one, label, row}});
+}
+
+void AddReductions(std::vector<Example>& examples) {
+  const Input pair = {'T', {2}};
+  const Input axes = {'I', {1}, 0};
+  examples.push_back({kOnnx, "ReduceSum", {pair, axes}});
+  examples.push_back({kOnnx, "ReduceSum", {pair}, {IntAttribute("noop_with_empty_axes", 1)}});
+  examples.push_back({kOnnx, "ReduceMean", {pair}});
+  examples.push_back({kOnnx, "ArgMax", {pair}});
+  examples.push_back({kCohort, "ReduceGrad", {{'T', {1}}, {'U', {2}}}});
+  examples.push_back({kCohort, "ReduceToShapeOf", {pair, {'U', {1}}}});
+  examples.push_back({kCohort, "ReduceToShapeOf", {pair, {'U', {2}}}});
+}
+
+void AddMovement(std::vector<Example>& examples) {
+  const Input pair = {'T', {2}};
+  const Input one = {'T', {1}};
+  const Input index = {'I', {1}, 0};
+  examples.push_back({kOnnx, "Reshape", {pair, {'I', {2}, 1}}});
+  examples.back().inputs[0].shape = {1, 1};
+  examples.push_back({kOnnx, "Flatten", {pair}});
+  examples.push_back({kCohort, "ReshapeLike", {pair, {'U', {1, 2}}}});
+  examples.push_back({kOnnx, "Transpose", {{'T', {1, 2}}}});
+  const auto axis = IntAttribute("axis", 0);
+  examples.push_back({kOnnx, "Concat", {one, one, one}, {axis}});
+  examples.push_back({kCohort, "ConcatGrad", {pair, one, one}, {axis}, 2});
+  examples.push_back({kOnnx, "Gather", {pair, index}});
+  examples.push_back({kCohort, "GatherGrad", {one, index, {'U', {2}}}});
+  examples.push_back({kOnnx, "OneHot", {{'I', {1}, 0}, {'D', {}, 1}, {'V', {2}}}});
+  onnx::AttributeProto value;
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  *value.mutable_t() = ToTensorProto("value", Tensor::Scalar<float>(1));
+  examples.push_back({kOnnx, "Constant", {}, {value}});
+}
+
+std::vector<Example> AllExamples() {
+  std::vector<Example> examples;
+  AddElementwise(examples);
+  AddProductsAndLosses(examples);
+  AddReductions(examples);
+  AddMovement(examples);
+  return examples;
+}
+
+template <typename T>
+void Fill(Tensor& tensor, int value) {
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.mutable_data<T>()[i] = static_cast<T>(value);
+  }
+}
+
+// Of the types that C++ lacks the bits are zeros: no kernel looks at them.
+Tensor MakeTensor(const Input& input, DType dtype) {
+  Tensor tensor = Tensor::Zeros(dtype, input.shape);
+  if (dtype == DType::kFloat32) Fill<float>(tensor, input.value);
+  if (dtype == DType::kFloat64) Fill<double>(tensor, input.value);
+  if (dtype == DType::kInt32) Fill<int32_t>(tensor, input.value);
+  if (dtype == DType::kInt64) Fill<int64_t>(tensor, input.value);
+  if (dtype == DType::kUint8) Fill<uint8_t>(tensor, input.value);
+  if (dtype == DType::kInt8) Fill<int8_t>(tensor, input.value);
+  if (dtype == DType::kBool) Fill<bool>(tensor, input.value);
+  return tensor;
+}
+
+// One node. Its inputs have the given types, or none.
+onnx::ModelProto MakeModel(const Example& example, const std::vector<DType>& types) {
+  onnx::ModelProto model;
+  model.add_opset_import()->set_version(kOnnxOpset);
+  onnx::NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_name("node");
+  node.set_op_type(example.op);
+  node.set_domain(example.domain);
+  for (const auto& attribute : example.attributes) *node.add_attribute() = attribute;
+  for (size_t i = 0; i < example.inputs.size(); ++i) {
+    onnx::ValueInfoProto& input = *model.mutable_graph()->add_input();
+    input.set_name("x" + std::to_string(i));
+    node.add_input(input.name());
+    if (types.empty()) continue;
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(static_cast<int32_t>(types[i]));
+  }
+  for (int i = 0; i < example.outputs; ++i) {
+    node.add_output("y" + std::to_string(i));
+    model.mutable_graph()->add_output()->set_name(node.output(i));
+  }
+  return model;
+}
+
+absl::Status Compile(const Backend& backend, const Example& example,
+                     const std::vector<DType>& types) {
+  return CompileProgram(MakeModel(example, types), backend.registry).status();
+}
+
+// Without declared types, so that only the kernel can refuse one.
+absl::Status RunOnce(const Backend& backend, const Example& example,
+                     const std::vector<DType>& types) {
+  const auto program = CompileProgram(MakeModel(example, {}), backend.registry);
+  if (!program.ok()) return program.status();
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < types.size(); ++i) {
+    inputs.push_back(MakeTensor(example.inputs[i], types[i]));
+  }
+  return ProgramRunner(*program).Run(inputs, RunContext{}).status();
+}
+
+std::string Label(const Backend& backend, const Example& example, const std::vector<DType>& types) {
+  std::string label = backend.name + ": " + example.domain + "." + example.op;
+  for (const auto& attribute : example.attributes) label += " " + attribute.ShortDebugString();
+  for (const DType type : types) label += " " + std::string(DTypeName(type));
+  return label;
+}
+
+// The usual types, but `dtype` in the inputs for which `changes` holds.
+template <typename Changes>
+std::vector<DType> TypesWith(const Example& example, DType dtype, Changes changes) {
+  std::vector<DType> types;
+  for (size_t i = 0; i < example.inputs.size(); ++i) {
+    types.push_back(changes(i) ? dtype : UsualType(example.inputs[i].parameter));
+  }
+  return types;
+}
+
+void CheckParameters(const Backend& backend, const Example& example) {
+  std::set<char> parameters;
+  for (const Input& input : example.inputs) parameters.insert(input.parameter);
+  for (const char parameter : parameters) {
+    for (const DType dtype : kDTypes) {
+      const std::vector<DType> types = TypesWith(example, dtype, [&](size_t i) {
+        return example.inputs[i].parameter == parameter;
+      });
+      const absl::Status compiled = Compile(backend, example, types);
+      const absl::Status run = RunOnce(backend, example, types);
+      EXPECT_EQ(compiled.ok(), run.ok()) << Label(backend, example, types)
+                                         << "\n  compiled: " << compiled << "\n  run: " << run;
+    }
+  }
+}
+
+// Inputs that should have one type are left alone to the shared checks of a model; but what is
+// refused for one input must not run either.
+void CheckInputs(const Backend& backend, const Example& example) {
+  for (size_t input = 0; input < example.inputs.size(); ++input) {
+    for (const DType dtype : kDTypes) {
+      const std::vector<DType> types =
+          TypesWith(example, dtype, [&](size_t i) { return i == input; });
+      if (Compile(backend, example, types).ok()) continue;
+      EXPECT_FALSE(RunOnce(backend, example, types).ok())
+          << Label(backend, example, types) << ": refused, but it runs";
+    }
+  }
+}
+
+std::vector<Backend> Backends() { return {CpuBackend(), ReferenceBackend()}; }
+
+TEST(KernelTypesTest, ATypeIsRefusedAtLoadExactlyWhenTheKernelRefusesIt) {
+  for (const Backend& backend : Backends()) {
+    for (const Example& example : AllExamples()) {
+      if (backend.registry.Find(example.domain, example.op) == nullptr) continue;
+      CheckParameters(backend, example);
+      CheckInputs(backend, example);
+    }
+  }
+}
+
+TEST(KernelTypesTest, EveryExampleRunsWithItsUsualTypes) {
+  const Backend cpu = CpuBackend();  // has the fused operators too
+  for (const Example& example : AllExamples()) {
+    if (example.op == "Cast") continue;  // some targets are refused for any input
+    const auto types = TypesWith(example, DType::kFloat32, [](size_t) { return false; });
+    EXPECT_TRUE(Compile(cpu, example, types).ok()) << Label(cpu, example, types);
+    EXPECT_TRUE(RunOnce(cpu, example, types).ok()) << Label(cpu, example, types);
+  }
+}
+
+TEST(KernelTypesTest, EveryInputOfEveryKernelIsInAnExample) {
+  std::map<std::pair<std::string, std::string>, size_t> inputs;
+  for (const Example& example : AllExamples()) {
+    size_t& most = inputs[{example.domain, example.op}];
+    most = std::max(most, example.inputs.size());
+  }
+  for (const Backend& backend : Backends()) {
+    for (const auto& name : backend.registry.Names()) {
+      ASSERT_TRUE(inputs.count(name)) << name.first << "." << name.second << " has no example";
+      const Signature& signature = backend.registry.Find(name.first, name.second)->signature;
+      EXPECT_GE(inputs[name], signature.inputs.size()) << name.first << "." << name.second;
+      EXPECT_EQ(signature.inputs.empty(), signature.max_inputs == 0)
+          << name.first << "." << name.second << " declares no types";
+      if (signature.max_inputs == kAnyNumber) continue;
+      EXPECT_GE(static_cast<int>(inputs[name]), signature.max_inputs)
+          << name.first << "." << name.second << ": an optional input is in no example";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort
