@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -23,9 +22,7 @@ using cohort::CoordinatorDaemon;
 CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& environment,
                                                cohort::FileSystem& files) {
   CoordinatorDaemon::Environment result;
-  std::string path(4096, '\0');
-  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
-  result.binary_directory = cohort::DirectoryOf(path.substr(0, size < 0 ? 0 : size));
+  result.binary_directory = cohort::DirectoryOf(cohort::ExecutablePath());
   result.processors = static_cast<int>(std::thread::hardware_concurrency());
   result.mnist.data_directory = environment("COHORT_DATA_DIR").value_or("");
   const std::string home = environment("HOME").value_or("");

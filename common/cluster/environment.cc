@@ -26,4 +26,11 @@ std::vector<std::string> ChildEnvironment(const std::map<std::string, std::strin
   return merged;
 }
 
+std::string ExecutablePath() {
+  std::string path(4096, '\0');
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  const bool whole = size > 0 && static_cast<size_t>(size) < path.size();
+  return whole ? path.substr(0, static_cast<size_t>(size)) : "";
+}
+
 }  // namespace cohort

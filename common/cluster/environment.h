@@ -1,6 +1,7 @@
 #pragma once
 
-// The environment is read in this folder only, and through a getter, so that tests give their own.
+// The environment is read in this folder only, and through a getter, so that tests give their own;
+// and where the running program lies.
 
 #include <functional>
 #include <map>
@@ -19,5 +20,9 @@ Environment ProcessEnvironment();
 // "NAME=value" of every variable that a child process inherits, with those of `changes` replaced or
 // added.
 std::vector<std::string> ChildEnvironment(const std::map<std::string, std::string>& changes);
+
+// The file that this process runs; "" without /proc. A file that was replaced or removed meanwhile
+// has a name that does not exist.
+std::string ExecutablePath();
 
 }  // namespace cohort

@@ -1,7 +1,6 @@
 #include "tests/bench/local_run.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -10,11 +9,7 @@
 
 namespace cohort::bench {
 
-std::string BinaryDirectory() {
-  std::string path(4096, '\0');
-  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
-  return DirectoryOf(path.substr(0, size < 0 ? 0 : static_cast<size_t>(size)));
-}
+std::string BinaryDirectory() { return DirectoryOf(ExecutablePath()); }
 
 absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   std::unique_ptr<LocalRun> run(new LocalRun(options.transport));

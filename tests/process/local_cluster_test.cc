@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 
+#include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -109,6 +112,17 @@ TEST_F(LocalClusterTest, CountsEveryIncrementOnce) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
   ASSERT_TRUE(coordinator->Join().ok());
   EXPECT_EQ(*coordinator->Read(*counter)->data<float>(), 1000.0f);
+}
+
+// Also the worker, which starts itself again to set a variable of OpenMP.
+TEST_F(LocalClusterTest, ProcessesHaveTheNamesOfTheirPrograms) {
+  unsetenv("OMP_WAIT_POLICY");
+  StartTasks(1, 1);
+  for (const auto& [task, pid] : tasks->pids()) {
+    std::string name;
+    std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
+    EXPECT_EQ(name, RoleName(task.role));
+  }
 }
 
 TEST_F(LocalClusterTest, AKilledWorkerLosesNoIncrementAndComesBack) {
