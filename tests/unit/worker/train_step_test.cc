@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "common/program/program.h"
 #include "common/runtime/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/unit/worker/test_programs.h"
