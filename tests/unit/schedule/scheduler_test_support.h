@@ -72,6 +72,12 @@ inline proto::TaskRef Worker(int index, uint64_t incarnation) {
 
 class SchedulerTest : public testing::Test {
  protected:
+  // A transport ends every call some time; here those left over end unanswered. Their completions
+  // hold scheduler and channel, which hold them.
+  ~SchedulerTest() override {
+    for (const auto& channel : channels) channel->calls.clear();
+  }
+
   void Make(int in_flight, size_t bound = 100, uint32_t attempts_max = 3) {
     Scheduler::Options options;
     options.epoch = 7;
@@ -106,6 +112,7 @@ class SchedulerTest : public testing::Test {
 
   std::shared_ptr<ScriptedChannel> AddWorker(int index, uint64_t incarnation = 1) {
     auto channel = std::make_shared<ScriptedChannel>();
+    channels.push_back(channel);
     scheduler->WorkerReady(index, Worker(index, incarnation), channel);
     return channel;
   }
@@ -122,6 +129,7 @@ class SchedulerTest : public testing::Test {
   std::vector<absl::Status> admitted, joined;
   std::vector<int> suspects;
   std::vector<std::pair<uint64_t, Scheduler::Done>> fences;
+  std::vector<std::shared_ptr<ScriptedChannel>> channels;
 };
 
 }  // namespace cohort
