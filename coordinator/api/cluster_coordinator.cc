@@ -71,7 +71,15 @@ absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOption
                           uint64_t epoch) {
   RETURN_IF_ERROR(CheckHandle(program, "program", "Register", epoch));
   for (size_t i = 0; i < options.arguments.size(); ++i) {
-    if (options.arguments[i].has_value()) continue;
+    if (const auto* value = std::get_if<RemoteValue>(&options.arguments[i])) {
+      if (value->has_value() && value->owner() == epoch) continue;
+      const char* const trouble = value->has_value()
+                                      ? "of another coordinator: fetch it there, give the tensor"
+                                      : "of no closure";
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument ", i, " is a RemoteValue ", trouble));
+    }
+    if (std::get<Tensor>(options.arguments[i]).has_value()) continue;
     return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is a tensor without value"));
   }
   if (const auto* iterator = std::get_if<IteratorHandle>(&options.input)) {
@@ -300,7 +308,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));
   }));
-  return RemoteValue(std::move(result));
+  return RemoteValue(std::move(result), cluster_->epoch());
 }
 
 absl::Status ClusterCoordinator::Join(absl::Duration timeout) {

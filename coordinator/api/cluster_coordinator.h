@@ -60,7 +60,7 @@ using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
 using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 
 struct ScheduleOptions {
-  std::vector<Tensor> arguments;
+  std::vector<Argument> arguments;  // tensors, and results of earlier closures
   InputChoice input;        // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number

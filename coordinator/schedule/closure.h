@@ -3,11 +3,12 @@
 // A closure is one run of a program: its arguments, its input and where its result goes. It is in
 // exactly one state:
 //
+//   waiting -> queued                  (the results that it takes as arguments are there)
 //   queued -> in flight -> done
 //     ^           |------> failed      (an application error: recorded, raised by Schedule, Join or
 //     Done)
 //     |-----------|                    (put back: its worker was lost, or the fault was transient)
-//   queued, in flight -> cancelled     (after another closure's error was observed)
+//   waiting, queued, in flight -> cancelled     (after another closure's error was observed)
 //   in flight -> quarantined           (it ended with too many worker processes: it may have killed
 //                                       them; failed, or skipped, as the job says)
 
@@ -66,6 +67,9 @@ struct SplitInput {
 using InputChoice =
     std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
 
+// A tensor, or the result of another closure: the tensors that it fetches, in order.
+using Argument = std::variant<Tensor, RemoteValue>;
+
 // The end of an attempt together with its worker process.
 struct LostAttempt {
   uint64_t incarnation = 0;
@@ -75,7 +79,8 @@ struct LostAttempt {
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
-  std::vector<Tensor> arguments;
+  std::vector<Argument> arguments;  // tensors alone, once it is queued
+  size_t inputs_left = 0;           // arguments that are not there yet
   InputChoice input;
   double learning_rate = 0;
   uint64_t step = 0;

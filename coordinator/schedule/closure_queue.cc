@@ -20,12 +20,40 @@ ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
   COHORT_CHECK(bound > 0, "the queue holds at least one closure");
 }
 
-ClosureId ClosureQueue::Put(std::shared_ptr<Closure> closure) {
+ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
   closure->id = ClosureId{++last_id_};
   unfinished_.emplace(closure->id, closure);
+  return closure->id;
+}
+
+ClosureId ClosureQueue::Put(std::shared_ptr<Closure> closure) {
+  const ClosureId id = Admit(closure);
   queue_.push_back(std::move(closure));
-  return ClosureId{last_id_};
+  return id;
+}
+
+ClosureId ClosureQueue::PutWaiting(std::shared_ptr<Closure> closure) {
+  const ClosureId id = Admit(closure);
+  waiting_.emplace(id, std::move(closure));
+  return id;
+}
+
+Closure* ClosureQueue::FindWaiting(ClosureId id) const {
+  const auto found = waiting_.find(id);
+  return found == waiting_.end() ? nullptr : found->second.get();
+}
+
+const Closure* ClosureQueue::FindQueued(ClosureId id) const {
+  if (const Closure* const closure = FindWaiting(id)) return closure;
+  const auto place = std::find_if(queue_.begin(), queue_.end(),
+                                  [&](const auto& queued) { return queued->id == id; });
+  return place == queue_.end() ? nullptr : place->get();
+}
+
+void ClosureQueue::MakeReady(ClosureId id) {
+  COHORT_CHECK(waiting_.erase(id) == 1, "only a waiting closure becomes ready");
+  PutBack(id);
 }
 
 std::shared_ptr<Closure> ClosureQueue::Take() {
@@ -37,6 +65,12 @@ std::shared_ptr<Closure> ClosureQueue::Take() {
 }
 
 std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
+  if (const auto found = waiting_.find(id); found != waiting_.end()) {
+    std::shared_ptr<Closure> closure = std::move(found->second);
+    waiting_.erase(found);
+    Finish(id);
+    return closure;
+  }
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& waiting) { return waiting->id == id; });
   if (place == queue_.end()) return nullptr;
@@ -48,7 +82,7 @@ std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
 
 void ClosureQueue::PutBack(ClosureId id) {
   const auto found = unfinished_.find(id);
-  COHORT_CHECK(found != unfinished_.end(), "only an in-flight closure is put back");
+  COHORT_CHECK(found != unfinished_.end(), "a closure that is queued has not ended");
   // Oldest first, so that the watermark moves on and an old batch is not starved.
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& waiting) { return id < waiting->id; });
@@ -81,7 +115,9 @@ void ClosureQueue::MarkCancelled(ClosureId id) { Finish(id); }
 
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   std::vector<std::shared_ptr<Closure>> cancelled(queue_.begin(), queue_.end());
+  for (const auto& [id, closure] : waiting_) cancelled.push_back(closure);
   queue_.clear();
+  waiting_.clear();
   for (const auto& closure : cancelled) unfinished_.erase(closure->id);
   return cancelled;
 }

@@ -19,19 +19,28 @@ namespace cohort {
 // Thread-compatible.
 class ClosureQueue {
  public:
-  // bound: queued and in flight together.
+  // bound: waiting, queued and in flight together.
   explicit ClosureQueue(size_t bound);
 
   bool HasRoom() const { return unfinished_.size() < bound_; }
   bool IsIdle() const { return unfinished_.empty(); }
   size_t queued() const { return queue_.size(); }
-  size_t in_flight() const { return unfinished_.size() - queue_.size(); }
+  size_t waiting() const { return waiting_.size(); }
+  size_t in_flight() const { return unfinished_.size() - queue_.size() - waiting_.size(); }
 
   // Gives the closure its id and queues it. Needs room.
   ClosureId Put(std::shared_ptr<Closure> closure);
+  // As Put, but it waits for MakeReady before it is queued.
+  ClosureId PutWaiting(std::shared_ptr<Closure> closure);
+  // nullptr when it does not wait (any more).
+  Closure* FindWaiting(ClosureId id) const;
+  void MakeReady(ClosureId id);
+  // Of those that wait or are queued; nullptr for another one.
+  const Closure* FindQueued(ClosureId id) const;
   // The oldest queued closure becomes in flight; nullptr when none is queued.
   std::shared_ptr<Closure> Take();
-  // nullptr when the closure is not queued (any more); else it has ended without a result.
+  // nullptr when the closure neither waits nor is queued (any more); else it has ended without a
+  // result.
   std::shared_ptr<Closure> RemoveQueued(ClosureId id);
   // Back to the front: it is older than all that wait.
   void PutBack(ClosureId id);
@@ -42,7 +51,7 @@ class ClosureQueue {
   void MarkCancelled(ClosureId id);
   // An error that no closure reported; the first one wins, as in MarkFailed.
   void RecordError(const absl::Status& error);
-  // Removes every queued closure and returns them.
+  // Removes every waiting and queued closure and returns them.
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
   bool HasError() const { return !error_.ok(); }
@@ -53,12 +62,14 @@ class ClosureQueue {
   ClosureId watermark() const;
 
  private:
+  ClosureId Admit(const std::shared_ptr<Closure>& closure);
   void Finish(ClosureId id);
 
   const size_t bound_;
   uint64_t last_id_ = 0;
   std::deque<std::shared_ptr<Closure>> queue_;
-  std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // queued and in flight
+  std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // all of them
+  std::map<ClosureId, std::shared_ptr<Closure>> waiting_;
   absl::Status error_;
   std::vector<std::string> other_errors_;
   bool errors_left_out_ = false;

@@ -4,6 +4,7 @@
 // closure ended; then it holds the tensors or the error for good, also when the worker that made
 // them has died.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -44,14 +45,18 @@ class RemoteValueState {
 class RemoteValue {
  public:
   RemoteValue() = default;
-  explicit RemoteValue(std::shared_ptr<RemoteValueState> state) : state_(std::move(state)) {}
+  // owner: epoch of the coordinator that scheduled the closure.
+  RemoteValue(std::shared_ptr<RemoteValueState> state, uint64_t owner)
+      : state_(std::move(state)), owner_(owner) {}
 
   bool has_value() const { return state_ != nullptr; }
+  uint64_t owner() const { return owner_; }
   RemoteValueState& state() const { return *state_; }
 
  private:
   // Shared with the caller's copies; the closure holds it weakly.
   std::shared_ptr<RemoteValueState> state_;
+  uint64_t owner_ = 0;
 };
 
 }  // namespace cohort

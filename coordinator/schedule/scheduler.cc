@@ -1,5 +1,6 @@
 #include "coordinator/schedule/scheduler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -183,10 +184,15 @@ void Scheduler::AdmitLocked(Effects& effects) {
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() &&
          queue_.HasRoom()) {
     WaitingCalls::Admission admission = waiting_.TakeSchedule();
-    const absl::Time deadline = admission.closure->deadline;
-    const ClosureId id = queue_.Put(std::move(admission.closure));
-    if (deadline != absl::InfiniteFuture()) {
-      timers_[id] = clock_.CallAt(deadline, [weak = weak_from_this(), id] {
+    const std::shared_ptr<Closure> closure = std::move(admission.closure);
+    closure->inputs_left = static_cast<size_t>(
+        std::count_if(closure->arguments.begin(), closure->arguments.end(),
+                      [](const Argument& a) { return std::holds_alternative<RemoteValue>(a); }));
+    const ClosureId id =
+        closure->inputs_left > 0 ? queue_.PutWaiting(closure) : queue_.Put(closure);
+    if (closure->inputs_left > 0) WatchInputs(closure, effects);
+    if (closure->deadline != absl::InfiniteFuture()) {
+      timers_[id] = clock_.CallAt(closure->deadline, [weak = weak_from_this(), id] {
         if (const auto self = weak.lock()) self->Expire(id);
       });
     }
@@ -194,29 +200,6 @@ void Scheduler::AdmitLocked(Effects& effects) {
       admitted(absl::OkStatus());
     });
   }
-}
-
-// Only while it is queued: a call for it ends by itself at the deadline.
-void Scheduler::Expire(ClosureId id) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    timers_.erase(id);
-    const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
-    if (closure == nullptr) return;
-    const absl::Status error = MakeError(
-        absl::StatusCode::kDeadlineExceeded,
-        absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",
-                     closure->attempt, " attempts: no worker had room for it"),
-        proto::APPLICATION);
-    ++stats_.failed;
-    queue_.RecordError(error);
-    effects.push_back([closure, error] {
-      if (const auto result = closure->result.lock()) result->Set(error);
-    });
-    Pump(effects);
-  }
-  RunAll(effects);
 }
 
 Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {

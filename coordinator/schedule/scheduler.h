@@ -85,7 +85,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     uint64_t put_back = 0;
     uint64_t failed = 0;
     uint64_t quarantined = 0;  // of the failed
-    size_t queued = 0;
+    size_t queued = 0;  // or waiting for its arguments
     size_t in_flight = 0;
     int workers_ready = 0;
     std::string ToString() const;
@@ -128,6 +128,12 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // One of the results that the closure takes is there.
+  void OnInput(ClosureId id);
+  void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The deadline of a closure has come.
   void Expire(ClosureId id);
   void Start(Run run);

@@ -34,9 +34,10 @@ Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t 
                  std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
     header.set_iterator_id((*iterator)->id);
   }
-  for (const Tensor& argument : closure.arguments) {
-    *header.add_arguments() = MetaOf(argument);
-    request.payload.push_back(SliceOf(argument));
+  for (const Argument& argument : closure.arguments) {
+    const Tensor& tensor = std::get<Tensor>(argument);
+    *header.add_arguments() = MetaOf(tensor);
+    request.payload.push_back(SliceOf(tensor));
   }
   return request;
 }

@@ -20,7 +20,7 @@ std::string Scheduler::Stats::ToString() const {
 Scheduler::Stats Scheduler::stats() const {
   MutexLock lock(mutex_);
   Stats stats = stats_;
-  stats.queued = queue_.queued();
+  stats.queued = queue_.queued() + queue_.waiting();
   stats.in_flight = queue_.in_flight();
   for (const auto& [worker, lane] : lanes_) stats.workers_ready += lane.ready ? 1 : 0;
   return stats;
@@ -30,10 +30,13 @@ std::string Scheduler::DescribeWait() const {
   MutexLock lock(mutex_);
   std::string text = absl::StrCat(queue_.queued(), " closures queued, ", queue_.in_flight(),
                                   " in flight");
+  if (queue_.waiting() > 0) {
+    absl::StrAppend(&text, ", ", queue_.waiting(), " waiting for results of others");
+  }
   size_t shown = 0;
   for (const auto& [id, worker] : in_flight_) {
     if (shown++ == kClosuresShownMax) break;
-    absl::StrAppend(&text, shown == 1 ? ", the oldest: " : ", ", id.value, " on worker:", worker);
+    absl::StrAppend(&text, shown == 1 ? "; the oldest: " : ", ", id.value, " on worker:", worker);
   }
   for (const auto& [worker, lane] : lanes_) {
     absl::StrAppend(&text, "; worker:", worker, lane.ready ? " serving" : " lost", ", ",

@@ -65,7 +65,7 @@ TEST_F(SchedulerTest, AWaitSaysWhatItWaitsFor) {
   Schedule();
   Join();
   EXPECT_EQ(scheduler->DescribeWait(),
-            "1 closures queued, 1 in flight, the oldest: 1 on worker:3; worker:3 serving, 1 in "
+            "1 closures queued, 1 in flight; the oldest: 1 on worker:3; worker:3 serving, 1 in "
             "flight; calls that wait: 1 Join");
 }
 
