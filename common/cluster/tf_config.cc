@@ -18,12 +18,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string Show(const Json& value) {
-  constexpr size_t kShownMax = 60;
-  const std::string text = JsonLine(value);
-  return text.size() <= kShownMax ? text : text.substr(0, kShownMax) + "...";
-}
-
 // Reads one configuration and collects what is wrong with it. Thread-compatible.
 class Reader {
  public:
@@ -58,7 +52,7 @@ const Json* Find(const Json& object, const char* key) {
 
 TfConfig Reader::Read(const Json& root) {
   if (!root.is_object()) {
-    Problem("(root)", absl::StrCat("must be an object, not ", Show(root)));
+    Problem("(root)", absl::StrCat("must be an object, not ", JsonExcerpt(root)));
     return config_;
   }
   if (const Json* cluster = Find(root, "cluster")) ReadCluster(*cluster);
@@ -72,7 +66,7 @@ std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
   const Json* value = Find(root, key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) {
-    Problem(key, absl::StrCat("must be a string, not ", Show(*value)));
+    Problem(key, absl::StrCat("must be a string, not ", JsonExcerpt(*value)));
     return std::nullopt;
   }
   return value->get<std::string>();
@@ -82,7 +76,7 @@ void Reader::ReadCluster(const Json& cluster) {
   const size_t before = problems_.size();
   if (!cluster.is_object()) {
     Problem("cluster",
-            absl::StrCat("must be an object from job to addresses, not ", Show(cluster)));
+            absl::StrCat("must be an object from job to addresses, not ", JsonExcerpt(cluster)));
   } else {
     for (const auto& [name, job] : cluster.items()) {
       const std::string path = absl::StrCat("cluster.", name);
@@ -110,7 +104,7 @@ void Reader::ReadJob(Role role, const std::string& path, const Json& job) {
   if (!job.is_object()) {
     Problem(path,
             absl::StrCat("must be a list of addresses or an object from index to address, not ",
-                         Show(job)));
+                         JsonExcerpt(job)));
     return;
   }
   for (const auto& [key, address] : job.items()) {
@@ -130,7 +124,7 @@ void Reader::ReadJob(Role role, const std::string& path, const Json& job) {
 
 void Reader::ReadAddress(TaskId task, const std::string& path, const Json& address) {
   if (!address.is_string()) {
-    Problem(path, absl::StrCat("an address must be a string, not ", Show(address)));
+    Problem(path, absl::StrCat("an address must be a string, not ", JsonExcerpt(address)));
     return;
   }
   const std::string text = address.get<std::string>();
@@ -157,7 +151,7 @@ void Reader::CheckAtMostOne(Role role) {
 
 void Reader::ReadTask(const Json& task) {
   if (!task.is_object()) {
-    Problem("task", absl::StrCat("must be an object with type and index, not ", Show(task)));
+    Problem("task", absl::StrCat("must be an object with type and index, not ", JsonExcerpt(task)));
     return;
   }
   const bool has_type = Find(task, "type") != nullptr;
@@ -174,11 +168,11 @@ void Reader::ReadTask(const Json& task) {
 std::optional<Role> Reader::ReadRole(const Json& task) {
   const Json& type = *Find(task, "type");
   if (type.is_object() || type.is_array()) {
-    Problem("task.type", absl::StrCat("must be a string, not ", Show(type)));
+    Problem("task.type", absl::StrCat("must be a string, not ", JsonExcerpt(type)));
     return std::nullopt;
   }
   // TensorFlow casts: the number 1 is the type "1".
-  const auto role = RoleFromName(type.is_string() ? type.get<std::string>() : Show(type));
+  const auto role = RoleFromName(type.is_string() ? type.get<std::string>() : JsonExcerpt(type));
   if (!role.ok()) {
     Problem("task.type", role.status().message());
     return std::nullopt;
@@ -188,11 +182,11 @@ std::optional<Role> Reader::ReadRole(const Json& task) {
 
 std::optional<int> Reader::ReadIndex(const Json& task) {
   const Json& value = *Find(task, "index");
-  const std::string text = value.is_string() ? value.get<std::string>() : Show(value);
+  const std::string text = value.is_string() ? value.get<std::string>() : JsonExcerpt(value);
   int index = 0;
   const bool number = value.is_number_integer() || value.is_string();
   if (!number || !absl::SimpleAtoi(text, &index)) {
-    Problem("task.index", absl::StrCat("must be an integer, not ", Show(value)));
+    Problem("task.index", absl::StrCat("must be an integer, not ", JsonExcerpt(value)));
     return std::nullopt;
   }
   if (index < 0) {

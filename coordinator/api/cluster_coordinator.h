@@ -61,7 +61,7 @@ using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 
 struct ScheduleOptions {
   std::vector<Argument> arguments;  // tensors, and results of earlier closures
-  InputChoice input;        // an IteratorHandle, a SplitInput, or nothing
+  InputChoice input = {};   // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
   absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
