@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <limits>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ size_t PhysicalMemory() {
 
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // first: every thread inherits the blocked signals
+  std::atomic<bool> orphaned{false};
   RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
                     options.transport);
   const World world = machine.world();
@@ -34,9 +36,14 @@ int Serve(const RoleOptions& options) {
   task_options.incarnation = NewIncarnation(world.clock);
   task_options.resident_bytes_max = PhysicalMemory();
   task_options.on_shutdown = [&signals] { signals.Wake(); };
+  task_options.orphan_timeout = options.orphan_timeout;
+  task_options.on_orphaned = [&signals, &orphaned] {
+    orphaned = true;
+    signals.Wake();
+  };
   PsTask task(world, task_options);
   const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },
-                             [&task](absl::Duration grace) { task.Drain(grace); }};
+                             [&task](absl::Duration grace) { task.Drain(grace); }, &orphaned};
   return ServeUntilStopped(options, served, world.clock, world.files, signals);
 }
 

@@ -20,6 +20,8 @@ PsTask::PsTask(World world, Options options)
     log->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };
   task_options.on_shutdown = options_.on_shutdown;
+  task_options.orphan_timeout = options_.orphan_timeout;
+  task_options.on_orphaned = options_.on_orphaned;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
   ps_service_ =
       std::make_shared<PsService>(world_, PsService::Parts{task_service_, apply_log_},

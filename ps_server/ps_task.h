@@ -26,6 +26,9 @@ class PsTask {
     size_t resident_bytes_max = size_t{64} << 30;  // of values and slots
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
+    absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
+    // Runs once when no coordinator came for that time (TaskService); must not block.
+    std::function<void()> on_orphaned;
   };
 
   PsTask(World world, Options options);

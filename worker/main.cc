@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
 
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // first: every thread inherits the blocked signals
+  std::atomic<bool> orphaned{false};
   RealWorld machine(kServiceThreads, options.transport);
   const World world = machine.world();
   ThreadPool compute(ThreadPool::Options{"compute", 1});
@@ -48,10 +50,15 @@ int Serve(const RoleOptions& options) {
   task_options.default_threads = ComputeShare(options.cluster, options.task, ProcessorCount());
   task_options.compute_executor = &compute;
   task_options.on_shutdown = [&signals] { signals.Wake(); };
+  task_options.orphan_timeout = options.orphan_timeout;
+  task_options.on_orphaned = [&signals, &orphaned] {
+    orphaned = true;
+    signals.Wake();
+  };
   Log(LogLevel::kInfo, "threads", {{"default", task_options.default_threads}});
   WorkerTask task(world, task_options);
   const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },
-                             [&task](absl::Duration grace) { task.Drain(grace); }};
+                             [&task](absl::Duration grace) { task.Drain(grace); }, &orphaned};
   return ServeUntilStopped(options, served, world.clock, world.files, signals);
 }
 

@@ -26,6 +26,8 @@ WorkerTask::WorkerTask(World world, Options options)
         if (auto service = weak.lock()) service->OnAttach(request);
       };
   task_options.on_shutdown = options_.on_shutdown;
+  task_options.orphan_timeout = options_.orphan_timeout;
+  task_options.on_orphaned = options_.on_orphaned;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
   worker_service_->SetTaskService(task_service_);
 }

@@ -31,6 +31,9 @@ class WorkerTask {
     RetryPolicy retry;           // of calls to parameter servers
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
+    absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
+    // Runs once when no coordinator came for that time (TaskService); must not block.
+    std::function<void()> on_orphaned;
   };
 
   WorkerTask(World world, Options options);

@@ -33,6 +33,15 @@ absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name) {
       absl::StrCat("'", name, "' is not a log level; use debug, info, warning or error"));
 }
 
+absl::StatusOr<absl::Duration> TimeoutFromText(absl::string_view text) {
+  absl::Duration timeout;
+  const bool read = absl::ParseDuration(text, &timeout);
+  if (read && timeout == absl::ZeroDuration()) return timeout;
+  if (read && timeout >= absl::Seconds(1) && timeout <= absl::Hours(365 * 24)) return timeout;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is not 0 (never) or a time from 1s to 8760h, such as 30s or 5m"));
+}
+
 FlagParser::FlagParser(const std::string& program, const std::string& description)
     : app_(std::make_unique<CLI::App>(description, program)) {
   app_->set_help_flag("-h,--help", "Print this text and exit");

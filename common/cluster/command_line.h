@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/log.h"
 
 namespace CLI {
@@ -27,6 +28,10 @@ struct PrintAndExit {
 const char* LogLevelName(LogLevel level);
 // Errors: INVALID_ARGUMENT naming the four.
 absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name);
+
+// "30s", "2m"; "0" for never. Errors: INVALID_ARGUMENT for what is no duration, less than a second
+// or more than a year.
+absl::StatusOr<absl::Duration> TimeoutFromText(absl::string_view text);
 
 // Flags, each with the variable that it sets. A variable keeps its value where its flag is not
 // given. Thread-compatible.

@@ -12,6 +12,7 @@ enum ExitCode : int {
   kExitCannotListen = 3,   // the address is in use, not of this machine or not permitted
   kExitLostCluster = 4,    // too few tasks could be reached, or a parameter server was lost
   kExitDrainTimeout = 5,   // asked to stop, and calls were still open when the time was over
+  kExitOrphaned = 6,       // no coordinator came for --orphan_timeout
   kExitInternal = 70,      // a defect of Cohort
 };
 

@@ -25,7 +25,8 @@ constexpr int kComputeThreadsMax = 1024;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
 struct Flags {
-  std::optional<std::string> cluster, bind_address, address_file, transport, log_level;
+  std::optional<std::string> cluster, bind_address, address_file, orphan_timeout, transport,
+      log_level;
   std::optional<int> task_index, compute_threads, drain_timeout_s;
   std::string config_file;
   bool print_config = false, check_config = false, version = false;
@@ -46,6 +47,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              "Threads that compute; default 0: one per processor");
   parser.Add("drain_timeout_s", flags.drain_timeout_s,
              "Seconds that open calls may take after SIGTERM; default 10");
+  parser.Add("orphan_timeout", flags.orphan_timeout,
+             "End when no coordinator came for so long, such as 30s; default 0: never");
   parser.Add("transport", flags.transport,
              "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
              "default auto");
@@ -58,7 +61,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
   parser.Add("version", flags.version, "Print the version and exit");
   parser.AddFooter(
       "Flags win over TF_CONFIG, TF_CONFIG over --config, --config over defaults.\n"
-      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout.");
+      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout, 6 no coordinator "
+      "came.");
 }
 
 // Takes each value from the first source that has it and collects what is wrong.
@@ -122,7 +126,8 @@ void Resolver::ReadFile(FileSystem& files) {
   if (!parsed) return;
   const std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
                                           "bind_address",    "address_file", "compute_threads",
-                                          "drain_timeout_s", "transport", "log_level"};
+                                          "drain_timeout_s", "orphan_timeout", "transport",
+                                          "log_level"};
   for (const auto& [key, value] : parsed->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       Problem(flags_.config_file, absl::StrCat("key ", UnknownName(key, known)));
@@ -254,6 +259,13 @@ void Resolver::ResolveRest() {
       Number(flags_.compute_threads, "compute_threads", 0, kComputeThreadsMax);
   options_.drain_timeout =
       absl::Seconds(Number(flags_.drain_timeout_s, "drain_timeout_s", 10, kDrainTimeoutMaxS));
+  const auto orphan = TimeoutFromText(Text(flags_.orphan_timeout, "orphan_timeout", "0"));
+  if (orphan.ok()) {
+    options_.orphan_timeout = *orphan;
+  } else {
+    Problem(SourceOf(flags_.orphan_timeout.has_value(), "orphan_timeout"),
+            orphan.status().message());
+  }
   const auto transport = TransportKindFromName(Text(flags_.transport, "transport", "auto"));
   if (transport.ok()) {
     options_.transport = *transport;
@@ -309,6 +321,7 @@ std::string RoleOptionsToJson(const RoleOptions& options) {
       {"address_file", options.address_file},
       {"compute_threads", options.compute_threads},
       {"drain_timeout_s", absl::ToInt64Seconds(options.drain_timeout)},
+      {"orphan_timeout", absl::FormatDuration(options.orphan_timeout)},
       {"transport", TransportKindName(options.transport)},
       {"log_level", LogLevelName(options.log_level)}};
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";

@@ -29,6 +29,8 @@ struct RoleOptions {
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
   absl::Duration drain_timeout = absl::Seconds(10);  // for open calls, once asked to stop
+  // Ends the daemon when no coordinator came for so long; zero: never.
+  absl::Duration orphan_timeout = absl::ZeroDuration();
 };
 
 using RoleCommand = std::variant<RoleOptions, PrintAndExit>;

@@ -18,14 +18,16 @@ namespace cohort {
 
 namespace {
 
-int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& clock) {
+// `code` of the process when everything ended in time.
+int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& clock,
+                   ExitCode code) {
   const absl::Time start = clock.Now();
   task.drain(grace);
   const absl::Duration took = clock.Now() - start;
   const bool timed_out = took >= grace;
   Log(timed_out ? LogLevel::kWarning : LogLevel::kInfo, "stopped",
       {{"drained", timed_out ? "no" : "yes"}, {"seconds", absl::ToDoubleSeconds(took)}});
-  if (!timed_out) return kExitOk;
+  if (!timed_out) return code;
   std::fflush(nullptr);
   _exit(kExitDrainTimeout);
 }
@@ -77,8 +79,15 @@ int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const 
     return kExitBadConfig;
   }
   const int signal = signals.Wait();
+  if (signal == 0 && task.orphaned->load()) {
+    Log(LogLevel::kWarning, "orphaned",
+        {{"cause", absl::StrCat("no coordinator came for ",
+                                absl::FormatDuration(options.orphan_timeout),
+                                " (--orphan_timeout)")}});
+    return DrainAndReport(task, options.drain_timeout, clock, kExitOrphaned);
+  }
   Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
-  return DrainAndReport(task, options.drain_timeout, clock);
+  return DrainAndReport(task, options.drain_timeout, clock, kExitOk);
 }
 
 }  // namespace cohort

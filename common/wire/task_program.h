@@ -2,6 +2,7 @@
 
 // What the programs ps and worker do alike, from the command line to the exit code.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -32,9 +33,10 @@ struct ServedTask {
   uint64_t incarnation = 0;
   std::function<absl::StatusOr<std::string>()> start;  // the bound address
   std::function<void(absl::Duration grace)> drain;
+  const std::atomic<bool>* orphaned = nullptr;  // true once it is, before the Wake; never null
 };
 
-// Listens, announces the address, waits for a signal or a Wake, and drains. The exit code; but
+// Listens, announces the address, waits for a signal or a Wake, says why, and drains. The exit code; but
 // where calls outlive the drain the process ends here: they would lose the world under them.
 int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
                       FileSystem& files, SignalWaiter& signals);

@@ -47,6 +47,8 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
                 TypedReply<proto::ShutdownResponse> reply);
   void StartDraining();
   void Stop();
+  // The time to being orphaned begins.
+  void StartOrphanWatch();
 
  private:
   struct Waiter {
@@ -58,6 +60,11 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
+  // The coordinator was heard of. True when the caller is to set the orphan timer, `now` and the
+  // time-out later, once it has left the lock.
+  bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetOrphanTimer(absl::Time due);
+  void OnOrphanTimer();
   absl::Status Stale(absl::string_view what) const;
   Envelope<proto::WatchResponse> WatchAnswer(proto::TaskState state) const;
 
@@ -74,6 +81,9 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_waiter_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_heard_ ABSL_GUARDED_BY(mutex_);
+  bool orphan_timer_set_ ABSL_GUARDED_BY(mutex_) = false;
+  bool orphaned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 absl::Status TaskService::State::Stale(absl::string_view what) const {
@@ -103,20 +113,27 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
                   "AttachRequest.epoch is 0; epochs count from 1", proto::APPLICATION),
         ref_);
   }
+  const absl::Time now = clock_.Now();
   std::string refusal;
+  uint64_t before = 0;
+  bool set_timer = false;
   {
     MutexLock lock(mutex_);
     const bool same_holder =
         request.epoch() == epoch_ && request.coordinator_incarnation() == coordinator_;
     if (same_holder || request.epoch() > epoch_) {
       coordinator_ = request.coordinator_incarnation();
-      return std::exchange(epoch_, request.epoch());
+      before = std::exchange(epoch_, request.epoch());
+      set_timer = HeardLocked(now);
+    } else {
+      refusal = absl::StrCat("Attach with epoch ", request.epoch(), " by coordinator incarnation ",
+                             request.coordinator_incarnation(), " refused: epoch ", epoch_,
+                             " is held by coordinator incarnation ", coordinator_);
     }
-    refusal = absl::StrCat("Attach with epoch ", request.epoch(), " by coordinator incarnation ",
-                           request.coordinator_incarnation(), " refused: epoch ", epoch_,
-                           " is held by coordinator incarnation ", coordinator_);
   }
-  return Stale(refusal);
+  if (!refusal.empty()) return Stale(refusal);
+  if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
+  return before;
 }
 
 void TaskService::State::Attach(Envelope<proto::AttachRequest> request,
@@ -153,8 +170,10 @@ Envelope<proto::WatchResponse> TaskService::State::WatchAnswer(proto::TaskState 
 void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
   if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
   const int64_t wait_ms = std::min(request.header.max_wait_ms(), kWatchWaitMsMax);
+  const absl::Time now = clock_.Now();
   proto::TaskState state = proto::TASK_UNKNOWN;
   bool gone = false;
+  bool set_orphan_timer = false;
   uint64_t id = 0;
   {
     MutexLock lock(mutex_);
@@ -164,7 +183,9 @@ void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply
       id = ++last_waiter_;
       waiters_[id].reply = std::move(reply);
     }
+    if (!gone) set_orphan_timer = HeardLocked(now);
   }
+  if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
   if (gone) {
     absl::Status epoch = CheckEpoch(request.header.epoch());
     return reply(epoch.ok() ? absl::UnavailableError(absl::StrCat(TaskName(ref_), " stops"))
@@ -172,7 +193,7 @@ void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply
   }
   if (id == 0) return reply(WatchAnswer(state));
   const TimerId timer =
-      clock_.CallAt(clock_.Now() + absl::Milliseconds(wait_ms), [weak = weak_from_this(), id] {
+      clock_.CallAt(now + absl::Milliseconds(wait_ms), [weak = weak_from_this(), id] {
         if (auto self = weak.lock()) self->Wake(id);
       });
   {
@@ -187,8 +208,10 @@ void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply
 }
 
 void TaskService::State::Wake(uint64_t waiter) {
+  const absl::Time now = clock_.Now();
   WatchReply reply;
   proto::TaskState state = proto::TASK_UNKNOWN;
+  bool set_orphan_timer = false;
   {
     MutexLock lock(mutex_);
     const auto found = waiters_.find(waiter);
@@ -196,7 +219,9 @@ void TaskService::State::Wake(uint64_t waiter) {
     reply = std::move(found->second.reply);
     waiters_.erase(found);
     state = state_;
+    set_orphan_timer = HeardLocked(now);
   }
+  if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
   reply(WatchAnswer(state));
 }
 
@@ -244,8 +269,49 @@ void TaskService::State::Stop() {
   }
 }
 
+void TaskService::State::StartOrphanWatch() {
+  const absl::Time now = clock_.Now();
+  bool set_timer = false;
+  {
+    MutexLock lock(mutex_);
+    set_timer = HeardLocked(now);
+  }
+  if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
+}
+
+// One timer stands for all that is heard meanwhile: when it goes off too early it is set again, so
+// a Watch that is renewed every second costs no timer a second.
+bool TaskService::State::HeardLocked(absl::Time now) {
+  if (options_.orphan_timeout <= absl::ZeroDuration() || orphaned_) return false;
+  last_heard_ = now;
+  return !std::exchange(orphan_timer_set_, true);
+}
+
+void TaskService::State::SetOrphanTimer(absl::Time due) {
+  clock_.CallAt(due, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->OnOrphanTimer();
+  });
+}
+
+void TaskService::State::OnOrphanTimer() {
+  const absl::Time now = clock_.Now();
+  absl::Time due;
+  {
+    MutexLock lock(mutex_);
+    orphan_timer_set_ = false;
+    // The end of an open Watch sets the timer again; a task that ends anyway is left alone.
+    if (stopped_ || shut_down_ || state_ != proto::SERVING || !waiters_.empty()) return;
+    due = last_heard_ + options_.orphan_timeout;
+    (due > now ? orphan_timer_set_ : orphaned_) = true;
+  }
+  if (due > now) return SetOrphanTimer(due);
+  if (options_.on_orphaned) options_.on_orphaned();
+}
+
 TaskService::TaskService(World world, Options options)
-    : state_(std::make_shared<State>(world, std::move(options))) {}
+    : state_(std::make_shared<State>(world, std::move(options))) {
+  state_->StartOrphanWatch();
+}
 
 TaskService::~TaskService() { state_->Stop(); }
 

@@ -4,6 +4,9 @@
 // serves), Watch (the one call that is always open, so that the death of either end is noticed at
 // once) and Shutdown. Epochs count from 1 and only grow: a lower one, or the held one from another
 // coordinator incarnation, is STALE. A takeover fails the open Watch of the old holder with STALE.
+//
+// A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
+// its start on. The Watch of a coordinator that vanished counts until its wait is over.
 
 #include <functional>
 #include <memory>
@@ -26,6 +29,9 @@ class TaskService {
     std::function<void(const proto::AttachRequest&)> on_attach;
     // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
     std::function<void()> on_shutdown;
+    absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
+    // Runs once, on the clock's thread; must not block. Not for a task that drains or was shut down.
+    std::function<void()> on_orphaned;
   };
 
   TaskService(World world, Options options);

@@ -101,6 +101,20 @@ TEST_F(RoleCommandLine, FlagBeatsTfConfigBeatsFileBeatsDefault) {
   EXPECT_EQ(options.drain_timeout, absl::Seconds(2));
 }
 
+TEST_F(RoleCommandLine, OrphanTimeout) {
+  SetTask(R"("task": {"type": "ps", "index": 0})");
+  EXPECT_EQ(Run(Role::kPs, {}).orphan_timeout, absl::ZeroDuration());
+  EXPECT_EQ(Run(Role::kPs, {"--orphan_timeout", "1m30s"}).orphan_timeout, absl::Seconds(90));
+  EXPECT_EQ(Run(Role::kPs, {"--orphan_timeout=0"}).orphan_timeout, absl::ZeroDuration());
+  const std::string file = WriteConfig(R"({"orphan_timeout": "7s"})");
+  EXPECT_EQ(Run(Role::kPs, {"--config", file}).orphan_timeout, absl::Seconds(7));
+  for (const char* wrong : {"30", "soon", "-5s", "999ms", "inf", "8761h", ""}) {
+    EXPECT_THAT(Error(Role::kPs, {absl::StrCat("--orphan_timeout=", wrong)}),
+                HasSubstr("--orphan_timeout"))
+        << wrong;
+  }
+}
+
 TEST_F(RoleCommandLine, IndexIsInferredForTheOnlyTask) {
   tf_config_ = R"({"cluster": {"worker": {"7": "c:30"}}})";
   EXPECT_EQ(Run(Role::kWorker, {}).task.index, 7);
@@ -174,7 +188,8 @@ TEST_F(RoleCommandLine, BadFlagsAndFiles) {
 
 TEST_F(RoleCommandLine, PrintedConfigurationReadsBackTheSame) {
   SetTask(R"("task": {"type": "ps", "index": 1})");
-  const std::string printed = Print(Role::kPs, {"--print_config", "--compute_threads", "2"});
+  const std::string printed = Print(Role::kPs, {"--print_config", "--compute_threads", "2",
+                                                "--orphan_timeout", "90s"});
   EXPECT_THAT(printed, HasSubstr(R"("compute_threads": 2)"));
   const std::string file = WriteConfig(printed);
   tf_config_.clear();
