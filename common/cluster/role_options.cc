@@ -25,8 +25,8 @@ constexpr int kComputeThreadsMax = 1024;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
 struct Flags {
-  std::optional<std::string> cluster, bind_address, address_file, orphan_timeout, transport,
-      log_level;
+  std::optional<std::string> cluster, bind_address, address_file, orphan_timeout;
+  std::optional<std::string> transport, log_level;
   std::optional<int> task_index, compute_threads, drain_timeout_s;
   std::string config_file;
   bool print_config = false, check_config = false, version = false;
@@ -61,8 +61,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
   parser.Add("version", flags.version, "Print the version and exit");
   parser.AddFooter(
       "Flags win over TF_CONFIG, TF_CONFIG over --config, --config over defaults.\n"
-      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout, 6 no coordinator "
-      "came.");
+      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout, "
+      "6 no coordinator came.");
 }
 
 // Takes each value from the first source that has it and collects what is wrong.

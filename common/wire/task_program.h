@@ -33,11 +33,12 @@ struct ServedTask {
   uint64_t incarnation = 0;
   std::function<absl::StatusOr<std::string>()> start;  // the bound address
   std::function<void(absl::Duration grace)> drain;
-  const std::atomic<bool>* orphaned = nullptr;  // true once it is, before the Wake; never null
+  const std::atomic<bool>* orphaned = nullptr;  // given; true before the Wake that says so
 };
 
-// Listens, announces the address, waits for a signal or a Wake, says why, and drains. The exit code; but
-// where calls outlive the drain the process ends here: they would lose the world under them.
+// Listens, announces the address, waits for a signal or a Wake, says why, and drains. The exit
+// code; but where calls outlive the drain the process ends here: they would lose the world under
+// them.
 int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
                       FileSystem& files, SignalWaiter& signals);
 

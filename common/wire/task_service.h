@@ -30,7 +30,7 @@ class TaskService {
     // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
     std::function<void()> on_shutdown;
     absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
-    // Runs once, on the clock's thread; must not block. Not for a task that drains or was shut down.
+    // Runs once, on the clock's thread; must not block. Not when the task ends anyway.
     std::function<void()> on_orphaned;
   };
 
