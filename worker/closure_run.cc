@@ -19,6 +19,11 @@ absl::Status InputError(const absl::Status& status) {
   return WithDetail(status, detail);
 }
 
+absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now) {
+  if (request.timeout_ms() <= 0) return absl::InfiniteFuture();
+  return now + absl::Milliseconds(request.timeout_ms());
+}
+
 bool SameType(const Tensor& value, const VariableType& variable) {
   return value.dtype() == variable.dtype && value.shape() == variable.shape;
 }
@@ -37,6 +42,7 @@ ClosureRun::ClosureRun(std::shared_ptr<const ClosureParts> parts,
     : parts_(std::move(parts)),
       program_(std::move(program)),
       header_(std::move(request.header)),
+      deadline_(DeadlineOf(header_, parts_->world.clock.Now())),
       argument_bytes_(std::move(request.payload)),
       reply_(std::move(reply)) {}
 
@@ -77,7 +83,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
 
 void ClosureRun::StartPulls() {
   const PsClient::Plan plan(program_, &program_->pulls);
-  parts_->ps_client->Pull(plan, header_.epoch(),
+  parts_->ps_client->Pull(plan, ContextOfTransfer(),
                           [self = shared_from_this()](absl::StatusOr<Pulled> pulled) {
                             if (!pulled.ok()) return self->PartReady(pulled.status());
                             self->pulled_ = *std::move(pulled);
@@ -197,11 +203,11 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
   };
   if (!pushed.empty()) {
     parts_->ps_client->Push(PsClient::Plan(program_, &program_->pushes), std::move(pushed),
-                            PushVersions(), ContextOfPush(), acknowledged);
+                            PushVersions(), ContextOfTransfer(), ContextOfPush(), acknowledged);
   }
   if (!assigned.empty()) {
     parts_->ps_client->Assign(PsClient::Plan(program_, &program_->assigns), std::move(assigned),
-                              header_.epoch(), acknowledged);
+                              ContextOfTransfer(), acknowledged);
   }
   acknowledged(absl::OkStatus());
 }
@@ -215,9 +221,18 @@ std::vector<uint64_t> ClosureRun::PushVersions() const {
   return versions;
 }
 
+TransferContext ClosureRun::ContextOfTransfer() const {
+  TransferContext context;
+  context.epoch = header_.epoch();
+  context.caller.deadline = deadline_;
+  context.caller.check = [parts = parts_, epoch = header_.epoch()] {
+    return parts->task_service->CheckEpoch(epoch);
+  };
+  return context;
+}
+
 PushContext ClosureRun::ContextOfPush() const {
   PushContext context;
-  context.epoch = header_.epoch();
   context.closure_id = header_.closure_id();
   context.attempt = header_.attempt();
   context.worker_incarnation = parts_->task_service->task_ref().incarnation();

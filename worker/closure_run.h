@@ -77,12 +77,14 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   Tensor ContextTensor(proto::ContextValue value) const;
   void SendOutputs(std::vector<Tensor> outputs);
   std::vector<uint64_t> PushVersions() const;
+  TransferContext ContextOfTransfer() const;
   PushContext ContextOfPush() const;
   void Finish(absl::Status status);
 
   const std::shared_ptr<const ClosureParts> parts_;  // shared: outlives the task's own handle
   const std::shared_ptr<const WorkerProgram> program_;
   const proto::RunClosureRequest header_;
+  const absl::Time deadline_;  // nobody waits for the reply after it
 
   // Each is written by one part before its PartReady and read when all are ready.
   Payload argument_bytes_;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/cluster/cluster_spec.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -15,64 +14,74 @@ namespace {
 // Thread-compatible: one attempt at a time, each started by the end of the one before.
 class PsCall : public std::enable_shared_from_this<PsCall> {
  public:
-  PsCall(World world, PsPeer peer, std::string method, Message request, PsCallOptions options,
-         Reply done)
+  PsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link, std::string method,
+         Message request, PsCaller caller, Reply done)
       : world_(world),
-        peer_(std::move(peer)),
+        policy_(policy),
+        link_(std::move(link)),
         method_(std::move(method)),
         request_(std::move(request)),
-        options_(std::move(options)),
-        deadline_(world.clock.Now() + options_.policy.call_timeout),
-        backoff_(options_.policy.first_backoff),
+        caller_(std::move(caller)),
+        route_(link_->route()),
+        deadline_(std::min(caller_.deadline,
+                           world.clock.Now() + std::max(policy.call_timeout,
+                                                        route_.window + policy.attempt_timeout))),
+        backoff_(policy.first_backoff),
         done_(std::move(done)) {}
 
   void Start() {
     ++attempts_;
     const absl::Duration left = deadline_ - world_.clock.Now();
-    const absl::Duration timeout = std::min(left, options_.policy.attempt_timeout);
-    peer_.channel->Start(method_, request_, timeout,
-                         [self = shared_from_this()](absl::StatusOr<Message> answer) {
-                           self->OnAnswer(std::move(answer));
-                         });
+    const absl::Duration timeout = std::min(left, policy_.attempt_timeout);
+    route_.channel->Start(method_, request_, timeout,
+                          [self = shared_from_this()](absl::StatusOr<Message> answer) {
+                            self->OnEnd(std::move(answer));
+                          });
   }
 
  private:
-  void OnAnswer(absl::StatusOr<Message> answer) {
-    if (answer.ok()) {
-      options_.budget->Success();
-      return Finish(std::move(answer));
+  void OnEnd(absl::StatusOr<Message> answer) {
+    if (answer.ok() || !FailedOnItsWay(answer.status())) {
+      link_->OnAnswer();
+      if (answer.ok()) return Finish(std::move(answer));
+      return Finish(Named(answer.status(), ""));
     }
-    if (!Repeatable(answer.status())) return Finish(Named(answer.status()));
-    const absl::Time when = world_.clock.Now() + backoff_;
-    if (attempts_ >= options_.policy.attempts_max || when >= deadline_ ||
-        !options_.budget->Take()) {
-      return Finish(Named(answer.status()));
+    const absl::Time now = world_.clock.Now();
+    // Its own deadline cut it short, which says nothing about the server.
+    if (now >= deadline_ && absl::IsDeadlineExceeded(answer.status())) {
+      return Finish(Named(answer.status(), " did not answer before the deadline"));
     }
-    backoff_ *= 2;
-    world_.clock.CallAt(when, [self = shared_from_this()] { self->Start(); });
+    const PsLink::Incident incident = link_->OnFailure(now);
+    // The last repeat is at the end of the window, not a part of a back-off before it.
+    const absl::Time when = std::min(now + backoff_, incident.give_up);
+    if (now >= incident.give_up || when >= deadline_) {
+      const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
+      return Finish(Named(answer.status(),
+                          absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted),
+                                       ", after ", attempts_, " attempts of ", method_)));
+    }
+    backoff_ = std::min(backoff_ * 2, policy_.backoff_max);
+    world_.clock.CallAt(when, [self = shared_from_this()] { self->Repeat(); });
+  }
+
+  void Repeat() {
+    const absl::Status wanted = caller_.check ? caller_.check() : absl::OkStatus();
+    if (!wanted.ok()) return Finish(wanted);
+    route_ = link_->route();
+    Start();
   }
 
   // The transport's own failures: what a server answers carries a class.
-  static bool Repeatable(const absl::Status& status) {
+  static bool FailedOnItsWay(const absl::Status& status) {
     return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
   }
 
-  absl::Status Named(const absl::Status& status) const {
-    proto::ErrorDetail detail = DetailOf(status);
-    const bool lost = Repeatable(status);
-    if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
-      detail.set_error_class(lost ? proto::PS_LOST : proto::APPLICATION);
-    }
-    if (!detail.has_origin()) {
-      detail.mutable_origin()->set_role(RoleName(Role::kPs));
-      detail.mutable_origin()->set_index(static_cast<int32_t>(peer_.index));
-    }
-    const std::string context =
-        lost ? absl::StrCat("ps:", peer_.index, " at ", peer_.address, " cannot be reached after ",
-                            attempts_, " attempts of ", method_)
-             : absl::StrCat("ps:", peer_.index, " at ", peer_.address);
-    return WithDetail(Annotate(status, context), detail);
+  absl::Status Named(const absl::Status& status, absl::string_view what) const {
+    const absl::Status named = Annotate(
+        status, absl::StrCat("ps:", route_.task.index(), " at ", route_.address, what));
+    return Attributed(named, FailedOnItsWay(status) ? proto::PS_LOST : proto::APPLICATION,
+                      route_.task);
   }
 
   void Finish(absl::StatusOr<Message> answer) {
@@ -81,10 +90,12 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
   }
 
   World world_;
-  const PsPeer peer_;
+  const RetryPolicy policy_;
+  const std::shared_ptr<PsLink> link_;  // shared with the other calls to this server
   const std::string method_;
   Message request_;
-  const PsCallOptions options_;
+  const PsCaller caller_;
+  PsRoute route_;  // of this attempt
   const absl::Time deadline_;
   absl::Duration backoff_;
   int attempts_ = 0;
@@ -93,22 +104,10 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
 
 }  // namespace
 
-bool RetryBudget::Take() {
-  MutexLock lock(mutex_);
-  if (tokens_ < 1) return false;
-  tokens_ -= 1;
-  return true;
-}
-
-void RetryBudget::Success() {
-  MutexLock lock(mutex_);
-  tokens_ = std::min(kTokensMax, tokens_ + kRefund);
-}
-
-void StartPsCall(World world, PsPeer peer, std::string method, Message request,
-                 PsCallOptions options, Reply done) {
-  std::make_shared<PsCall>(world, std::move(peer), std::move(method), std::move(request),
-                           std::move(options), std::move(done))
+void StartPsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link,
+                 std::string method, Message request, PsCaller caller, Reply done) {
+  std::make_shared<PsCall>(world, policy, std::move(link), std::move(method), std::move(request),
+                           std::move(caller), std::move(done))
       ->Start();
 }
 

@@ -113,37 +113,46 @@ class PsClient::PullState {
 };
 
 PsClient::PsClient(World world, RetryPolicy policy)
-    : world_(world),
-      call_options_{policy, std::make_shared<RetryBudget>()},
-      pool_(std::make_shared<OutputPool>()) {}
+    : world_(world), policy_(policy), pool_(std::make_shared<OutputPool>()) {}
 
-void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers) {
-  std::map<uint32_t, PsPeer> replaced;  // its channels die after the lock
+void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
+                        absl::Duration window) {
+  // What is replaced dies after the lock.
+  std::map<uint32_t, std::shared_ptr<PsLink>> replaced;
+  std::vector<PsRoute> before;
   MutexLock lock(mutex_);
-  replaced.swap(peers_);
+  replaced.swap(links_);
   for (const proto::Peer& peer : peers) {
     const auto index = static_cast<uint32_t>(peer.task().index());
-    const auto before = replaced.find(index);
-    if (before != replaced.end() && before->second.address == peer.address()) {
-      peers_[index] = before->second;
+    PsRoute route{peer.task(), peer.address(), nullptr, window};
+    std::shared_ptr<PsLink>& link = links_[index];
+    if (const auto known = replaced.find(index); known != replaced.end()) {
+      link = known->second;
+      before.push_back(link->route());
+      if (before.back().address == route.address) route.channel = before.back().channel;
+    }
+    if (route.channel == nullptr) {
+      route.channel = world_.transport.Connect(route.address, Lane::kData);
+    }
+    if (link == nullptr) {
+      link = std::make_shared<PsLink>(std::move(route));
     } else {
-      peers_[index] = {index, peer.address(),
-                       world_.transport.Connect(peer.address(), Lane::kData)};
+      link->Reroute(std::move(route));
     }
   }
 }
 
-PsPeer PsClient::PeerOf(uint32_t ps) const {
+std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
   MutexLock lock(mutex_);
-  const auto found = peers_.find(ps);
-  return found == peers_.end() ? PsPeer{} : found->second;
+  const auto found = links_.find(ps);
+  return found == links_.end() ? nullptr : found->second;
 }
 
-void PsClient::Call(uint32_t ps, const char* method, Message request, Reply done) {
-  PsPeer peer = PeerOf(ps);
-  if (peer.channel != nullptr) {
-    return StartPsCall(world_, std::move(peer), method, std::move(request), call_options_,
-                       std::move(done));
+void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller,
+                    Reply done) {
+  if (std::shared_ptr<PsLink> link = LinkOf(ps); link != nullptr) {
+    return StartPsCall(world_, policy_, std::move(link), method, std::move(request),
+                       std::move(caller), std::move(done));
   }
   proto::ErrorDetail detail;
   detail.set_error_class(proto::PS_LOST);
@@ -161,7 +170,7 @@ Tensor PsClient::Allocate(const VariableType& type) const {
   return Tensor(type.dtype, type.shape, pool_->Take(bytes), 0);
 }
 
-void PsClient::Pull(Plan plan, uint64_t epoch, PullDone done) {
+void PsClient::Pull(Plan plan, const TransferContext& context, PullDone done) {
   auto state = std::make_shared<PullState>(plan, *this);
   auto fan_out = std::make_shared<FanOut>(
       plan->by_ps.size(), [state, done = std::move(done)](absl::Status status) mutable {
@@ -171,9 +180,9 @@ void PsClient::Pull(Plan plan, uint64_t epoch, PullDone done) {
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
     const PsTransfer& home = plan->by_ps[part];
     proto::PullRequest request;
-    request.set_epoch(epoch);
+    request.set_epoch(context.epoch);
     for (const SliceTransfer& slice : home.slices) request.add_slice_ids(slice.slice_id);
-    Call(home.ps, kPullMethod, Message{request.SerializeAsString(), {}},
+    Call(home.ps, kPullMethod, Message{request.SerializeAsString(), {}}, context.caller,
          [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
            if (!answer.ok()) return fan_out->Finish(part, answer.status());
            const size_t bytes = PayloadBytes(answer->payload);
@@ -189,18 +198,18 @@ void PsClient::Pull(Plan plan, uint64_t epoch, PullDone done) {
 }
 
 void PsClient::Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t> versions,
-                    const PushContext& context, Done done) {
+                    const TransferContext& context, const PushContext& push, Done done) {
   auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
     const PsTransfer& home = plan->by_ps[part];
     Envelope<proto::PushRequest> request;
     request.header.set_epoch(context.epoch);
-    request.header.set_closure_id(context.closure_id);
-    request.header.set_attempt(context.attempt);
-    request.header.set_worker_incarnation(context.worker_incarnation);
-    request.header.set_watermark(context.watermark);
-    request.header.set_learning_rate(context.learning_rate);
-    request.header.set_step(context.step);
+    request.header.set_closure_id(push.closure_id);
+    request.header.set_attempt(push.attempt);
+    request.header.set_worker_incarnation(push.worker_incarnation);
+    request.header.set_watermark(push.watermark);
+    request.header.set_learning_rate(push.learning_rate);
+    request.header.set_step(push.step);
     for (const SliceTransfer& slice : home.slices) {
       proto::PushSlice* const pushed = request.header.add_slices();
       pushed->set_slice_id(slice.slice_id);
@@ -208,25 +217,26 @@ void PsClient::Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t>
       FillMeta(plan->variables[slice.variable], slice, pushed->mutable_tensor());
       AddBytes(values[slice.variable], slice, request.payload);
     }
-    Call(home.ps, kPushMethod, Pack(std::move(request)),
+    Call(home.ps, kPushMethod, Pack(std::move(request)), context.caller,
          [fan_out, part](absl::StatusOr<Message> answer) {
            fan_out->Finish(part, answer.status());
          });
   }
 }
 
-void PsClient::Assign(Plan plan, std::vector<Tensor> values, uint64_t epoch, Done done) {
+void PsClient::Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context,
+                      Done done) {
   auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
     const PsTransfer& home = plan->by_ps[part];
     Envelope<proto::AssignRequest> request;
-    request.header.set_epoch(epoch);
+    request.header.set_epoch(context.epoch);
     for (const SliceTransfer& slice : home.slices) {
       request.header.add_slice_ids(slice.slice_id);
       FillMeta(plan->variables[slice.variable], slice, request.header.add_tensors());
       AddBytes(values[slice.variable], slice, request.payload);
     }
-    Call(home.ps, kAssignMethod, Pack(std::move(request)),
+    Call(home.ps, kAssignMethod, Pack(std::move(request)), context.caller,
          [fan_out, part](absl::StatusOr<Message> answer) {
            fan_out->Finish(part, answer.status());
          });

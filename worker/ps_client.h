@@ -31,9 +31,14 @@ struct Pulled {
   std::vector<uint64_t> versions;  // by the plan's slices
 };
 
-// What every push of one closure says.
-struct PushContext {
+// For whom values are moved.
+struct TransferContext {
   uint64_t epoch = 0;
+  PsCaller caller;
+};
+
+// What every push of one closure says besides.
+struct PushContext {
   uint64_t closure_id = 0;
   uint32_t attempt = 0;
   uint64_t worker_incarnation = 0;
@@ -52,32 +57,34 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
 
   PsClient(World world, RetryPolicy policy);
 
-  // Replaces the known servers; calls under way go on.
-  void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers);
+  // Replaces the known servers. Calls under way go on, and are repeated where their server is now.
+  void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
+                absl::Duration window);
 
   // `done` may run on any thread, never inside the call.
-  void Pull(Plan plan, uint64_t epoch, PullDone done);
+  void Pull(Plan plan, const TransferContext& context, PullDone done);
 
   // `values` by the plan's variables, of their type; `versions` that were pulled, by its slices.
   void Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t> versions,
-            const PushContext& context, Done done);
+            const TransferContext& context, const PushContext& push, Done done);
 
-  void Assign(Plan plan, std::vector<Tensor> values, uint64_t epoch, Done done);
+  void Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context, Done done);
 
  private:
   class PullState;
   class FanOut;
 
-  PsPeer PeerOf(uint32_t ps) const;
-  void Call(uint32_t ps, const char* method, Message request, Reply done);
+  std::shared_ptr<PsLink> LinkOf(uint32_t ps) const;
+  void Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done);
   Tensor Allocate(const VariableType& type) const;
 
   World world_;
-  const PsCallOptions call_options_;
+  const RetryPolicy policy_;
   // Shared with the tensors that are out.
   const std::shared_ptr<OutputPool> pool_;
   mutable Mutex mutex_;
-  std::map<uint32_t, PsPeer> peers_ ABSL_GUARDED_BY(mutex_);
+  // Shared with calls under way.
+  std::map<uint32_t, std::shared_ptr<PsLink>> links_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -28,7 +28,9 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
               request.coordinator_incarnation();
   }
   parts_->worker_position = request.worker_position();
-  parts_->ps_client->SetPeers(request.ps());
+  parts_->ps_client->SetPeers(request.ps(), request.lease_ms() > 0
+                                                ? absl::Milliseconds(request.lease_ms())
+                                                : kDefaultLease);
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();
   if (threads <= 0) threads = options_.default_threads;

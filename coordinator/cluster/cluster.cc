@@ -41,6 +41,7 @@ void Cluster::Start() {
   attach.set_job(options_.job);
   attach.set_seed(options_.seed);
   attach.set_compute_threads(options_.worker_threads);
+  attach.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
   // By value: a connection's timer may ask after the cluster is gone.
   const auto address_of = [address = options_.address, spec = options_.spec](TaskId task) {
     return address ? address(task) : *spec.Address(task);

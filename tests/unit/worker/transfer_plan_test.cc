@@ -2,7 +2,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/ps_call.h"
 
 namespace cohort {
 namespace {
@@ -69,16 +68,6 @@ TEST(TransferPlan, RefusesSlicesThatDoNotCover) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.says;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
   }
-}
-
-TEST(RetryBudget, EndsAndComesBackWithSuccess) {
-  RetryBudget budget;
-  int taken = 0;
-  while (budget.Take()) ++taken;
-  EXPECT_EQ(taken, 20);
-  for (int i = 0; i < 11; ++i) budget.Success();  // eleven tenths: one repeat
-  EXPECT_TRUE(budget.Take());
-  EXPECT_FALSE(budget.Take());
 }
 
 }  // namespace

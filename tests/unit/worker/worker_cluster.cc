@@ -27,6 +27,7 @@ absl::Status WorkerCluster::Attach(uint64_t epoch, uint64_t coordinator) {
   proto::AttachRequest request;
   request.set_epoch(epoch);
   request.set_coordinator_incarnation(coordinator);
+  request.set_lease_ms(absl::ToInt64Milliseconds(lease_));
   for (size_t i = 0; i < ps_addresses_.size(); ++i) {
     proto::Peer& peer = *request.add_ps();
     peer.mutable_task()->set_role("ps");

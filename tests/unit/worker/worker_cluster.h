@@ -33,6 +33,8 @@ class WorkerCluster {
   FaultTransport& faults() { return faults_; }
   WorkerTask& worker() { return *worker_; }
   const std::string& ps_address(int ps) const { return ps_addresses_[static_cast<size_t>(ps)]; }
+  // What the next Attach says.
+  void SetLease(absl::Duration lease) { lease_ = lease; }
   void StopPs(int ps) { ps_[static_cast<size_t>(ps)].reset(); }
 
   template <typename Response, typename Request>
@@ -91,6 +93,7 @@ class WorkerCluster {
   std::unique_ptr<WorkerTask> worker_;
   std::string worker_address_;
   uint64_t epoch_ = 0;
+  absl::Duration lease_ = absl::Seconds(5);
   uint64_t last_closure_ = 0;
 };
 

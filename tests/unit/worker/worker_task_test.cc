@@ -82,7 +82,7 @@ TEST_F(WorkerTaskTest, ManyClosuresInFlightCountOnceEach) {
 }
 
 // Every fifth answer of a server is lost and every eleventh call never arrives: the worker repeats,
-// within its budget of repeats, and the apply log keeps the count.
+// and the apply log keeps the count.
 TEST_F(WorkerTaskTest, LostAnswersOfServersAreRepeatedAndCountOnce) {
   std::atomic<int> calls{0};
   cluster_.faults().SetFaults([&calls](const std::string& address, const std::string&) {
@@ -116,6 +116,8 @@ TEST_F(WorkerTaskTest, AClosureWhoseAnswerWasLostCountsOnceWhenItRunsAgain) {
 }
 
 TEST_F(WorkerTaskTest, AServerThatIsGoneIsNamedWithItsIndex) {
+  cluster_.SetLease(absl::Milliseconds(20));  // this is how long it waits for the server
+  ASSERT_TRUE(cluster_.Attach(1).ok());
   cluster_.StopPs(1);
   const absl::Status status = cluster_.Run(cluster_.Closure(count_)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);

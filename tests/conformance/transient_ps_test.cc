@@ -1,0 +1,156 @@
+// A parameter server that workers cannot reach for a while (FT-06): patience is per incident and
+// lasts as long as the coordinator's lease, so a short absence loses nothing, however many closures
+// meet it and however often it happens, and a long one is reported with the server's name.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/memory_file_system.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/sim_transport.h"
+#include "common/wire/typed_call.h"
+#include "tests/support/test_cluster.h"
+#include "tests/support/test_programs.h"
+#include "tests/unit/worker/fault_transport.h"
+
+namespace cohort {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(3);  // not the default
+
+class TransientPs : public testing::Test {
+ protected:
+  void SetUp() override {
+    ClusterCoordinator::Options options;
+    options.cluster = cluster.spec();
+    options.closures_in_flight = 4;
+    options.lease = kLease;
+    auto connected = ClusterCoordinator::Connect(WorldOf("chief:0"), waiter, std::move(options));
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    coordinator = *std::move(connected);
+    VariableSpec spec;
+    spec.name = "counter";
+    spec.initializer.set_op("zeros");
+    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);  // on ps:0
+    ASSERT_TRUE(made.ok()) << made.status();
+    counter = std::make_unique<Variable>(*made);
+    auto registered = coordinator->Register(IncrementProgram("counter"));
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    increment = *registered;
+  }
+
+  // The world of a process start on `host`; workers cannot reach ps:0 while it is away.
+  World WorldOf(const std::string& host) {
+    transports.push_back(network.TransportOf(host));
+    if (host.rfind("worker", 0) == 0) {
+      auto faulty = std::make_unique<FaultTransport>(*transports.back());
+      faulty->SetFaults([this](const std::string& address, const std::string&) {
+        if (!away || address != "ps0:2222") return Fault::kNone;
+        ++refused;
+        return Fault::kRefuse;
+      });
+      transports.push_back(std::move(faulty));
+    }
+    return World{sim, sim, files, *transports.back()};
+  }
+
+  void Schedule(int count) {
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+  }
+
+  SimWorld sim{41};
+  MemoryFileSystem files;
+  SimNetwork network{sim};
+  std::vector<std::unique_ptr<Transport>> transports;  // outlive the tasks
+  SimWaiter waiter{sim};
+  bool away = false;
+  int refused = 0;
+  TestCluster cluster{[this] {
+    TestCluster::Options options;
+    options.world_of = [this](const std::string& host) { return WorldOf(host); };
+    options.kill_host = [this](const std::string& host) { network.Kill(host); };
+    return options;
+  }()};
+  std::unique_ptr<ClusterCoordinator> coordinator;
+  std::unique_ptr<Variable> counter;
+  ProgramHandle increment;
+};
+
+TEST_F(TransientPs, AwayForLessThanTheLeaseLosesNoClosureHoweverOften) {
+  for (int incident = 1; incident <= 10; ++incident) {
+    away = true;
+    const int before = refused;
+    Schedule(100);
+    sim.RunFor(kLease - absl::Milliseconds(100));
+    EXPECT_GE(refused - before, 12) << "three workers with four closures each meet it";
+    away = false;
+    ASSERT_TRUE(coordinator->Join().ok());
+    EXPECT_EQ(*coordinator->Read(*counter)->data<float>(), incident * 100.0f);
+  }
+  const auto stats = coordinator->stats();
+  EXPECT_EQ(stats.done, 1000u);
+  EXPECT_EQ(stats.failed, 0u);
+  EXPECT_EQ(stats.put_back, 0u);
+  EXPECT_EQ(stats.workers_ready, 3);
+}
+
+TEST_F(TransientPs, AwayForLongerIsReportedByNameWhenTheLeaseIsOver) {
+  away = true;
+  const absl::Time start = sim.Now();
+  Schedule(100);
+  const absl::Status error = coordinator->Join();
+  const absl::Duration lasted = sim.Now() - start;
+  EXPECT_EQ(ClassOf(error), proto::PS_LOST) << error;
+  EXPECT_EQ(DetailOf(error).origin().role(), "ps");
+  EXPECT_EQ(DetailOf(error).origin().index(), 0);
+  EXPECT_GE(lasted, kLease);
+  // Twelve closures waited for one window together; besides it only messages travelled.
+  EXPECT_LE(lasted, kLease + absl::Milliseconds(50));
+}
+
+// The closure's caller says how long it waits; nothing is done for it afterwards.
+TEST_F(TransientPs, AClosureIsNotRepeatedAfterItsDeadline) {
+  Schedule(1);
+  ASSERT_TRUE(coordinator->Join().ok());
+  away = true;
+  Envelope<proto::RunClosureRequest> request;
+  request.header.set_epoch(increment->owner);
+  request.header.set_closure_id(1000);
+  request.header.set_attempt(1);
+  request.header.set_program_id(increment->id);
+  request.header.set_timeout_ms(1000);
+  const World world = WorldOf("chief:1");
+  absl::Status answer;
+  const absl::Time start = sim.Now();
+  const auto call = StartCall<proto::RunClosureResponse>(
+      *world.transport.Connect("worker0:2222", Lane::kData),
+      "/cohort.proto.WorkerService/RunClosure", std::move(request), absl::Minutes(1),
+      [&](absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+        answer = response.status();
+      });
+  ASSERT_TRUE(sim.RunUntil([&] { return !answer.ok(); }, absl::Minutes(1)));
+  EXPECT_LE(sim.Now() - start, absl::Milliseconds(1010));
+  EXPECT_EQ(ClassOf(answer), proto::PS_LOST) << answer;
+  refused = 0;
+  sim.RunFor(absl::Minutes(1));
+  EXPECT_EQ(refused, 0);
+}
+
+// Another coordinator took the worker: what the old one sent is not repeated.
+TEST_F(TransientPs, AClosureOfAnOldEpochIsNotRepeated) {
+  away = true;
+  Schedule(4);
+  sim.RunFor(absl::Seconds(1));
+  EXPECT_GT(refused, 0);
+  ClusterCoordinator::Options options;
+  options.cluster = cluster.spec();
+  auto second = ClusterCoordinator::Connect(WorldOf("chief:2"), waiter, std::move(options));
+  ASSERT_TRUE(second.ok()) << second.status();
+  sim.RunFor(absl::Milliseconds(600));  // every back-off has ended
+  refused = 0;
+  sim.RunFor(absl::Minutes(1));
+  EXPECT_EQ(refused, 0);
+}
+
+}  // namespace
+}  // namespace cohort
