@@ -9,7 +9,7 @@ namespace cohort {
 PsService::PsService(World world, Parts parts, VariableStore::Options options)
     : world_(world),
       task_service_(std::move(parts.task_service)),
-      apply_log_(std::move(parts.apply_log)),
+      push_gate_(std::move(parts.push_gate)),
       store_(options),
       strand_(world.executor) {}
 

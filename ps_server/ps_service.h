@@ -20,8 +20,8 @@
 #include "common/wire/typed_call.h"
 #include "common/wire/world.h"
 #include "proto/ps.pb.h"
-#include "ps_server/apply_log.h"
 #include "ps_server/ps_stats.h"
+#include "ps_server/push_gate.h"
 #include "ps_server/variable_store.h"
 
 namespace cohort {
@@ -36,7 +36,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   struct Parts {
     // Shared with the attach callback and with calls under way.
     std::shared_ptr<TaskService> task_service;
-    std::shared_ptr<ApplyLog> apply_log;
+    std::shared_ptr<PushGate> push_gate;
   };
   PsService(World world, Parts parts, VariableStore::Options options);
 
@@ -69,18 +69,28 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
-  // Of a push that the apply log has admitted.
+  // Of a push that the gate has admitted.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
                                     absl::Span<VariableShard* const> shards);
+
+  absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
 
   // The status as it leaves: with a class and this ps as origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   World world_;
   const std::shared_ptr<TaskService> task_service_;
-  const std::shared_ptr<ApplyLog> apply_log_;
+  const std::shared_ptr<PushGate> push_gate_;
   VariableStore store_;
   PsStats stats_;
+  // The cut that was restored last. Only touched on the strand.
+  struct RestoredCut {
+    uint64_t epoch = 0;  // 0: none
+    std::string prefix;
+    uint64_t watermark = 0;
+    uint32_t tensors = 0;
+  };
+  RestoredCut restored_cut_;
   Strand strand_;
 };
 

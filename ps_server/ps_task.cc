@@ -9,22 +9,20 @@
 namespace cohort {
 
 PsTask::PsTask(World world, Options options)
-    : world_(world),
-      options_(std::move(options)),
-      apply_log_(std::make_shared<ApplyLog>(kApplyLogMax)) {
+    : world_(world), options_(std::move(options)), push_gate_(std::make_shared<PushGate>()) {
   TaskService::Options task_options;
   task_options.task = options_.task;
   task_options.incarnation = options_.incarnation;
   // Variables stay: a coordinator that was started again finds them.
-  task_options.on_attach = [log = apply_log_](const proto::AttachRequest& request) {
-    log->StartEpoch(request.epoch(), request.coordinator_incarnation());
+  task_options.on_attach = [gate = push_gate_](const proto::AttachRequest& request) {
+    gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };
   task_options.on_shutdown = options_.on_shutdown;
   task_options.orphan_timeout = options_.orphan_timeout;
   task_options.on_orphaned = options_.on_orphaned;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
   ps_service_ =
-      std::make_shared<PsService>(world_, PsService::Parts{task_service_, apply_log_},
+      std::make_shared<PsService>(world_, PsService::Parts{task_service_, push_gate_},
                                   VariableStore::Options{static_cast<uint32_t>(options_.task.index),
                                                          options_.resident_bytes_max});
 }

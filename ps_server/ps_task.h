@@ -44,7 +44,7 @@ class PsTask {
   World world_;
   const Options options_;
   // Shared with calls under way, which may end after this object.
-  std::shared_ptr<ApplyLog> apply_log_;
+  std::shared_ptr<PushGate> push_gate_;
   std::shared_ptr<TaskService> task_service_;
   std::shared_ptr<PsService> ps_service_;
   std::unique_ptr<Server> server_;  // last: destroyed first, it calls the services

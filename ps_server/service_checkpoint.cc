@@ -29,9 +29,10 @@ absl::StatusOr<Envelope<proto::SaveShardResponse>> PsService::SaveShard(
                                                    " is not one of at most ", kShardsMax));
   }
   ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
-  ASSIGN_OR_RETURN(std::vector<proto::SavedSlice> saved,
-                   SaveShards(world_.files, {header.prefix(), header.shard(), header.num_shards()},
-                              store_.All(), extras));
+  ASSIGN_OR_RETURN(
+      std::vector<proto::SavedSlice> saved,
+      SaveShards(world_.files, {header.prefix(), header.shard(), header.num_shards()}, store_.All(),
+                 extras, [&] { return push_gate_->Window(header.epoch()); }));
   Log(LogLevel::kInfo, "shard_saved", {{"prefix", header.prefix()}, {"tensors", saved.size()}});
   Envelope<proto::SaveShardResponse> response;
   for (proto::SavedSlice& slice : saved) *response.header.add_slices() = std::move(slice);
@@ -41,26 +42,61 @@ absl::StatusOr<Envelope<proto::SaveShardResponse>> PsService::SaveShard(
 absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
     const Envelope<proto::RestoreShardRequest>& request) {
   const proto::RestoreShardRequest& header = request.header;
-  if (header.prefix().empty()) {
+  if (header.prefix().empty() && !header.applied()) {
     return absl::InvalidArgumentError("RestoreShardRequest.prefix is empty");
   }
-  ASSIGN_OR_RETURN(const uint32_t restored,
-                   RestoreShards(world_.files, {header.prefix(), header.slots()}, store_.All(),
-                                 [&] { return task_service_->CheckEpoch(header.epoch()); }));
-  Log(LogLevel::kInfo, "shard_restored", {{"prefix", header.prefix()}, {"tensors", restored}});
   Envelope<proto::RestoreShardResponse> response;
+  if (header.applied() && restored_cut_.epoch == header.epoch()) {
+    const bool same =
+        restored_cut_.prefix == header.prefix() && restored_cut_.watermark == header.watermark();
+    if (!same) {
+      return absl::FailedPreconditionError(absl::StrCat("cut '", restored_cut_.prefix,
+                                                        "' was restored in epoch ", header.epoch(),
+                                                        "; another one needs a new epoch"));
+    }
+    response.header.set_restored_tensors(restored_cut_.tensors);
+    return response;
+  }
+  ASSIGN_OR_RETURN(const uint32_t restored, LoadAndRestore(header));
+  if (header.applied()) {
+    restored_cut_ = {header.epoch(), header.prefix(), header.watermark(), restored};
+  }
+  Log(LogLevel::kInfo, "shard_restored",
+      {{"prefix", header.prefix()}, {"tensors", restored}, {"cut", header.applied()}});
   response.header.set_restored_tensors(restored);
   return response;
+}
+
+absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequest& request) {
+  const std::vector<VariableShard*> shards = store_.All();
+  const RestoreSource source = {request.prefix(), request.slots(), request.applied()};
+  ASSIGN_OR_RETURN(const LoadedShards loaded, source.prefix.empty()
+                                                  ? InitialShards(shards)
+                                                  : LoadShards(world_.files, source, shards));
+  if (request.applied()) {
+    RETURN_IF_ERROR(push_gate_->RestoreWatermark(request.epoch(), request.watermark()));
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    RETURN_IF_ERROR(
+        shards[i]->Restore(loaded.states[i], [&] { return push_gate_->Window(request.epoch()); }));
+  }
+  return loaded.tensors;
 }
 
 absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
     const Envelope<proto::PsStatsRequest>& request) {
   Envelope<proto::PsStatsResponse> response;
   stats_.FillIn(response.header);
-  response.header.set_apply_log_entries(apply_log_->size());
   size_t resident = 0;
-  for (const VariableShard* shard : store_.All()) resident += shard->resident_bytes();
+  size_t intervals = 0;
+  for (VariableShard* shard : store_.All()) {
+    resident += shard->resident_bytes();
+    ASSIGN_OR_RETURN(const size_t held,
+                     shard->Settle([&] { return push_gate_->Window(request.header.epoch()); }));
+    intervals += held;
+  }
   response.header.set_resident_bytes(resident);
+  response.header.set_apply_log_entries(intervals);
   return response;
 }
 

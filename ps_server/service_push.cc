@@ -73,7 +73,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
   const std::vector<uint32_t> ids = SliceIdsOf(request.header);
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(ids));
   RETURN_IF_ERROR(CheckPush(request, shards));
-  RETURN_IF_ERROR(apply_log_->Admit(TicketOf(request.header), ids));
+  RETURN_IF_ERROR(push_gate_->Admit(TicketOf(request.header)));
   return Apply(request, shards);
 }
 
@@ -81,15 +81,15 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards) {
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
+  const VariableShard::UpdateContext context = {push.learning_rate(), push.step(),
+                                                push.closure_id()};
   PayloadCursor cursor(request.payload);
   PsStats::Push counted;
   counted.bytes = PayloadBytes(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
     ASSIGN_OR_RETURN(const VariableShard::Applied applied,
-                     shards[i]->Apply(cursor, {push.learning_rate(), push.step()}, [&] {
-                       return apply_log_->ClaimSlice(ticket, slice.slice_id());
-                     }));
+                     shards[i]->Apply(cursor, context, [&] { return push_gate_->Check(ticket); }));
     if (applied.duplicate) {
       counted.duplicates += 1;
       continue;
@@ -110,10 +110,14 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
 
 absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
     const Envelope<proto::FenceRequest>& request) {
+  const proto::FenceRequest& header = request.header;
   RETURN_IF_ERROR(
-      apply_log_->Fence(request.header.worker_incarnations(), request.header.watermark()));
-  // A push that was claimed before is applied before the answer.
-  for (const VariableShard* shard : store_.All()) shard->Settle();
+      push_gate_->Fence({header.epoch(), header.worker_incarnations(), header.watermark()}));
+  // A push that the gate let through before is applied before the answer.
+  for (VariableShard* shard : store_.All()) {
+    const auto gate = [&] { return push_gate_->Window(header.epoch()); };
+    RETURN_IF_ERROR(shard->Settle(gate).status());
+  }
   return Envelope<proto::FenceResponse>();
 }
 

@@ -27,39 +27,58 @@ absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(SliceLayout
   if (layout.dtype == DType::kFloat32) {
     ASSIGN_OR_RETURN(kernel, MakeUpdateKernel(layout.rule));
   }
-  ASSIGN_OR_RETURN(Tensor value, InitialRows(layout.initializer, layout.variable, layout.dtype,
-                                             layout.full_shape, layout.rows));
+  ASSIGN_OR_RETURN(State initial, InitialState(layout));
   return std::unique_ptr<VariableShard>(
-      new VariableShard(std::move(layout), std::move(value), std::move(kernel)));
+      new VariableShard(std::move(layout), std::move(initial), std::move(kernel)));
 }
 
-VariableShard::VariableShard(SliceLayout layout, Tensor value, std::unique_ptr<UpdateKernel> kernel)
-    : layout_(std::move(layout)),
-      shape_(layout_.shape()),
-      num_bytes_(value.num_bytes()),
-      kernel_(std::move(kernel)),
-      value_(std::move(value)) {
-  for (const SlotSpec& slot : layout_.rule_spec.slots) {
-    slots_.push_back(Tensor(DType::kFloat32, shape_));
+absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayout& layout) {
+  State state;
+  ASSIGN_OR_RETURN(state.value, InitialRows(layout.initializer, layout.variable, layout.dtype,
+                                            layout.full_shape, layout.rows));
+  const Shape shape = layout.shape();
+  for (const SlotSpec& slot : layout.rule_spec.slots) {
+    state.slots.push_back(Tensor(DType::kFloat32, shape));
     const absl::Span<float> floats =
-        MutableFloats(slots_.back(), 0, static_cast<size_t>(shape_.num_elements()));
+        MutableFloats(state.slots.back(), 0, static_cast<size_t>(shape.num_elements()));
     std::fill(floats.begin(), floats.end(), slot.initial_value);
   }
+  state.history.emplace();
+  return state;
+}
+
+VariableShard::VariableShard(SliceLayout layout, State initial,
+                             std::unique_ptr<UpdateKernel> kernel)
+    : layout_(std::move(layout)),
+      shape_(layout_.shape()),
+      num_bytes_(initial.value.num_bytes()),
+      kernel_(std::move(kernel)),
+      value_(std::move(initial.value)),
+      slots_(std::move(initial.slots)) {}
+
+void VariableShard::EnterLocked(const ClosureWindow& window) {
+  if (history_of_ != window.coordinator_incarnation) {
+    history_.applied = AppliedSet();
+    history_of_ = window.coordinator_incarnation;
+  }
+  history_.applied.RaiseWatermark(window.watermark);
 }
 
 VariableShard::Reading VariableShard::Read() const {
   MutexLock lock(mutex_);
-  return {{value_.Lease(), value_.current().raw(), num_bytes_}, version_};
+  return {{value_.Lease(), value_.current().raw(), num_bytes_}, history_.version};
 }
 
-absl::StatusOr<VariableShard::Applied> VariableShard::Apply(
-    PayloadCursor& gradient, const UpdateContext& context,
-    absl::FunctionRef<absl::StatusOr<Claim>()> claim) {
+absl::StatusOr<VariableShard::Applied> VariableShard::Apply(PayloadCursor& gradient,
+                                                            const UpdateContext& context,
+                                                            AskGate gate) {
   MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const Claim claimed, claim());
-  if (claimed == Claim::kDuplicate) {
+  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
+  EnterLocked(window);
+  ASSIGN_OR_RETURN(const bool is_new, history_.applied.Insert(context.closure_id));
+  if (!is_new) {
     gradient.Skip(num_bytes_);
-    return Applied{true, version_};
+    return Applied{true, history_.version};
   }
   switch (layout_.dtype) {
     case DType::kInt32:
@@ -72,7 +91,7 @@ absl::StatusOr<VariableShard::Applied> VariableShard::Apply(
       ApplyFloatsLocked(gradient, context);
       break;
   }
-  return Applied{false, version_++};
+  return Applied{false, history_.version++};
 }
 
 void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context) {
@@ -123,31 +142,43 @@ absl::Status VariableShard::Assign(PayloadCursor& value, absl::FunctionRef<absl:
   return absl::OkStatus();
 }
 
-VariableShard::Snapshot VariableShard::TakeSnapshot() const {
+absl::StatusOr<VariableShard::Snapshot> VariableShard::TakeSnapshot(AskGate gate) {
   MutexLock lock(mutex_);
-  Snapshot snapshot{value_.current(), {}, value_.Lease()};
+  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
+  EnterLocked(window);
+  Snapshot snapshot{value_.current(), {}, history_, value_.Lease()};
   for (const Tensor& slot : slots_) snapshot.slots.push_back(slot.Clone());
   return snapshot;
 }
 
-absl::Status VariableShard::Restore(const Tensor& value, const std::vector<Tensor>& slots,
-                                    absl::FunctionRef<absl::Status()> admit) {
-  COHORT_CHECK(value.num_bytes() == num_bytes_, "a value of the slice's shape");
-  COHORT_CHECK(slots.empty() || slots.size() == layout_.rule_spec.slots.size(),
+absl::Status VariableShard::Restore(const State& state, AskGate gate) {
+  COHORT_CHECK(state.value.num_bytes() == num_bytes_, "a value of the slice's shape");
+  COHORT_CHECK(state.slots.empty() || state.slots.size() == layout_.rule_spec.slots.size(),
                "all slots or none");
   MutexLock lock(mutex_);
-  RETURN_IF_ERROR(admit());
+  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
+  if (state.history.has_value()) {
+    history_ = *state.history;
+    history_of_ = window.coordinator_incarnation;
+  }
+  EnterLocked(window);
   if (num_bytes_ == 0) return absl::OkStatus();
-  std::memcpy(value_.Next().mutable_raw(), value.raw(), num_bytes_);
+  std::memcpy(value_.Next().mutable_raw(), state.value.raw(), num_bytes_);
   value_.Commit();
-  for (size_t i = 0; i < slots.size(); ++i) {
-    COHORT_CHECK(slots[i].num_bytes() == slots_[i].num_bytes(), "a slot of the slice's shape");
-    std::memcpy(slots_[i].mutable_raw(), slots[i].raw(), slots_[i].num_bytes());
+  for (size_t i = 0; i < state.slots.size(); ++i) {
+    const Tensor& slot = state.slots[i];
+    COHORT_CHECK(slot.num_bytes() == slots_[i].num_bytes(), "a slot of the slice's shape");
+    std::memcpy(slots_[i].mutable_raw(), slot.raw(), slot.num_bytes());
   }
   return absl::OkStatus();
 }
 
-void VariableShard::Settle() const { MutexLock lock(mutex_); }
+absl::StatusOr<size_t> VariableShard::Settle(AskGate gate) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
+  EnterLocked(window);
+  return history_.applied.size();
+}
 
 size_t VariableShard::resident_bytes() const {
   MutexLock lock(mutex_);

@@ -1,14 +1,16 @@
 #pragma once
 
-// One slice of a variable with its slots. Its version is the number of pushes that were applied. A
-// pull leases the current value without a copy; a push that arrives while the value is leased
-// writes the new one beside it (value_buffer.h). One lock per slice, held only for a memory pass
-// over the slice, so pushes to different slices run at the same time and no reader sees a value
-// half written.
+// One slice of a variable with its slots. Its version is the number of pushes that were applied;
+// which closures' pushes those were lies beside it (applied_set.h), under the same lock, so value,
+// slots, version and applied set always belong together: a push is applied once, and a snapshot
+// knows exactly what is in it. A pull leases the current value without a copy; a push that arrives
+// while the value is leased writes the new one beside it (value_buffer.h). One lock per slice, held
+// only for a memory pass over the slice, so pushes to different slices run at the same time and no
+// reader sees a value half written.
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -16,8 +18,9 @@
 #include "common/base/mutex.h"
 #include "common/runtime/update_kernel.h"
 #include "common/wire/message.h"
-#include "ps_server/apply_log.h"
+#include "ps_server/applied_set.h"
 #include "ps_server/payload_cursor.h"
+#include "ps_server/push_gate.h"
 #include "ps_server/slice_layout.h"
 #include "ps_server/value_buffer.h"
 
@@ -40,47 +43,68 @@ class VariableShard {
   };
   Reading Read() const;
 
+  // Asked under the slice's lock, so that a fence or an epoch that came in between is seen. Its
+  // error ends the call, and nothing was changed.
+  using AskGate = absl::FunctionRef<absl::StatusOr<ClosureWindow>()>;
+
   struct UpdateContext {
     double learning_rate = 0;
     uint64_t step = 1;
+    uint64_t closure_id = 0;
   };
   struct Applied {
     bool duplicate = false;
     uint64_t version_before = 0;
   };
-  // Takes num_bytes() of gradient from the cursor. `claim` is asked under the slice's lock, so that
-  // a duplicate is answered only after the first has been applied. Errors: those of `claim`, and
-  // then nothing was changed.
+  // Takes num_bytes() of gradient from the cursor, and applies it unless the closure's push was
+  // applied before. A duplicate is answered only after the first has been applied. Errors: those of
+  // the gate; RESOURCE_EXHAUSTED (TRANSIENT) when the applied set is full, and then nothing was
+  // changed.
   absl::StatusOr<Applied> Apply(PayloadCursor& gradient, const UpdateContext& context,
-                                absl::FunctionRef<absl::StatusOr<Claim>()> claim);
+                                AskGate gate);
 
-  // Replaces the value by num_bytes() from the cursor; slots and version stay. Errors: those of
-  // `admit`, asked under the slice's lock, and then nothing was changed.
+  // Replaces the value by num_bytes() from the cursor; slots, version and applied set stay. Errors:
+  // those of `admit`, asked under the slice's lock, and then nothing was changed.
   absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
 
+  // How many pushes are in the value and the slots, and of which closures.
+  struct History {
+    uint64_t version = 0;
+    AppliedSet applied;
+  };
   // The value and the slots (in the order of the rule) at one version. The value is leased, the
   // slots are copies.
   struct Snapshot {
     Tensor value;
     std::vector<Tensor> slots;
+    History history;
     std::shared_ptr<const void> lease;
   };
-  Snapshot TakeSnapshot() const;
+  // Errors: those of the gate.
+  absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);
 
-  // The opposite of TakeSnapshot; without slots those of the slice stay. The shapes are those of
-  // the slice. Errors: those of `admit`, as for Assign.
-  absl::Status Restore(const Tensor& value, const std::vector<Tensor>& slots,
-                       absl::FunctionRef<absl::Status()> admit);
+  // What a restore brings; the shapes are those of the slice.
+  struct State {
+    Tensor value;
+    std::vector<Tensor> slots;       // empty: those of the slice stay
+    std::optional<History> history;  // none: that of the slice stays
+  };
+  // As the slice was made. Errors: INVALID_ARGUMENT from the initializer.
+  static absl::StatusOr<State> InitialState(const SliceLayout& layout);
+  // Errors: those of the gate.
+  absl::Status Restore(const State& state, AskGate gate);
 
-  // Returns when the update that is being applied, if any, has been.
-  void Settle() const;
+  // Returns when the update that is being applied, if any, has been, and forgets closures that have
+  // ended. The intervals of closures that are left. Errors: those of the gate.
+  absl::StatusOr<size_t> Settle(AskGate gate);
 
   // Blocks of the value and slots, with spares.
   size_t resident_bytes() const;
 
  private:
-  VariableShard(SliceLayout layout, Tensor value, std::unique_ptr<UpdateKernel> kernel);
+  VariableShard(SliceLayout layout, State initial, std::unique_ptr<UpdateKernel> kernel);
 
+  void EnterLocked(const ClosureWindow& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename T>
@@ -94,7 +118,9 @@ class VariableShard {
   mutable Mutex mutex_;
   ValueBuffer value_ ABSL_GUARDED_BY(mutex_);
   std::vector<Tensor> slots_ ABSL_GUARDED_BY(mutex_);
-  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
+  History history_ ABSL_GUARDED_BY(mutex_);
+  // Coordinator incarnation whose closure ids the history has.
+  uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace cohort

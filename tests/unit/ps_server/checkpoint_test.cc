@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/memory_file_system.h"
 #include "common/base/status.h"
@@ -77,10 +78,12 @@ void Train(PsCluster& cluster, const std::vector<proto::VariableLayout>& layouts
   }
 }
 
+// Without the histories, which differ from layout to layout.
 std::map<std::string, std::string> Contents(FileSystem& files, const std::string& prefix) {
   std::map<std::string, std::string> contents;
   const auto reader = *BundleReader::Open(files, prefix);
   for (const auto& [name, tensor] : reader->tensors()) {
+    if (absl::StrContains(name, "/.COHORT_APPLIED/")) continue;
     const Tensor value = *reader->Read(name);
     contents[name] = absl::StrCat(value.TypeString(), ":");
     contents[name].append(reinterpret_cast<const char*>(value.raw()), value.num_bytes());
@@ -129,6 +132,24 @@ TEST_F(CheckpointTest, AnyNumberOfParameterServersRestoresTheSameBits) {
     ASSERT_TRUE(Save(other, num_ps, later).ok());
     EXPECT_EQ(Contents(files_, later), straight_contents) << num_ps;
   }
+}
+
+// Rows, version, watermark, and the interval [1, 3], by first row.
+TEST_F(CheckpointTest, BesideEachSliceLiesWhichClosuresAreInIt) {
+  PsCluster cluster(2, files_);
+  const auto layouts = LayOut(Model("random_normal"), 2);
+  ASSERT_TRUE(cluster.CreateAll(layouts).ok());
+  Train(cluster, layouts, 1);
+  ASSERT_TRUE(Save(cluster, 2, "/two").ok());
+  const auto reader = *BundleReader::Open(files_, "/two");
+  const auto history = [&](const std::string& name) {
+    const Tensor tensor = *reader->Read(name);
+    const absl::Span<const int64_t> fields = tensor.span<int64_t>();
+    return std::vector<int64_t>(fields.begin(), fields.end());
+  };
+  EXPECT_THAT(history("dense/kernel/.COHORT_APPLIED/0"), ElementsAre(7, 3, 1, 1, 3));
+  EXPECT_THAT(history("dense/kernel/.COHORT_APPLIED/7"), ElementsAre(6, 3, 1, 1, 3));
+  EXPECT_THAT(history("iterations/.COHORT_APPLIED/0"), ElementsAre(1, 3, 1, 1, 3));
 }
 
 TEST_F(CheckpointTest, WithoutSlotsOnlyTheVariablesComeBack) {

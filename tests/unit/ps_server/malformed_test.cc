@@ -35,6 +35,9 @@ std::vector<std::pair<std::string, Message>> ValidRequests(const std::string& pr
   Envelope<proto::RestoreShardRequest> restore;
   restore.header.set_epoch(kTestEpoch);
   restore.header.set_prefix(prefix);
+  add("RestoreShard", Pack(restore));
+  restore.header.set_applied(true);
+  restore.header.set_watermark(3);
   add("RestoreShard", Pack(std::move(restore)));
   return requests;
 }

@@ -12,8 +12,8 @@
 namespace cohort {
 namespace {
 
-absl::StatusOr<Claim> First() { return Claim::kApply; }
-absl::StatusOr<Claim> Again() { return Claim::kDuplicate; }
+absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{7, 0}; }
+absl::StatusOr<ClosureWindow> Stale() { return absl::FailedPreconditionError("stale"); }
 
 std::unique_ptr<VariableShard> Make(const VariableSpec& spec) {
   return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0]);
@@ -56,7 +56,7 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
   SequenceRng rng(TestSeed(1));
   for (const proto::UpdateRule& rule : Rules()) {
     const auto shard = Make({"v", DType::kFloat32, kShape, rule});
-    VariableShard::Snapshot expected = shard->TakeSnapshot();
+    VariableShard::Snapshot expected = *shard->TakeSnapshot(Open);
     expected.value = expected.value.Clone();
     expected.lease.reset();
     for (uint64_t step = 1; step <= 5; ++step) {
@@ -70,9 +70,9 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
       // Every second push finds a reader, so both ways of writing are taken.
       const VariableShard::Reading reader =
           step % 2 == 0 ? shard->Read() : VariableShard::Reading();
-      EXPECT_EQ(shard->Apply(cursor, {0.01, step}, First)->version_before, step - 1);
+      EXPECT_EQ(shard->Apply(cursor, {0.01, step, step}, Open)->version_before, step - 1);
     }
-    const VariableShard::Snapshot held = shard->TakeSnapshot();
+    const VariableShard::Snapshot held = *shard->TakeSnapshot(Open);
     EXPECT_EQ(std::memcmp(held.value.raw(), expected.value.raw(), held.value.num_bytes()), 0)
         << rule.ShortDebugString();
     ASSERT_EQ(held.slots.size(), expected.slots.size());
@@ -89,7 +89,7 @@ TEST(VariableShard, AReadingDoesNotChangeAndTheNextOneIsNew) {
   const VariableShard::Reading before = shard->Read();
   const Payload payload = {SliceOf(Tensor::FromVector<float>({1, 2, 3}, Shape{3}))};
   PayloadCursor cursor(payload);
-  ASSERT_TRUE(shard->Apply(cursor, {}, First).ok());
+  ASSERT_TRUE(shard->Apply(cursor, {}, Open).ok());
   const VariableShard::Reading after = shard->Read();
   EXPECT_EQ(reinterpret_cast<const float*>(before.bytes.data)[2], 1);
   EXPECT_EQ(reinterpret_cast<const float*>(after.bytes.data)[2], 4);
@@ -99,18 +99,39 @@ TEST(VariableShard, AReadingDoesNotChangeAndTheNextOneIsNew) {
 
 TEST(VariableShard, ADuplicateAndARefusedPushChangeNothing) {
   const auto shard = Make({"v", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "ones"});
-  const Payload payload = {SliceOf(Tensor::FromVector<float>({5, 5, 6, 6}, Shape{4}))};
+  const Payload payload = {SliceOf(Tensor::FromVector<float>({5, 5, 6, 6, 7, 7}, Shape{6}))};
   PayloadCursor cursor(payload);
-  EXPECT_TRUE(shard->Apply(cursor, {}, Again)->duplicate);
-  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 1);
-  EXPECT_EQ(shard->Read().version, 0u);
-  ASSERT_TRUE(shard->Apply(cursor, {}, First).ok());
-  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 7) << "the next bytes";
+  EXPECT_FALSE(shard->Apply(cursor, {.closure_id = 3}, Open)->duplicate);
+  EXPECT_TRUE(shard->Apply(cursor, {.closure_id = 3}, Open)->duplicate);
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 6);
+  EXPECT_EQ(shard->Read().version, 1u);
+  ASSERT_TRUE(shard->Apply(cursor, {.closure_id = 4}, Open).ok());
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 13) << "the next bytes";
   PayloadCursor refused(payload);
-  const auto stale = [] { return absl::StatusOr<Claim>(absl::FailedPreconditionError("stale")); };
-  EXPECT_FALSE(shard->Apply(refused, {}, stale).ok());
+  EXPECT_FALSE(shard->Apply(refused, {.closure_id = 5}, Stale).ok());
   EXPECT_FALSE(shard->Assign(refused, [] { return absl::FailedPreconditionError("stale"); }).ok());
-  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 7);
+  EXPECT_FALSE(shard->TakeSnapshot(Stale).ok());
+  EXPECT_FALSE(shard->Restore(*VariableShard::InitialState(shard->layout()), Stale).ok());
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), 13);
+  EXPECT_FALSE(shard->Apply(refused, {.closure_id = 5}, Open)->duplicate) << "not remembered";
+}
+
+TEST(VariableShard, AFullAppliedSetRefusesAndARisenWatermarkMakesRoom) {
+  const auto shard = Make({"n", DType::kInt32, Shape{}, Rule("assign_add", {}), "zeros"});
+  const Payload payload = {SliceOf(Tensor::Scalar<int32_t>(1))};
+  uint64_t watermark = 0;
+  const auto apply = [&](uint64_t closure) {
+    PayloadCursor cursor(payload);
+    return shard->Apply(cursor, {.closure_id = closure}, [&] {
+      return absl::StatusOr<ClosureWindow>(ClosureWindow{7, watermark});
+    });
+  };
+  for (uint64_t i = 0; i < kAppliedIntervalsMax; ++i) ASSERT_TRUE(apply(1 + 2 * i).ok());
+  const uint64_t next = 1 + 2 * kAppliedIntervalsMax;
+  EXPECT_EQ(ClassOf(apply(next).status()), proto::TRANSIENT);
+  EXPECT_EQ(shard->Read().version, kAppliedIntervalsMax);
+  watermark = 3;
+  EXPECT_FALSE(apply(next)->duplicate);
 }
 
 TEST(VariableShard, WholeNumbersAddAndWrapAround) {
@@ -118,19 +139,19 @@ TEST(VariableShard, WholeNumbersAddAndWrapAround) {
   const int64_t most = std::numeric_limits<int64_t>::max();
   const Payload payload = {SliceOf(Tensor::Scalar<int64_t>(most))};
   PayloadCursor cursor(payload);
-  ASSERT_TRUE(shard->Apply(cursor, {}, First).ok());
+  ASSERT_TRUE(shard->Apply(cursor, {}, Open).ok());
   EXPECT_EQ(*reinterpret_cast<const int64_t*>(shard->Read().bytes.data),
             std::numeric_limits<int64_t>::min());
   const auto small = Make({"n", DType::kInt32, Shape{2}, Rule("assign_add", {}), "zeros"});
   const Payload added = {SliceOf(Tensor::FromVector<int32_t>({-4, 9}, Shape{2}))};
   PayloadCursor second(added);
-  ASSERT_TRUE(small->Apply(second, {}, First).ok());
+  ASSERT_TRUE(small->Apply(second, {}, Open).ok());
   EXPECT_EQ(reinterpret_cast<const int32_t*>(small->Read().bytes.data)[0], -4);
 }
 
 TEST(VariableShard, SlotsStartAtTheirInitialValues) {
   const auto shard = Make({"v", DType::kFloat32, Shape{3}, Rule("adagrad", {})});
-  const VariableShard::Snapshot snapshot = shard->TakeSnapshot();
+  const VariableShard::Snapshot snapshot = *shard->TakeSnapshot(Open);
   ASSERT_EQ(snapshot.slots.size(), 1u);
   EXPECT_EQ(snapshot.slots[0].span<float>()[2], 0.1f);
 }
@@ -141,13 +162,17 @@ TEST(VariableShard, RestoreBringsBackASnapshot) {
   const Tensor gradient = RandomTensor(1, kShape);
   const Payload payload = {SliceOf(gradient)};
   PayloadCursor cursor(payload);
-  ASSERT_TRUE(shard->Apply(cursor, {0.01, 1}, First).ok());
-  const VariableShard::Snapshot saved = shard->TakeSnapshot();
-  const auto admit = [] { return absl::OkStatus(); };
-  ASSERT_TRUE(other->Restore(saved.value, saved.slots, admit).ok());
-  const VariableShard::Snapshot back = other->TakeSnapshot();
+  ASSERT_TRUE(shard->Apply(cursor, {0.01, 1, 1}, Open).ok());
+  const VariableShard::Snapshot saved = *shard->TakeSnapshot(Open);
+  ASSERT_TRUE(other->Restore({saved.value, saved.slots, {}}, Open).ok());
+  const VariableShard::Snapshot back = *other->TakeSnapshot(Open);
   EXPECT_EQ(std::memcmp(back.value.raw(), saved.value.raw(), saved.value.num_bytes()), 0);
   EXPECT_EQ(std::memcmp(back.slots[1].raw(), saved.slots[1].raw(), saved.value.num_bytes()), 0);
+  EXPECT_EQ(back.history.version, 0u) << "an ordinary restore leaves the history alone";
+  ASSERT_TRUE(other->Restore({saved.value, saved.slots, saved.history}, Open).ok());
+  PayloadCursor again(payload);
+  EXPECT_TRUE(other->Apply(again, {0.01, 1, 1}, Open)->duplicate);
+  EXPECT_EQ(other->Read().version, 1u);
 }
 
 }  // namespace
