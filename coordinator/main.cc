@@ -37,7 +37,6 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   CoordinatorDaemon daemon(world.world(), waiter, std::move(options),
                            DescribeProcess(environment, world.world().files));
   CoordinatorDaemon::Result result;
-  // Local tasks are children of this thread; it stops them before it ends.
   std::thread job([&] {
     result = daemon.Run();
     signals.Wake();

@@ -116,6 +116,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   local.worker_threads = std::max(1, environment_.processors / local.workers);
   options.worker_threads = local.worker_threads;
   local.transport = options_.transport;
+  local.orphan_timeout = options_.orphan_timeout;
   absl::StatusOr<std::shared_ptr<LocalCluster>> started =
       LocalCluster::Start(world_, waiter_, std::move(local));
   RETURN_IF_ERROR(OfClass(started.status(), proto::WORKER_LOST));

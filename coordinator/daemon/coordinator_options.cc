@@ -17,7 +17,8 @@ namespace {
 constexpr int kLocalTasksMax = 256;
 
 struct Flags {
-  std::string job_file, local, state_directory, transport = "auto", log_level = "info";
+  std::string job_file, local, state_directory;
+  std::string orphan_timeout = "30s", transport = "auto", log_level = "info";
   std::vector<std::string> overrides;
   int free_ports = 0;
   bool keep_tasks = false;
@@ -32,7 +33,11 @@ void Declare(FlagParser& parser, Flags& flags) {
              "Start and supervise the other tasks on this machine: ps=2,worker=3. Without it "
              "and without TF_CONFIG: ps=1,worker=1");
   parser.Add("state_dir", flags.state_directory,
-             "Where local tasks put addresses and logs; default: a new directory under TMPDIR");
+             "Where local tasks put addresses, process ids and logs; a coordinator that is started "
+             "again with the same one adopts its tasks; default: a new directory under TMPDIR");
+  parser.Add("orphan_timeout", flags.orphan_timeout,
+             "When local tasks end by themselves because no coordinator came; 0: never; default "
+             "30s");
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");
   parser.Add("free_ports", flags.free_ports,
@@ -120,6 +125,12 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   ResolveCluster(flags, environment, options, problems);
   Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
+  const absl::StatusOr<absl::Duration> orphan_timeout = TimeoutFromText(flags.orphan_timeout);
+  if (orphan_timeout.ok()) {
+    options.orphan_timeout = *orphan_timeout;
+  } else {
+    problems.push_back(absl::StrCat("--orphan_timeout: ", orphan_timeout.status().message()));
+  }
   options.keep_tasks = flags.keep_tasks;
   options.state_directory = flags.state_directory;
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/file_system.h"
 #include "common/base/log.h"
 #include "common/cluster/cluster_spec.h"
@@ -31,7 +32,8 @@ struct CoordinatorOptions {
   JobSpec job;
   std::optional<LocalTasks> local;  // absent: the cluster is TF_CONFIG's
   ClusterSpec cluster;              // of TF_CONFIG; empty with --local
-  std::string state_directory;      // of local tasks: addresses and logs
+  std::string state_directory;      // of local tasks: addresses, process ids and logs
+  absl::Duration orphan_timeout = absl::Seconds(30);  // of local tasks; zero: never
   bool keep_tasks = false;          // leave TF_CONFIG's tasks running for the next job
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;

@@ -1,7 +1,5 @@
 #include "tests/bench/local_run.h"
 
-#include <stdlib.h>
-
 #include <utility>
 
 #include "common/base/status.h"
@@ -13,16 +11,18 @@ std::string BinaryDirectory() { return DirectoryOf(ExecutablePath()); }
 
 absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   std::unique_ptr<LocalRun> run(new LocalRun(options.transport));
-  std::string directory =
-      JoinPath(ProcessEnvironment()("TMPDIR").value_or("/tmp"), "cohort-bench-XXXXXX");
-  if (mkdtemp(directory.data()) == nullptr) return ErrnoStatus(errno, directory);
   LocalCluster::Options local;
   local.ps = options.ps;
   local.workers = options.workers;
   local.transport = options.transport;
   local.binary_directory = BinaryDirectory();
-  local.state_directory = directory;
-  ASSIGN_OR_RETURN(run->tasks_, LocalCluster::Start(run->world(), run->waiter_, local));
+  local.state_directory = run->directory_.path();
+  auto tasks = LocalCluster::Start(run->world(), run->waiter_, local);
+  if (!tasks.ok()) {
+    run->directory_.Keep();  // the error names a log
+    return tasks.status();
+  }
+  run->tasks_ = *std::move(tasks);
   ClusterCoordinator::Options connect;
   connect.cluster = run->tasks_->spec();
   connect.closures_in_flight = options.closures_in_flight;

@@ -9,6 +9,7 @@
 #include "common/wire/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/local_cluster.h"
+#include "tests/support/temp_directory.h"
 
 namespace cohort::bench {
 
@@ -32,6 +33,7 @@ class LocalRun {
  private:
   explicit LocalRun(TransportKind transport) : world_(2, transport) {}
 
+  TempDirectory directory_{"cohort-bench"};  // outlives the tasks
   RealWorld world_;
   BlockingWaiter waiter_;
   std::shared_ptr<LocalCluster> tasks_;  // shared with its timers

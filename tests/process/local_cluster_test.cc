@@ -16,7 +16,7 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "tests/support/run_process.h"
+#include "tests/support/temp_directory.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {
@@ -72,7 +72,7 @@ class LocalClusterTest : public testing::Test {
     options.ps = ps;
     options.workers = workers;
     options.binary_directory = COHORT_BIN_DIR;
-    options.state_directory = MakeTemporaryDirectory("local-cluster");
+    options.state_directory = directory.path();
     auto started = LocalCluster::Start(world.world(), waiter, options);
     ASSERT_TRUE(started.ok()) << started.status();
     tasks = *std::move(started);
@@ -99,6 +99,7 @@ class LocalClusterTest : public testing::Test {
     if (tasks != nullptr) tasks->Stop(waiter, absl::Seconds(10));
   }
 
+  TempDirectory directory{"local-cluster"};
   RealWorld world{2};
   BlockingWaiter waiter;
   std::shared_ptr<LocalCluster> tasks;

@@ -16,7 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
 #include "common/cluster/exit_codes.h"
+#include "coordinator/cluster/state_directory.h"
 #include "tests/support/run_process.h"
+#include "tests/support/temp_directory.h"
 
 namespace cohort {
 namespace {
@@ -42,7 +44,6 @@ constexpr char kSmallJob[] = R"({
 class MisSetInputs : public testing::Test {
  protected:
   void SetUp() override {
-    directory = MakeTemporaryDirectory("mis-set");
     job = Write("job.json", kSmallJob);
   }
 
@@ -54,8 +55,8 @@ class MisSetInputs : public testing::Test {
 
   ProcessRun Run(const std::string& program, std::vector<std::string> arguments,
                  const std::string& tf_config = "") {
-    return RunProcess(JoinPath(COHORT_BIN_DIR, program), arguments, {{"TF_CONFIG", tf_config}},
-                      absl::Seconds(60));
+    return RunProcess(JoinPath(COHORT_BIN_DIR, program), arguments,
+                      {{"TF_CONFIG", tf_config}, {"TMPDIR", directory}}, absl::Seconds(60));
   }
 
   ProcessRun Train(std::vector<std::string> sets) {
@@ -77,7 +78,9 @@ class MisSetInputs : public testing::Test {
   }
 
   PosixFileSystem files;
-  std::string directory, job;
+  const TempDirectory temp{"mis-set"};
+  const std::string directory = temp.path();
+  std::string job;
 };
 
 std::string Cluster(const std::string& task) {
@@ -154,6 +157,18 @@ TEST_F(MisSetInputs, JobHasAValueOfAWrongType) {
 TEST_F(MisSetInputs, LocalIsMalformed) {
   ExpectError(Run("coordinator", {"--job", job, "--local", "ps=2;worker=3"}), kExitBadConfig,
               {"--local", "ps=2,worker=3"});
+}
+
+TEST_F(MisSetInputs, StateDirectoryIsInUse) {
+  const auto held = StateDirectory::Open(files, directory);
+  ASSERT_TRUE(held.ok()) << held.status();
+  ExpectError(Run("coordinator", {"--job", job, "--local", kLocal, "--state_dir", directory}),
+              kExitBadConfig, {directory, absl::StrCat("process id ", getpid())});
+}
+
+TEST_F(MisSetInputs, OrphanTimeoutIsMalformed) {
+  ExpectError(Run("coordinator", {"--job", job, "--local", kLocal, "--orphan_timeout", "30"}),
+              kExitBadConfig, {"--orphan_timeout", "30s"});
 }
 
 TEST_F(MisSetInputs, ClusterHasNoParameterServer) {

@@ -13,6 +13,7 @@
 #include "coordinator/cluster/local_cluster.h"
 #include "coordinator/train/trainer.h"
 #include "tests/support/run_process.h"
+#include "tests/support/temp_directory.h"
 
 namespace cohort {
 namespace {
@@ -38,9 +39,10 @@ ProcessRun Train(const std::vector<std::string>& sets, const std::string& local 
                  const std::string& job = "mnist_mlp.json") {
   std::vector<std::string> arguments = {
       "--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/", job), "--local", local};
+  const TempDirectory directory("training");
   return RunProcess(absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
-                    WithSets(WithSets(arguments, kSmall), sets), {{"TF_CONFIG", ""}},
-                    absl::Seconds(120));
+                    WithSets(WithSets(arguments, kSmall), sets),
+                    {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}}, absl::Seconds(120));
 }
 
 TEST(Training, TheLastLineIsTheSummary) {
@@ -66,8 +68,8 @@ TEST(Training, SparseLabelsWithAdam) {
 }
 
 TEST(Training, ARestoredJobGoesOnWhereItStopped) {
-  const std::string directory = MakeTemporaryDirectory("training");
-  const std::string checkpoints = absl::StrCat("checkpoint.directory=", directory);
+  const TempDirectory directory("training");
+  const std::string checkpoints = absl::StrCat("checkpoint.directory=", directory.path());
   ASSERT_EQ(Train({checkpoints}).exit_code, 0);
   // Three epochs in all, of which two are in the checkpoint; on another number of ps.
   const ProcessRun again =
@@ -88,13 +90,14 @@ TEST(Training, PartitionedVariablesTrainTheSameModel) {
 
 // A worker dies in the middle of a job: no step is lost, none counts twice.
 TEST(Training, AKilledWorkerCostsNoStep) {
+  const TempDirectory directory("killed-worker");
   RealWorld world(2);
   BlockingWaiter waiter;
   LocalCluster::Options local;
   local.ps = 2;
   local.workers = 3;
   local.binary_directory = COHORT_BIN_DIR;
-  local.state_directory = MakeTemporaryDirectory("killed-worker");
+  local.state_directory = directory.path();
   auto tasks = LocalCluster::Start(world.world(), waiter, local);
   ASSERT_TRUE(tasks.ok()) << tasks.status();
   ClusterCoordinator::Options connect;
@@ -128,8 +131,9 @@ TEST(Training, AKilledWorkerCostsNoStep) {
 }
 
 TEST(CustomLoopExample, Runs) {
+  const TempDirectory directory("custom-loop");
   const ProcessRun run = RunProcess(absl::StrCat(COHORT_BIN_DIR, "/custom_loop"),
-                                    {COHORT_BIN_DIR, MakeTemporaryDirectory("custom-loop")},
+                                    {COHORT_BIN_DIR, directory.path()},
                                     {{"TF_CONFIG", ""}}, absl::Seconds(60));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   // The data is y = 2 x0 - 3 x1 + 1.

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
@@ -64,45 +64,77 @@ std::string ProcessRun::LastLine() const {
   return newline == std::string::npos ? text : text.substr(newline + 1);
 }
 
+RunningProcess::RunningProcess(const std::string& program,
+                               const std::vector<std::string>& arguments,
+                               const std::map<std::string, std::string>& environment) {
+  Pipe out, err;
+  pid_ = fork();
+  COHORT_CHECK(pid_ >= 0, "a process");
+  if (pid_ == 0) RunChild(program, arguments, environment, out, err);
+  close(out.write_end);
+  close(err.write_end);
+  out_end_ = out.read_end;
+  err_end_ = err.read_end;
+}
+
+RunningProcess::~RunningProcess() {
+  if (!ended_) {
+    kill(-pid_, SIGKILL);
+    Wait(absl::Minutes(1));
+  }
+}
+
+void RunningProcess::Signal(int signal) const { kill(pid_, signal); }
+
+bool RunningProcess::ReadSome(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  if (left.count() <= 0 || (out_end_ < 0 && err_end_ < 0)) return false;
+  std::array<pollfd, 2> polled = {{{out_end_, POLLIN, 0}, {err_end_, POLLIN, 0}}};
+  poll(polled.data(), polled.size(), static_cast<int>(left.count()) + 1);
+  const auto drain = [](const pollfd& ready, int& end, std::string& text) {
+    if (ready.revents == 0 || Drain(end, text)) return;
+    close(end);
+    end = -1;
+  };
+  drain(polled[0], out_end_, run_.out);
+  drain(polled[1], err_end_, run_.err);
+  return true;
+}
+
+bool RunningProcess::ReadErrUntil(const std::string& text, absl::Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
+  while (run_.err.find(text) == std::string::npos) {
+    if (!ReadSome(deadline)) return false;
+  }
+  return true;
+}
+
+ProcessRun RunningProcess::Wait(absl::Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
+  while (ReadSome(deadline)) {
+  }
+  const bool killed = out_end_ >= 0 || err_end_ >= 0;
+  if (killed) {
+    kill(-pid_, SIGKILL);
+    const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (ReadSome(soon)) {
+    }
+  }
+  for (int* const end : {&out_end_, &err_end_}) {
+    if (*end >= 0) close(std::exchange(*end, -1));
+  }
+  int state = 0;
+  waitpid(pid_, &state, 0);
+  ended_ = true;
+  if (!killed) run_.exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+  return run_;
+}
+
 ProcessRun RunProcess(const std::string& program, const std::vector<std::string>& arguments,
                       const std::map<std::string, std::string>& environment,
                       absl::Duration timeout) {
-  Pipe out, err;
-  const pid_t pid = fork();
-  COHORT_CHECK(pid >= 0, "a process");
-  if (pid == 0) RunChild(program, arguments, environment, out, err);
-  close(out.write_end);
-  close(err.write_end);
-  ProcessRun run;
-  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
-  bool out_open = true, err_open = true, killed = false;
-  while (out_open || err_open) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0 && !killed) {
-      kill(-pid, SIGKILL);
-      killed = true;
-    }
-    std::array<pollfd, 2> polled = {{{out_open ? out.read_end : -1, POLLIN, 0},
-                                     {err_open ? err.read_end : -1, POLLIN, 0}}};
-    poll(polled.data(), polled.size(), killed ? 1000 : static_cast<int>(left.count()) + 1);
-    if (polled[0].revents != 0) out_open = Drain(out.read_end, run.out);
-    if (polled[1].revents != 0) err_open = Drain(err.read_end, run.err);
-  }
-  close(out.read_end);
-  close(err.read_end);
-  int state = 0;
-  waitpid(pid, &state, 0);
-  if (killed) return run;
-  run.exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-  return run;
-}
-
-std::string MakeTemporaryDirectory(const std::string& stem) {
-  const char* base = std::getenv("TMPDIR");
-  std::string path = std::string(base == nullptr ? "/tmp" : base) + "/" + stem + "-XXXXXX";
-  COHORT_CHECK(mkdtemp(path.data()) != nullptr, "a temporary directory");
-  return path;
+  return RunningProcess(program, arguments, environment).Wait(timeout);
 }
 
 }  // namespace cohort

@@ -1,7 +1,10 @@
 #pragma once
 
-// Runs a real program to its end.
+// Runs real programs.
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,12 +20,37 @@ struct ProcessRun {
   std::string LastLine() const;
 };
 
-// Environment entries are added to this process's; an empty value unsets. stdin is empty.
+// A program that runs beside the test. stdin is empty. Thread-compatible.
+class RunningProcess {
+ public:
+  // Environment entries are added to this process's; an empty value unsets.
+  RunningProcess(const std::string& program, const std::vector<std::string>& arguments,
+                 const std::map<std::string, std::string>& environment);
+  ~RunningProcess();  // kills it, with its children, when it has not ended
+  RunningProcess(const RunningProcess&) = delete;
+  RunningProcess& operator=(const RunningProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void Signal(int signal) const;
+  // False when it ended first, or the time did.
+  bool ReadErrUntil(const std::string& text, absl::Duration timeout);
+  const std::string& err() const { return run_.err; }  // so far
+  // To its end; once. Kills it, with its children, after the time-out.
+  ProcessRun Wait(absl::Duration timeout);
+
+ private:
+  // False when there is nothing left to read, or no time.
+  bool ReadSome(std::chrono::steady_clock::time_point deadline);
+
+  pid_t pid_ = 0;
+  int out_end_ = -1, err_end_ = -1;
+  bool ended_ = false;
+  ProcessRun run_;
+};
+
+// A RunningProcess from its start to its end.
 ProcessRun RunProcess(const std::string& program, const std::vector<std::string>& arguments,
                       const std::map<std::string, std::string>& environment,
                       absl::Duration timeout);
-
-// A new directory under the test's temporary directory.
-std::string MakeTemporaryDirectory(const std::string& stem);
 
 }  // namespace cohort
