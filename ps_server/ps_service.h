@@ -9,6 +9,7 @@
 // an ErrorDetail with this ps as origin.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -84,12 +85,19 @@ class PsService : public std::enable_shared_from_this<PsService> {
   VariableStore store_;
   PsStats stats_;
   // The cut that was restored last. Only touched on the strand.
+  // The last saves of an epoch, by their numbers. On the strand, as the next one: a repeat that comes
+  // late writes nothing.
+  struct Saves {
+    uint64_t epoch = 0;
+    std::map<uint64_t, proto::SaveShardResponse> answers;
+  };
   struct RestoredCut {
     uint64_t epoch = 0;  // 0: none
     std::string prefix;
     uint64_t watermark = 0;
     uint32_t tensors = 0;
   };
+  Saves saves_;
   RestoredCut restored_cut_;
   Strand strand_;
 };

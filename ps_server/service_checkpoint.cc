@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 #include "ps_server/checkpoint_io.h"
 #include "ps_server/ps_service.h"
 
@@ -13,12 +14,25 @@ namespace cohort {
 
 namespace {
 constexpr int kShardsMax = 100000;  // data shards are numbered with five digits
+// More than run at one time: a recovery checkpoint, and one that the job asks for.
+constexpr size_t kSavesRemembered = 4;
 }
 
 absl::StatusOr<Envelope<proto::SaveShardResponse>> PsService::SaveShard(
     const Envelope<proto::SaveShardRequest>& request) {
   const proto::SaveShardRequest& header = request.header;
   RETURN_IF_ERROR(task_service_->CheckEpoch(header.epoch()));
+  if (saves_.epoch != header.epoch()) saves_ = {header.epoch(), {}};
+  if (const auto done = saves_.answers.find(header.save()); done != saves_.answers.end()) {
+    return Envelope<proto::SaveShardResponse>{done->second, {}};
+  }
+  if (header.save() != 0 && saves_.answers.size() == kSavesRemembered &&
+      header.save() < saves_.answers.begin()->first) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("save ", header.save(), " is older than the last ",
+                                  kSavesRemembered, " of this epoch"),
+                     proto::STALE);
+  }
   if (header.prefix().empty()) {
     return absl::InvalidArgumentError("SaveShardRequest.prefix is empty");
   }
@@ -36,6 +50,8 @@ absl::StatusOr<Envelope<proto::SaveShardResponse>> PsService::SaveShard(
   Log(LogLevel::kInfo, "shard_saved", {{"prefix", header.prefix()}, {"tensors", saved.size()}});
   Envelope<proto::SaveShardResponse> response;
   for (proto::SavedSlice& slice : saved) *response.header.add_slices() = std::move(slice);
+  if (header.save() != 0) saves_.answers[header.save()] = response.header;
+  if (saves_.answers.size() > kSavesRemembered) saves_.answers.erase(saves_.answers.begin());
   return response;
 }
 

@@ -43,6 +43,8 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   absl::Status CheckEpoch(uint64_t epoch) const;
   void Attach(Envelope<proto::AttachRequest> request, TypedReply<proto::AttachResponse> reply);
   void Watch(Envelope<proto::WatchRequest> request, WatchReply reply);
+  void GetStatus(Envelope<proto::GetStatusRequest> request,
+                 TypedReply<proto::GetStatusResponse> reply);
   void Shutdown(Envelope<proto::ShutdownRequest> request,
                 TypedReply<proto::ShutdownResponse> reply);
   void StartDraining();
@@ -76,6 +78,7 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not attached
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string job_ ABSL_GUARDED_BY(mutex_);
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
@@ -123,6 +126,7 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
         request.epoch() == epoch_ && request.coordinator_incarnation() == coordinator_;
     if (same_holder || request.epoch() > epoch_) {
       coordinator_ = request.coordinator_incarnation();
+      job_ = request.job();
       before = std::exchange(epoch_, request.epoch());
       set_timer = HeardLocked(now);
     } else {
@@ -239,6 +243,20 @@ std::vector<WatchReply> TaskService::State::TakeWaiters() {
   return replies;
 }
 
+void TaskService::State::GetStatus(Envelope<proto::GetStatusRequest> request,
+                                   TypedReply<proto::GetStatusResponse> reply) {
+  Envelope<proto::GetStatusResponse> answer;
+  *answer.header.mutable_task() = ref_;
+  {
+    MutexLock lock(mutex_);
+    answer.header.set_state(state_);
+    answer.header.set_epoch(epoch_);
+    answer.header.set_coordinator_incarnation(coordinator_);
+    answer.header.set_job(job_);
+  }
+  reply(std::move(answer));
+}
+
 void TaskService::State::Shutdown(Envelope<proto::ShutdownRequest> request,
                                   TypedReply<proto::ShutdownResponse> reply) {
   if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
@@ -316,8 +334,9 @@ TaskService::TaskService(World world, Options options)
 TaskService::~TaskService() { state_->Stop(); }
 
 Service TaskService::service() {
-  using proto::AttachRequest, proto::AttachResponse, proto::ShutdownRequest,
-      proto::ShutdownResponse, proto::WatchRequest, proto::WatchResponse;
+  using proto::AttachRequest, proto::AttachResponse, proto::GetStatusRequest,
+      proto::GetStatusResponse, proto::ShutdownRequest, proto::ShutdownResponse,
+      proto::WatchRequest, proto::WatchResponse;
   Service service;
   service.descriptor = AttachRequest::descriptor()->file()->FindServiceByName("TaskService");
   const auto bind = [&](auto method) {
@@ -338,6 +357,7 @@ Service TaskService::service() {
   };
   add("Attach", MakeHandler<AttachRequest, AttachResponse>(bind(&State::Attach)));
   add("Watch", MakeHandler<WatchRequest, WatchResponse>(bind(&State::Watch)));
+  add("GetStatus", MakeHandler<GetStatusRequest, GetStatusResponse>(bind(&State::GetStatus)));
   add("Shutdown", MakeHandler<ShutdownRequest, ShutdownResponse>(bind(&State::Shutdown)));
   return service;
 }

@@ -2,7 +2,7 @@
 
 // What every ps and worker answers beside its own service: Attach (which coordinator and epoch it
 // serves), Watch (the one call that is always open, so that the death of either end is noticed at
-// once) and Shutdown. Epochs count from 1 and only grow: a lower one, or the held one from another
+// once), GetStatus (who holds it) and Shutdown. Epochs count from 1 and only grow: a lower one, or the held one from another
 // coordinator incarnation, is STALE. A takeover fails the open Watch of the old holder with STALE.
 //
 // A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from

@@ -16,10 +16,6 @@ namespace cohort {
 
 namespace {
 
-// Epochs grow from one start of a coordinator to the next, so a restarted one fences its
-// predecessor.
-uint64_t EpochOf(absl::Time now) { return static_cast<uint64_t>(absl::ToUnixMicros(now)); }
-
 absl::Status CheckCluster(const ClusterSpec& cluster) {
   if (cluster.NumTasks(Role::kPs) == 0) {
     return absl::InvalidArgumentError(
@@ -34,32 +30,19 @@ absl::Status CheckCluster(const ClusterSpec& cluster) {
   return absl::OkStatus();
 }
 
-// `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `epoch`. Ids
+// `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `owner`. Ids
 // are a coordinator's own: those of another would name something else here.
 template <typename Handle>
 absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
-                         uint64_t epoch) {
+                         uint64_t owner) {
   if (handle == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("Schedule got no ", what, ": give it what ", maker, " returned"));
   }
-  if (handle->owner == epoch) return absl::OkStatus();
+  if (handle->owner == owner) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("Schedule got the ", what,
                                                  " of another coordinator: make it with ", maker,
                                                  " of this one"));
-}
-
-void FenceAll(const Cluster& cluster, uint64_t watermark, absl::Duration timeout,
-              absl::AnyInvocable<void(absl::Status)> done) {
-  const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
-  if (!links.ok()) return done(links.status());
-  Envelope<proto::FenceRequest> request;
-  request.header.set_epoch(cluster.epoch());
-  request.header.set_watermark(watermark);
-  std::vector<Envelope<proto::FenceRequest>> requests(links->size(), request);
-  CallEach<proto::FenceResponse>(
-      *links, "/cohort.proto.PsService/Fence", std::move(requests), timeout,
-      [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
 bool IsShardedByWorker(const proto::DatasetSpec& spec) {
@@ -68,11 +51,11 @@ bool IsShardedByWorker(const proto::DatasetSpec& spec) {
 }
 
 absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& options,
-                          uint64_t epoch) {
-  RETURN_IF_ERROR(CheckHandle(program, "program", "Register", epoch));
+                          uint64_t owner) {
+  RETURN_IF_ERROR(CheckHandle(program, "program", "Register", owner));
   for (size_t i = 0; i < options.arguments.size(); ++i) {
     if (const auto* value = std::get_if<RemoteValue>(&options.arguments[i])) {
-      if (value->has_value() && value->owner() == epoch) continue;
+      if (value->has_value() && value->owner() == owner) continue;
       const char* const trouble = value->has_value()
                                       ? "of another coordinator: fetch it there, give the tensor"
                                       : "of no closure";
@@ -83,11 +66,11 @@ absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOption
     return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is a tensor without value"));
   }
   if (const auto* iterator = std::get_if<IteratorHandle>(&options.input)) {
-    return CheckHandle(iterator->get(), "iterator", "MakeIterator", epoch);
+    return CheckHandle(iterator->get(), "iterator", "MakeIterator", owner);
   }
   if (const auto* split = std::get_if<SplitInput>(&options.input)) {
     RETURN_IF_ERROR(
-        CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", epoch));
+        CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", owner));
     if (IsShardedByWorker(split->dataset->spec)) {
       return absl::InvalidArgumentError(
           "a split names the same examples on every worker, and this data set is sharded by "
@@ -115,70 +98,8 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Connect(
   RETURN_IF_ERROR(CheckCluster(options.cluster));
   std::unique_ptr<ClusterCoordinator> coordinator(
       new ClusterCoordinator(world, waiter, std::move(options)));
-  coordinator->cluster_->Start();
   RETURN_IF_ERROR(coordinator->WaitForCluster());
   return coordinator;
-}
-
-ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options options)
-    : world_(world),
-      waiter_(waiter),
-      options_(std::move(options)),
-      creator_(options_.cluster.Indices(Role::kPs), options_.partitioner) {
-  const uint64_t epoch = EpochOf(world_.clock.Now());
-  Scheduler::Options scheduling;
-  scheduling.epoch = epoch;
-  scheduling.queue_bound = options_.queue_bound;
-  scheduling.closures_in_flight = options_.closures_in_flight;
-  scheduling.attempts_max = options_.attempts_max;
-  scheduling.quarantine_after = options_.quarantine_after;
-  scheduling.quarantine = options_.quarantine;
-  scheduling.stop_at_first_error = options_.stop_at_first_error;
-  scheduling.closure_timeout = options_.closure_timeout;
-  // Weak both ways: neither of the two keeps the other.
-  auto cluster_slot = std::make_shared<std::weak_ptr<Cluster>>();
-  scheduling.on_suspect = [cluster_slot](int worker, uint64_t incarnation) {
-    if (const auto cluster = cluster_slot->lock()) cluster->SuspectWorker(worker, incarnation);
-  };
-  scheduling.fence = [cluster_slot, timeout = options_.call_timeout](uint64_t watermark,
-                                                                     auto done) {
-    if (const auto cluster = cluster_slot->lock()) {
-      return FenceAll(*cluster, watermark, timeout, std::move(done));
-    }
-    done(absl::OkStatus());
-  };
-  scheduler_ = Scheduler::Create(world_.clock, std::move(scheduling));
-
-  Cluster::Options members;
-  members.spec = options_.cluster;
-  members.job = options_.job;
-  members.seed = options_.seed;
-  members.epoch = epoch;
-  members.coordinator_incarnation = Mix64(epoch);
-  members.worker_threads = options_.worker_threads;
-  members.lease = options_.lease;
-  members.address = options_.address;
-  members.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
-    scheduler->WorkerReady(worker, link.task, link.data);
-  };
-  members.on_worker_lost = [scheduler = scheduler_](int worker) { scheduler->WorkerLost(worker); };
-  members.on_ps_lost = [scheduler = scheduler_](const absl::Status& error) {
-    scheduler->RecordError(error);
-  };
-  cluster_ = Cluster::Create(world_, std::move(members));
-  *cluster_slot = cluster_;
-  ps_ = std::make_unique<PsControl>(cluster_, waiter_, options_.call_timeout);
-}
-
-ClusterCoordinator::~ClusterCoordinator() { cluster_->Stop(); }
-
-absl::Status ClusterCoordinator::WaitForCluster() {
-  auto ready = std::make_shared<Event>();  // shared: readiness may come after the time-out
-  cluster_->WhenReady(options_.min_workers, [ready] { ready->Notify(); });
-  if (waiter_.Wait(*ready, options_.connect_timeout)) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat(
-      "the cluster was not ready after ", absl::FormatDuration(options_.connect_timeout),
-      " (wanted every ps and ", options_.min_workers, " worker(s)): ", cluster_->Report()));
 }
 
 VariableScope ClusterCoordinator::Scope(proto::UpdateRule rule) {
@@ -200,9 +121,14 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
 absl::Status ClusterCoordinator::CreateVariables(
     absl::Span<const proto::VariableLayout> layouts) {
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
-  MutexLock lock(mutex_);
-  for (const proto::VariableLayout& layout : layouts) layouts_[layout.name()] = layout;
-  return absl::OkStatus();
+  {
+    MutexLock lock(mutex_);
+    for (const proto::VariableLayout& layout : layouts) layouts_[layout.name()] = layout;
+  }
+  if (recovery_ == nullptr) return absl::OkStatus();
+  return WaitFor("a checkpoint with the new variables", [&](Recovery::Done done) {
+    recovery_->AddVariables({layouts.begin(), layouts.end()}, std::move(done));
+  });
 }
 
 absl::StatusOr<Tensor> ClusterCoordinator::Read(const Variable& variable) {
@@ -215,13 +141,15 @@ absl::Status ClusterCoordinator::Assign(const Variable& variable, const Tensor& 
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));
   }
-  return ps_->Assign(variable.layout(), value);
+  RETURN_IF_ERROR(ps_->Assign(variable.layout(), value));
+  // No closure would bring the value back.
+  return MakeDurable();
 }
 
 absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program& program) {
   auto registered = std::make_shared<RegisteredProgram>();
   registered->id = ProgramId(program);
-  registered->owner = cluster_->epoch();
+  registered->owner = owner();
   registered->request.set_program_id(registered->id);
   *registered->request.mutable_program() = program;
   registered->request.set_seed(options_.seed);
@@ -248,7 +176,7 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
 
 DatasetHandle ClusterCoordinator::CreatePerWorkerDataset(proto::DatasetSpec spec) {
   auto dataset = std::make_shared<RegisteredDataset>();
-  dataset->owner = cluster_->epoch();
+  dataset->owner = owner();
   dataset->spec = std::move(spec);
   MutexLock lock(mutex_);
   dataset->id = ++last_resource_id_;
@@ -257,7 +185,7 @@ DatasetHandle ClusterCoordinator::CreatePerWorkerDataset(proto::DatasetSpec spec
 
 IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
   auto iterator = std::make_shared<RegisteredIterator>();
-  iterator->owner = cluster_->epoch();
+  iterator->owner = owner();
   iterator->dataset = dataset;
   MutexLock lock(mutex_);
   iterator->id = ++last_resource_id_;
@@ -295,7 +223,11 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
-  RETURN_IF_ERROR(CheckClosure(program.get(), options, cluster_->epoch()));
+  RETURN_IF_ERROR(CheckClosure(program.get(), options, owner()));
+  if (recovery_ != nullptr && !resumed_) {
+    return absl::FailedPreconditionError(
+        "with a recovery directory, call ResumeState before the first Schedule");
+  }
   auto result = std::make_shared<RemoteValueState>();
   auto closure = std::make_shared<Closure>();
   closure->program = program;
@@ -308,7 +240,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));
   }));
-  return RemoteValue(std::move(result), cluster_->epoch());
+  return RemoteValue(std::move(result), owner());
 }
 
 absl::Status ClusterCoordinator::Join(absl::Duration timeout) {

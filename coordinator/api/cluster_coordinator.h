@@ -15,7 +15,9 @@
 // Schedule, Join and Fetch block on the waiter and are thin shells over the scheduler's
 // asynchronous forms.
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@
 #include "coordinator/api/variable.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/ps_control.h"
+#include "coordinator/recovery/recovery.h"
 #include "coordinator/schedule/scheduler.h"
 #include "coordinator/strategy/variable_creator.h"
 
@@ -90,6 +93,12 @@ class ClusterCoordinator {
     absl::Duration call_timeout = absl::Seconds(60);
     absl::Duration closure_timeout = absl::Minutes(10);
     std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
+    uint64_t incarnation = 0;  // of this process start; 0: from the clock
+    // Where recovery checkpoints lie, on a directory that all tasks see. Empty: there are none, and
+    // the loss of a parameter server is an error.
+    std::string recovery_directory;
+    absl::Duration recovery_interval = absl::Seconds(10);
+    size_t redo_max = 65536;  // closures between two checkpoints
   };
 
   // Attaches every ps and at least min_workers workers; late workers join when they come. Errors:
@@ -127,6 +136,24 @@ class ClusterCoordinator {
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
 
+  // With a recovery directory: to be called once, when the job's variables have been created and
+  // before the first Schedule. Every ps is put back to the last checkpoint that an earlier
+  // coordinator of this job has left, and the next closure gets the id of the first one that the
+  // checkpoint does not cover. Schedule those that it leaves open anew under their ids, and pass
+  // over the others with SkipTo. Nothing, and initial values, when there is none; nothing at all
+  // without a recovery directory. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for
+  // another job's state.
+  absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
+  // The next closure gets this id. Only grows.
+  void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
+  ClosureId NextId() const { return scheduler_->NextId(); }
+  // Saved with each recovery checkpoint. Runs on another thread.
+  void SetApplicationState(Recovery::ApplicationState state);
+  // Returns when all that is done now is durable. Nothing to do without a recovery directory.
+  absl::Status MakeDurable();
+  // The job has ended well: what was kept for its recovery is removed.
+  absl::Status ForgetState();
+
   // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`.
   void Abort(const absl::Status& reason) { scheduler_->RecordError(reason); }
 
@@ -142,6 +169,9 @@ class ClusterCoordinator {
   friend class VariableScope;
   ClusterCoordinator(World world, Waiter& waiter, Options options);
   absl::Status WaitForCluster();
+  // Who made a handle: this coordinator, through all its epochs.
+  uint64_t owner() const { return cluster_->coordinator_incarnation(); }
+  absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);
   // Until the scheduler runs the completion that `start` gives it, or the time is over.
   absl::Status Wait(absl::Duration timeout, absl::string_view what,
                     absl::FunctionRef<WaitId(Scheduler::Done)> start);
@@ -153,7 +183,9 @@ class ClusterCoordinator {
   const Options options_;
   std::shared_ptr<Scheduler> scheduler_;  // shared with calls in flight
   std::shared_ptr<Cluster> cluster_;      // shared with its connections
+  std::shared_ptr<Recovery> recovery_;    // shared with its calls; none without a directory
   std::unique_ptr<PsControl> ps_;
+  std::atomic<bool> resumed_{false};
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);

@@ -5,13 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/log.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
 
 namespace {
 
-absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause) {
+absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
+                    absl::string_view remedy) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::PS_LOST);
   detail.mutable_origin()->set_role(RoleName(task.role));
@@ -19,8 +21,7 @@ absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause) 
   detail.mutable_origin()->set_incarnation(incarnation);
   return WithDetail(
       absl::UnavailableError(absl::StrCat(
-          "parameter server ", task.ToString(), " was lost: ", cause,
-          "; its variables are gone: start the job again with checkpoint.restore=true")),
+          "parameter server ", task.ToString(), " was lost: ", cause, remedy)),
       detail);
 }
 
@@ -34,55 +35,121 @@ Cluster::Cluster(World world, Options options) : world_(world), options_(std::mo
 
 Cluster::~Cluster() { Stop(); }
 
-void Cluster::Start() {
+std::string Cluster::AddressOf(TaskId task) const {
+  return options_.address ? options_.address(task) : *options_.spec.Address(task);
+}
+
+proto::AttachRequest Cluster::MakeAttach(uint64_t epoch) const {
   proto::AttachRequest attach;
-  attach.set_epoch(options_.epoch);
+  attach.set_epoch(epoch);
   attach.set_coordinator_incarnation(options_.coordinator_incarnation);
   attach.set_job(options_.job);
   attach.set_seed(options_.seed);
   attach.set_compute_threads(options_.worker_threads);
   attach.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
-  // By value: a connection's timer may ask after the cluster is gone.
-  const auto address_of = [address = options_.address, spec = options_.spec](TaskId task) {
-    return address ? address(task) : *spec.Address(task);
-  };
-  for (const auto& [task, address] : options_.spec.tasks()) {
-    if (task.role != Role::kPs) continue;
+  for (const int index : options_.spec.Indices(Role::kPs)) {
+    const TaskId task{Role::kPs, index};
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(task.role));
     peer->mutable_task()->set_index(task.index);
-    peer->set_address(address_of(task));
+    peer->set_address(AddressOf(task));
   }
-  std::vector<std::shared_ptr<TaskConnection>> started;
+  return attach;
+}
+
+std::shared_ptr<TaskConnection> Cluster::MakeConnection(TaskId task) {
+  TaskConnection::Options options;
+  options.task = task;
+  options.lease = options_.lease;
+  // By value: a connection's timer may ask after the cluster is gone.
+  options.address = [address = options_.address, spec = options_.spec, task] {
+    return address ? address(task) : *spec.Address(task);
+  };
+  // Weak: the connection must not keep the cluster that owns it.
+  const std::weak_ptr<Cluster> weak = weak_from_this();
+  options.on_ready = [weak, task](const TaskLink& link) {
+    if (const auto self = weak.lock()) self->OnReady(task, link);
+  };
+  options.on_lost = [weak, task](const absl::Status& cause) {
+    if (const auto self = weak.lock()) self->OnLost(task, cause);
+  };
+  options.on_superseded = [weak](const absl::Status& cause) {
+    const auto self = weak.lock();
+    if (self != nullptr && self->options_.on_superseded) self->options_.on_superseded(cause);
+  };
+  return TaskConnection::Create(world_, std::move(options));
+}
+
+void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done) {
+  EpochClaim::Options options;
+  for (const auto& [task, address] : options_.spec.tasks()) {
+    if (task.role == Role::kPs) options.ps.push_back(task);
+    if (task.role == Role::kWorker) options.workers.push_back(task);
+  }
+  options.address = [address = options_.address, spec = options_.spec](TaskId task) {
+    return address ? address(task) : *spec.Address(task);
+  };
+  options.coordinator_incarnation = options_.coordinator_incarnation;
+  options.job = options_.job;
+  options.call_timeout = options_.lease / 4;
+  std::shared_ptr<EpochClaim> claim;
+  std::shared_ptr<EpochClaim> replaced;
   {
     MutexLock lock(mutex_);
+    options.floor = std::max(floor, epoch_);
+    for (const auto& [task, connection] : connections_) connection->Suspend();
+    links_.clear();
+    first_incarnation_.clear();
+    ready_waits_.clear();
+    claim = EpochClaim::Create(
+        world_, std::move(options),
+        [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
+          if (const auto self = weak.lock(); self != nullptr && epoch.ok()) self->OnClaimed(*epoch);
+          done(epoch);
+        });
+    replaced = std::exchange(claim_, claim);
+  }
+  if (replaced != nullptr) replaced->Cancel();
+  claim->Start();
+}
+
+void Cluster::OnClaimed(uint64_t epoch) {
+  Log(LogLevel::kInfo, "epoch_claimed", {{"epoch", epoch}});
+  std::vector<std::pair<std::shared_ptr<TaskConnection>, proto::AttachRequest>> renewals;
+  {
+    MutexLock lock(mutex_);
+    epoch_ = epoch;
+    proto::AttachRequest attach = MakeAttach(epoch);
     int workers = 0;  // tasks come in index order
     for (const auto& [task, address] : options_.spec.tasks()) {
       if (task.role != Role::kPs && task.role != Role::kWorker) continue;
-      TaskConnection::Options options;
-      options.task = task;
-      options.attach = attach;
-      if (task.role == Role::kWorker) options.attach.set_worker_position(workers++);
-      options.lease = options_.lease;
-      // Weak: the connection must not keep the cluster that owns it.
-      const std::weak_ptr<Cluster> weak = weak_from_this();
-      options.address = [address_of, task = task] { return address_of(task); };
-      options.on_ready = [weak, task = task](const TaskLink& link) {
-        if (const auto self = weak.lock()) self->OnReady(task, link);
-      };
-      options.on_lost = [weak, task = task](const absl::Status& cause) {
-        if (const auto self = weak.lock()) self->OnLost(task, cause);
-      };
-      connections_[task] = TaskConnection::Create(world_, std::move(options));
-      started.push_back(connections_[task]);
+      std::shared_ptr<TaskConnection>& connection = connections_[task];
+      if (connection == nullptr) connection = MakeConnection(task);
+      attach.set_worker_position(task.role == Role::kWorker ? workers++ : 0);
+      renewals.emplace_back(connection, attach);
     }
   }
-  for (const auto& connection : started) connection->Start();
+  for (auto& [connection, attach] : renewals) connection->Renew(std::move(attach));
+}
+
+uint64_t Cluster::epoch() const {
+  MutexLock lock(mutex_);
+  return epoch_;
+}
+
+uint64_t Cluster::NextSave() {
+  MutexLock lock(mutex_);
+  return ++last_save_;
 }
 
 void Cluster::Stop() {
-  MutexLock lock(mutex_);
-  for (const auto& [task, connection] : connections_) connection->Stop();
+  std::shared_ptr<EpochClaim> claim;
+  {
+    MutexLock lock(mutex_);
+    claim = claim_;
+    for (const auto& [task, connection] : connections_) connection->Stop();
+  }
+  if (claim != nullptr) claim->Cancel();
 }
 
 void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void()> done) {
@@ -107,14 +174,22 @@ bool Cluster::IsReadyLocked(int min_workers) const {
 }
 
 void Cluster::SuspectWorker(int worker, uint64_t incarnation) {
+  Suspect(TaskId{Role::kWorker, worker}, incarnation);
+}
+
+void Cluster::SuspectPs(int ps) { Suspect(TaskId{Role::kPs, ps}, std::nullopt); }
+
+void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
   std::shared_ptr<TaskConnection> connection;
   {
     MutexLock lock(mutex_);
-    const auto found = connections_.find(TaskId{Role::kWorker, worker});
-    if (found == connections_.end()) return;
+    const auto found = connections_.find(task);
+    const auto link = links_.find(task);
+    if (found == connections_.end() || link == links_.end()) return;
     connection = found->second;
+    if (!incarnation.has_value()) incarnation = link->second.task.incarnation();
   }
-  connection->Suspect(incarnation, absl::UnavailableError("a call to it failed"));
+  connection->Suspect(*incarnation, absl::UnavailableError("a call to it failed"));
 }
 
 void Cluster::OnReady(TaskId task, const TaskLink& link) {
@@ -136,7 +211,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     }
   }
   if (ps_restarted) {
-    options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted"));
+    options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted", options_.ps_lost_remedy));
   }
   if (task.role == Role::kWorker) options_.on_worker_ready(task.index, link);
   for (auto& done : ready) done();
@@ -150,9 +225,10 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
     if (found == links_.end()) return;
     incarnation = found->second.task.incarnation();
     links_.erase(found);
+    first_incarnation_.erase(task);  // reported now, not again when the task is back
   }
   if (task.role == Role::kWorker) return options_.on_worker_lost(task.index);
-  options_.on_ps_lost(PsLost(task, incarnation, cause.message()));
+  options_.on_ps_lost(PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy));
 }
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
@@ -162,7 +238,7 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     const TaskId task{Role::kPs, index};
     const auto found = links_.find(task);
     if (found == links_.end()) {
-      return PsLost(task, 0, connections_.at(task)->Describe());
+      return PsLost(task, 0, DescribeLocked(task), options_.ps_lost_remedy);
     }
     links.push_back(found->second);
   }
@@ -188,10 +264,19 @@ std::vector<TaskLink> Cluster::serving() const {
 std::string Cluster::Report() const {
   MutexLock lock(mutex_);
   std::string report;
-  for (const auto& [task, connection] : connections_) {
-    absl::StrAppend(&report, report.empty() ? "" : "; ", connection->Describe());
+  for (const auto& [task, address] : options_.spec.tasks()) {
+    if (task.role != Role::kPs && task.role != Role::kWorker) continue;
+    absl::StrAppend(&report, report.empty() ? "" : "; ", DescribeLocked(task));
   }
   return report;
+}
+
+std::string Cluster::DescribeLocked(TaskId task) const {
+  const auto found = connections_.find(task);
+  if (found != connections_.end()) return found->second->Describe();
+  const absl::Status error = claim_ == nullptr ? absl::OkStatus() : claim_->LastError(task);
+  if (error.ok()) return absl::StrCat(task.ToString(), " waits for the others");
+  return absl::StrCat(task.ToString(), " does not answer: ", error.message());
 }
 
 }  // namespace cohort

@@ -1,17 +1,20 @@
 #pragma once
 
-// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation.
-// Evaluators are never connected to.
+// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation, and
+// in which epoch. The only writer of the epoch: Claim starts a new one, in which no call of an older
+// one changes anything. Evaluators are never connected to.
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
+#include "coordinator/cluster/epoch_claim.h"
 #include "coordinator/cluster/task_connection.h"
 
 namespace cohort {
@@ -23,7 +26,6 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     ClusterSpec spec;
     std::string job;
     uint64_t seed = 0;
-    uint64_t epoch = 0;
     uint64_t coordinator_incarnation = 0;
     int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
     absl::Duration lease = absl::Seconds(5);
@@ -33,16 +35,25 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     std::function<void(int worker, const TaskLink&)> on_worker_ready;
     std::function<void(int worker)> on_worker_lost;
     std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
+    std::string ps_lost_remedy;  // ends its text
+    // Another coordinator holds a task: class STALE.
+    std::function<void(const absl::Status&)> on_superseded;
   };
 
   static std::shared_ptr<Cluster> Create(World world, Options options);
   ~Cluster();
 
-  void Start();
+  // Ends the present epoch, waits for every ps, claims the next epoch above `floor` there
+  // (epoch_claim.h) and attaches all tasks under it. `done` gets the new epoch, before the tasks
+  // serve. A later Claim replaces one that is under way, whose `done` then does not run. Errors:
+  // those of EpochClaim.
+  void Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done);
   void Stop();
-  // Runs `done` once when every ps and at least `min_workers` workers serve.
+  // Runs `done` once when every ps and at least `min_workers` workers serve. Forgotten by Claim.
   void WhenReady(int min_workers, absl::AnyInvocable<void()> done);
   void SuspectWorker(int worker, uint64_t incarnation);
+  // A worker could not reach this ps: can the coordinator?
+  void SuspectPs(int ps);
 
   // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is
   // not serving.
@@ -53,14 +64,23 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Where ps() has the link of the parameter server with this task index. Errors: INVALID_ARGUMENT
   // naming the servers that the cluster has.
   absl::StatusOr<size_t> PositionOfPs(uint32_t index) const;
-  uint64_t epoch() const { return options_.epoch; }
+  uint64_t epoch() const;  // 0 before the first Claim was granted
+  // Of a save of this epoch: no other has it.
+  uint64_t NextSave();
+  uint64_t coordinator_incarnation() const { return options_.coordinator_incarnation; }
   // One line per task: serving, or why not.
   std::string Report() const;
 
  private:
   Cluster(World world, Options options);
+  std::string AddressOf(TaskId task) const;
+  proto::AttachRequest MakeAttach(uint64_t epoch) const;
+  std::shared_ptr<TaskConnection> MakeConnection(TaskId task);
+  void OnClaimed(uint64_t epoch);
+  void Suspect(TaskId task, std::optional<uint64_t> incarnation);
   void OnReady(TaskId task, const TaskLink& link);
   void OnLost(TaskId task, const absl::Status& cause);
+  std::string DescribeLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReadyLocked(int min_workers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   struct ReadyWait {
@@ -71,6 +91,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, TaskLink> links_ ABSL_GUARDED_BY(mutex_);  // of serving tasks
   // A ps that served under an incarnation holds variables; another incarnation has lost them.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
 
@@ -13,12 +14,13 @@ namespace cohort {
 
 namespace {
 
-// One empty request of the epoch for each ps.
+// A killed server refuses calls so often within this time that it is known to be gone.
+constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
+
+// One empty request for each ps; the epoch is filled in when they are sent.
 template <typename Request>
-std::vector<Envelope<Request>> ForEach(int num_ps, uint64_t epoch) {
-  std::vector<Envelope<Request>> requests(static_cast<size_t>(num_ps));
-  for (Envelope<Request>& request : requests) request.header.set_epoch(epoch);
-  return requests;
+std::vector<Envelope<Request>> ForEach(int num_ps) {
+  return std::vector<Envelope<Request>>(static_cast<size_t>(num_ps));
 }
 
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
@@ -53,18 +55,58 @@ proto::InlineTensor Inline(const Tensor& value) {
 
 }  // namespace
 
-PsControl::PsControl(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout)
-    : cluster_(std::move(cluster)), waiter_(waiter), timeout_(timeout) {}
+PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster, Waiter& waiter,
+                     Options options)
+    : world_(world),
+      cluster_(std::move(cluster)),
+      waiter_(waiter),
+      options_(std::move(options)) {}
+
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
+    const std::string& method, std::vector<Envelope<Request>> requests) {
+  ASSIGN_OR_RETURN(const std::vector<TaskLink> links, cluster_->ps());
+  for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
+  return Await<std::vector<Envelope<Response>>>(
+      waiter_, options_.timeout * 2, absl::StrCat(method, " on all parameter servers"),
+      [&](auto done) {
+        CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
+                           std::move(requests), options_.timeout, std::move(done));
+      });
+}
+
+absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status& loss) {
+  if (!loss.ok()) {
+    // The coordinator's own connection says whether the server is gone; give it time to.
+    cluster_->SuspectPs(DetailOf(loss).origin().index());
+    Event never;
+    waiter_.Wait(never, kLossNoticed);
+  }
+  return Await<bool>(waiter_, deadline - world_.clock.Now(), "a recovery to end",
+                     [&](auto done) {
+                       options_.when_stable([done = std::move(done)](absl::Status error) mutable {
+                         if (!error.ok()) return done(error);
+                         done(true);
+                       });
+                     })
+      .status();
+}
 
 template <typename Response, typename Request>
 absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
     const std::string& method, std::vector<Envelope<Request>> requests) {
-  ASSIGN_OR_RETURN(const std::vector<TaskLink> links, cluster_->ps());
-  return Await<std::vector<Envelope<Response>>>(
-      waiter_, timeout_ * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
-        CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
-                           std::move(requests), timeout_, std::move(done));
-      });
+  if (!options_.when_stable) {
+    return CallAllOnce<Response>(method, std::move(requests));
+  }
+  const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
+  absl::Status loss;
+  while (true) {
+    RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
+    auto answers = CallAllOnce<Response>(method, requests);
+    loss = answers.status();
+    const bool again = ClassOf(loss) == proto::PS_LOST || ClassOf(loss) == proto::STALE;
+    if (!again || world_.clock.Now() >= deadline) return answers;
+  }
 }
 
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
@@ -85,7 +127,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
   for (const proto::VariableLayout& variable : variables) {
     RETURN_IF_ERROR(HomesOf(variable).status());
   }
-  auto requests = ForEach<proto::CreateVariablesRequest>(num_ps(), cluster_->epoch());
+  auto requests = ForEach<proto::CreateVariablesRequest>(num_ps());
   for (auto& request : requests) {
     for (const proto::VariableLayout& variable : variables) {
       *request.header.add_variables() = variable;
@@ -97,7 +139,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-  auto requests = ForEach<proto::PullRequest>(num_ps(), cluster_->epoch());
+  auto requests = ForEach<proto::PullRequest>(num_ps());
   for (size_t i = 0; i < homes.size(); ++i) {
     requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
   }
@@ -123,7 +165,7 @@ absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tens
                                                    value.TypeString()));
   }
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-  auto requests = ForEach<proto::AssignRequest>(num_ps(), cluster_->epoch());
+  auto requests = ForEach<proto::AssignRequest>(num_ps());
   for (size_t i = 0; i < homes.size(); ++i) {
     const proto::SliceHome& slice = variable.slices(static_cast<int>(i));
     auto& request = requests[homes[i]];
@@ -137,9 +179,11 @@ absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tens
 
 absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
     const std::string& prefix, const std::map<std::string, Tensor>& extras) {
-  auto requests = ForEach<proto::SaveShardRequest>(num_ps(), cluster_->epoch());
+  auto requests = ForEach<proto::SaveShardRequest>(num_ps());
+  const uint64_t save = cluster_->NextSave();
   for (int i = 0; i < num_ps(); ++i) {
     proto::SaveShardRequest& request = requests[static_cast<size_t>(i)].header;
+    request.set_save(save);
     request.set_prefix(prefix);
     request.set_shard(i);
     request.set_num_shards(num_ps());
@@ -159,7 +203,7 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
 }
 
 absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
-  auto requests = ForEach<proto::RestoreShardRequest>(num_ps(), cluster_->epoch());
+  auto requests = ForEach<proto::RestoreShardRequest>(num_ps());
   for (auto& request : requests) {
     request.header.set_prefix(prefix);
     request.header.set_slots(slots);
@@ -170,7 +214,7 @@ absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
 absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
   ASSIGN_OR_RETURN(const auto responses,
                    CallAll<proto::PsStatsResponse>(
-                       "GetStats", ForEach<proto::PsStatsRequest>(num_ps(), cluster_->epoch())));
+                       "GetStats", ForEach<proto::PsStatsRequest>(num_ps())));
   proto::PsStatsResponse sum;
   for (const auto& response : responses) {
     const proto::PsStatsResponse& one = response.header;

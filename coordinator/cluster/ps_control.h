@@ -1,8 +1,10 @@
 #pragma once
 
 // What the coordinator itself asks of the parameter servers: make variables, read and set them,
-// save and restore. Blocks on the waiter; training traffic never passes here.
+// save and restore. Blocks on the waiter; training traffic never passes here. Where a lost server is
+// recovered, a call waits for that and is made again.
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "common/base/event.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/typed_call.h"
+#include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
 #include "proto/plan.pb.h"
 #include "proto/ps.pb.h"
@@ -22,7 +25,14 @@ namespace cohort {
 // answers. Thread-safe.
 class PsControl {
  public:
-  PsControl(std::shared_ptr<Cluster> cluster, Waiter& waiter, absl::Duration timeout);
+  // Runs its argument once variables are what the job's results say, or with why they never will.
+  using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
+  struct Options {
+    absl::Duration timeout = absl::Seconds(60);           // of one call
+    WhenStable when_stable;                               // empty: a loss is an error
+    absl::Duration recovery_timeout = absl::Minutes(10);  // of a call with the waits before it
+  };
+  PsControl(World world, std::shared_ptr<Cluster> cluster, Waiter& waiter, Options options);
 
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // The whole value, slices joined.
@@ -47,9 +57,15 @@ class PsControl {
   // INVALID_ARGUMENT for a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
+  template <typename Response, typename Request>
+  absl::StatusOr<std::vector<Envelope<Response>>> CallAllOnce(
+      const std::string& method, std::vector<Envelope<Request>> requests);
+  absl::Status WaitUntilStable(absl::Time deadline, const absl::Status& loss);
+
+  const World world_;
   const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
   Waiter& waiter_;
-  const absl::Duration timeout_;
+  const Options options_;
 };
 
 }  // namespace cohort

@@ -15,10 +15,25 @@ constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 constexpr char kWatch[] = "/cohort.proto.TaskService/Watch";
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
-// A broken call alone is no death: so many failed attempts to attach again are. A killed process
-// refuses them within half a second; a silent one lets each run into a part of the lease.
-constexpr int kFailedAttemptsMax = 4;
+// A broken call alone is no death: so many refused attempts to attach again are.
+constexpr int kRefusedAttemptsMax = 4;
+// Parts of the lease: a task answers a Watch at least so often; a Watch that is not answered for so
+// long makes it a suspect; an attempt to attach it again waits so long, so that a few lost messages
+// are not taken for a lost task.
+constexpr double kWatchPart = 0.2;
+constexpr double kSuspectPart = 0.35;
+constexpr double kAttachPart = 0.15;
 }  // namespace
+
+absl::Status CheckAnswers(TaskId task, const std::string& address,
+                          const proto::TaskRef& answers) {
+  if (answers.role() == RoleName(task.role) && answers.index() == task.index) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("at ", address, " answers ", TaskName(answers), ", not ", task.ToString(),
+                   ": check the addresses in TF_CONFIG"));
+}
 
 std::shared_ptr<TaskConnection> TaskConnection::Create(World world, Options options) {
   return std::shared_ptr<TaskConnection>(new TaskConnection(world, std::move(options)));
@@ -27,7 +42,25 @@ std::shared_ptr<TaskConnection> TaskConnection::Create(World world, Options opti
 TaskConnection::TaskConnection(World world, Options options)
     : world_(world), options_(std::move(options)), backoff_(kBackoffMin) {}
 
-void TaskConnection::Start() { Attach(); }
+void TaskConnection::Renew(proto::AttachRequest attach) {
+  Suspend();
+  uint64_t round = 0;
+  {
+    MutexLock lock(mutex_);
+    attach_ = std::move(attach);
+    backoff_ = kBackoffMin;
+    round = round_;
+  }
+  Attach(round);
+}
+
+void TaskConnection::Suspend() {
+  MutexLock lock(mutex_);
+  ++round_;
+  ++generation_;
+  serving_ = reported_ = false;
+  failed_attempts_ = 0;
+}
 
 void TaskConnection::Stop() {
   MutexLock lock(mutex_);
@@ -57,43 +90,48 @@ std::string TaskConnection::Describe() const {
   return absl::StrCat(name, " does not answer: ", last_error_.message());
 }
 
-void TaskConnection::Attach() {
+void TaskConnection::Attach(uint64_t round) {
+  proto::AttachRequest request;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_ || round != round_) return;
+    request = attach_;
+  }
   TaskLink link;
   link.address = options_.address();
   link.control = world_.transport.Connect(link.address, Lane::kControl);
   link.data = world_.transport.Connect(link.address, Lane::kData);
   Channel& control = *link.control;
   StartCall<proto::AttachResponse>(
-      control, kAttach, Envelope<proto::AttachRequest>{options_.attach, {}},
-      options_.lease / kFailedAttemptsMax,
-      [self = shared_from_this(), link = std::move(link)](
+      control, kAttach, Envelope<proto::AttachRequest>{std::move(request), {}},
+      options_.lease * kAttachPart,
+      [self = shared_from_this(), round, link = std::move(link)](
           absl::StatusOr<Envelope<proto::AttachResponse>> response) mutable {
-        if (!response.ok()) return self->OnAttached(link, response.status());
-        self->OnAttached(link, response->header);
+        if (!response.ok()) return self->OnAttached(round, link, response.status());
+        self->OnAttached(round, link, response->header);
       });
 }
 
-void TaskConnection::OnAttached(const TaskLink& link,
+void TaskConnection::OnAttached(uint64_t round, const TaskLink& link,
                                 absl::StatusOr<proto::AttachResponse> response) {
-  if (response.ok() && (response->task().role() != RoleName(options_.task.role) ||
-                        response->task().index() != options_.task.index)) {
-    response = absl::FailedPreconditionError(
-        absl::StrCat("at ", link.address, " answers ", TaskName(response->task()), ", not ",
-                     options_.task.ToString(), ": check the addresses in TF_CONFIG"));
+  if (response.ok()) {
+    const absl::Status answers = CheckAnswers(options_.task, link.address, response->task());
+    if (!answers.ok()) response = answers;
   }
-  if (!response.ok()) return OnAttachFailed(response.status());
+  if (!response.ok()) return OnAttachFailed(round, response.status());
   TaskLink ready = link;
   ready.task = response->task();
   uint64_t generation;
   bool replaced = false;
   {
     MutexLock lock(mutex_);
-    if (stopped_) return;
+    if (stopped_ || round != round_) return;
     replaced = reported_ && link_.task.incarnation() != ready.task.incarnation();
     serving_ = reported_ = true;
     link_ = ready;
     backoff_ = kBackoffMin;
     failed_attempts_ = 0;
+    last_contact_ = world_.clock.Now();
     generation = ++generation_;
   }
   if (replaced) options_.on_lost(absl::UnavailableError("the process was restarted"));
@@ -103,41 +141,44 @@ void TaskConnection::OnAttached(const TaskLink& link,
   Watch(generation);
 }
 
-void TaskConnection::OnAttachFailed(const absl::Status& error) {
+bool TaskConnection::IsLostLocked(const absl::Status& error) {
+  if (!reported_) return false;
+  const bool refused = !absl::IsDeadlineExceeded(error);
+  if (refused && ++failed_attempts_ >= kRefusedAttemptsMax) return true;
+  return world_.clock.Now() >= last_contact_ + options_.lease;
+}
+
+void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
   absl::Duration wait;
   bool lost = false;
   {
     MutexLock lock(mutex_);
-    if (stopped_) return;
+    if (stopped_ || round != round_) return;
     last_error_ = error;
     wait = backoff_;
     backoff_ = std::min(backoff_ * 2, kBackoffMax);
-    lost = reported_ && ++failed_attempts_ >= kFailedAttemptsMax;
+    lost = IsLostLocked(error);
     if (lost) reported_ = false;
   }
+  if (ClassOf(error) == proto::STALE && options_.on_superseded) options_.on_superseded(error);
   if (lost) options_.on_lost(error);
-  world_.clock.CallAt(world_.clock.Now() + wait, [self = shared_from_this()] {
-    {
-      MutexLock lock(self->mutex_);
-      if (self->stopped_) return;
-    }
-    self->Attach();
-  });
+  world_.clock.CallAt(world_.clock.Now() + wait,
+                      [self = shared_from_this(), round] { self->Attach(round); });
 }
 
 void TaskConnection::Watch(uint64_t generation) {
   std::shared_ptr<Channel> control;
+  Envelope<proto::WatchRequest> request;
   {
     MutexLock lock(mutex_);
     if (stopped_ || !serving_ || generation_ != generation) return;
     control = link_.control;
+    request.header.set_epoch(attach_.epoch());
   }
-  Envelope<proto::WatchRequest> request;
-  request.header.set_epoch(options_.attach.epoch());
   request.header.set_known_state(proto::SERVING);
-  request.header.set_max_wait_ms(absl::ToInt64Milliseconds(options_.lease));
+  request.header.set_max_wait_ms(absl::ToInt64Milliseconds(options_.lease * kWatchPart));
   StartCall<proto::WatchResponse>(
-      *control, kWatch, std::move(request), options_.lease * 2,
+      *control, kWatch, std::move(request), options_.lease * kSuspectPart,
       [self = shared_from_this(), generation](
           absl::StatusOr<Envelope<proto::WatchResponse>> response) {
         if (!response.ok()) return self->OnWatched(generation, response.status());
@@ -151,15 +192,21 @@ void TaskConnection::OnWatched(uint64_t generation,
   if (response->state() != proto::SERVING) {
     return Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
   }
+  {
+    MutexLock lock(mutex_);
+    if (generation_ == generation) last_contact_ = world_.clock.Now();
+  }
   Watch(generation);
 }
 
 void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certainty certainty) {
   proto::TaskRef task;
+  uint64_t round = 0;
   {
     MutexLock lock(mutex_);
     if (stopped_ || !serving_ || generation_ != generation) return;
     serving_ = false;
+    round = round_;
     last_error_ = cause;
     task = link_.task;
     if (certainty == Certainty::kGone) reported_ = false;
@@ -167,7 +214,7 @@ void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certai
   Log(LogLevel::kWarning, certainty == Certainty::kGone ? "task_gone" : "task_suspected",
       {{"task", TaskName(task)}, {"cause", cause.message()}});
   if (certainty == Certainty::kGone) options_.on_lost(cause);
-  Attach();
+  Attach(round);
 }
 
 }  // namespace cohort

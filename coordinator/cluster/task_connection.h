@@ -7,6 +7,10 @@
 //
 // Attach is tried again with back-off for ever: a task that is gone may come back, under a new
 // incarnation.
+//
+// A task is lost when its process refuses several Attach calls in a row (killed: within half a
+// second), or when nothing came from it for a lease (cut off, stopped). Slow is not dead: what
+// answers within the lease is never lost.
 
 #include <functional>
 #include <memory>
@@ -29,22 +33,30 @@ struct TaskLink {
   std::shared_ptr<Channel> data;
 };
 
+// Errors: FAILED_PRECONDITION when another task answers at the address.
+absl::Status CheckAnswers(TaskId task, const std::string& address, const proto::TaskRef& answers);
+
 // Thread-safe. Shared: open calls and timers hold it.
 class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
  public:
   struct Options {
     TaskId task;
-    proto::AttachRequest attach;
     std::function<std::string()> address;  // asked before each Attach: a restarted task may move
     absl::Duration lease = absl::Seconds(5);
     // Both run outside the lock and must not block. on_lost follows each on_ready at most once.
     std::function<void(const TaskLink&)> on_ready;
     std::function<void(const absl::Status&)> on_lost;
+    // Another coordinator holds the task. Runs outside the lock, must not block; may be repeated.
+    std::function<void(const absl::Status&)> on_superseded;
   };
 
   static std::shared_ptr<TaskConnection> Create(World world, Options options);
 
-  void Start();
+  // Attaches, also a task that serves already: under the request's epoch. on_lost does not run for
+  // the attachment before.
+  void Renew(proto::AttachRequest attach);
+  // Forgets the attachment; nothing runs until Renew.
+  void Suspend();
   // No callback runs for what happens after this.
   void Stop();
   // A call to this incarnation failed: is it still there? Attaches again if it is the one that is
@@ -58,17 +70,23 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
  private:
   TaskConnection(World world, Options options);
 
-  void Attach();
-  void OnAttached(const TaskLink& link, absl::StatusOr<proto::AttachResponse> response);
+  // `round` is the one in which the loop of attempts began.
+  void Attach(uint64_t round);
+  void OnAttached(uint64_t round, const TaskLink& link,
+                  absl::StatusOr<proto::AttachResponse> response);
   void Watch(uint64_t generation);
   void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
   enum class Certainty { kSuspected, kGone };
-  void OnAttachFailed(const absl::Status& error);
+  void OnAttachFailed(uint64_t round, const absl::Status& error);
+  bool IsLostLocked(const absl::Status& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lose(uint64_t generation, const absl::Status& cause, Certainty certainty);
 
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
+  proto::AttachRequest attach_ ABSL_GUARDED_BY(mutex_);
+  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;  // counts Renew and Suspend
+  absl::Time last_contact_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool reported_ ABSL_GUARDED_BY(mutex_) = false;  // on_ready ran, and on_lost not since

@@ -103,6 +103,9 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.connect_timeout = job.cluster.connect_timeout;
   options.lease = job.cluster.lease_timeout;
   options.call_timeout = job.cluster.call_timeout;
+  options.recovery_directory = RecoveryDirectory();
+  options.recovery_interval = job.recovery.interval;
+  options.redo_max = static_cast<size_t>(job.recovery.max_steps);
   if (!options_.local.has_value()) {
     options.cluster = options_.cluster;
     return options;
@@ -127,11 +130,21 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   return options;
 }
 
+std::string CoordinatorDaemon::RecoveryDirectory() const {
+  const JobSpec& job = options_.job;
+  if (!job.recovery.enabled) return "";
+  if (!job.recovery.directory.empty()) return job.recovery.directory;
+  if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
+  return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
+}
+
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {
   DataSources sources = FindDataSources(world_, waiter_, options_.job.data, environment_.mnist,
                                         options_.job.seed);
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
+  // What is left behind would be gone on with by the next job.
+  RETURN_IF_ERROR(coordinator.ForgetState());
   return SummaryToJson(summary);
 }
 

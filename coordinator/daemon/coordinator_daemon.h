@@ -42,6 +42,8 @@ class CoordinatorDaemon {
  private:
   absl::StatusOr<std::string> RunJob();
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
+  // Of recovery checkpoints; empty: none.
+  std::string RecoveryDirectory() const;
   absl::StatusOr<std::string> Train(ClusterCoordinator& coordinator);
 
   const World world_;

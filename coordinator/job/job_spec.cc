@@ -76,6 +76,24 @@ void ReadMilliseconds(const std::string& key, ObjectReader& reader, absl::Durati
   *out = absl::Milliseconds(ms);
 }
 
+RecoverySpec ReadRecovery(const json& value, const std::string& path, JsonErrors& errors) {
+  RecoverySpec recovery;
+  ObjectReader reader(value, path, errors);
+  reader.Bool("enabled", &recovery.enabled);
+  reader.String("directory", &recovery.directory);
+  ReadMilliseconds("interval_ms", reader, &recovery.interval);
+  reader.Int("max_steps", {.min = 1, .max = kQueueSizeMax}, &recovery.max_steps);
+  reader.Finish();
+  return recovery;
+}
+
+ordered_json ToJson(const RecoverySpec& recovery) {
+  return {{"enabled", recovery.enabled},
+          {"directory", recovery.directory},
+          {"interval_ms", absl::ToInt64Milliseconds(recovery.interval)},
+          {"max_steps", recovery.max_steps}};
+}
+
 ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonErrors& errors) {
   ClusterOptionsSpec cluster;
   ObjectReader reader(value, path, errors);
@@ -117,6 +135,9 @@ JobSpec ReadJob(const json& value, JsonErrors& errors) {
   if (const json* checkpoint = reader.Find("checkpoint")) {
     job.checkpoint = ReadCheckpoint(*checkpoint, "checkpoint", errors);
   }
+  if (const json* recovery = reader.Find("recovery")) {
+    job.recovery = ReadRecovery(*recovery, "recovery", errors);
+  }
   if (const json* section = reader.Find("export")) {
     ObjectReader export_reader(*section, "export", errors);
     export_reader.String("onnx", &job.export_to.onnx);
@@ -156,6 +177,7 @@ std::string JobToJson(const JobSpec& job) {
                               {"fit", ToJson(job.fit)},
                               {"strategy", StrategyToJson(job.strategy)},
                               {"checkpoint", ToJson(job.checkpoint)},
+                              {"recovery", ToJson(job.recovery)},
                               {"export", {{"onnx", job.export_to.onnx}}},
                               {"cluster", ToJson(job.cluster)}};
   return whole.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);

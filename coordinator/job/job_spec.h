@@ -44,6 +44,18 @@ struct CheckpointSpec {
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 
+// Checkpoints from which the job goes on by itself when a ps or the coordinator was lost.
+struct RecoverySpec {
+  bool enabled = true;
+  // Seen by all tasks. Empty: `recovery` in checkpoint.directory, else with local tasks in their
+  // state directory, else there are none.
+  std::string directory;
+  absl::Duration interval = absl::Seconds(10);
+  int64_t max_steps = 65536;  // that may run again after a loss
+
+  friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;
+};
+
 struct ExportSpec {
   std::string onnx;  // path of the trained model; empty: none
 
@@ -71,6 +83,7 @@ struct JobSpec {
   FitSpec fit;
   StrategySpec strategy;
   CheckpointSpec checkpoint;
+  RecoverySpec recovery;
   ExportSpec export_to;
   ClusterOptionsSpec cluster;
 

@@ -11,6 +11,7 @@
 //   waiting, queued, in flight -> cancelled     (after another closure's error was observed)
 //   in flight -> quarantined           (it ended with too many worker processes: it may have killed
 //                                       them; failed, or skipped, as the job says)
+//   done -> queued                     (a restore took its effect back: redo_log.h)
 
 #include <cstdint>
 #include <memory>
@@ -39,7 +40,7 @@ struct ClosureId {
 // Immutable.
 struct RegisteredProgram {
   std::string id;  // content hash
-  uint64_t owner = 0;  // epoch of the coordinator that made it, as in the two below
+  uint64_t owner = 0;  // incarnation of the coordinator that made it, as in the two below
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
 };
 
@@ -85,6 +86,8 @@ struct Closure {
   double learning_rate = 0;
   uint64_t step = 0;
   uint32_t attempt = 0;  // counts from 1 when it first runs
+  uint32_t faults = 0;   // attempts that ended without a result, restores left out
+  bool replay = false;   // it was done before a restore: its result stays, nothing cancels it
   std::vector<LostAttempt> lost_attempts;  // one per worker incarnation
   absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;

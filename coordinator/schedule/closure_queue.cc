@@ -84,9 +84,26 @@ void ClosureQueue::PutBack(ClosureId id) {
   const auto found = unfinished_.find(id);
   COHORT_CHECK(found != unfinished_.end(), "a closure that is queued has not ended");
   // Oldest first, so that the watermark moves on and an old batch is not starved.
-  const auto place = std::find_if(queue_.begin(), queue_.end(),
-                                  [&](const auto& waiting) { return id < waiting->id; });
+  const auto place = std::upper_bound(
+      queue_.begin(), queue_.end(), id,
+      [](ClosureId wanted, const auto& waiting) { return wanted < waiting->id; });
   queue_.insert(place, found->second);
+}
+
+void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
+  const ClosureId id = closure->id;
+  COHORT_CHECK(unfinished_.emplace(id, std::move(closure)).second,
+               "a closure that runs again has ended");
+  PutBack(id);
+}
+
+void ClosureQueue::ForgetReplays() {
+  for (const auto& [id, closure] : unfinished_) closure->replay = false;
+}
+
+void ClosureQueue::SkipTo(ClosureId next) {
+  COHORT_CHECK(last_id_ < next.value, "ids only grow");
+  last_id_ = next.value - 1;
 }
 
 void ClosureQueue::MarkDone(ClosureId id) { Finish(id); }
@@ -114,9 +131,16 @@ void ClosureQueue::RecordError(const absl::Status& error) {
 void ClosureQueue::MarkCancelled(ClosureId id) { Finish(id); }
 
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
-  std::vector<std::shared_ptr<Closure>> cancelled(queue_.begin(), queue_.end());
+  std::vector<std::shared_ptr<Closure>> cancelled;
+  const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
+  for (const std::shared_ptr<Closure>& closure : queued) {
+    if (closure->replay) {
+      queue_.push_back(closure);
+    } else {
+      cancelled.push_back(closure);
+    }
+  }
   for (const auto& [id, closure] : waiting_) cancelled.push_back(closure);
-  queue_.clear();
   waiting_.clear();
   for (const auto& closure : cancelled) unfinished_.erase(closure->id);
   return cancelled;
@@ -137,7 +161,7 @@ absl::Status ClosureQueue::TakeError() {
 }
 
 ClosureId ClosureQueue::watermark() const {
-  return unfinished_.empty() ? ClosureId{last_id_ + 1} : unfinished_.begin()->first;
+  return unfinished_.empty() ? next_id() : unfinished_.begin()->first;
 }
 
 void ClosureQueue::Finish(ClosureId id) {

@@ -51,7 +51,13 @@ class ClosureQueue {
   void MarkCancelled(ClosureId id);
   // An error that no closure reported; the first one wins, as in MarkFailed.
   void RecordError(const absl::Status& error);
-  // Removes every waiting and queued closure and returns them.
+  // A closure that had ended is to run again, under its id and whether there is room or not.
+  void PutAgain(std::shared_ptr<Closure> closure);
+  // The next one that Take gives; nullptr when none is queued.
+  const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
+  // No closure is a replay any more.
+  void ForgetReplays();
+  // Removes every waiting and queued closure but replays, and returns them.
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
   bool HasError() const { return !error_.ok(); }
@@ -60,6 +66,10 @@ class ClosureQueue {
 
   // Every closure below has ended.
   ClosureId watermark() const;
+  // The id of the closure that is put next.
+  ClosureId next_id() const { return ClosureId{last_id_ + 1}; }
+  // The next closure gets this id. Only grows.
+  void SkipTo(ClosureId next);
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);

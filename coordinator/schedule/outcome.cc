@@ -11,7 +11,11 @@ Outcome ClassifyOutcome(const absl::Status& status) {
       return Outcome::kWorkerLost;
     case proto::TRANSIENT:
       return absl::IsNotFound(status) ? Outcome::kForgotten : Outcome::kTransient;
+    case proto::PS_LOST:
+      return Outcome::kPsLost;
     case proto::STALE:
+      // A parameter server that was started again knows no epoch.
+      if (DetailOf(status).origin().role() == "ps") return Outcome::kPsLost;
       // The worker was attached by another epoch, or this call reached it before its Attach: it is
       // attached anew.
       return Outcome::kWorkerLost;

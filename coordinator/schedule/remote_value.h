@@ -45,7 +45,7 @@ class RemoteValueState {
 class RemoteValue {
  public:
   RemoteValue() = default;
-  // owner: epoch of the coordinator that scheduled the closure.
+  // owner: incarnation of the coordinator that scheduled the closure.
   RemoteValue(std::shared_ptr<RemoteValueState> state, uint64_t owner)
       : state_(std::move(state)), owner_(owner) {}
 

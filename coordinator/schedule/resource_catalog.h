@@ -33,10 +33,12 @@ class ResourceCatalog {
   // The call that makes the resource `key` of `closure` on `worker`.
   ResourceRequest Request(const Closure& closure, const std::string& key, int worker) const;
 
+  // Of the requests from now on.
+  void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
   void SetPosition(uint64_t iterator_id, int worker, const proto::IteratorPosition& position);
 
  private:
-  const uint64_t epoch_;
+  uint64_t epoch_;
   std::map<std::pair<uint64_t, int>, proto::IteratorPosition> positions_;
 };
 

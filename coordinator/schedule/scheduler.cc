@@ -21,7 +21,9 @@ std::shared_ptr<Scheduler> Scheduler::Create(Clock& clock, Options options) {
 Scheduler::Scheduler(Clock& clock, Options options)
     : clock_(clock),
       options_(std::move(options)),
+      epoch_(options_.epoch),
       queue_(options_.queue_bound),
+      redo_(options_.redo_max),
       resources_(options_.epoch) {}
 
 WaitId Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
@@ -61,7 +63,9 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
       Pump(effects);
     } else {
       effects.push_back(
-          [done = std::move(done), idle = queue_.IsIdle()]() mutable { done(idle); });
+          [done = std::move(done), idle = queue_.IsIdle() && paused_.empty()]() mutable {
+            done(idle);
+          });
     }
   }
   RunAll(effects);
@@ -114,6 +118,7 @@ void Scheduler::WorkerLost(int worker) {
 void Scheduler::Pump(Effects& effects) {
   ObserveErrorLocked(effects);
   FinishJoinsLocked(effects);
+  FinishStableWaitsLocked(effects);
   AdmitLocked(effects);
   DispatchLocked(effects);
 }
@@ -127,6 +132,7 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.IsIdle()) return;  // closures in flight are awaited
   if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
+  if (!closed_.ok()) queue_.RecordError(closed_);
   WaitingCalls::Admission observer = waiting_.TakeObserver();
   if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), effects);
   effects.push_back([observer = std::move(observer.admitted), error]() mutable {
@@ -162,6 +168,7 @@ void Scheduler::OnFenced(const absl::Status& status) {
 }
 
 void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, Effects& effects) {
+  redo_.Drop(closure->id);
   effects.push_back([closure = std::move(closure)] {
     if (const auto result = closure->result.lock()) {
       result->Set(MakeError(absl::StatusCode::kCancelled,
@@ -173,7 +180,7 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
 }
 
 void Scheduler::FinishJoinsLocked(Effects& effects) {
-  if (queue_.HasError() || !queue_.IsIdle()) return;
+  if (queue_.HasError() || !queue_.IsIdle() || !paused_.empty()) return;
   for (Done& join : waiting_.TakeJoins()) {
     effects.push_back([join = std::move(join)]() mutable { join(absl::OkStatus()); });
   }
@@ -183,6 +190,10 @@ void Scheduler::AdmitLocked(Effects& effects) {
   // A Join is a cut: what is scheduled while it waits is not its business, so it waits in turn.
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() &&
          queue_.HasRoom()) {
+    if (!redo_.HasRoom()) {
+      if (options_.on_redo_full) effects.push_back(options_.on_redo_full);
+      return;
+    }
     WaitingCalls::Admission admission = waiting_.TakeSchedule();
     const std::shared_ptr<Closure> closure = std::move(admission.closure);
     closure->inputs_left = static_cast<size_t>(
@@ -190,6 +201,7 @@ void Scheduler::AdmitLocked(Effects& effects) {
                       [](const Argument& a) { return std::holds_alternative<RemoteValue>(a); }));
     const ClosureId id =
         closure->inputs_left > 0 ? queue_.PutWaiting(closure) : queue_.Put(closure);
+    redo_.Admit(closure);
     if (closure->inputs_left > 0) WatchInputs(closure, effects);
     if (closure->deadline != absl::InfiniteFuture()) {
       timers_[id] = clock_.CallAt(closure->deadline, [weak = weak_from_this(), id] {
@@ -204,8 +216,10 @@ void Scheduler::AdmitLocked(Effects& effects) {
 
 Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
   Lane* best = nullptr;
+  const absl::Time now = clock_.Now();
   const auto consider = [&](int index, Lane& lane) {
     if (!lane.ready || lane.in_flight >= options_.closures_in_flight) return;
+    if (lane.hold_until > now) return;
     if (best != nullptr && lane.in_flight >= best->in_flight) return;
     best = &lane;
     worker = index;
@@ -221,9 +235,10 @@ Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
 }
 
 void Scheduler::DispatchLocked(Effects& effects) {
-  // What is queued after an error will be cancelled.
-  if (queue_.HasError() && options_.stop_at_first_error) return;
+  if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
+    // What is queued after an error will be cancelled.
+    if (queue_.HasError() && options_.stop_at_first_error && !queue_.Front()->replay) return;
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;
@@ -233,6 +248,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     run.closure = queue_.Take();
     in_flight_[run.closure->id] = worker;
     run.worker = worker;
+    run.generation = generation_;
     run.task = lane->task;
     run.channel = lane->channel;
     for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {

@@ -9,6 +9,9 @@
 // error is delivered to that one call and cleared. Nothing runs any more when it is delivered, and
 // the scheduler goes on being usable. A worker that was lost may still be at work, so its closures
 // are fenced on the parameter servers before the error is delivered.
+//
+// Recovery (coordinator/recovery): Pause takes every closure back from the workers, and Resume, once
+// the parameter servers hold a cut again, queues what the cut does not cover, under the old ids.
 
 #include <functional>
 #include <map>
@@ -24,39 +27,19 @@
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure_queue.h"
 #include "coordinator/schedule/outcome.h"
+#include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
+#include "coordinator/schedule/scheduler_options.h"
 #include "coordinator/schedule/waiting_calls.h"
 #include "proto/error.pb.h"
 
 namespace cohort {
 
-// What a quarantined closure is to the others. Its own result is the error in both cases.
-enum class Quarantine {
-  kFail,  // an error like any other
-  kSkip,  // the job goes on without it; Stats and the log count it
-};
-
 // Thread-safe. Shared: calls in flight hold it.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
  public:
-  struct Options {
-    uint64_t epoch = 0;
-    size_t queue_bound = 262144;      // TensorFlow's
-    int closures_in_flight = 2;       // K, per worker
-    uint32_t attempts_max = 10;       // of one closure
-    // A closure that ended together with so many worker processes is quarantined: not run again.
-    size_t quarantine_after = 3;
-    // Whether an error stops the queue at once, or, as in TensorFlow, when a call observes it.
-    bool stop_at_first_error = true;
-    Quarantine quarantine = Quarantine::kFail;
-    absl::Duration closure_timeout = absl::Minutes(10);
-    // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
-    // applied any more, and says when all of them know. Runs outside the lock, must not block.
-    std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
-    // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
-    // block.
-    std::function<void(int worker, uint64_t incarnation)> on_suspect;
-  };
+  using Options = SchedulerOptions;
+  using Stats = SchedulerStats;
   using Done = WaitingCalls::Done;
 
   // The clock outlives the scheduler.
@@ -74,22 +57,34 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool Abandon(WaitId wait);
   // Records an error that no closure reported, such as the loss of a parameter server.
   void RecordError(const absl::Status& error);
+  // As RecordError, for good: every later call gets it too, and nothing runs any more.
+  void Close(const absl::Status& error);
+
+  // Of what runs from now on; Resume sets it too.
+  void SetEpoch(uint64_t epoch);
+  // No closure runs until Resume, and those in flight are queued again: what their calls still
+  // answer is ignored. Nothing ends but by a deadline; a Join waits. `why` is for people.
+  void Pause(absl::string_view why);
+  // The parameter servers hold what the last committed cut covers; every other closure runs again.
+  void Resume(uint64_t epoch);
+  // The closures that a checkpoint covers whose first snapshot is taken after this.
+  Cut BeginCut() const;
+  // The checkpoint of the cut is committed.
+  void CommitCut(const Cut& cut);
+  // Whether Schedule waits for a checkpoint.
+  bool IsHeldByRedoLog() const;
+  // Runs `done` once nothing is paused and every closure that was done before a restore is done
+  // again: variables then show all that results tell. Errors: that of Close.
+  void WhenStable(Done done);
+  // The next closure gets this id; those that are left out ended in an earlier process. Only grows.
+  void SkipTo(ClosureId next);
+  ClosureId NextId() const;
 
   void WorkerReady(int worker, const proto::TaskRef& task, std::shared_ptr<Channel> channel);
   // Closures in flight there are put back as their calls end; the lane takes nothing until
   // WorkerReady.
   void WorkerLost(int worker);
 
-  struct Stats {
-    uint64_t done = 0;
-    uint64_t put_back = 0;
-    uint64_t failed = 0;
-    uint64_t quarantined = 0;  // of the failed
-    size_t queued = 0;  // or waiting for its arguments
-    size_t in_flight = 0;
-    int workers_ready = 0;
-    std::string ToString() const;
-  };
   Stats stats() const;
   // What is being waited for, for people: closures in flight and where, and who waits.
   std::string DescribeWait() const;
@@ -100,12 +95,14 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;
     int in_flight = 0;
+    absl::Time hold_until = absl::InfinitePast();  // takes nothing before
     std::set<std::string> prepared;
   };
   // One closure on one worker process.
   struct Run {
     std::shared_ptr<Closure> closure;
     int worker = 0;
+    uint64_t generation = 0;  // of the scheduler when it began
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;
     std::vector<std::string> missing;  // resources still to be made, first one first
@@ -119,6 +116,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishStableWaitsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -148,10 +146,20 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HoldLocked(int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   Clock& clock_;
   const Options options_;
   mutable Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts pauses
+  std::string paused_ ABSL_GUARDED_BY(mutex_);       // why; empty: not
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
+  RedoLog redo_ ABSL_GUARDED_BY(mutex_);
+  size_t replays_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;

@@ -85,6 +85,7 @@ void Scheduler::Prepare(Run run) {
   ResourceRequest request;
   {
     MutexLock lock(mutex_);
+    if (run.generation != generation_) return;
     request = resources_.Request(*run.closure, run.missing.front(), run.worker);
   }
   Channel& channel = *run.channel;
@@ -95,6 +96,7 @@ void Scheduler::Prepare(Run run) {
                   if (!response.ok()) return self->End(run, response.status());
                   {
                     MutexLock lock(self->mutex_);
+                    if (run.generation != self->generation_) return;
                     Lane& lane = self->lanes_[run.worker];
                     if (lane.task.incarnation() == run.task.incarnation()) {
                       lane.prepared.insert(run.missing.front());
@@ -107,14 +109,17 @@ void Scheduler::Prepare(Run run) {
 
 void Scheduler::Call(Run run) {
   ClosureId watermark;
+  uint64_t epoch = 0;
   {
     MutexLock lock(mutex_);
-    watermark = queue_.watermark();
+    if (run.generation != generation_) return;
+    watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
+    epoch = epoch_;
   }
   Channel& channel = *run.channel;
   const absl::Duration timeout = TimeoutOf(*run.closure);
   Envelope<proto::RunClosureRequest> request =
-      MakeRequest(*run.closure, options_.epoch, watermark);
+      MakeRequest(*run.closure, epoch, watermark);
   StartCall<proto::RunClosureResponse>(
       channel, kRunClosure, std::move(request), timeout,
       [self = shared_from_this(), run = std::move(run)](
@@ -134,12 +139,17 @@ void Scheduler::End(const Run& run,
   }
   if (!response.ok()) response = status;
   Effects effects;
+  {
+    MutexLock lock(mutex_);
+    if (run.generation != generation_) return;  // taken back: it runs again
+  }
   if (EndsTheClosure(outcome)) {
     // Before the queue moves on, so that a finished Join finds every result set.
     if (const auto result = run.closure->result.lock()) result->Set(ReadFetches(response));
   }
   {
     MutexLock lock(mutex_);
+    if (run.generation != generation_) return;
     if (response.ok() && response->header.has_next_position()) {
       const auto* iterator =
           std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
@@ -177,8 +187,8 @@ absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
                                        lost.size(), " worker processes ended with it: ", causes));
     }
   }
-  if (closure.attempt < options_.attempts_max) return absl::OkStatus();
-  return Annotate(status, absl::StrCat("closure ", closure.id.value, " failed ", closure.attempt,
+  if (++closure.faults < options_.attempts_max) return absl::OkStatus();
+  return Annotate(status, absl::StrCat("closure ", closure.id.value, " failed ", closure.faults,
                                        " times, the last time"));
 }
 
@@ -194,13 +204,19 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     timers_.erase(timer);
   }
   const bool same_process = lane.task.incarnation() == run.task.incarnation();
-  if (outcome == Outcome::kDone) {
-    ++stats_.done;
-    return queue_.MarkDone(id);
-  }
+  if (outcome == Outcome::kDone) return MarkDoneLocked(*run.closure);
   if (EndsTheClosure(outcome)) {
     ++stats_.failed;
+    redo_.Drop(id);
     return queue_.MarkFailed(id, status);
+  }
+  if (outcome == Outcome::kPsLost) {
+    HoldLocked(run.worker);
+    if (options_.on_ps_suspect) {
+      effects.push_back([self = shared_from_this(), ps = DetailOf(status).origin().index()] {
+        self->options_.on_ps_suspect(ps);
+      });
+    }
   }
   if (outcome == Outcome::kForgotten && same_process) lane.prepared.clear();
   if (outcome == Outcome::kWorkerLost && same_process) {
@@ -214,6 +230,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (const absl::Status error = GiveUpLocked(run, status, outcome); !error.ok()) {
     ++stats_.failed;
+    redo_.Drop(id);
     effects.push_back([closure = run.closure, error] {
       if (const auto result = closure->result.lock()) result->Set(error);
     });

@@ -70,6 +70,7 @@ void Scheduler::OnInput(ClosureId id) {
 void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects) {
   const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
   ++stats_.failed;
+  redo_.Drop(id);
   queue_.RecordError(error);
   effects.push_back([closure, error] {
     if (const auto result = closure->result.lock()) result->Set(error);

@@ -10,9 +10,10 @@ namespace {
 constexpr size_t kClosuresShownMax = 3;
 }  // namespace
 
-std::string Scheduler::Stats::ToString() const {
+std::string SchedulerStats::ToString() const {
   return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
-                      " quarantined=", quarantined,
+                      " quarantined=", quarantined, " replayed=", replayed,
+                      " recoveries=", recoveries,
                       " queued=", queued, " in_flight=", in_flight,
                       " workers_ready=", workers_ready);
 }
@@ -32,6 +33,10 @@ std::string Scheduler::DescribeWait() const {
                                   " in flight");
   if (queue_.waiting() > 0) {
     absl::StrAppend(&text, ", ", queue_.waiting(), " waiting for results of others");
+  }
+  if (!paused_.empty()) absl::StrAppend(&text, "; paused: ", paused_);
+  if (!redo_.HasRoom()) {
+    absl::StrAppend(&text, "; ", redo_.size(), " closures wait for a checkpoint to cover them");
   }
   size_t shown = 0;
   for (const auto& [id, worker] : in_flight_) {

@@ -13,14 +13,9 @@
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/train/train_progress.h"
 
 namespace cohort {
-
-// Where training stood.
-struct Progress {
-  int64_t global_step = 0;
-  int64_t epochs_done = 0;
-};
 
 // Thread-compatible.
 class CheckpointManager {

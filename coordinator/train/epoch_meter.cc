@@ -16,24 +16,35 @@ double ScalarOf(const Tensor& tensor) {
 
 }  // namespace
 
-void EpochMeter::Add(const absl::StatusOr<FetchedTensors>& fetches) {
-  if (!fetches.ok()) return;  // the queue has recorded the error
+EpochMeter::Sums EpochMeter::SumsOf(const absl::StatusOr<FetchedTensors>& fetches) {
+  Sums sums;
+  if (!fetches.ok()) return sums;
+  sums.steps = 1;
+  for (const Tensor& fetch : *fetches) sums.values.push_back(ScalarOf(fetch));
+  return sums;
+}
+
+void EpochMeter::Sums::Add(const Sums& other) {
+  steps += other.steps;
+  values.resize(std::max(values.size(), other.values.size()), 0.0);
+  for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
+}
+
+void EpochMeter::Add(const Sums& sums) {
   MutexLock lock(mutex_);
-  ++steps_;
-  for (size_t i = 0; i < std::min(sums_.size(), fetches->size()); ++i) {
-    sums_[i] += ScalarOf((*fetches)[i]);
-  }
+  sums_.Add(sums);
 }
 
 EpochMeter::Reading EpochMeter::Read() const {
   MutexLock lock(mutex_);
   Reading reading;
-  reading.steps = steps_;
-  if (sums_.size() < 2) return reading;
-  reading.examples = sums_[1];
+  reading.steps = sums_.steps;
+  const std::vector<double>& values = sums_.values;
+  if (values.size() < 2) return reading;
+  reading.examples = values[1];
   const double divisor = std::max(reading.examples, 1.0);
-  reading.loss = sums_[0] / divisor;
-  for (size_t i = 2; i < sums_.size(); ++i) reading.metrics.push_back(sums_[i] / divisor);
+  reading.loss = values[0] / divisor;
+  for (size_t i = 2; i < values.size(); ++i) reading.metrics.push_back(values[i] / divisor);
   return reading;
 }
 

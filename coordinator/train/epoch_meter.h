@@ -15,9 +15,17 @@ namespace cohort {
 // Thread-safe. Shared: the callbacks of results hold it.
 class EpochMeter {
  public:
-  explicit EpochMeter(size_t num_fetches) : sums_(num_fetches, 0.0) {}
+  // What some steps reported, fetch by fetch.
+  struct Sums {
+    int64_t steps = 0;
+    std::vector<double> values;
+    void Add(const Sums& other);
+  };
+  // Of one step; of none for an error, which the queue has recorded.
+  static Sums SumsOf(const absl::StatusOr<FetchedTensors>& fetches);
 
-  void Add(const absl::StatusOr<FetchedTensors>& fetches);
+  void Add(const absl::StatusOr<FetchedTensors>& fetches) { Add(SumsOf(fetches)); }
+  void Add(const Sums& sums);
 
   struct Reading {
     int64_t steps = 0;     // that reported
@@ -29,8 +37,7 @@ class EpochMeter {
 
  private:
   mutable Mutex mutex_;
-  int64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<double> sums_ ABSL_GUARDED_BY(mutex_);
+  Sums sums_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

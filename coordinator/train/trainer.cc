@@ -7,11 +7,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "coordinator/model/onnx_export.h"
 
 namespace cohort {
+
+namespace {
+
+// Of what another process must have to go on with this training. The length of the training, where
+// things lie and how the cluster is watched may change.
+uint32_t SettingsOf(const JobSpec& job) {
+  JobSpec same = job;
+  same.fit.epochs = 1;
+  same.fit.closures_in_flight = 1;
+  same.checkpoint = CheckpointSpec();
+  same.recovery = RecoverySpec();
+  same.export_to = ExportSpec();
+  same.cluster = ClusterOptionsSpec();
+  return Crc32c(JobToJson(same));
+}
+
+}  // namespace
 
 Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
                  DataSources sources)
@@ -19,7 +37,8 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       waiter_(waiter),
       coordinator_(coordinator),
       job_(job),
-      sources_(std::move(sources)) {
+      sources_(std::move(sources)),
+      progress_(std::make_shared<TrainProgress>(SettingsOf(job))) {
   if (!job_.checkpoint.directory.empty()) {
     checkpoints_.emplace(world_.files, coordinator_,
                          CheckpointManager::Options{job_.checkpoint.directory,
@@ -31,8 +50,8 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   RETURN_IF_ERROR(PrepareData());
   RETURN_IF_ERROR(PrepareModel());
   RETURN_IF_ERROR(Restore());
-  while (progress_.epochs_done < job_.fit.epochs) {
-    RETURN_IF_ERROR(TrainEpoch(progress_.epochs_done));
+  while (progress_->progress().epochs_done < job_.fit.epochs) {
+    RETURN_IF_ERROR(TrainEpoch(progress_->progress().epochs_done));
   }
   if (test_.has_value()) {
     ASSIGN_OR_RETURN(const EpochMeter::Reading reading, Evaluate(*test_));
@@ -112,6 +131,26 @@ absl::Status Trainer::PrepareModel() {
 }
 
 absl::Status Trainer::Restore() {
+  ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left,
+                   coordinator_.ResumeState());
+  if (left.has_value()) {
+    RETURN_IF_ERROR(progress_->Load(*left));
+    const Progress progress = progress_->progress();
+    Log(LogLevel::kInfo, "training_resumed",
+        {{"epochs_done", progress.epochs_done}, {"open", left->open_size()}});
+    summary_.steps = progress.global_step;
+    summary_.epochs = progress.epochs_done;
+    summary_.examples = progress_->totals().examples;
+    summary_.train_time = absl::Seconds(progress_->totals().seconds);
+  } else {
+    RETURN_IF_ERROR(RestoreCheckpoint());
+  }
+  coordinator_.SetApplicationState(
+      [progress = progress_](const Cut& cut) { return progress->Save(cut); });
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RestoreCheckpoint() {
   if (job_.checkpoint.restore.empty()) return absl::OkStatus();
   if (!checkpoints_.has_value()) {
     return absl::InvalidArgumentError(
@@ -119,8 +158,10 @@ absl::Status Trainer::Restore() {
   }
   ASSIGN_OR_RETURN(const std::optional<Progress> progress,
                    checkpoints_->Restore(job_.checkpoint.restore, plan_.variables));
-  if (progress.has_value()) progress_ = *progress;
-  return absl::OkStatus();
+  if (!progress.has_value()) return absl::OkStatus();
+  progress_->SetProgress(*progress);
+  // No closure would bring the values back.
+  return coordinator_.MakeDurable();
 }
 
 absl::Status Trainer::TrainEpoch(int64_t epoch) {
@@ -133,8 +174,9 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   pass.epoch = epoch;
   pass.steps = job_.fit.steps_per_epoch.value_or(train_.batches);
   pass.learning_rate = model_.learning_rate;
-  pass.first_step = progress_.global_step;
+  pass.first_step = progress_->progress().global_step;
   pass.progress = &line;
+  pass.training = true;
   const absl::Time start = world_.clock.Now();
   ASSIGN_OR_RETURN(const EpochMeter::Reading reading, RunPass(pass));
   line.elapsed = world_.clock.Now() - start;
@@ -145,8 +187,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   summary_.epochs = epoch + 1;
   summary_.train_loss = reading.loss;
   summary_.train_metrics = NamedMetrics(reading);
-  progress_.global_step += pass.steps;
-  progress_.epochs_done = epoch + 1;
+  progress_->EndEpoch(pass.steps, {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
   line.step = line.steps = pass.steps;
   line.values = {{"loss", reading.loss}};
   line.values.insert(line.values.end(), summary_.train_metrics.begin(),
@@ -167,24 +208,39 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<RemoteValue> Trainer::ScheduleStep(const PassOptions& options, int64_t step) {
+  ScheduleOptions closure;
+  SplitInput split;
+  split.dataset = options.data->handle;
+  // More steps than batches go on in the next pass over the data.
+  split.position.set_epoch(options.epoch + step / options.data->batches);
+  split.position.set_element(step % options.data->batches);
+  closure.input = std::move(split);
+  closure.learning_rate = options.learning_rate;
+  closure.step = static_cast<uint64_t>(options.first_step + step + 1);
+  return coordinator_.Schedule(options.program, std::move(closure));
+}
+
 absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options) {
-  auto meter = std::make_shared<EpochMeter>(model_.fetch_names.size());
+  auto meter = std::make_shared<EpochMeter>();
+  ClosureId first = coordinator_.NextId();
+  std::optional<TrainProgress::Begun> begun;
+  if (options.training) begun = progress_->BeginEpoch(first);
+  if (begun.has_value()) {
+    first = begun->first;
+    meter->Add(begun->sums);
+  }
   const absl::Time start = world_.clock.Now();
   // Held until the end of the pass: a result travels only as long as somebody holds it.
   std::vector<RemoteValue> results;
   results.reserve(static_cast<size_t>(options.steps));
   for (int64_t step = 0; step < options.steps; ++step) {
-    ScheduleOptions closure;
-    SplitInput split;
-    split.dataset = options.data->handle;
-    // More steps than batches go on in the next pass over the data.
-    split.position.set_epoch(options.epoch + step / options.data->batches);
-    split.position.set_element(step % options.data->batches);
-    closure.input = std::move(split);
-    closure.learning_rate = options.learning_rate;
-    closure.step = static_cast<uint64_t>(options.first_step + step + 1);
-    ASSIGN_OR_RETURN(RemoteValue result,
-                     coordinator_.Schedule(options.program, std::move(closure)));
+    const ClosureId id{first.value + static_cast<uint64_t>(step)};
+    if (begun.has_value()) {
+      if (!begun->IsLeft(id)) continue;
+      if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
+    }
+    ASSIGN_OR_RETURN(RemoteValue result, ScheduleStep(options, step));
     result.state().OnReady([meter](const absl::StatusOr<FetchedTensors>& fetches) {
       meter->Add(fetches);
     });
@@ -198,6 +254,8 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
       bar_.Update(*options.progress);
     }
   }
+  const ClosureId behind{first.value + static_cast<uint64_t>(options.steps)};
+  if (begun.has_value() && coordinator_.NextId() < behind) coordinator_.SkipTo(behind);
   RETURN_IF_ERROR(coordinator_.Join());
   return meter->Read();
 }
@@ -211,7 +269,7 @@ absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
 }
 
 absl::Status Trainer::SaveCheckpoint() {
-  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_->Save(progress_));
+  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_->Save(progress_->progress()));
   return absl::OkStatus();
 }
 

@@ -3,7 +3,8 @@
 // Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch,
 // index of the batch), so a retried closure re-reads the same examples, an epoch sees each training
 // example exactly once with any number of workers, and an evaluation sees each test example exactly
-// once. An epoch is scheduled as a whole and joined.
+// once. An epoch is scheduled as a whole and joined. A trainer whose process was lost goes on in the
+// next one where the last recovery checkpoint left off (train_progress.h).
 
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "coordinator/train/data_sources.h"
 #include "coordinator/train/epoch_meter.h"
 #include "coordinator/train/progress_bar.h"
+#include "coordinator/train/train_progress.h"
 
 namespace cohort {
 
@@ -68,14 +70,18 @@ class Trainer {
     double learning_rate = 0;
     int64_t first_step = 0;    // global step before the pass
     ProgressLine* progress = nullptr;
+    bool training = false;     // its progress is part of recovery checkpoints
   };
 
   absl::Status PrepareData();
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();
+  // From a recovery checkpoint, or as the job says.
   absl::Status Restore();
+  absl::Status RestoreCheckpoint();
   absl::Status TrainEpoch(int64_t epoch);
+  absl::StatusOr<RemoteValue> ScheduleStep(const PassOptions& options, int64_t step);
   absl::StatusOr<EpochMeter::Reading> RunPass(const PassOptions& options);
   absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);
   absl::Status SaveCheckpoint();
@@ -94,7 +100,7 @@ class Trainer {
   Plan plan_;
   ProgramHandle train_program_, eval_program_;
   std::optional<CheckpointManager> checkpoints_;
-  Progress progress_;
+  const std::shared_ptr<TrainProgress> progress_;  // shared with the recovery
   TrainSummary summary_;
   ProgressBar bar_;
 };

@@ -53,6 +53,8 @@ class ErrorOrigin : public testing::Test {
     const auto* const descriptor = file.FindServiceByName(service);
     ASSERT_NE(descriptor, nullptr);
     for (int i = 0; i < descriptor->method_count(); ++i) {
+      // Asked by those who have no epoch yet.
+      if (descriptor->method(i)->name() == "GetStatus") continue;
       const std::string method =
           absl::StrCat("/", descriptor->full_name(), "/", descriptor->method(i)->name());
       ExpectRefusal(address, method, header);

@@ -7,11 +7,17 @@
 
 namespace cohort {
 
-// Runs `increments` closures that each push 1 to a counter, kills and restarts workers at points
-// drawn from the seed, and returns the counter's value at the end.
+// Runs `increments` closures that each push 1 to a counter, and kills and restarts tasks at points
+// drawn from the seed. Returns the counter's value at the end.
 struct CounterJob {
   int increments = 100;
-  int kills = 0;
+  int kills = 0;              // of workers
+  int ps_kills = 0;           // these and the next need `recovery`
+  int coordinator_kills = 0;
+  absl::Duration within = absl::Milliseconds(400);  // the kills, from the first closure on
+  bool recovery = false;
+  absl::Duration recovery_interval = absl::Milliseconds(100);
+  size_t redo_max = 65536;
   FaultPlan faults;
 };
 absl::StatusOr<float> RunCounterJob(SimCluster& cluster, const CounterJob& job);

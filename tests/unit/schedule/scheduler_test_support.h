@@ -89,12 +89,16 @@ class SchedulerTest : public testing::Test {
     options.on_suspect = [this](int worker, uint64_t incarnation) {
       suspects.push_back(worker);
     };
+    options.redo_max = redo_max;
+    options.on_redo_full = [this] { ++checkpoints_asked; };
+    options.on_ps_suspect = [this](int ps) { ps_suspects.push_back(ps); };
     options.fence = [this](uint64_t watermark, Scheduler::Done done) {
       fences.push_back({watermark, std::move(done)});
     };
     scheduler = Scheduler::Create(sim, options);
     auto registered = std::make_shared<RegisteredProgram>();
     registered->id = "p1";
+    registered->request.mutable_program()->add_outputs()->set_push("w");
     program = registered;
   }
 
@@ -123,6 +127,9 @@ class SchedulerTest : public testing::Test {
 
   Quarantine quarantine = Quarantine::kFail;  // for Make, as the next one
   bool stop_at_first_error = true;
+  size_t redo_max = 0;
+  int checkpoints_asked = 0;
+  std::vector<int> ps_suspects;
   SimWorld sim{1};
   std::shared_ptr<Scheduler> scheduler;
   std::shared_ptr<const RegisteredProgram> program;

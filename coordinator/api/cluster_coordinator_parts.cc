@@ -1,0 +1,200 @@
+// How the coordinator's parts are put together, connected to the cluster and resumed.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
+#include "common/base/status.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/cluster/await.h"
+#include "coordinator/cluster/ps_group.h"
+
+namespace cohort {
+
+namespace {
+
+void FenceAll(const Cluster& cluster, uint64_t watermark, absl::Duration timeout,
+              absl::AnyInvocable<void(absl::Status)> done) {
+  const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
+  if (!links.ok()) return done(links.status());
+  Envelope<proto::FenceRequest> request;
+  request.header.set_epoch(cluster.epoch());
+  request.header.set_watermark(watermark);
+  std::vector<Envelope<proto::FenceRequest>> requests(links->size(), request);
+  CallEach<proto::FenceResponse>(
+      *links, "/cohort.proto.PsService/Fence", std::move(requests), timeout,
+      [done = std::move(done)](auto answers) mutable { done(answers.status()); });
+}
+
+}  // namespace
+
+ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options options)
+    : world_(world),
+      waiter_(waiter),
+      options_(std::move(options)),
+      creator_(options_.cluster.Indices(Role::kPs), options_.partitioner) {
+  Scheduler::Options scheduling;
+  scheduling.queue_bound = options_.queue_bound;
+  scheduling.closures_in_flight = options_.closures_in_flight;
+  scheduling.attempts_max = options_.attempts_max;
+  scheduling.quarantine_after = options_.quarantine_after;
+  scheduling.quarantine = options_.quarantine;
+  scheduling.stop_at_first_error = options_.stop_at_first_error;
+  scheduling.closure_timeout = options_.closure_timeout;
+  // Weak, to those that are made below: none of them keeps another.
+  auto cluster_slot = std::make_shared<std::weak_ptr<Cluster>>();
+  auto recovery_slot = std::make_shared<std::weak_ptr<Recovery>>();
+  const bool recovers = !options_.recovery_directory.empty();
+  scheduling.redo_max = recovers ? options_.redo_max : 0;
+  scheduling.on_redo_full = [recovery_slot] {
+    if (const auto recovery = recovery_slot->lock()) {
+      recovery->Checkpoint([](const absl::Status&) {});
+    }
+  };
+  scheduling.on_ps_suspect = [cluster_slot](int ps) {
+    if (const auto cluster = cluster_slot->lock()) cluster->SuspectPs(ps);
+  };
+  scheduling.on_suspect = [cluster_slot](int worker, uint64_t incarnation) {
+    if (const auto cluster = cluster_slot->lock()) cluster->SuspectWorker(worker, incarnation);
+  };
+  scheduling.fence = [cluster_slot, timeout = options_.call_timeout](uint64_t watermark,
+                                                                     auto done) {
+    if (const auto cluster = cluster_slot->lock()) {
+      return FenceAll(*cluster, watermark, timeout, std::move(done));
+    }
+    done(absl::OkStatus());
+  };
+  scheduler_ = Scheduler::Create(world_.clock, std::move(scheduling));
+
+  Cluster::Options members;
+  members.spec = options_.cluster;
+  members.job = options_.job;
+  members.seed = options_.seed;
+  members.coordinator_incarnation =
+      options_.incarnation != 0
+          ? options_.incarnation
+          : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
+  members.worker_threads = options_.worker_threads;
+  members.lease = options_.lease;
+  members.address = options_.address;
+  members.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
+    scheduler->WorkerReady(worker, link.task, link.data);
+  };
+  members.on_worker_lost = [scheduler = scheduler_](int worker) { scheduler->WorkerLost(worker); };
+  members.on_ps_lost = [scheduler = scheduler_, recovery_slot](const absl::Status& error) {
+    if (const auto recovery = recovery_slot->lock()) return recovery->OnPsLost(error);
+    scheduler->RecordError(error);
+  };
+  if (!recovers) {
+    members.ps_lost_remedy =
+        "; its variables are gone: start the job again with checkpoint.restore=latest, and name a "
+        "recovery.directory that all tasks see, so that the job goes on by itself";
+  }
+  members.on_superseded = [scheduler = scheduler_](const absl::Status& error) {
+    scheduler->Close(error);
+  };
+  cluster_ = Cluster::Create(world_, std::move(members));
+  *cluster_slot = cluster_;
+  PsControl::Options control;
+  control.timeout = options_.call_timeout;
+  if (recovers) {
+    Recovery::Options recovery;
+    recovery.job = options_.job;
+    recovery.directory = options_.recovery_directory;
+    recovery.interval = options_.recovery_interval;
+    recovery.call_timeout = options_.call_timeout;
+    recovery_ = Recovery::Create(world_, std::move(recovery), cluster_, scheduler_);
+    *recovery_slot = recovery_;
+    control.when_stable = [scheduler = scheduler_](auto done) {
+      scheduler->WhenStable(std::move(done));
+    };
+  }
+  ps_ = std::make_unique<PsControl>(world_, cluster_, waiter_, std::move(control));
+}
+
+ClusterCoordinator::~ClusterCoordinator() {
+  if (recovery_ != nullptr) recovery_->Stop();
+  cluster_->Stop();
+}
+
+absl::Status ClusterCoordinator::WaitForCluster() {
+  uint64_t floor = 0;
+  if (recovery_ != nullptr) {
+    ASSIGN_OR_RETURN(const auto left,
+                     RecoveryStore(world_.files, options_.recovery_directory).ReadLatest());
+    if (left.has_value()) floor = left->state.epoch();
+  }
+  const absl::Time deadline = world_.clock.Now() + options_.connect_timeout;
+  const auto not_ready = [&](const absl::Status& status) {
+    if (!absl::IsDeadlineExceeded(status)) return status;
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the cluster was not ready after ", absl::FormatDuration(options_.connect_timeout),
+        " (wanted every ps and ", options_.min_workers, " worker(s)): ", cluster_->Report()));
+  };
+  const absl::StatusOr<uint64_t> epoch =
+      Await<uint64_t>(waiter_, options_.connect_timeout, "every ps",
+                      [&](auto done) { cluster_->Claim(floor, std::move(done)); });
+  if (!epoch.ok()) return not_ready(epoch.status());
+  scheduler_->SetEpoch(*epoch);
+  auto ready = std::make_shared<Event>();  // shared: readiness may come after the time-out
+  cluster_->WhenReady(options_.min_workers, [ready] { ready->Notify(); });
+  if (!waiter_.Wait(*ready, deadline - world_.clock.Now())) {
+    return not_ready(absl::DeadlineExceededError(""));
+  }
+  if (recovery_ != nullptr) recovery_->Start();
+  return absl::OkStatus();
+}
+
+absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
+                                         absl::FunctionRef<void(Recovery::Done)> start) {
+  return Await<bool>(waiter_, absl::InfiniteDuration(), what,
+                     [&](auto done) {
+                       start([done = std::move(done)](absl::Status status) mutable {
+                         if (!status.ok()) return done(status);
+                         done(true);
+                       });
+                     })
+      .status();
+}
+
+absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
+  if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
+  ASSIGN_OR_RETURN(std::optional<RecoveryStore::Committed> left,
+                   RecoveryStore(world_.files, options_.recovery_directory).ReadLatest());
+  const bool starts_anew = !left.has_value();
+  // Servers that an earlier coordinator has used hold what nothing tells the origin of.
+  if (starts_anew) left.emplace().state.set_job(options_.job);
+  if (left->state.job() != options_.job) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the recovery directory ", options_.recovery_directory, " holds the state of job '",
+        left->state.job(), "', this is job '", options_.job,
+        "': give each job a directory of its own, or remove the files to start anew"));
+  }
+  const proto::CoordinatorState state = left->state;
+  RETURN_IF_ERROR(WaitFor("the last checkpoint to be restored", [&](Recovery::Done done) {
+    recovery_->Adopt(*std::move(left), std::move(done));
+  }));
+  resumed_ = true;
+  if (starts_anew) return std::optional<proto::CoordinatorState>();
+  if (state.watermark() > 1) scheduler_->SkipTo(ClosureId{state.watermark()});
+  return std::optional<proto::CoordinatorState>(state);
+}
+
+void ClusterCoordinator::SetApplicationState(Recovery::ApplicationState state) {
+  if (recovery_ != nullptr) recovery_->SetApplicationState(std::move(state));
+}
+
+absl::Status ClusterCoordinator::MakeDurable() {
+  if (recovery_ == nullptr) return absl::OkStatus();
+  return WaitFor("a recovery checkpoint", [&](Recovery::Done done) {
+    recovery_->Checkpoint(std::move(done));
+  });
+}
+
+absl::Status ClusterCoordinator::ForgetState() {
+  if (recovery_ == nullptr) return absl::OkStatus();
+  return WaitFor("the recovery checkpoints to be removed",
+                 [&](Recovery::Done done) { recovery_->Forget(std::move(done)); });
+}
+
+}  // namespace cohort

@@ -1,0 +1,69 @@
+#pragma once
+
+// Claims a new epoch for a coordinator. Every task is asked which epoch it holds, then the parameter
+// servers are attached one after another, in index order, under an epoch above all of them. A server
+// grants an epoch to the first who claims it, so of two coordinators that claim the same one, the
+// loser finds out at the first server, before it holds any.
+//
+// Parameter servers are waited for: one that is away may come back. Workers that answer at once are
+// asked as well, so that one that a former job has left behind can be taken over.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/world.h"
+#include "proto/task.pb.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: open calls and timers hold it.
+class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
+ public:
+  struct Options {
+    std::vector<TaskId> ps;       // in index order
+    std::vector<TaskId> workers;
+    std::function<std::string(TaskId)> address;  // asked before each call: a restarted task may move
+    uint64_t floor = 0;                          // the epoch is above this one
+    uint64_t coordinator_incarnation = 0;
+    std::string job;
+    absl::Duration call_timeout = absl::Seconds(1);
+  };
+  // The epoch that every ps has granted. Errors: of class STALE, naming who holds which server.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
+
+  static std::shared_ptr<EpochClaim> Create(World world, Options options, Done done);
+  void Start();
+  // `done` will not run any more, unless it is running now.
+  void Cancel();
+  // What the last call to a task failed with; OK: it answered, or has not been asked yet.
+  absl::Status LastError(TaskId task) const;
+
+ private:
+  EpochClaim(World world, Options options, Done done);
+  void Probe(TaskId task);
+  void OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer);
+  // Attaches options_.ps[position] and those behind it.
+  void Attach(size_t position);
+  void OnAttached(size_t position, const absl::Status& status);
+  void Finish(absl::StatusOr<uint64_t> result);
+  void Later(absl::AnyInvocable<void()> retry);
+
+  const World world_;
+  const Options options_;
+  mutable Mutex mutex_;
+  Done done_ ABSL_GUARDED_BY(mutex_);  // empty: finished or cancelled
+  size_t unanswered_ ABSL_GUARDED_BY(mutex_);
+  uint64_t highest_ ABSL_GUARDED_BY(mutex_);
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

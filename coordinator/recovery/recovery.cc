@@ -1,0 +1,310 @@
+#include "coordinator/recovery/recovery.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "coordinator/cluster/ps_group.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
+constexpr char kPsService[] = "/cohort.proto.PsService/";
+
+// Whether another try may end better: the server was away, or was started again.
+bool IsLoss(const absl::Status& status) {
+  const proto::ErrorClass error_class = ClassOf(status);
+  return error_class == proto::PS_LOST || error_class == proto::STALE ||
+         error_class == proto::TRANSIENT || absl::IsUnavailable(status) ||
+         absl::IsDeadlineExceeded(status);
+}
+
+absl::StatusOr<std::vector<proto::SavedSlice>> JoinSlices(
+    absl::StatusOr<std::vector<Envelope<proto::SaveShardResponse>>> answers) {
+  RETURN_IF_ERROR(answers.status());
+  std::vector<proto::SavedSlice> slices;
+  for (const auto& answer : *answers) {
+    slices.insert(slices.end(), answer.header.slices().begin(), answer.header.slices().end());
+  }
+  return slices;
+}
+
+void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
+  for (Recovery::Done& done : waiting) done(status);
+}
+
+}  // namespace
+
+std::shared_ptr<Recovery> Recovery::Create(World world, Options options,
+                                           std::shared_ptr<Cluster> cluster,
+                                           std::shared_ptr<Scheduler> scheduler) {
+  return std::shared_ptr<Recovery>(
+      new Recovery(world, std::move(options), std::move(cluster), std::move(scheduler)));
+}
+
+Recovery::Recovery(World world, Options options, std::shared_ptr<Cluster> cluster,
+                   std::shared_ptr<Scheduler> scheduler)
+    : world_(world),
+      options_(std::move(options)),
+      cluster_(std::move(cluster)),
+      scheduler_(std::move(scheduler)),
+      strand_(world.executor),
+      store_(world.files, options_.directory) {}
+
+void Recovery::Post(absl::AnyInvocable<void()> task) {
+  strand_.Post([self = shared_from_this(), task = std::move(task)]() mutable { task(); });
+}
+
+void Recovery::Start() { Tick(); }
+
+void Recovery::Stop() {
+  Post([this] {
+    phase_ = Phase::kStopped;
+    ++round_;
+    const absl::Status stopped = absl::CancelledError("the coordinator ends");
+    for (std::vector<Done>* waiting : {&asked_, &saving_, &adopting_}) {
+      RunAll(std::exchange(*waiting, {}), stopped);
+    }
+  });
+}
+
+void Recovery::SetApplicationState(ApplicationState state) {
+  Post([this, state = std::move(state)]() mutable { application_ = std::move(state); });
+}
+
+void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done done) {
+  Post([this, layouts = std::move(layouts), done = std::move(done)]() mutable {
+    for (proto::VariableLayout& layout : layouts) variables_[layout.name()] = std::move(layout);
+    if (committed_.prefix.empty()) return done(absl::OkStatus());
+    asked_.push_back(std::move(done));
+    SaveIfAsked();
+  });
+}
+
+void Recovery::Forget(Done done) {
+  Post([this, done = std::move(done)]() mutable {
+    phase_ = Phase::kStopped;
+    ++round_;
+    done(store_.Clear());
+  });
+}
+
+void Recovery::Tick() {
+  world_.clock.CallAt(world_.clock.Now() + options_.interval, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->Post([self] {
+      if (self->phase_ == Phase::kStopped) return;
+      // Nothing that is done lies outside the last one: another would be the same.
+      if (self->phase_ == Phase::kWatching && !self->scheduler_->BeginCut().covered.empty()) {
+        self->asked_.push_back([](const absl::Status&) {});
+        self->SaveIfAsked();
+      }
+      self->Tick();
+    });
+  });
+}
+
+void Recovery::Checkpoint(Done done) {
+  Post([this, done = std::move(done)]() mutable {
+    if (phase_ == Phase::kStopped) return done(absl::CancelledError("the coordinator ends"));
+    asked_.push_back(std::move(done));
+    SaveIfAsked();
+  });
+}
+
+proto::CoordinatorState Recovery::MakeState(const Cut& cut) const {
+  proto::CoordinatorState state;
+  state.set_job(options_.job);
+  state.set_epoch(cluster_->epoch());
+  state.set_next_id(cut.next.value);
+  state.set_watermark(cut.watermark.value);
+  for (const ClosureId id : cut.open) state.add_open(id.value);
+  if (application_) state.set_application(application_(cut));
+  return state;
+}
+
+void Recovery::SaveIfAsked() {
+  if (phase_ != Phase::kWatching || asked_.empty()) return;
+  phase_ = Phase::kSaving;
+  saving_ = std::exchange(asked_, {});
+  // Before any ps takes its snapshot, so that what it covers is in all of them.
+  const Cut cut = scheduler_->BeginCut();
+  const proto::CoordinatorState state = MakeState(cut);
+  if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
+  const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
+  if (!links.ok()) return EndSave(links.status());
+  const std::string prefix = store_.NewPrefix(state.epoch());
+  std::vector<Envelope<proto::SaveShardRequest>> requests(links->size());
+  const uint64_t save = cluster_->NextSave();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    proto::SaveShardRequest& request = requests[i].header;
+    request.set_epoch(state.epoch());
+    request.set_save(save);
+    request.set_prefix(prefix);
+    request.set_shard(static_cast<int32_t>(i));
+    request.set_num_shards(static_cast<int32_t>(requests.size()));
+  }
+  proto::NamedTensor& extra = *requests.front().header.add_extras();
+  extra.set_name(kCoordinatorStateName);
+  const Tensor bytes = CoordinatorStateTensor(state);
+  extra.mutable_tensor()->set_dtype(static_cast<int32_t>(bytes.dtype()));
+  extra.mutable_tensor()->add_dims(bytes.num_elements());
+  extra.mutable_tensor()->set_data(bytes.raw(), bytes.num_bytes());
+  CallEach<proto::SaveShardResponse>(
+      *links, absl::StrCat(kPsService, "SaveShard"), std::move(requests), options_.call_timeout,
+      [self = shared_from_this(), round = round_, prefix, state, cut](auto answers) {
+        absl::StatusOr<std::vector<proto::SavedSlice>> saved = JoinSlices(std::move(answers));
+        self->Post([self = self.get(), round, prefix, state, cut, saved = std::move(saved)] {
+          self->OnSaved(round, prefix, state, cut, saved);
+        });
+      });
+}
+
+void Recovery::OnSaved(uint64_t round, const std::string& prefix,
+                       const proto::CoordinatorState& state, const Cut& cut,
+                       absl::StatusOr<std::vector<proto::SavedSlice>> saved) {
+  // A recovery has begun since: the cut is one of a past that was taken back.
+  if (round != round_) return;
+  if (!saved.ok()) return EndSave(saved.status());
+  const absl::Status committed = store_.Commit(prefix, cluster_->num_ps(), *saved);
+  if (!committed.ok()) return EndSave(committed);
+  committed_ = {prefix, state};
+  scheduler_->CommitCut(cut);
+  Log(LogLevel::kInfo, "recovery_checkpoint",
+      {{"prefix", prefix}, {"covered", cut.covered.size()}, {"open", cut.open.size()}});
+  EndSave(absl::OkStatus());
+}
+
+void Recovery::EndSave(const absl::Status& status) {
+  phase_ = Phase::kWatching;
+  if (!status.ok()) {
+    Log(LogLevel::kError, "recovery_checkpoint_failed", {{"cause", status.message()}});
+    // Without room in the redo log the job would wait for ever for a disk that stays full.
+    if (!IsLoss(status) && scheduler_->IsHeldByRedoLog()) {
+      scheduler_->RecordError(Annotate(
+          status, absl::StrCat("no recovery checkpoint could be written to ", store_.directory())));
+    }
+  }
+  RunAll(std::exchange(saving_, {}), status);
+  SaveIfAsked();
+}
+
+void Recovery::Adopt(RecoveryStore::Committed committed, Done done) {
+  Post([this, committed = std::move(committed), done = std::move(done)]() mutable {
+    if (phase_ == Phase::kStopped) return done(absl::CancelledError("the coordinator ends"));
+    committed_ = std::move(committed);
+    adopting_.push_back(std::move(done));
+    Recover(absl::OkStatus());
+  });
+}
+
+void Recovery::OnPsLost(const absl::Status& cause) {
+  Post([this, cause] {
+    if (phase_ != Phase::kStopped) Recover(cause);
+  });
+}
+
+void Recovery::Recover(const absl::Status& cause) {
+  if (phase_ != Phase::kRecovering) recovering_since_ = world_.clock.Now();
+  phase_ = Phase::kRecovering;
+  const uint64_t round = ++round_;
+  // A checkpoint that was under way begins anew afterwards.
+  for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
+  if (!cause.ok()) {
+    Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
+  }
+  scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
+  cluster_->Claim(committed_.state.epoch(), [self = shared_from_this(),
+                                             round](absl::StatusOr<uint64_t> epoch) {
+    self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
+  });
+}
+
+void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
+  if (round != round_) return;
+  if (!epoch.ok()) return GiveUp(epoch.status());
+  cluster_->WhenReady(0, [self = shared_from_this(), round] {
+    self->Post([self = self.get(), round] { self->CreateVariables(round); });
+  });
+}
+
+void Recovery::CreateVariables(uint64_t round) {
+  if (round != round_) return;
+  const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
+  if (!links.ok()) return Retry(round, links.status());
+  Envelope<proto::CreateVariablesRequest> request;
+  request.header.set_epoch(cluster_->epoch());
+  for (const auto& [name, layout] : variables_) *request.header.add_variables() = layout;
+  std::vector<Envelope<proto::CreateVariablesRequest>> requests(links->size(), request);
+  CallEach<proto::CreateVariablesResponse>(
+      *links, absl::StrCat(kPsService, "CreateVariables"), std::move(requests),
+      options_.call_timeout, [self = shared_from_this(), round](auto answers) {
+        self->Post([self = self.get(), round, status = answers.status()] {
+          if (!status.ok()) return self->Retry(round, status);
+          self->Restore(round);
+        });
+      });
+}
+
+void Recovery::Restore(uint64_t round) {
+  if (round != round_) return;
+  const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
+  if (!links.ok()) return Retry(round, links.status());
+  Envelope<proto::RestoreShardRequest> request;
+  request.header.set_epoch(cluster_->epoch());
+  request.header.set_prefix(committed_.prefix);
+  request.header.set_slots(true);
+  request.header.set_applied(true);
+  request.header.set_watermark(committed_.state.watermark());
+  std::vector<Envelope<proto::RestoreShardRequest>> requests(links->size(), request);
+  CallEach<proto::RestoreShardResponse>(
+      *links, absl::StrCat(kPsService, "RestoreShard"), std::move(requests),
+      options_.call_timeout, [self = shared_from_this(), round](auto answers) {
+        self->Post([self = self.get(), round, status = answers.status()] {
+          self->OnRestored(round, status);
+        });
+      });
+}
+
+void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
+  if (round != round_) return;
+  if (!status.ok()) return Retry(round, status);
+  phase_ = Phase::kWatching;
+  Log(LogLevel::kInfo, "recovered",
+      {{"epoch", cluster_->epoch()},
+       {"checkpoint", committed_.prefix.empty() ? "none: initial values" : committed_.prefix},
+       {"seconds", absl::ToDoubleSeconds(world_.clock.Now() - recovering_since_)}});
+  scheduler_->Resume(cluster_->epoch());
+  RunAll(std::exchange(adopting_, {}), absl::OkStatus());
+  SaveIfAsked();
+}
+
+void Recovery::GiveUp(const absl::Status& error) {
+  scheduler_->Close(error);
+  for (std::vector<Done>* waiting : {&asked_, &adopting_}) {
+    RunAll(std::exchange(*waiting, {}), error);
+  }
+}
+
+void Recovery::Retry(uint64_t round, const absl::Status& status) {
+  if (round != round_) return;
+  if (!IsLoss(status)) {
+    return GiveUp(Annotate(status, "the job could not be put back to its last checkpoint"));
+  }
+  Log(LogLevel::kWarning, "recovery_retried", {{"cause", status.message()}});
+  world_.clock.CallAt(world_.clock.Now() + kRetryDelay, [weak = weak_from_this(), round, status] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->Post([self, round, status] {
+      if (round == self->round_ && self->phase_ == Phase::kRecovering) self->Recover(status);
+    });
+  });
+}
+
+}  // namespace cohort

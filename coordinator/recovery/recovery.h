@@ -1,0 +1,111 @@
+#pragma once
+
+// Keeps a job alive when a parameter server or the coordinator itself is lost.
+//
+//   watching --checkpoint is due--> saving --committed, or failed--> watching
+//   any --a ps was lost--> claiming (every ps is waited for) --> restoring --> watching
+//
+// Saving: a cut is begun (redo_log.h), every ps writes what it holds while training goes on, the
+// index makes it one checkpoint, and what the cut covers is durable. Restoring: the scheduler is
+// paused, the next epoch claimed, every ps, also those that never died, is put back to the last
+// committed cut, or to the initial values, and what the cut does not cover runs again.
+//
+// All state is touched on one strand, which also writes the files.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/strand.h"
+#include "common/wire/world.h"
+#include "coordinator/cluster/cluster.h"
+#include "coordinator/recovery/recovery_store.h"
+#include "coordinator/schedule/scheduler.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: calls and timers hold it.
+class Recovery : public std::enable_shared_from_this<Recovery> {
+ public:
+  struct Options {
+    std::string job;
+    std::string directory;
+    absl::Duration interval = absl::Seconds(10);  // from the end of one checkpoint to the next
+    absl::Duration call_timeout = absl::Seconds(60);
+  };
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+  // What the training loop needs to go on from a cut. Runs on the strand; must not call back.
+  using ApplicationState = std::function<std::string(const Cut&)>;
+
+  static std::shared_ptr<Recovery> Create(World world, Options options,
+                                          std::shared_ptr<Cluster> cluster,
+                                          std::shared_ptr<Scheduler> scheduler);
+
+  // Begins to watch the time.
+  void Start();
+  // Nothing happens any more; what waits ends with CANCELLED.
+  void Stop();
+
+  void SetApplicationState(ApplicationState state);
+  // Variables that a restore makes again, on servers that have lost them. `done` runs when the last
+  // checkpoint, if there is one, holds them too: it could not be restored without. Errors: as
+  // Checkpoint.
+  void AddVariables(std::vector<proto::VariableLayout> layouts, Done done);
+
+  void OnPsLost(const absl::Status& cause);
+  // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
+  // parameter servers and of files.
+  void Checkpoint(Done done);
+  // Puts every ps back to `committed`, which an earlier coordinator left: before the first closure.
+  void Adopt(RecoveryStore::Committed committed, Done done);
+  // Removes all checkpoints, as the job has ended. Nothing more is saved.
+  void Forget(Done done);
+
+ private:
+  enum class Phase { kWatching, kSaving, kRecovering, kStopped };
+
+  Recovery(World world, Options options, std::shared_ptr<Cluster> cluster,
+           std::shared_ptr<Scheduler> scheduler);
+  void Post(absl::AnyInvocable<void()> task);
+  void Tick();
+  void SaveIfAsked();
+  void OnSaved(uint64_t round, const std::string& prefix, const proto::CoordinatorState& state,
+               const Cut& cut, absl::StatusOr<std::vector<proto::SavedSlice>> saved);
+  void EndSave(const absl::Status& status);
+  void Recover(const absl::Status& cause);
+  void OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch);
+  void CreateVariables(uint64_t round);
+  void Restore(uint64_t round);
+  void OnRestored(uint64_t round, const absl::Status& status);
+  // The job ends with the error.
+  void GiveUp(const absl::Status& error);
+  // Another try when a ps was at fault; else the job ends.
+  void Retry(uint64_t round, const absl::Status& status);
+  proto::CoordinatorState MakeState(const Cut& cut) const;
+
+  const World world_;
+  const Options options_;
+  const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
+  const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
+  Strand strand_;
+  // On the strand.
+  Phase phase_ = Phase::kWatching;
+  uint64_t round_ = 0;  // counts recoveries: what a former round still answers is ignored
+  RecoveryStore store_;
+  ApplicationState application_;
+  std::map<std::string, proto::VariableLayout> variables_;
+  RecoveryStore::Committed committed_;  // without a prefix: the initial values
+  std::vector<Done> asked_;             // wait for a checkpoint that has not begun
+  std::vector<Done> saving_;            // wait for the one that is under way
+  std::vector<Done> adopting_;
+  absl::Time recovering_since_;
+};
+
+}  // namespace cohort

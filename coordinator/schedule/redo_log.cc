@@ -1,0 +1,59 @@
+#include "coordinator/schedule/redo_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+bool Cut::Covers(ClosureId id) const {
+  return id < next && !std::binary_search(open.begin(), open.end(), id);
+}
+
+void RedoLog::Admit(std::shared_ptr<Closure> closure) {
+  if (!IsOn()) return;
+  COHORT_CHECK(HasRoom(), "a closure is admitted only when there is room");
+  const ClosureId id = closure->id;
+  records_.emplace(id, std::move(closure));
+}
+
+void RedoLog::MarkDone(ClosureId id) {
+  if (records_.count(id) > 0) done_.insert(id);
+}
+
+void RedoLog::Drop(ClosureId id) {
+  records_.erase(id);
+  done_.erase(id);
+}
+
+Cut RedoLog::BeginCut(ClosureId next) const {
+  Cut cut;
+  cut.next = next;
+  for (const auto& [id, closure] : records_) {
+    if (done_.count(id) > 0) {
+      cut.covered.push_back({id, closure->result.lock()});
+    } else {
+      cut.open.push_back(id);
+    }
+  }
+  cut.watermark = cut.open.empty() ? next : cut.open.front();
+  return cut;
+}
+
+void RedoLog::CommitCut(const Cut& cut) {
+  for (const Cut::Covered& covered : cut.covered) Drop(covered.id);
+}
+
+ClosureId RedoLog::Watermark(ClosureId next) const {
+  return records_.empty() ? next : records_.begin()->first;
+}
+
+std::vector<std::shared_ptr<Closure>> RedoLog::TakeDone() {
+  std::vector<std::shared_ptr<Closure>> closures;
+  for (const ClosureId id : done_) closures.push_back(records_.at(id));
+  done_.clear();
+  return closures;
+}
+
+}  // namespace cohort

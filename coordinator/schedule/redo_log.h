@@ -1,0 +1,67 @@
+#pragma once
+
+// What must run again after a restore. A closure is *done* when all its pushes are applied and
+// *durable* when a committed checkpoint covers it. Until then its record stays here: the closure
+// with its arguments and the place of its first result. Pure state: no threads, no calls.
+//
+//   admitted -> done -> durable (CommitCut), or dropped (it failed, was cancelled, changes nothing)
+//
+// The watermark is the durable point: every closure below has ended for good, also after a restore.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "coordinator/schedule/closure.h"
+
+namespace cohort {
+
+// Closures that a checkpoint covers: those that were done before its first ps took its snapshot.
+struct Cut {
+  struct Covered {
+    ClosureId id;
+    std::shared_ptr<RemoteValueState> result;  // of the first run; nullptr when nobody holds it
+  };
+  std::vector<Covered> covered;  // ascending; not durable before
+  std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
+  ClosureId next;                  // given to no closure yet
+  bool Covers(ClosureId id) const;
+  // Of the parameter servers' logs in this cut: every closure below is durable once it is committed.
+  ClosureId watermark;
+};
+
+// Thread-compatible.
+class RedoLog {
+ public:
+  // records_max: closures held; 0: nothing is kept and nothing can run again.
+  explicit RedoLog(size_t records_max) : records_max_(records_max) {}
+
+  bool IsOn() const { return records_max_ > 0; }
+  bool HasRoom() const { return !IsOn() || records_.size() < records_max_; }
+  size_t size() const { return records_.size(); }
+
+  void Admit(std::shared_ptr<Closure> closure);
+  void MarkDone(ClosureId id);
+  // It will not run again whatever happens.
+  void Drop(ClosureId id);
+
+  // `next`: the id of the closure that is admitted next.
+  Cut BeginCut(ClosureId next) const;
+  // What the cut covers is durable.
+  void CommitCut(const Cut& cut);
+
+  // The oldest closure that is not durable; `next` without one.
+  ClosureId Watermark(ClosureId next) const;
+
+  // Done closures in the order of their ids; they are no longer done and are to be queued again.
+  std::vector<std::shared_ptr<Closure>> TakeDone();
+
+ private:
+  const size_t records_max_;
+  std::map<ClosureId, std::shared_ptr<Closure>> records_;
+  std::set<ClosureId> done_;  // of records_
+};
+
+}  // namespace cohort

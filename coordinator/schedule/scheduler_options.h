@@ -1,0 +1,59 @@
+#pragma once
+
+// What a scheduler is told when it is made, and what it counts.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace cohort {
+
+// What a quarantined closure is to the others. Its own result is the error in both cases.
+enum class Quarantine {
+  kFail,  // an error like any other
+  kSkip,  // the job goes on without it; Stats and the log count it
+};
+
+struct SchedulerOptions {
+  uint64_t epoch = 0;
+  size_t queue_bound = 262144;      // TensorFlow's
+  int closures_in_flight = 2;       // K, per worker
+  uint32_t attempts_max = 10;       // of one closure
+  // A closure that ended together with so many worker processes is quarantined: not run again.
+  size_t quarantine_after = 3;
+  // Whether an error stops the queue at once, or, as in TensorFlow, when a call observes it.
+  bool stop_at_first_error = true;
+  Quarantine quarantine = Quarantine::kFail;
+  absl::Duration closure_timeout = absl::Minutes(10);
+  // Closures that are kept until they are durable, so that they can run again after a restore; a
+  // full log asks for a checkpoint and then holds Schedule back. 0: none, nothing is recovered.
+  size_t redo_max = 0;
+  std::function<void()> on_redo_full;  // runs outside the lock, must not block; may be repeated
+  // A worker could not reach this ps; runs outside the lock, must not block.
+  std::function<void(int ps)> on_ps_suspect;
+  // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
+  // applied any more, and says when all of them know. Runs outside the lock, must not block.
+  std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
+  // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
+  // block.
+  std::function<void(int worker, uint64_t incarnation)> on_suspect;
+};
+
+struct SchedulerStats {
+  uint64_t done = 0;
+  uint64_t put_back = 0;
+  uint64_t failed = 0;
+  uint64_t quarantined = 0;  // of the failed
+  uint64_t replayed = 0;     // done once more after a restore
+  uint64_t recoveries = 0;   // restores
+  size_t queued = 0;  // or waiting for its arguments
+  size_t in_flight = 0;
+  int workers_ready = 0;
+  std::string ToString() const;
+};
+
+}  // namespace cohort

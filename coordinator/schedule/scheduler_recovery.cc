@@ -1,0 +1,166 @@
+// How the scheduler stops and goes on around a restore, and what checkpoints cover.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "coordinator/schedule/scheduler.h"
+
+namespace cohort {
+
+namespace {
+
+// A worker that could not reach a parameter server is given nothing for so long: the server comes
+// back or is declared lost, and closures do not fail in a circle meanwhile.
+constexpr absl::Duration kHold = absl::Milliseconds(250);
+
+// Whether the program leaves a trace on a parameter server.
+bool ChangesVariables(const Closure& closure) {
+  const auto& outputs = closure.program->request.program().outputs();
+  return std::any_of(outputs.begin(), outputs.end(), [](const proto::OutputBinding& output) {
+    return output.has_push() || output.has_assign();
+  });
+}
+
+}  // namespace
+
+void Scheduler::MarkDoneLocked(Closure& closure) {
+  if (closure.replay) {
+    closure.replay = false;
+    --replays_left_;
+    ++stats_.replayed;
+  } else {
+    ++stats_.done;
+  }
+  if (ChangesVariables(closure)) {
+    redo_.MarkDone(closure.id);
+  } else {
+    redo_.Drop(closure.id);
+  }
+  queue_.MarkDone(closure.id);
+}
+
+void Scheduler::HoldLocked(int worker) {
+  const absl::Time until = clock_.Now() + kHold;
+  lanes_[worker].hold_until = until;
+  clock_.CallAt(until, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    Effects effects;
+    {
+      MutexLock lock(self->mutex_);
+      self->Pump(effects);
+    }
+    RunAll(effects);
+  });
+}
+
+void Scheduler::Close(const absl::Status& error) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!closed_.ok()) return;
+    closed_ = error;
+    queue_.RecordError(error);
+    // Nothing will run them any more.
+    for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
+    queue_.ForgetReplays();
+    replays_left_ = 0;
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::Pause(absl::string_view why) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    paused_ = std::string(why);
+    ++generation_;
+    lanes_.clear();
+    for (const auto& [id, worker] : in_flight_) queue_.PutBack(id);
+    in_flight_.clear();
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::Resume(uint64_t epoch) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    paused_.clear();
+    epoch_ = epoch;
+    resources_.SetEpoch(epoch);
+    fence_ = Fence::kNotNeeded;  // whatever ran before is of an older epoch
+    ++stats_.recoveries;
+    if (closed_.ok()) {
+      for (const std::shared_ptr<Closure>& closure : redo_.TakeDone()) {
+        closure->replay = true;
+        closure->deadline = absl::InfiniteFuture();
+        ++replays_left_;
+        queue_.PutAgain(closure);
+      }
+    }
+    Log(LogLevel::kInfo, "resumed", {{"epoch", epoch}, {"replays", replays_left_},
+                                     {"queued", queue_.queued()}});
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+Cut Scheduler::BeginCut() const {
+  MutexLock lock(mutex_);
+  return redo_.BeginCut(queue_.next_id());
+}
+
+void Scheduler::CommitCut(const Cut& cut) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    redo_.CommitCut(cut);
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+bool Scheduler::IsHeldByRedoLog() const {
+  MutexLock lock(mutex_);
+  return !redo_.HasRoom() && waiting_.HasSchedule();
+}
+
+void Scheduler::WhenStable(Done done) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    stable_waits_.push_back(std::move(done));
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::FinishStableWaitsLocked(Effects& effects) {
+  if (closed_.ok() && (!paused_.empty() || replays_left_ > 0)) return;
+  for (Done& done : std::exchange(stable_waits_, {})) {
+    effects.push_back([done = std::move(done), closed = closed_]() mutable { done(closed); });
+  }
+}
+
+void Scheduler::SetEpoch(uint64_t epoch) {
+  MutexLock lock(mutex_);
+  epoch_ = epoch;
+  resources_.SetEpoch(epoch);
+}
+
+ClosureId Scheduler::NextId() const {
+  MutexLock lock(mutex_);
+  return queue_.next_id();
+}
+
+void Scheduler::SkipTo(ClosureId next) {
+  MutexLock lock(mutex_);
+  queue_.SkipTo(next);
+}
+
+}  // namespace cohort

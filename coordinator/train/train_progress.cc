@@ -1,0 +1,95 @@
+#include "coordinator/train/train_progress.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+bool TrainProgress::Begun::IsLeft(ClosureId id) const {
+  return !(id < next) || std::binary_search(open.begin(), open.end(), id);
+}
+
+absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
+  proto::TrainState train;
+  if (!train.ParseFromString(state.application())) {
+    return absl::DataLossError("the recovery checkpoint holds no state of a training");
+  }
+  if (train.settings() != settings_) {
+    return absl::FailedPreconditionError(
+        "the recovery checkpoint was made by a job with another model, data, seed, strategy or "
+        "batch size, which cannot be gone on with: remove its directory, or name another one in "
+        "recovery.directory, to start anew");
+  }
+  MutexLock lock(mutex_);
+  progress_ = {train.global_step(), train.epochs_done()};
+  totals_ = {train.examples(), train.seconds()};
+  if (train.first_id() == 0) return absl::OkStatus();
+  Begun begun;
+  begun.first = ClosureId{train.first_id()};
+  begun.next = ClosureId{state.next_id()};
+  for (const uint64_t id : state.open()) begun.open.push_back(ClosureId{id});
+  begun.sums.steps = train.steps();
+  begun.sums.values.assign(train.sums().begin(), train.sums().end());
+  begun_ = std::move(begun);
+  return absl::OkStatus();
+}
+
+Progress TrainProgress::progress() const {
+  MutexLock lock(mutex_);
+  return progress_;
+}
+
+TrainProgress::Totals TrainProgress::totals() const {
+  MutexLock lock(mutex_);
+  return totals_;
+}
+
+std::optional<TrainProgress::Begun> TrainProgress::BeginEpoch(ClosureId first) {
+  MutexLock lock(mutex_);
+  std::optional<Begun> begun = std::exchange(begun_, std::nullopt);
+  first_ = begun.has_value() ? begun->first : first;
+  sums_before_ = begun.has_value() ? begun->sums : EpochMeter::Sums();
+  reported_.clear();
+  return begun;
+}
+
+void TrainProgress::EndEpoch(int64_t steps, const Totals& epoch) {
+  MutexLock lock(mutex_);
+  progress_.global_step += steps;
+  progress_.epochs_done += 1;
+  totals_.examples += epoch.examples;
+  totals_.seconds += epoch.seconds;
+  first_ = ClosureId{};
+  reported_.clear();
+}
+
+void TrainProgress::SetProgress(const Progress& progress) {
+  MutexLock lock(mutex_);
+  progress_ = progress;
+}
+
+std::string TrainProgress::Save(const Cut& cut) {
+  MutexLock lock(mutex_);
+  proto::TrainState train;
+  train.set_settings(settings_);
+  train.set_global_step(progress_.global_step);
+  train.set_epochs_done(progress_.epochs_done);
+  train.set_examples(totals_.examples);
+  train.set_seconds(totals_.seconds);
+  train.set_first_id(first_.value);
+  if (first_.value == 0) return train.SerializeAsString();
+  for (const Cut::Covered& covered : cut.covered) {
+    if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
+    reported_[covered.id] = EpochMeter::SumsOf(covered.result->result());
+  }
+  EpochMeter::Sums sums = sums_before_;
+  for (const auto& [id, reported] : reported_) {
+    // A closure that a restore took back is counted when it is covered again.
+    if (cut.Covers(id)) sums.Add(reported);
+  }
+  train.set_steps(sums.steps);
+  for (const double sum : sums.values) train.add_sums(sum);
+  return train.SerializeAsString();
+}
+
+}  // namespace cohort

@@ -1,0 +1,74 @@
+#pragma once
+
+// Where the training stands, as each recovery checkpoint saves it: which epoch, which of its steps
+// are covered, and what those reported. An epoch's closures have consecutive ids, so the ids that a
+// cut leaves open say which steps are left.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "coordinator/schedule/redo_log.h"
+#include "coordinator/train/epoch_meter.h"
+#include "proto/recovery.pb.h"
+
+namespace cohort {
+
+// Where training stood.
+struct Progress {
+  int64_t global_step = 0;
+  int64_t epochs_done = 0;
+};
+
+// Thread-safe. Shared: the recovery holds it.
+class TrainProgress {
+ public:
+  // settings: crc32c of what must be the same in the process that goes on.
+  explicit TrainProgress(uint32_t settings) : settings_(settings) {}
+
+  // Takes up what an earlier process saved. Errors: FAILED_PRECONDITION for other settings;
+  // DATA_LOSS.
+  absl::Status Load(const proto::CoordinatorState& state);
+
+  Progress progress() const;
+  // Examples and seconds of the epochs that are done.
+  struct Totals {
+    double examples = 0;
+    double seconds = 0;
+  };
+  Totals totals() const;
+
+  // An epoch of which an earlier process ran a part.
+  struct Begun {
+    ClosureId first;
+    std::vector<ClosureId> open;  // ascending: these, and those from `next` on, are left
+    ClosureId next;
+    EpochMeter::Sums sums;  // of the others
+    bool IsLeft(ClosureId id) const;
+  };
+  // The epoch begins, with closure `first` on, unless there is one that has begun.
+  std::optional<Begun> BeginEpoch(ClosureId first);
+  // All its steps are done.
+  void EndEpoch(int64_t steps, const Totals& epoch);
+  // Progress that did not come from a recovery checkpoint.
+  void SetProgress(const Progress& progress);
+
+  // The bytes of a TrainState.
+  std::string Save(const Cut& cut);
+
+ private:
+  const uint32_t settings_;
+  mutable Mutex mutex_;
+  Progress progress_ ABSL_GUARDED_BY(mutex_);
+  Totals totals_ ABSL_GUARDED_BY(mutex_);
+  ClosureId first_ ABSL_GUARDED_BY(mutex_);               // 0: no epoch is under way
+  EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);  // of an earlier process
+  std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);  // by covered closures
+  std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,78 @@
+// The loss of parameter servers and of the coordinator, in simulated time: every increment counts
+// once, whatever dies.
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/counter_job.h"
+
+namespace cohort {
+namespace {
+
+CounterJob Job(int increments) {
+  CounterJob job;
+  job.increments = increments;
+  job.recovery = true;
+  return job;
+}
+
+TEST(RecoverySim, ALostParameterServerIsPutBackAndTheJobGoesOn) {
+  SimCluster cluster(1, 2, 3);
+  CounterJob job = Job(2000);
+  job.ps_kills = 1;
+  job.within = absl::Milliseconds(50);
+  const auto value = RunCounterJob(cluster, job);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value, 2000.0f);
+}
+
+TEST(RecoverySim, BeforeTheFirstCheckpointTheStartIsPutBack) {
+  SimCluster cluster(2, 2, 3);
+  CounterJob job = Job(500);
+  job.ps_kills = 2;
+  job.recovery_interval = absl::Hours(1);
+  const auto value = RunCounterJob(cluster, job);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value, 500.0f);
+}
+
+TEST(RecoverySim, ARestartedCoordinatorGoesOnFromItsLastCheckpoint) {
+  SimCluster cluster(3, 2, 3);
+  CounterJob job = Job(2000);
+  job.coordinator_kills = 3;
+  const auto value = RunCounterJob(cluster, job);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value, 2000.0f);
+}
+
+TEST(RecoverySim, AFullRedoLogWaitsForACheckpoint) {
+  SimCluster cluster(4, 2, 3);
+  CounterJob job = Job(300);
+  job.redo_max = 16;
+  job.recovery_interval = absl::Hours(1);
+  const auto value = RunCounterJob(cluster, job);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value, 300.0f);
+}
+
+// Everything at once. Replay one seed with --gtest_filter and the seed that it prints.
+TEST(RecoverySim, CountsEveryIncrementOnceWhateverDies) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimCluster cluster(seed, 2, 3);
+    CounterJob job = Job(200);
+    job.kills = 3;
+    job.ps_kills = 3;
+    job.coordinator_kills = 2;
+    job.within = absl::Seconds(3);
+    job.redo_max = seed % 3 == 0 ? 32 : 65536;
+    job.faults.lose_request = 0.01;
+    job.faults.lose_response = 0.01;
+    job.faults.duplicate_request = 0.05;
+    const auto value = RunCounterJob(cluster, job);
+    ASSERT_TRUE(value.ok()) << value.status();
+    ASSERT_EQ(*value, 200.0f);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

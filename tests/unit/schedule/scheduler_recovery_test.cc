@@ -1,0 +1,229 @@
+// Pause, Resume and cuts, with workers that the test plays.
+
+#include <gtest/gtest.h>
+
+#include "common/wire/error_detail.h"
+#include "coordinator/schedule/scheduler.h"
+#include "tests/unit/schedule/scheduler_test_support.h"
+
+namespace cohort {
+namespace {
+
+class SchedulerRecovery : public SchedulerTest {
+ protected:
+  void SetUp() override {
+    redo_max = 100;
+    Make(2);
+  }
+
+  // Another worker process, to which everything must be given again.
+  std::shared_ptr<ScriptedChannel> NewWorker() {
+    auto channel = AddWorker(0, ++incarnation_);
+    channel->AnswerPreparations();
+    return channel;
+  }
+
+  static std::vector<uint64_t> IdsOf(const ScriptedChannel& channel) {
+    std::vector<uint64_t> ids;
+    for (const auto& call : channel.calls) {
+      if (call.method != ScriptedChannel::kRun) continue;
+      proto::RunClosureRequest request;
+      request.ParseFromString(call.request.header);
+      ids.push_back(request.closure_id());
+    }
+    return ids;
+  }
+
+ private:
+  uint64_t incarnation_ = 0;
+};
+
+using Ids = std::vector<uint64_t>;
+
+TEST_F(SchedulerRecovery, WhatIsNotDurableRunsAgainUnderItsIdAndItsResultStays) {
+  const auto channel = NewWorker();
+  const auto first = Schedule();
+  const auto second = Schedule();
+  const auto third = Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_TRUE(first->IsReady());
+  scheduler->Pause("ps:0 was lost");
+  EXPECT_TRUE(joined.empty());
+  scheduler->Resume(8);
+  const auto again = NewWorker();
+  again->AnswerPreparations();
+  EXPECT_EQ(IdsOf(*again), (Ids{1, 2}));
+  EXPECT_EQ(again->Peek().epoch(), 8u);
+  again->AnswerRun(absl::InternalError("never looked at: the first result stays"));
+  EXPECT_TRUE(first->result().ok());
+  EXPECT_EQ(scheduler->stats().recoveries, 1u);
+}
+
+TEST_F(SchedulerRecovery, WhatACommittedCutCoversDoesNotRunAgain) {
+  const auto channel = NewWorker();
+  for (int i = 0; i < 4; ++i) Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  const Cut cut = scheduler->BeginCut();
+  // Done after the cut began: some ps may have taken its snapshot before.
+  channel->AnswerRun(absl::OkStatus());
+  scheduler->CommitCut(cut);
+  scheduler->Pause("");
+  scheduler->Resume(8);
+  EXPECT_EQ(IdsOf(*NewWorker()), (Ids{2, 3}));
+}
+
+TEST_F(SchedulerRecovery, AnswersFromBeforeAPauseAreIgnored) {
+  const auto channel = NewWorker();
+  const auto value = Schedule();
+  channel->AnswerPreparations();
+  scheduler->Pause("ps:0 was lost");
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_FALSE(value->IsReady());
+  scheduler->Resume(8);
+  const auto again = NewWorker();
+  ASSERT_EQ(IdsOf(*again), (Ids{1}));
+  again->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->IsReady());
+  EXPECT_EQ(scheduler->stats().done, 1u);
+}
+
+TEST_F(SchedulerRecovery, AJoinWaitsForTheResumeAndForWhatRunsAgain) {
+  const auto channel = NewWorker();
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  scheduler->Pause("ps:0 was lost");
+  Join();
+  std::vector<absl::Status> stable;
+  scheduler->WhenStable([&](absl::Status status) { stable.push_back(status); });
+  EXPECT_TRUE(joined.empty());
+  scheduler->Resume(8);
+  EXPECT_TRUE(joined.empty());
+  EXPECT_TRUE(stable.empty());
+  const auto again = NewWorker();
+  again->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_TRUE(joined[0].ok());
+  ASSERT_EQ(stable.size(), 1u);
+  EXPECT_EQ(scheduler->stats().done, 1u) << "counted once";
+  EXPECT_EQ(scheduler->stats().replayed, 1u);
+}
+
+// The error of another closure cancels what is queued, but not what was done before a restore: its
+// effect would be lost though its result was given.
+TEST_F(SchedulerRecovery, AnErrorDoesNotCancelWhatRunsAgain) {
+  const auto channel = NewWorker();
+  for (int i = 0; i < 3; ++i) Schedule();
+  channel->AnswerPreparations();
+  for (int i = 0; i < 3; ++i) channel->AnswerRun(absl::OkStatus());
+  const auto failing = Schedule();
+  scheduler->Pause("");
+  scheduler->Resume(8);
+  scheduler->RecordError(absl::InternalError("an error"));
+  Join();
+  const auto again = NewWorker();
+  EXPECT_TRUE(joined.empty());
+  for (int i = 0; i < 3; ++i) again->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].message(), "an error");
+  EXPECT_EQ(scheduler->stats().replayed, 3u);
+  ASSERT_TRUE(failing->IsReady());
+  EXPECT_TRUE(absl::IsCancelled(failing->result().status()));
+}
+
+TEST_F(SchedulerRecovery, AFullLogAsksForACheckpointAndHoldsScheduleBack) {
+  redo_max = 2;
+  Make(2);
+  const auto channel = NewWorker();
+  Schedule();
+  Schedule();
+  EXPECT_EQ(checkpoints_asked, 0);
+  Schedule();
+  EXPECT_GT(checkpoints_asked, 0);
+  EXPECT_EQ(admitted.size(), 2u);
+  EXPECT_TRUE(scheduler->IsHeldByRedoLog());
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(admitted.size(), 2u) << "done is not durable";
+  scheduler->CommitCut(scheduler->BeginCut());
+  EXPECT_EQ(admitted.size(), 3u);
+}
+
+TEST_F(SchedulerRecovery, AClosureThatChangesNothingIsDurableWhenItIsDone) {
+  auto evaluation = std::make_shared<RegisteredProgram>(*program);
+  evaluation->request.clear_program();
+  program = evaluation;
+  const auto channel = NewWorker();
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  scheduler->Pause("");
+  scheduler->Resume(8);
+  EXPECT_TRUE(IdsOf(*NewWorker()).empty());
+}
+
+// The worker that could not reach a ps gets nothing for a moment, in which the ps comes back or is
+// declared lost.
+TEST_F(SchedulerRecovery, AWorkerThatCannotReachAServerIsHeldAndTheServerIsASuspect) {
+  const auto channel = NewWorker();
+  Schedule();
+  channel->AnswerPreparations();
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::PS_LOST);
+  detail.mutable_origin()->set_role("ps");
+  detail.mutable_origin()->set_index(3);
+  channel->AnswerRun(WithDetail(absl::UnavailableError("ps:3 cannot be reached"), detail));
+  EXPECT_EQ(ps_suspects, std::vector<int>{3});
+  EXPECT_TRUE(channel->calls.empty());
+  const absl::Time held = sim.Now();
+  sim.RunUntil([&] { return !channel->calls.empty(); }, absl::Seconds(10));
+  EXPECT_EQ(sim.Now() - held, absl::Milliseconds(250));
+  EXPECT_EQ(scheduler->stats().put_back, 1u);
+}
+
+TEST_F(SchedulerRecovery, AfterCloseEveryCallGetsTheError) {
+  const auto channel = NewWorker();
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  scheduler->Pause("ps:0 was lost");
+  Join();
+  scheduler->Close(absl::FailedPreconditionError("another coordinator has taken over"));
+  Join();
+  ASSERT_EQ(joined.size(), 2u);
+  for (const absl::Status& status : joined) {
+    EXPECT_EQ(status.message(), "another coordinator has taken over");
+  }
+  std::vector<absl::Status> stable;
+  scheduler->WhenStable([&](absl::Status status) { stable.push_back(status); });
+  ASSERT_EQ(stable.size(), 1u);
+  EXPECT_FALSE(stable[0].ok());
+}
+
+TEST_F(SchedulerRecovery, TheWatermarkIsTheDurablePoint) {
+  const auto channel = NewWorker();
+  Schedule();
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  Schedule();
+  EXPECT_EQ(channel->Peek().watermark(), 1u);
+  scheduler->CommitCut(scheduler->BeginCut());
+  channel->AnswerRun(absl::OkStatus());
+  channel->AnswerRun(absl::OkStatus());
+  Schedule();
+  EXPECT_EQ(channel->Peek().watermark(), 2u);
+}
+
+TEST_F(SchedulerRecovery, IdsThatAreSkippedAreGivenToNobody) {
+  const auto channel = NewWorker();
+  scheduler->SkipTo(ClosureId{41});
+  Schedule();
+  channel->AnswerPreparations();
+  EXPECT_EQ(channel->Peek().closure_id(), 41u);
+}
+
+}  // namespace
+}  // namespace cohort
