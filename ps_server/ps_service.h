@@ -85,8 +85,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
   VariableStore store_;
   PsStats stats_;
   // The cut that was restored last. Only touched on the strand.
-  // The last saves of an epoch, by their numbers. On the strand, as the next one: a repeat that comes
-  // late writes nothing.
+  // The last saves of an epoch, by their numbers. On the strand, as the next one: a repeat that
+  // comes late writes nothing.
   struct Saves {
     uint64_t epoch = 0;
     std::map<uint64_t, proto::SaveShardResponse> answers;

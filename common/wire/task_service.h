@@ -2,8 +2,9 @@
 
 // What every ps and worker answers beside its own service: Attach (which coordinator and epoch it
 // serves), Watch (the one call that is always open, so that the death of either end is noticed at
-// once), GetStatus (who holds it) and Shutdown. Epochs count from 1 and only grow: a lower one, or the held one from another
-// coordinator incarnation, is STALE. A takeover fails the open Watch of the old holder with STALE.
+// once), GetStatus (who holds it) and Shutdown. Epochs count from 1 and only grow: a lower one, or
+// the held one from another coordinator incarnation, is STALE. A takeover fails the open Watch of
+// the old holder with STALE.
 //
 // A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
 // its start on. The Watch of a coordinator that vanished counts until its wait is over.

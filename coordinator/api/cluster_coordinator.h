@@ -136,13 +136,11 @@ class ClusterCoordinator {
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
 
-  // With a recovery directory: to be called once, when the job's variables have been created and
-  // before the first Schedule. Every ps is put back to the last checkpoint that an earlier
-  // coordinator of this job has left, and the next closure gets the id of the first one that the
-  // checkpoint does not cover. Schedule those that it leaves open anew under their ids, and pass
-  // over the others with SkipTo. Nothing, and initial values, when there is none; nothing at all
-  // without a recovery directory. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for
-  // another job's state.
+  // With a recovery directory: once, after the variables were created and before the first
+  // Schedule. Every ps is put back to the last checkpoint that an earlier coordinator of this job
+  // left, or to initial values, and the next closure gets the first id that it does not cover.
+  // Schedule what it leaves open anew under its ids; SkipTo passes over the others. Nothing without
+  // one. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
   // The next closure gets this id. Only grows.
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
@@ -168,6 +166,13 @@ class ClusterCoordinator {
  private:
   friend class VariableScope;
   ClusterCoordinator(World world, Waiter& waiter, Options options);
+  // Whom scheduler and cluster call. Weak, and filled in when made: none of the three keeps another.
+  struct Parts {
+    std::weak_ptr<Cluster> cluster;
+    std::weak_ptr<Recovery> recovery;
+  };
+  Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
+  Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   absl::Status WaitForCluster();
   // Who made a handle: this coordinator, through all its epochs.
   uint64_t owner() const { return cluster_->coordinator_incarnation(); }

@@ -33,83 +33,87 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
       waiter_(waiter),
       options_(std::move(options)),
       creator_(options_.cluster.Indices(Role::kPs), options_.partitioner) {
-  Scheduler::Options scheduling;
-  scheduling.queue_bound = options_.queue_bound;
-  scheduling.closures_in_flight = options_.closures_in_flight;
-  scheduling.attempts_max = options_.attempts_max;
-  scheduling.quarantine_after = options_.quarantine_after;
-  scheduling.quarantine = options_.quarantine;
-  scheduling.stop_at_first_error = options_.stop_at_first_error;
-  scheduling.closure_timeout = options_.closure_timeout;
-  // Weak, to those that are made below: none of them keeps another.
-  auto cluster_slot = std::make_shared<std::weak_ptr<Cluster>>();
-  auto recovery_slot = std::make_shared<std::weak_ptr<Recovery>>();
-  const bool recovers = !options_.recovery_directory.empty();
-  scheduling.redo_max = recovers ? options_.redo_max : 0;
-  scheduling.on_redo_full = [recovery_slot] {
-    if (const auto recovery = recovery_slot->lock()) {
-      recovery->Checkpoint([](const absl::Status&) {});
-    }
-  };
-  scheduling.on_ps_suspect = [cluster_slot](int ps) {
-    if (const auto cluster = cluster_slot->lock()) cluster->SuspectPs(ps);
-  };
-  scheduling.on_suspect = [cluster_slot](int worker, uint64_t incarnation) {
-    if (const auto cluster = cluster_slot->lock()) cluster->SuspectWorker(worker, incarnation);
-  };
-  scheduling.fence = [cluster_slot, timeout = options_.call_timeout](uint64_t watermark,
-                                                                     auto done) {
-    if (const auto cluster = cluster_slot->lock()) {
-      return FenceAll(*cluster, watermark, timeout, std::move(done));
-    }
-    done(absl::OkStatus());
-  };
-  scheduler_ = Scheduler::Create(world_.clock, std::move(scheduling));
-
-  Cluster::Options members;
-  members.spec = options_.cluster;
-  members.job = options_.job;
-  members.seed = options_.seed;
-  members.coordinator_incarnation =
-      options_.incarnation != 0
-          ? options_.incarnation
-          : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
-  members.worker_threads = options_.worker_threads;
-  members.lease = options_.lease;
-  members.address = options_.address;
-  members.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
-    scheduler->WorkerReady(worker, link.task, link.data);
-  };
-  members.on_worker_lost = [scheduler = scheduler_](int worker) { scheduler->WorkerLost(worker); };
-  members.on_ps_lost = [scheduler = scheduler_, recovery_slot](const absl::Status& error) {
-    if (const auto recovery = recovery_slot->lock()) return recovery->OnPsLost(error);
-    scheduler->RecordError(error);
-  };
-  if (!recovers) {
-    members.ps_lost_remedy =
-        "; its variables are gone: start the job again with checkpoint.restore=latest, and name a "
-        "recovery.directory that all tasks see, so that the job goes on by itself";
-  }
-  members.on_superseded = [scheduler = scheduler_](const absl::Status& error) {
-    scheduler->Close(error);
-  };
-  cluster_ = Cluster::Create(world_, std::move(members));
-  *cluster_slot = cluster_;
+  auto parts = std::make_shared<Parts>();
+  scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
+  cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
+  parts->cluster = cluster_;
   PsControl::Options control;
   control.timeout = options_.call_timeout;
-  if (recovers) {
+  if (!options_.recovery_directory.empty()) {
     Recovery::Options recovery;
     recovery.job = options_.job;
     recovery.directory = options_.recovery_directory;
     recovery.interval = options_.recovery_interval;
     recovery.call_timeout = options_.call_timeout;
     recovery_ = Recovery::Create(world_, std::move(recovery), cluster_, scheduler_);
-    *recovery_slot = recovery_;
+    parts->recovery = recovery_;
     control.when_stable = [scheduler = scheduler_](auto done) {
       scheduler->WhenStable(std::move(done));
     };
   }
   ps_ = std::make_unique<PsControl>(world_, cluster_, waiter_, std::move(control));
+}
+
+Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
+    const std::shared_ptr<const Parts>& parts) const {
+  Scheduler::Options options;
+  options.queue_bound = options_.queue_bound;
+  options.closures_in_flight = options_.closures_in_flight;
+  options.attempts_max = options_.attempts_max;
+  options.quarantine_after = options_.quarantine_after;
+  options.quarantine = options_.quarantine;
+  options.stop_at_first_error = options_.stop_at_first_error;
+  options.closure_timeout = options_.closure_timeout;
+  options.redo_max = options_.recovery_directory.empty() ? 0 : options_.redo_max;
+  options.on_redo_full = [parts] {
+    if (const auto recovery = parts->recovery.lock()) {
+      recovery->Checkpoint([](const absl::Status&) {});
+    }
+  };
+  options.on_ps_suspect = [parts](int ps) {
+    if (const auto cluster = parts->cluster.lock()) cluster->SuspectPs(ps);
+  };
+  options.on_suspect = [parts](int worker, uint64_t incarnation) {
+    if (const auto cluster = parts->cluster.lock()) cluster->SuspectWorker(worker, incarnation);
+  };
+  options.fence = [parts, timeout = options_.call_timeout](uint64_t watermark, auto done) {
+    const auto cluster = parts->cluster.lock();
+    if (cluster == nullptr) return done(absl::OkStatus());
+    FenceAll(*cluster, watermark, timeout, std::move(done));
+  };
+  return options;
+}
+
+Cluster::Options ClusterCoordinator::ClusterOptionsFor(
+    const std::shared_ptr<const Parts>& parts) const {
+  Cluster::Options options;
+  options.spec = options_.cluster;
+  options.job = options_.job;
+  options.seed = options_.seed;
+  options.coordinator_incarnation =
+      options_.incarnation != 0
+          ? options_.incarnation
+          : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
+  options.worker_threads = options_.worker_threads;
+  options.lease = options_.lease;
+  options.address = options_.address;
+  options.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
+    scheduler->WorkerReady(worker, link.task, link.data);
+  };
+  options.on_worker_lost = [scheduler = scheduler_](int worker) { scheduler->WorkerLost(worker); };
+  options.on_ps_lost = [scheduler = scheduler_, parts](const absl::Status& error) {
+    if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
+    scheduler->RecordError(error);
+  };
+  options.on_superseded = [scheduler = scheduler_](const absl::Status& error) {
+    scheduler->Close(error);
+  };
+  if (options_.recovery_directory.empty()) {
+    options.ps_lost_remedy =
+        "; its variables are gone: start the job again with checkpoint.restore=latest, and name a "
+        "recovery.directory that all tasks see, so that the job goes on by itself";
+  }
+  return options;
 }
 
 ClusterCoordinator::~ClusterCoordinator() {

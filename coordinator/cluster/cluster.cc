@@ -211,7 +211,8 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     }
   }
   if (ps_restarted) {
-    options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted", options_.ps_lost_remedy));
+    options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted",
+                               options_.ps_lost_remedy));
   }
   if (task.role == Role::kWorker) options_.on_worker_ready(task.index, link);
   for (auto& done : ready) done();

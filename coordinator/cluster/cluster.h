@@ -1,8 +1,8 @@
 #pragma once
 
-// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation, and
-// in which epoch. The only writer of the epoch: Claim starts a new one, in which no call of an older
-// one changes anything. Evaluators are never connected to.
+// All tasks of the job as the coordinator sees them: who serves, where, under which incarnation,
+// and in which epoch. The only writer of the epoch: Claim starts a new one, in which no call of an
+// older one changes anything. Evaluators are never connected to.
 
 #include <functional>
 #include <map>

@@ -1,9 +1,9 @@
 #pragma once
 
-// Claims a new epoch for a coordinator. Every task is asked which epoch it holds, then the parameter
-// servers are attached one after another, in index order, under an epoch above all of them. A server
-// grants an epoch to the first who claims it, so of two coordinators that claim the same one, the
-// loser finds out at the first server, before it holds any.
+// Claims a new epoch for a coordinator. Every task is asked which epoch it holds, then the
+// parameter servers are attached one after another, in index order, under an epoch above all of
+// them. A server grants an epoch to the first who claims it, so of two coordinators that claim the
+// same one, the loser finds out at the first server, before it holds any.
 //
 // Parameter servers are waited for: one that is away may come back. Workers that answer at once are
 // asked as well, so that one that a former job has left behind can be taken over.
@@ -30,7 +30,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   struct Options {
     std::vector<TaskId> ps;       // in index order
     std::vector<TaskId> workers;
-    std::function<std::string(TaskId)> address;  // asked before each call: a restarted task may move
+    // Asked before each call: a restarted task may move.
+    std::function<std::string(TaskId)> address;
     uint64_t floor = 0;                          // the epoch is above this one
     uint64_t coordinator_incarnation = 0;
     std::string job;

@@ -1,8 +1,8 @@
 #pragma once
 
 // What the coordinator itself asks of the parameter servers: make variables, read and set them,
-// save and restore. Blocks on the waiter; training traffic never passes here. Where a lost server is
-// recovered, a call waits for that and is made again.
+// save and restore. Blocks on the waiter; training traffic never passes here. Where a lost server
+// is recovered, a call waits for that and is made again.
 
 #include <functional>
 #include <map>

@@ -28,7 +28,8 @@ struct Cut {
   std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
   ClosureId next;                  // given to no closure yet
   bool Covers(ClosureId id) const;
-  // Of the parameter servers' logs in this cut: every closure below is durable once it is committed.
+  // Of the parameter servers' logs in this cut: every closure below is durable once it is
+  // committed.
   ClosureId watermark;
 };
 

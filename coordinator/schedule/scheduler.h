@@ -10,8 +10,9 @@
 // the scheduler goes on being usable. A worker that was lost may still be at work, so its closures
 // are fenced on the parameter servers before the error is delivered.
 //
-// Recovery (coordinator/recovery): Pause takes every closure back from the workers, and Resume, once
-// the parameter servers hold a cut again, queues what the cut does not cover, under the old ids.
+// Recovery (coordinator/recovery): Pause takes every closure back from the workers, and Resume,
+// once the parameter servers hold a cut again, queues what the cut does not cover, under the old
+// ids.
 
 #include <functional>
 #include <map>

@@ -3,8 +3,8 @@
 // Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch,
 // index of the batch), so a retried closure re-reads the same examples, an epoch sees each training
 // example exactly once with any number of workers, and an evaluation sees each test example exactly
-// once. An epoch is scheduled as a whole and joined. A trainer whose process was lost goes on in the
-// next one where the last recovery checkpoint left off (train_progress.h).
+// once. An epoch is scheduled as a whole and joined. A trainer whose process was lost goes on in
+// the next one where the last recovery checkpoint left off (train_progress.h).
 
 #include <memory>
 #include <optional>
