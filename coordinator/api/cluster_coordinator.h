@@ -12,8 +12,7 @@
 //   coordinator->Join();
 //   coordinator->Fetch(loss);
 //
-// Schedule, Join and Fetch block on the waiter and are thin shells over the scheduler's
-// asynchronous forms.
+// Schedule, Join and Fetch block on the waiter: shells over the scheduler's asynchronous forms.
 
 #include <atomic>
 #include <memory>
@@ -166,7 +165,7 @@ class ClusterCoordinator {
  private:
   friend class VariableScope;
   ClusterCoordinator(World world, Waiter& waiter, Options options);
-  // Whom scheduler and cluster call. Weak, and filled in when made: none of the three keeps another.
+  // Whom scheduler and cluster call. Weak, filled in when made: none of the three keeps another.
   struct Parts {
     std::weak_ptr<Cluster> cluster;
     std::weak_ptr<Recovery> recovery;
@@ -174,6 +173,7 @@ class ClusterCoordinator {
   Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   absl::Status WaitForCluster();
+  absl::StatusOr<std::optional<RecoveryStore::Committed>> ReadLeftState() const;
   // Who made a handle: this coordinator, through all its epochs.
   uint64_t owner() const { return cluster_->coordinator_incarnation(); }
   absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);

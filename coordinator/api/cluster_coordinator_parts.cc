@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
@@ -124,8 +125,7 @@ ClusterCoordinator::~ClusterCoordinator() {
 absl::Status ClusterCoordinator::WaitForCluster() {
   uint64_t floor = 0;
   if (recovery_ != nullptr) {
-    ASSIGN_OR_RETURN(const auto left,
-                     RecoveryStore(world_.files, options_.recovery_directory).ReadLatest());
+    ASSIGN_OR_RETURN(const auto left, ReadLeftState());
     if (left.has_value()) floor = left->state.epoch();
   }
   const absl::Time deadline = world_.clock.Now() + options_.connect_timeout;
@@ -161,10 +161,20 @@ absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
       .status();
 }
 
+absl::StatusOr<std::optional<RecoveryStore::Committed>> ClusterCoordinator::ReadLeftState() const {
+  const RecoveryStore store(world_.files, options_.recovery_directory);
+  absl::StatusOr<std::optional<RecoveryStore::Committed>> left = store.ReadLatest();
+  if (left.ok()) return left;
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::APPLICATION);
+  return WithDetail(Annotate(left.status(), absl::StrCat("the state of an earlier coordinator in ",
+                                                         options_.recovery_directory)),
+                    detail);
+}
+
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
-  ASSIGN_OR_RETURN(std::optional<RecoveryStore::Committed> left,
-                   RecoveryStore(world_.files, options_.recovery_directory).ReadLatest());
+  ASSIGN_OR_RETURN(std::optional<RecoveryStore::Committed> left, ReadLeftState());
   const bool starts_anew = !left.has_value();
   // Servers that an earlier coordinator has used hold what nothing tells the origin of.
   if (starts_anew) left.emplace().state.set_job(options_.job);

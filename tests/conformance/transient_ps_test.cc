@@ -104,8 +104,9 @@ TEST_F(TransientPs, AwayForLongerIsReportedByNameWhenTheLeaseIsOver) {
   EXPECT_EQ(DetailOf(error).origin().role(), "ps");
   EXPECT_EQ(DetailOf(error).origin().index(), 0);
   EXPECT_GE(lasted, kLease);
-  // Twelve closures waited for one window together; besides it only messages travelled.
-  EXPECT_LE(lasted, kLease + absl::Milliseconds(50));
+  // Twelve closures waited for one window together. The coordinator itself reaches the server, so a
+  // closure is tried ten times in all, on three workers that are each held for 250 ms in between.
+  EXPECT_LE(lasted, kLease + 9 * absl::Milliseconds(250));
 }
 
 // The closure's caller says how long it waits; nothing is done for it afterwards.
@@ -114,7 +115,7 @@ TEST_F(TransientPs, AClosureIsNotRepeatedAfterItsDeadline) {
   ASSERT_TRUE(coordinator->Join().ok());
   away = true;
   Envelope<proto::RunClosureRequest> request;
-  request.header.set_epoch(increment->owner);
+  request.header.set_epoch(1);  // of the first coordinator of these tasks
   request.header.set_closure_id(1000);
   request.header.set_attempt(1);
   request.header.set_program_id(increment->id);
