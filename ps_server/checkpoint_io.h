@@ -41,8 +41,8 @@ struct ExtraTensor {
 // Errors: INVALID_ARGUMENT naming the tensor when its type, shape and bytes do not agree.
 absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::SaveShardRequest& request);
 
-// Takes snapshots of all slices first, which costs one copy of the slots and keeps the values as
-// they were, then writes them while pushes go on. Errors: those of the gate; those of the file
+// Leases all slices first, which copies nothing and keeps values and slots as they are, then writes
+// them while pushes go on. Errors: those of the gate; those of the file
 // system, naming the path.
 absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
                                                           const ShardTarget& target,

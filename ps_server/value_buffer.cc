@@ -5,7 +5,8 @@
 
 namespace cohort {
 
-ValueBuffer::ValueBuffer(Tensor value) : current_(std::make_shared<Block>(std::move(value))) {}
+ValueBuffer::ValueBuffer(Tensor value, size_t spares_max)
+    : spares_max_(spares_max), current_(std::make_shared<Block>(std::move(value))) {}
 
 // Acquire pairs with the release of a lease's end: the reader's last look at the bytes is before
 // our first write.
@@ -48,7 +49,7 @@ void ValueBuffer::Commit() {
   std::swap(current_, next_);
   if (next_ != current_) {
     // The oldest spare goes first: if it is still leased, its memory is freed when the lease ends.
-    if (spares_.size() == kSpareBlocksMax) spares_.erase(spares_.begin());
+    if (spares_.size() == spares_max_) spares_.erase(spares_.begin());
     spares_.push_back(std::move(next_));
   }
   next_.reset();

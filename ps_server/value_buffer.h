@@ -1,7 +1,8 @@
 #pragma once
 
-// The memory of one slice's value, readable while it is replaced. A reader takes a lease on the
-// current block and may hold it for long (a transport sends from it). A writer that finds the
+// The memory of one slice's value, or of one of its slots, readable while it is replaced. A reader
+// takes a lease on the current block and may hold it for long (a transport sends from it, a
+// checkpoint writes it to a file). A writer that finds the
 // current block leased writes the new value to a spare block instead, so a reader never sees a
 // value change under it; without a lease it writes in place. Blocks that readers have left come
 // back as spares, so a steady state allocates none.
@@ -15,14 +16,16 @@
 
 namespace cohort {
 
-// Spare blocks that a slice keeps. More readers than that hold blocks that are freed when the
+// Spare blocks that are kept of a value. More readers than that hold blocks that are freed when the
 // reader leaves.
 inline constexpr size_t kSpareBlocksMax = 4;
+// Of a slot: only snapshots read it, one at a time.
+inline constexpr size_t kSlotSpareBlocksMax = 1;
 
 // Thread-compatible: the owner of the slice's lock calls it; leases end on any thread.
 class ValueBuffer {
  public:
-  explicit ValueBuffer(Tensor value);
+  explicit ValueBuffer(Tensor value, size_t spares_max = kSpareBlocksMax);
 
   const Tensor& current() const { return current_->tensor; }
 
@@ -32,6 +35,8 @@ class ValueBuffer {
   // The block to write the next value to: the current one if nobody reads it, else another one with
   // undefined content. Valid until Commit.
   Tensor& Next();
+  // That block again.
+  Tensor& next() { return next_->tensor; }
   // The block from Next is current from now on.
   void Commit();
 
@@ -47,6 +52,7 @@ class ValueBuffer {
   static bool IsFree(const Block& block);
   std::shared_ptr<Block> TakeSpare();
 
+  size_t spares_max_;
   // Shared with leases, which may outlive the slice.
   std::shared_ptr<Block> current_;
   std::shared_ptr<Block> next_;

@@ -53,8 +53,9 @@ VariableShard::VariableShard(SliceLayout layout, State initial,
       shape_(layout_.shape()),
       num_bytes_(initial.value.num_bytes()),
       kernel_(std::move(kernel)),
-      value_(std::move(initial.value)),
-      slots_(std::move(initial.slots)) {}
+      value_(std::move(initial.value)) {
+  for (Tensor& slot : initial.slots) slots_.emplace_back(std::move(slot), kSlotSpareBlocksMax);
+}
 
 void VariableShard::EnterLocked(const ClosureWindow& window) {
   if (history_of_ != window.coordinator_incarnation) {
@@ -102,6 +103,7 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
   step.learning_rate = context.learning_rate;
   step.step = context.step;
   step.slots.resize(slots_.size());
+  for (ValueBuffer& slot : slots_) slot.Next();
   for (size_t begin = 0; begin < count; begin += kBlockFloats) {
     const size_t block = std::min(kBlockFloats, count - begin);
     const std::byte* const bytes = gradient.Next(block * sizeof(float));
@@ -109,11 +111,13 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
     step.value_in = Floats(in, begin, block);
     step.value_out = MutableFloats(out, begin, block);
     for (size_t i = 0; i < slots_.size(); ++i) {
-      step.slots[i] = MutableFloats(slots_[i], begin, block);
+      step.slots[i] = {Floats(slots_[i].current(), begin, block),
+                       MutableFloats(slots_[i].next(), begin, block)};
     }
     kernel_->Apply(step);
   }
   value_.Commit();
+  for (ValueBuffer& slot : slots_) slot.Commit();
 }
 
 template <typename T>
@@ -146,8 +150,11 @@ absl::StatusOr<VariableShard::Snapshot> VariableShard::TakeSnapshot(AskGate gate
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   EnterLocked(window);
-  Snapshot snapshot{value_.current(), {}, history_, value_.Lease()};
-  for (const Tensor& slot : slots_) snapshot.slots.push_back(slot.Clone());
+  Snapshot snapshot{value_.current(), {}, history_, {value_.Lease()}};
+  for (const ValueBuffer& slot : slots_) {
+    snapshot.slots.push_back(slot.current());
+    snapshot.leases.push_back(slot.Lease());
+  }
   return snapshot;
 }
 
@@ -167,8 +174,10 @@ absl::Status VariableShard::Restore(const State& state, AskGate gate) {
   value_.Commit();
   for (size_t i = 0; i < state.slots.size(); ++i) {
     const Tensor& slot = state.slots[i];
-    COHORT_CHECK(slot.num_bytes() == slots_[i].num_bytes(), "a slot of the slice's shape");
-    std::memcpy(slots_[i].mutable_raw(), slot.raw(), slot.num_bytes());
+    COHORT_CHECK(slot.num_bytes() == slots_[i].current().num_bytes(),
+                 "a slot of the slice's shape");
+    std::memcpy(slots_[i].Next().mutable_raw(), slot.raw(), slot.num_bytes());
+    slots_[i].Commit();
   }
   return absl::OkStatus();
 }
@@ -183,7 +192,7 @@ absl::StatusOr<size_t> VariableShard::Settle(AskGate gate) {
 size_t VariableShard::resident_bytes() const {
   MutexLock lock(mutex_);
   size_t bytes = value_.resident_bytes();
-  for (const Tensor& slot : slots_) bytes += slot.num_bytes();
+  for (const ValueBuffer& slot : slots_) bytes += slot.resident_bytes();
   return bytes;
 }
 

@@ -72,13 +72,13 @@ class VariableShard {
     uint64_t version = 0;
     AppliedSet applied;
   };
-  // The value and the slots (in the order of the rule) at one version. The value is leased, the
-  // slots are copies.
+  // The value and the slots (in the order of the rule) at one version, leased: nothing is copied,
+  // and no push waits for the reader.
   struct Snapshot {
     Tensor value;
     std::vector<Tensor> slots;
     History history;
-    std::shared_ptr<const void> lease;
+    std::vector<std::shared_ptr<const void>> leases;
   };
   // Errors: those of the gate.
   absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);
@@ -117,7 +117,7 @@ class VariableShard {
 
   mutable Mutex mutex_;
   ValueBuffer value_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Tensor> slots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ValueBuffer> slots_ ABSL_GUARDED_BY(mutex_);
   History history_ ABSL_GUARDED_BY(mutex_);
   // Coordinator incarnation whose closure ids the history has.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -26,10 +26,12 @@ UpdateSpan ToSpan(const UpdateStep& step) {
           static_cast<int64_t>(count)};
 }
 
-float* Slot(const UpdateStep& step, size_t index) {
-  COHORT_CHECK(index < step.slots.size(), "a span for each slot of the rule");
-  COHORT_CHECK(step.slots[index].size() == step.gradient.size(), "slots as long as the gradient");
-  return step.slots[index].data();
+SlotSpan Slot(const UpdateStep& step, size_t index) {
+  COHORT_CHECK(index < step.slots.size(), "spans for each slot of the rule");
+  const SlotSpans& slot = step.slots[index];
+  COHORT_CHECK(slot.in.size() == step.gradient.size() && slot.out.size() == step.gradient.size(),
+               "slots as long as the gradient");
+  return {slot.in.data(), slot.out.data()};
 }
 
 class SgdKernel : public UpdateKernel {
@@ -76,9 +78,9 @@ class RmspropKernel : public UpdateKernel {
         average_index_(IndexOf(spec, "average_gradient")) {}
 
   void Apply(const UpdateStep& step) const override {
-    const RmspropSlots slots = {SlotOrNull(step, velocity_index_),
-                                SlotOrNull(step, momentum_index_),
-                                SlotOrNull(step, average_index_)};
+    const RmspropSlots slots = {SlotOrNone(step, velocity_index_),
+                                SlotOrNone(step, momentum_index_),
+                                SlotOrNone(step, average_index_)};
     RmspropLoop(ToSpan(step), slots,
                 {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
                  static_cast<float>(1 - rho_), momentum_, epsilon_});
@@ -91,8 +93,8 @@ class RmspropKernel : public UpdateKernel {
     }
     return -1;
   }
-  static float* SlotOrNull(const UpdateStep& step, int index) {
-    return index < 0 ? nullptr : Slot(step, static_cast<size_t>(index));
+  static SlotSpan SlotOrNone(const UpdateStep& step, int index) {
+    return index < 0 ? SlotSpan() : Slot(step, static_cast<size_t>(index));
   }
 
   const double rho_;
@@ -115,9 +117,9 @@ class AdamKernel : public UpdateKernel {
   // value.
   void Apply(const UpdateStep& step) const override {
     const double t = static_cast<double>(step.step);
-    const double alpha = step.learning_rate * std::sqrt(1 - std::pow(beta_2_, t)) /
-                         (1 - std::pow(beta_1_, t));
-    const AdamSlots slots = {Slot(step, 0), Slot(step, 1), amsgrad_ ? Slot(step, 2) : nullptr};
+    const double alpha =
+        step.learning_rate * std::sqrt(1 - std::pow(beta_2_, t)) / (1 - std::pow(beta_1_, t));
+    const AdamSlots slots = {Slot(step, 0), Slot(step, 1), amsgrad_ ? Slot(step, 2) : SlotSpan()};
     AdamLoop(ToSpan(step), slots,
              {static_cast<float>(alpha), static_cast<float>(1 - beta_1_),
               static_cast<float>(1 - beta_2_), epsilon_});
@@ -154,8 +156,8 @@ void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> v
                "spans of one length");
   // Unsigned: a counter that overflows wraps instead of being undefined.
   for (size_t i = 0; i < delta.size(); ++i) {
-    value_out[i] = static_cast<int64_t>(static_cast<uint64_t>(value_in[i]) +
-                                        static_cast<uint64_t>(delta[i]));
+    value_out[i] =
+        static_cast<int64_t>(static_cast<uint64_t>(value_in[i]) + static_cast<uint64_t>(delta[i]));
   }
 }
 

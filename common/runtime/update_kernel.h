@@ -16,14 +16,18 @@
 
 namespace cohort {
 
-// One application. All spans have the same length; value_out may be value_in (in place) or a fresh
-// buffer, when the old one is still being sent. Slots are updated in place, in the order of
-// UpdateRuleSpec::slots.
+struct SlotSpans {
+  absl::Span<const float> in;
+  absl::Span<float> out;
+};
+
+// One application. All spans have the same length; an `out` may be its `in` (in place) or a fresh
+// buffer, when the old one is still being read. Slots are in the order of UpdateRuleSpec::slots.
 struct UpdateStep {
   absl::Span<const float> gradient;
   absl::Span<const float> value_in;
   absl::Span<float> value_out;
-  std::vector<absl::Span<float>> slots;
+  std::vector<SlotSpans> slots;
   double learning_rate = 0;
   uint64_t step = 1;  // t, counts from 1
 };

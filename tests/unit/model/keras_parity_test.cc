@@ -128,7 +128,7 @@ struct TrainedVariable {
     update.gradient = gradient.span<float>();
     update.value_in = value.span<float>();
     update.value_out = absl::MakeSpan(next.mutable_data<float>(), count);
-    for (std::vector<float>& slot : slots) update.slots.push_back(absl::MakeSpan(slot));
+    for (std::vector<float>& slot : slots) update.slots.push_back({slot, absl::MakeSpan(slot)});
     update.learning_rate = learning_rate;
     update.step = step;
     kernel.Apply(update);

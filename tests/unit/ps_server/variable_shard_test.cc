@@ -46,7 +46,9 @@ void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step
   step.gradient = gradient.span<float>();
   step.value_in = state.value.span<float>();
   step.value_out = {state.value.mutable_data<float>(), count};
-  for (Tensor& slot : state.slots) step.slots.push_back({slot.mutable_data<float>(), count});
+  for (Tensor& slot : state.slots) {
+    step.slots.push_back({slot.span<float>(), {slot.mutable_data<float>(), count}});
+  }
   step.learning_rate = 0.01;
   step.step = step_number;
   (*MakeUpdateKernel(layout.rule))->Apply(step);
@@ -58,7 +60,8 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
     const auto shard = Make({"v", DType::kFloat32, kShape, rule});
     VariableShard::Snapshot expected = *shard->TakeSnapshot(Open);
     expected.value = expected.value.Clone();
-    expected.lease.reset();
+    for (Tensor& slot : expected.slots) slot = slot.Clone();
+    expected.leases.clear();
     for (uint64_t step = 1; step <= 5; ++step) {
       const Tensor gradient = RandomTensor(step, kShape);
       ApplyWhole(shard->layout(), gradient, step, expected);
@@ -67,9 +70,11 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
       std::sort(cuts.begin(), cuts.end());
       const Payload payload = CutAt(gradient, cuts);
       PayloadCursor cursor(payload);
-      // Every second push finds a reader, so both ways of writing are taken.
+      // Some pushes find a reader of the value, some one of value and slots, so all ways of
+      // writing are taken.
       const VariableShard::Reading reader =
           step % 2 == 0 ? shard->Read() : VariableShard::Reading();
+      const auto snapshot = step % 3 == 0 ? shard->TakeSnapshot(Open) : Stale().status();
       EXPECT_EQ(shard->Apply(cursor, {0.01, step, step}, Open)->version_before, step - 1);
     }
     const VariableShard::Snapshot held = *shard->TakeSnapshot(Open);
@@ -147,6 +152,39 @@ TEST(VariableShard, WholeNumbersAddAndWrapAround) {
   PayloadCursor second(added);
   ASSERT_TRUE(small->Apply(second, {}, Open).ok());
   EXPECT_EQ(reinterpret_cast<const int32_t*>(small->Read().bytes.data)[0], -4);
+}
+
+TEST(VariableShard, ASnapshotCopiesNothingAndKeepsItsSlotsWhilePushesGoOn) {
+  const auto shard = Make({"v", DType::kFloat32, kShape, Rule("adam", {})});
+  const Tensor gradient = RandomTensor(1, kShape);
+  const Payload payload = {SliceOf(gradient)};
+  const size_t alone = shard->resident_bytes();
+  uint64_t closure = 0;
+  const auto push = [&] {
+    PayloadCursor cursor(payload);
+    ++closure;
+    ASSERT_FALSE(shard->Apply(cursor, {0.01, closure, closure}, Open)->duplicate);
+  };
+  const auto raw_slots = [&] {
+    const auto snapshot = *shard->TakeSnapshot(Open);
+    return std::make_pair(snapshot.slots[0].raw(), snapshot.slots[1].raw());
+  };
+  push();
+  const auto before = raw_slots();
+  push();
+  EXPECT_EQ(raw_slots(), before) << "in place without a snapshot";
+  EXPECT_EQ(shard->resident_bytes(), alone);
+  for (int i = 0; i < 5; ++i) {
+    const VariableShard::Snapshot snapshot = *shard->TakeSnapshot(Open);
+    const Tensor value = snapshot.value.Clone();
+    const Tensor slot = snapshot.slots[1].Clone();
+    push();
+    push();
+    EXPECT_EQ(std::memcmp(snapshot.value.raw(), value.raw(), value.num_bytes()), 0);
+    EXPECT_EQ(std::memcmp(snapshot.slots[1].raw(), slot.raw(), slot.num_bytes()), 0);
+    EXPECT_NE(raw_slots().second, snapshot.slots[1].raw());
+  }
+  EXPECT_EQ(shard->resident_bytes(), 2 * alone) << "one spare of the value and of each slot";
 }
 
 TEST(VariableShard, SlotsStartAtTheirInitialValues) {

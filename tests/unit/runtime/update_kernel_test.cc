@@ -84,10 +84,14 @@ std::vector<std::vector<float>> MakeSlots(const proto::UpdateRule& rule, size_t 
   return slots;
 }
 
-std::vector<absl::Span<float>> Spans(std::vector<std::vector<float>>& slots) {
-  std::vector<absl::Span<float>> spans;
-  for (std::vector<float>& slot : slots) spans.push_back(absl::MakeSpan(slot));
+std::vector<SlotSpans> Spans(const std::vector<std::vector<float>>& in,
+                             std::vector<std::vector<float>>& out) {
+  std::vector<SlotSpans> spans;
+  for (size_t i = 0; i < in.size(); ++i) spans.push_back({in[i], absl::MakeSpan(out[i])});
   return spans;
+}
+std::vector<SlotSpans> InPlace(std::vector<std::vector<float>>& slots) {
+  return Spans(slots, slots);
 }
 
 // 1e-6 of the largest value that the element has had: on its way through zero an element keeps the
@@ -114,16 +118,21 @@ TEST(UpdateKernelTest, FollowsKerasFor100Steps) {
       for (const float start : value) largest.push_back(std::abs(start));
       size_t shown = 0;
       for (size_t step = 1; step <= golden.gradients.size(); ++step) {
-        std::vector<float> fresh(value.size(), std::numeric_limits<float>::quiet_NaN());
+        const float nan = std::numeric_limits<float>::quiet_NaN();
+        std::vector<float> fresh(value.size(), nan);
+        std::vector<std::vector<float>> fresh_slots(slots.size(), fresh);
         UpdateStep update;
         update.gradient = golden.gradients[step - 1];
         update.value_in = value;
         update.value_out = absl::MakeSpan(in_place ? value : fresh);
-        update.slots = Spans(slots);
+        update.slots = Spans(slots, in_place ? slots : fresh_slots);
         update.learning_rate = each.learning_rate;
         update.step = step;
         (*kernel)->Apply(update);
-        if (!in_place) value = fresh;
+        if (!in_place) {
+          value = fresh;
+          slots = fresh_slots;
+        }
         if (each.values[shown].first != step) continue;
         ExpectClose(value, each.values[shown++].second, largest);
       }
@@ -144,16 +153,52 @@ TEST(UpdateKernelTest, AnySplitIntoSpansGivesTheSameBits) {
     std::vector<std::vector<float>> part_slots = MakeSlots(each.rule, elements);
     for (uint64_t step = 1; step <= 5; ++step) {
       const std::vector<float>& gradient = golden.gradients[step - 1];
-      (*kernel)->Apply({gradient, whole, absl::MakeSpan(whole), Spans(whole_slots), 0.01, step});
+      (*kernel)->Apply({gradient, whole, absl::MakeSpan(whole), InPlace(whole_slots), 0.01, step});
       for (const auto& [begin, count] : {std::pair<size_t, size_t>{0, 1}, {1, 40}, {41, 26}}) {
-        std::vector<absl::Span<float>> slots;
-        for (auto span : Spans(part_slots)) slots.push_back(span.subspan(begin, count));
+        std::vector<SlotSpans> slots = InPlace(part_slots);
+        for (SlotSpans& slot : slots) {
+          slot = {slot.in.subspan(begin, count), slot.out.subspan(begin, count)};
+        }
         const auto value = absl::MakeSpan(parts).subspan(begin, count);
         (*kernel)->Apply(
             {absl::MakeConstSpan(gradient).subspan(begin, count), value, value, slots, 0.01, step});
       }
     }
     EXPECT_EQ(whole, parts);
+  }
+}
+
+// A checkpoint may lease some buffers and not others.
+TEST(UpdateKernelTest, AnyMixOfInPlaceAndFreshBuffersGivesTheSameBits) {
+  const Golden golden = ReadGolden();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const GoldenCase& each : golden.cases) {
+    SCOPED_TRACE(each.label);
+    const auto kernel = MakeUpdateKernel(each.rule);
+    std::vector<float> expected = golden.start;
+    std::vector<std::vector<float>> expected_slots = MakeSlots(each.rule, expected.size());
+    std::vector<float> value = expected;
+    std::vector<std::vector<float>> slots = expected_slots;
+    for (uint64_t step = 1; step <= 16; ++step) {
+      const std::vector<float>& gradient = golden.gradients[step - 1];
+      (*kernel)->Apply(
+          {gradient, expected, absl::MakeSpan(expected), InPlace(expected_slots), 0.01, step});
+      std::vector<float> fresh(value.size(), nan);
+      std::vector<std::vector<float>> fresh_slots(slots.size(), fresh);
+      const auto is_fresh = [&](size_t buffer) { return ((step >> buffer) & 1) != 0; };
+      std::vector<SlotSpans> spans = InPlace(slots);
+      for (size_t i = 0; i < slots.size(); ++i) {
+        if (is_fresh(i + 1)) spans[i].out = absl::MakeSpan(fresh_slots[i]);
+      }
+      (*kernel)->Apply(
+          {gradient, value, absl::MakeSpan(is_fresh(0) ? fresh : value), spans, 0.01, step});
+      if (is_fresh(0)) value = fresh;
+      for (size_t i = 0; i < slots.size(); ++i) {
+        if (is_fresh(i + 1)) slots[i] = fresh_slots[i];
+      }
+    }
+    EXPECT_EQ(value, expected);
+    EXPECT_EQ(slots, expected_slots);
   }
 }
 
@@ -175,7 +220,7 @@ TEST(UpdateKernelTest, EmptySlicesAreFine) {
     proto::UpdateRule rule;
     rule.set_op(op);
     std::vector<std::vector<float>> slots = MakeSlots(rule, 0);
-    (*MakeUpdateKernel(rule))->Apply({{}, {}, {}, Spans(slots), 0.1, 1});
+    (*MakeUpdateKernel(rule))->Apply({{}, {}, {}, InPlace(slots), 0.1, 1});
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The arithmetic of the update rules: one pass over memory per rule, float32, vectorised.
-// `value_in` may equal `value_out`; no other two pointers may overlap. The formulas are Keras's
+// Each `in` may equal its own `out`; no other two pointers may overlap. The formulas are Keras's
 // (tf_keras/optimizers, the classes of the same names); t is the step, counted from 1, and enters
 // through the caller's bias correction.
 
@@ -16,6 +16,12 @@ struct UpdateSpan {
   int64_t count;
 };
 
+// Without one: {nullptr, nullptr}.
+struct SlotSpan {
+  const float* in = nullptr;
+  float* out = nullptr;
+};
+
 // v -= lr g
 void SgdLoop(const UpdateSpan& span, float learning_rate);
 
@@ -24,15 +30,15 @@ struct MomentumRates {
   float learning_rate;
   float momentum;
 };
-void MomentumLoop(const UpdateSpan& span, float* m, const MomentumRates& rates);
-void NesterovLoop(const UpdateSpan& span, float* m, const MomentumRates& rates);
+void MomentumLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
+void NesterovLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
 
 // a += g^2;  v -= lr g / sqrt(a + epsilon)
 struct AdagradRates {
   float learning_rate;
   float epsilon;
 };
-void AdagradLoop(const UpdateSpan& span, float* accumulator, const AdagradRates& rates);
+void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, const AdagradRates& rates);
 
 // s = rho s + (1 - rho) g^2;  d = s + epsilon;  increment = lr g / sqrt(d);
 // centered: a = rho a + (1 - rho) g and d = s - a^2 + epsilon;
@@ -45,9 +51,9 @@ struct RmspropRates {
   float epsilon;
 };
 struct RmspropSlots {
-  float* velocity;
-  float* momentum;          // nullptr: no momentum
-  float* average_gradient;  // nullptr: not centered
+  SlotSpan velocity;
+  SlotSpan momentum;          // or none
+  SlotSpan average_gradient;  // none: not centered
 };
 void RmspropLoop(const UpdateSpan& span, const RmspropSlots& slots, const RmspropRates& rates);
 
@@ -61,9 +67,9 @@ struct AdamRates {
   float epsilon;
 };
 struct AdamSlots {
-  float* m;
-  float* u;
-  float* u_max;  // nullptr: not AMSGrad
+  SlotSpan m;
+  SlotSpan u;
+  SlotSpan u_max;  // none: not AMSGrad
 };
 void AdamLoop(const UpdateSpan& span, const AdamSlots& slots, const AdamRates& rates);
 
