@@ -18,6 +18,7 @@ struct CounterJob {
   bool recovery = false;
   absl::Duration recovery_interval = absl::Milliseconds(100);
   size_t redo_max = 65536;
+  int closures_in_flight = 2;
   FaultPlan faults;
 };
 absl::StatusOr<float> RunCounterJob(SimCluster& cluster, const CounterJob& job);

@@ -54,6 +54,25 @@ TEST(RecoverySim, AFullRedoLogWaitsForACheckpoint) {
   EXPECT_EQ(*value, 300.0f);
 }
 
+// A million increments while one message in twenty is lost and one in twenty comes twice, and twenty
+// processes of all three roles are killed.
+TEST(RecoverySim, AMillionIncrementsCountOnce) {
+  SimCluster cluster(5, 2, 4);
+  CounterJob job = Job(1000000);
+  job.kills = 8;
+  job.ps_kills = 6;
+  job.coordinator_kills = 6;
+  job.within = absl::Seconds(30);
+  job.recovery_interval = absl::Seconds(1);
+  job.closures_in_flight = 32;
+  job.faults.lose_request = 0.025;
+  job.faults.lose_response = 0.025;
+  job.faults.duplicate_request = 0.05;
+  const auto value = RunCounterJob(cluster, job);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value, 1000000.0f);
+}
+
 // Everything at once. Replay one seed with --gtest_filter and the seed that it prints.
 TEST(RecoverySim, CountsEveryIncrementOnceWhateverDies) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
