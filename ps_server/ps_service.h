@@ -84,13 +84,13 @@ class PsService : public std::enable_shared_from_this<PsService> {
   const std::shared_ptr<PushGate> push_gate_;
   VariableStore store_;
   PsStats stats_;
-  // The cut that was restored last. Only touched on the strand.
   // The last saves of an epoch, by their numbers. On the strand, as the next one: a repeat that
   // comes late writes nothing.
   struct Saves {
     uint64_t epoch = 0;
     std::map<uint64_t, proto::SaveShardResponse> answers;
   };
+  // The cut that was restored last. Only touched on the strand.
   struct RestoredCut {
     uint64_t epoch = 0;  // 0: none
     std::string prefix;

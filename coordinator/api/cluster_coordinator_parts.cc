@@ -14,13 +14,12 @@ namespace cohort {
 
 namespace {
 
-void FenceAll(const Cluster& cluster, uint64_t watermark, absl::Duration timeout,
+void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration timeout,
               absl::AnyInvocable<void(absl::Status)> done) {
   const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
   if (!links.ok()) return done(links.status());
-  Envelope<proto::FenceRequest> request;
+  Envelope<proto::FenceRequest> request{std::move(fence), {}};
   request.header.set_epoch(cluster.epoch());
-  request.header.set_watermark(watermark);
   std::vector<Envelope<proto::FenceRequest>> requests(links->size(), request);
   CallEach<proto::FenceResponse>(
       *links, "/cohort.proto.PsService/Fence", std::move(requests), timeout,
@@ -80,7 +79,17 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.fence = [parts, timeout = options_.call_timeout](uint64_t watermark, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
-    FenceAll(*cluster, watermark, timeout, std::move(done));
+    proto::FenceRequest request;
+    request.set_watermark(watermark);
+    FenceAll(*cluster, std::move(request), timeout, std::move(done));
+  };
+  options.fence_worker = [parts, timeout = options_.call_timeout](uint64_t incarnation,
+                                                                  auto done) {
+    const auto cluster = parts->cluster.lock();
+    if (cluster == nullptr) return done(absl::OkStatus());
+    proto::FenceRequest request;
+    request.add_worker_incarnations(incarnation);
+    FenceAll(*cluster, std::move(request), timeout, std::move(done));
   };
   return options;
 }
@@ -101,7 +110,9 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
     scheduler->WorkerReady(worker, link.task, link.data);
   };
-  options.on_worker_lost = [scheduler = scheduler_](int worker) { scheduler->WorkerLost(worker); };
+  options.on_worker_lost = [scheduler = scheduler_](int worker, const absl::Status& cause) {
+    scheduler->WorkerLost(worker, cause);
+  };
   options.on_ps_lost = [scheduler = scheduler_, parts](const absl::Status& error) {
     if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
     scheduler->RecordError(error);

@@ -228,7 +228,7 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
     links_.erase(found);
     first_incarnation_.erase(task);  // reported now, not again when the task is back
   }
-  if (task.role == Role::kWorker) return options_.on_worker_lost(task.index);
+  if (task.role == Role::kWorker) return options_.on_worker_lost(task.index, cause);
   options_.on_ps_lost(PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy));
 }
 

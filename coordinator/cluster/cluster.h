@@ -33,7 +33,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     std::function<std::string(TaskId)> address;
     // These run outside the lock and must not block.
     std::function<void(int worker, const TaskLink&)> on_worker_ready;
-    std::function<void(int worker)> on_worker_lost;
+    std::function<void(int worker, const absl::Status& cause)> on_worker_lost;
     std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
     std::string ps_lost_remedy;  // ends its text
     // Another coordinator holds a task: class STALE.

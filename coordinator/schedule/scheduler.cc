@@ -109,9 +109,22 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
   RunAll(effects);
 }
 
-void Scheduler::WorkerLost(int worker) {
-  MutexLock lock(mutex_);
-  lanes_[worker].ready = false;
+void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
+  uint64_t incarnation = 0;
+  {
+    MutexLock lock(mutex_);
+    const auto lane = lanes_.find(worker);
+    if (lane == lanes_.end()) return;
+    lane->second.ready = false;
+    incarnation = lane->second.task.incarnation();
+  }
+  if (!options_.fence_worker) return TakeBack(worker, incarnation, cause);
+  options_.fence_worker(incarnation, [self = shared_from_this(), worker, incarnation,
+                                      cause](const absl::Status& fenced) {
+    // A ps that cannot be told is lost, and with it what a late push could have changed.
+    if (!fenced.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
+    self->TakeBack(worker, incarnation, cause);
+  });
 }
 
 // Everything that may move after a change, in one place and in one order.
@@ -246,11 +259,11 @@ void Scheduler::DispatchLocked(Effects& effects) {
     ++lane->in_flight;
     Run run;
     run.closure = queue_.Take();
-    in_flight_[run.closure->id] = worker;
     run.worker = worker;
-    run.generation = generation_;
+    run.attempt = run.closure->attempt;
     run.task = lane->task;
     run.channel = lane->channel;
+    in_flight_[run.closure->id] = run;
     for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
       if (lane->prepared.count(key) == 0) run.missing.push_back(std::move(key));
     }

@@ -82,9 +82,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureId NextId() const;
 
   void WorkerReady(int worker, const proto::TaskRef& task, std::shared_ptr<Channel> channel);
-  // Closures in flight there are put back as their calls end; the lane takes nothing until
-  // WorkerReady.
-  void WorkerLost(int worker);
+  // The process at the worker is gone, or as good as: when every ps has fenced it, its closures in
+  // flight are put back, whatever their calls wait for. The lane takes nothing until WorkerReady.
+  void WorkerLost(int worker, const absl::Status& cause);
 
   Stats stats() const;
   // What is being waited for, for people: closures in flight and where, and who waits.
@@ -103,7 +103,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   struct Run {
     std::shared_ptr<Closure> closure;
     int worker = 0;
-    uint64_t generation = 0;  // of the scheduler when it began
+    uint32_t attempt = 0;
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;
     std::vector<std::string> missing;  // resources still to be made, first one first
@@ -135,6 +135,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The deadline of a closure has come.
   void Expire(ClosureId id);
+  // Whether its closure has not been taken back since.
+  bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts back what is in flight on a worker process.
+  void TakeBack(int worker, uint64_t incarnation, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
   void Call(Run run);
@@ -154,7 +158,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   const Options options_;
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts pauses
   std::string paused_ ABSL_GUARDED_BY(mutex_);       // why; empty: not
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
@@ -164,7 +167,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
-  std::map<ClosureId, int> in_flight_ ABSL_GUARDED_BY(mutex_);  // on which worker
+  std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   // Whether an attempt ended without its worker saying so since the last fence.

@@ -13,6 +13,7 @@ namespace cohort {
 
 namespace {
 
+constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
 Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t epoch,
@@ -73,6 +74,27 @@ absl::Duration Scheduler::TimeoutOf(const Closure& closure) const {
   return std::min(options_.closure_timeout, left);
 }
 
+bool Scheduler::IsCurrentLocked(const Run& run) const {
+  const auto found = in_flight_.find(run.closure->id);
+  return found != in_flight_.end() && found->second.attempt == run.attempt;
+}
+
+void Scheduler::TakeBack(int worker, uint64_t incarnation, const absl::Status& cause) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    std::vector<Run> runs;
+    for (const auto& [id, run] : in_flight_) {
+      if (run.worker == worker && run.task.incarnation() == incarnation) runs.push_back(run);
+    }
+    for (const Run& run : runs) {
+      EndLocked(run, AttributedCall(cause, run.task), Outcome::kWorkerLost, effects);
+    }
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
 void Scheduler::Start(Run run) {
   if (run.missing.empty()) {
     Call(std::move(run));
@@ -85,7 +107,7 @@ void Scheduler::Prepare(Run run) {
   ResourceRequest request;
   {
     MutexLock lock(mutex_);
-    if (run.generation != generation_) return;
+    if (!IsCurrentLocked(run)) return;
     request = resources_.Request(*run.closure, run.missing.front(), run.worker);
   }
   Channel& channel = *run.channel;
@@ -96,7 +118,7 @@ void Scheduler::Prepare(Run run) {
                   if (!response.ok()) return self->End(run, response.status());
                   {
                     MutexLock lock(self->mutex_);
-                    if (run.generation != self->generation_) return;
+                    if (!self->IsCurrentLocked(run)) return;
                     Lane& lane = self->lanes_[run.worker];
                     if (lane.task.incarnation() == run.task.incarnation()) {
                       lane.prepared.insert(run.missing.front());
@@ -112,14 +134,14 @@ void Scheduler::Call(Run run) {
   uint64_t epoch = 0;
   {
     MutexLock lock(mutex_);
-    if (run.generation != generation_) return;
+    if (!IsCurrentLocked(run)) return;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
   const absl::Duration timeout = TimeoutOf(*run.closure);
-  Envelope<proto::RunClosureRequest> request =
-      MakeRequest(*run.closure, epoch, watermark);
+  Envelope<proto::RunClosureRequest> request = MakeRequest(*run.closure, epoch, watermark);
+  request.header.set_timeout_ms(absl::ToInt64Milliseconds(absl::Ceil(timeout, kMillisecond)));
   StartCall<proto::RunClosureResponse>(
       channel, kRunClosure, std::move(request), timeout,
       [self = shared_from_this(), run = std::move(run)](
@@ -141,7 +163,7 @@ void Scheduler::End(const Run& run,
   Effects effects;
   {
     MutexLock lock(mutex_);
-    if (run.generation != generation_) return;  // taken back: it runs again
+    if (!IsCurrentLocked(run)) return;  // taken back: it runs again
   }
   if (EndsTheClosure(outcome)) {
     // Before the queue moves on, so that a finished Join finds every result set.
@@ -149,7 +171,7 @@ void Scheduler::End(const Run& run,
   }
   {
     MutexLock lock(mutex_);
-    if (run.generation != generation_) return;
+    if (!IsCurrentLocked(run)) return;
     if (response.ok() && response->header.has_next_position()) {
       const auto* iterator =
           std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);

@@ -38,6 +38,9 @@ struct SchedulerOptions {
   // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
   // applied any more, and says when all of them know. Runs outside the lock, must not block.
   std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
+  // As `fence`, for all that a lost worker process may still push.
+  std::function<void(uint64_t incarnation, absl::AnyInvocable<void(absl::Status)> done)>
+      fence_worker;
   // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
   // block.
   std::function<void(int worker, uint64_t incarnation)> on_suspect;

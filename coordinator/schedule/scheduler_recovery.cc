@@ -77,9 +77,8 @@ void Scheduler::Pause(absl::string_view why) {
   {
     MutexLock lock(mutex_);
     paused_ = std::string(why);
-    ++generation_;
     lanes_.clear();
-    for (const auto& [id, worker] : in_flight_) queue_.PutBack(id);
+    for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
     in_flight_.clear();
     Pump(effects);
   }

@@ -39,9 +39,10 @@ std::string Scheduler::DescribeWait() const {
     absl::StrAppend(&text, "; ", redo_.size(), " closures wait for a checkpoint to cover them");
   }
   size_t shown = 0;
-  for (const auto& [id, worker] : in_flight_) {
+  for (const auto& [id, run] : in_flight_) {
     if (shown++ == kClosuresShownMax) break;
-    absl::StrAppend(&text, shown == 1 ? "; the oldest: " : ", ", id.value, " on worker:", worker);
+    absl::StrAppend(&text, shown == 1 ? "; the oldest: " : ", ", id.value,
+                    " on worker:", run.worker);
   }
   for (const auto& [worker, lane] : lanes_) {
     absl::StrAppend(&text, "; worker:", worker, lane.ready ? " serving" : " lost", ", ",

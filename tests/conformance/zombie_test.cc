@@ -12,9 +12,7 @@ namespace {
 
 TEST(Zombie, PushesNothingAfterTheErrorWasRaised) {
   SimCluster cluster(24, /*ps=*/1, /*workers=*/1);
-  ClusterCoordinator::Options options;
-  options.closure_timeout = absl::Seconds(8);
-  auto connected = cluster.Connect(std::move(options));
+  auto connected = cluster.Connect();
   ASSERT_TRUE(connected.ok()) << connected.status();
   ClusterCoordinator& coordinator = **connected;
   VariableSpec spec;
@@ -32,7 +30,7 @@ TEST(Zombie, PushesNothingAfterTheErrorWasRaised) {
   ASSERT_TRUE(coordinator.Schedule(*increment, {}).ok());
   cluster.sim().RunFor(absl::Milliseconds(100));
   cluster.network().Cut("worker:0", "chief:0");
-  cluster.sim().RunFor(absl::Seconds(9));
+  cluster.sim().RunFor(absl::Seconds(9));  // longer than the lease, shorter than the worker tries
   coordinator.Abort(absl::InternalError("boom"));
   EXPECT_EQ(coordinator.Join().message(), "boom");
 

@@ -38,6 +38,7 @@ absl::StatusOr<Life> StartLife(SimCluster& cluster, const CounterJob& job) {
   if (job.recovery) options.recovery_directory = "/recovery";
   options.recovery_interval = job.recovery_interval;
   options.redo_max = job.redo_max;
+  options.closure_timeout = job.closure_timeout;
   options.closures_in_flight = job.closures_in_flight;
   Life life;
   ASSIGN_OR_RETURN(life.coordinator, cluster.Connect(std::move(options)));

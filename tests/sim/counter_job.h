@@ -19,6 +19,7 @@ struct CounterJob {
   absl::Duration recovery_interval = absl::Milliseconds(100);
   size_t redo_max = 65536;
   int closures_in_flight = 2;
+  absl::Duration closure_timeout = absl::Minutes(10);
   FaultPlan faults;
 };
 absl::StatusOr<float> RunCounterJob(SimCluster& cluster, const CounterJob& job);

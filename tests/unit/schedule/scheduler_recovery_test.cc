@@ -183,6 +183,29 @@ TEST_F(SchedulerRecovery, AWorkerThatCannotReachAServerIsHeldAndTheServerIsASusp
   EXPECT_EQ(scheduler->stats().put_back, 1u);
 }
 
+// A worker that is cut off may answer its calls never, or late.
+TEST_F(SchedulerRecovery, WhatIsInFlightOnALostWorkerIsTakenBackWhenItIsFenced) {
+  fences_workers = true;
+  Make(2);
+  const auto lost = AddWorker(0, /*incarnation=*/41);
+  const auto value = Schedule();
+  lost->AnswerPreparations();
+  scheduler->WorkerLost(0, absl::UnavailableError("no answer for a lease"));
+  const auto other = AddWorker(1);
+  ASSERT_EQ(fences.size(), 1u);
+  EXPECT_EQ(fences[0].first, 41u);
+  EXPECT_TRUE(other->calls.empty()) << "what it still pushes is not refused yet";
+  fences[0].second(absl::OkStatus());
+  other->AnswerPreparations();
+  EXPECT_EQ(IdsOf(*other), (Ids{1}));
+  EXPECT_EQ(other->Peek().attempt(), 2u);
+  lost->AnswerRun(absl::InternalError("late"));
+  EXPECT_FALSE(value->IsReady());
+  other->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->result().ok());
+  EXPECT_EQ(scheduler->stats().done, 1u);
+}
+
 TEST_F(SchedulerRecovery, AfterCloseEveryCallGetsTheError) {
   const auto channel = NewWorker();
   Schedule();

@@ -107,7 +107,7 @@ TEST_F(SchedulerTest, ARestartedWorkerGetsItsResourcesAgain) {
   Schedule();
   before->AnswerPreparations();
   before->AnswerRun(absl::OkStatus());
-  scheduler->WorkerLost(0);
+  scheduler->WorkerLost(0, absl::UnavailableError("gone"));
   const auto after = AddWorker(0, /*incarnation=*/2);
   Schedule();
   after->AnswerPreparations();
@@ -121,7 +121,7 @@ TEST_F(SchedulerTest, AReconnectedWorkerKeepsItsResources) {
   Schedule();
   before->AnswerPreparations();
   before->AnswerRun(absl::OkStatus());
-  scheduler->WorkerLost(0);
+  scheduler->WorkerLost(0, absl::UnavailableError("gone"));
   const auto after = AddWorker(0, /*incarnation=*/1);
   Schedule();
   ASSERT_EQ(after->calls.size(), 1u);

@@ -95,6 +95,11 @@ class SchedulerTest : public testing::Test {
     options.fence = [this](uint64_t watermark, Scheduler::Done done) {
       fences.push_back({watermark, std::move(done)});
     };
+    if (fences_workers) {
+      options.fence_worker = [this](uint64_t incarnation, Scheduler::Done done) {
+        fences.push_back({incarnation, std::move(done)});
+      };
+    }
     scheduler = Scheduler::Create(sim, options);
     auto registered = std::make_shared<RegisteredProgram>();
     registered->id = "p1";
@@ -128,6 +133,7 @@ class SchedulerTest : public testing::Test {
   Quarantine quarantine = Quarantine::kFail;  // for Make, as the next one
   bool stop_at_first_error = true;
   size_t redo_max = 0;
+  bool fences_workers = false;
   int checkpoints_asked = 0;
   std::vector<int> ps_suspects;
   SimWorld sim{1};
