@@ -117,7 +117,8 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
     scheduler->RecordError(error);
   };
-  options.on_superseded = [scheduler = scheduler_](const absl::Status& error) {
+  options.on_superseded = [scheduler = scheduler_, parts](const absl::Status& error) {
+    if (const auto recovery = parts->recovery.lock()) recovery->Stop();
     scheduler->Close(error);
   };
   if (options_.recovery_directory.empty()) {

@@ -17,12 +17,14 @@ constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 // A broken call alone is no death: so many refused attempts to attach again are.
 constexpr int kRefusedAttemptsMax = 4;
-// Parts of the lease: a task answers a Watch at least so often; a Watch that is not answered for so
-// long makes it a suspect; an attempt to attach it again waits so long, so that a few lost messages
-// are not taken for a lost task.
+// Parts of the lease. A task answers a Watch at least so often; a Watch that is not answered for so
+// long makes it a suspect; a suspect is asked anew so often, while earlier attempts may still be
+// answered; and it has at least so long, also where the coordinator itself stood still for a lease.
 constexpr double kWatchPart = 0.2;
 constexpr double kSuspectPart = 0.35;
-constexpr double kAttachPart = 0.15;
+constexpr double kProbePart = 0.1;
+constexpr double kGracePart = 0.1;
+constexpr double kAttachPart = 0.15;  // of an attempt to attach a task that is not there (yet)
 }  // namespace
 
 absl::Status CheckAnswers(TaskId task, const std::string& address,
@@ -59,7 +61,6 @@ void TaskConnection::Suspend() {
   ++round_;
   ++generation_;
   serving_ = reported_ = false;
-  failed_attempts_ = 0;
 }
 
 void TaskConnection::Stop() {
@@ -94,76 +95,111 @@ void TaskConnection::Attach(uint64_t round) {
   proto::AttachRequest request;
   {
     MutexLock lock(mutex_);
-    if (stopped_ || round != round_) return;
+    if (stopped_ || round != round_ || serving_) return;
     request = attach_;
   }
+  SendAttach(round, std::move(request), options_.lease * kAttachPart,
+             &TaskConnection::OnAttachFailed);
+}
+
+void TaskConnection::SendAttach(uint64_t round, proto::AttachRequest request,
+                                absl::Duration timeout, OnFailure on_failure) {
   TaskLink link;
   link.address = options_.address();
   link.control = world_.transport.Connect(link.address, Lane::kControl);
   link.data = world_.transport.Connect(link.address, Lane::kData);
   Channel& control = *link.control;
   StartCall<proto::AttachResponse>(
-      control, kAttach, Envelope<proto::AttachRequest>{std::move(request), {}},
-      options_.lease * kAttachPart,
-      [self = shared_from_this(), round, link = std::move(link)](
+      control, kAttach, Envelope<proto::AttachRequest>{std::move(request), {}}, timeout,
+      [self = shared_from_this(), round, on_failure, link = std::move(link)](
           absl::StatusOr<Envelope<proto::AttachResponse>> response) mutable {
-        if (!response.ok()) return self->OnAttached(round, link, response.status());
-        self->OnAttached(round, link, response->header);
+        absl::Status status = response.status();
+        if (status.ok()) {
+          status = CheckAnswers(self->options_.task, link.address, response->header.task());
+        }
+        if (!status.ok()) return (*self.*on_failure)(round, status);
+        link.task = response->header.task();
+        self->OnAttached(round, link);
       });
 }
 
-void TaskConnection::OnAttached(uint64_t round, const TaskLink& link,
-                                absl::StatusOr<proto::AttachResponse> response) {
-  if (response.ok()) {
-    const absl::Status answers = CheckAnswers(options_.task, link.address, response->task());
-    if (!answers.ok()) response = answers;
-  }
-  if (!response.ok()) return OnAttachFailed(round, response.status());
-  TaskLink ready = link;
-  ready.task = response->task();
+void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
   uint64_t generation;
   bool replaced = false;
   {
     MutexLock lock(mutex_);
-    if (stopped_ || round != round_) return;
-    replaced = reported_ && link_.task.incarnation() != ready.task.incarnation();
+    if (stopped_ || round != round_ || serving_) return;  // another attempt was answered first
+    replaced = reported_ && link_.task.incarnation() != link.task.incarnation();
     serving_ = reported_ = true;
-    link_ = ready;
+    link_ = link;
     backoff_ = kBackoffMin;
-    failed_attempts_ = 0;
+    refused_attempts_ = 0;
     last_contact_ = world_.clock.Now();
     generation = ++generation_;
   }
   if (replaced) options_.on_lost(absl::UnavailableError("the process was restarted"));
   Log(LogLevel::kInfo, "task_attached",
-      {{"task", TaskName(ready.task)}, {"address", ready.address}});
-  options_.on_ready(ready);
+      {{"task", TaskName(link.task)}, {"address", link.address}});
+  options_.on_ready(link);
   Watch(generation);
-}
-
-bool TaskConnection::IsLostLocked(const absl::Status& error) {
-  if (!reported_) return false;
-  const bool refused = !absl::IsDeadlineExceeded(error);
-  if (refused && ++failed_attempts_ >= kRefusedAttemptsMax) return true;
-  return world_.clock.Now() >= last_contact_ + options_.lease;
 }
 
 void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
   absl::Duration wait;
-  bool lost = false;
   {
     MutexLock lock(mutex_);
-    if (stopped_ || round != round_) return;
+    if (stopped_ || round != round_ || serving_) return;
     last_error_ = error;
     wait = backoff_;
     backoff_ = std::min(backoff_ * 2, kBackoffMax);
-    lost = IsLostLocked(error);
-    if (lost) reported_ = false;
   }
   if (ClassOf(error) == proto::STALE && options_.on_superseded) options_.on_superseded(error);
-  if (lost) options_.on_lost(error);
   world_.clock.CallAt(world_.clock.Now() + wait,
                       [self = shared_from_this(), round] { self->Attach(round); });
+}
+
+void TaskConnection::Probe(uint64_t round) {
+  const absl::Time now = world_.clock.Now();
+  proto::AttachRequest request;
+  absl::Time next;
+  absl::Time until;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_ || round != round_ || serving_ || !reported_) return;
+    request = attach_;
+    until = suspect_until_;
+    next = std::min(now + backoff_, until);
+    backoff_ = std::min(backoff_ * 2, options_.lease * kProbePart);
+  }
+  if (now >= until) return DeclareLost(round);
+  SendAttach(round, std::move(request), until - now, &TaskConnection::OnProbeFailed);
+  world_.clock.CallAt(next, [self = shared_from_this(), round] { self->Probe(round); });
+}
+
+void TaskConnection::OnProbeFailed(uint64_t round, const absl::Status& error) {
+  bool lost = false;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_ || round != round_ || serving_ || !reported_) return;
+    last_error_ = error;
+    const bool refused = !absl::IsDeadlineExceeded(error);
+    lost = refused && ++refused_attempts_ >= kRefusedAttemptsMax;
+  }
+  if (ClassOf(error) == proto::STALE && options_.on_superseded) options_.on_superseded(error);
+  if (lost) DeclareLost(round);
+}
+
+void TaskConnection::DeclareLost(uint64_t round) {
+  absl::Status cause;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_ || round != round_ || serving_ || !reported_) return;
+    reported_ = false;
+    backoff_ = kBackoffMin;
+    cause = last_error_;
+  }
+  options_.on_lost(cause);
+  Attach(round);
 }
 
 void TaskConnection::Watch(uint64_t generation) {
@@ -209,12 +245,15 @@ void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certai
     round = round_;
     last_error_ = cause;
     task = link_.task;
-    if (certainty == Certainty::kGone) reported_ = false;
+    backoff_ = kBackoffMin;
+    refused_attempts_ = 0;
+    suspect_until_ = std::max(last_contact_ + options_.lease,
+                              world_.clock.Now() + options_.lease * kGracePart);
   }
   Log(LogLevel::kWarning, certainty == Certainty::kGone ? "task_gone" : "task_suspected",
       {{"task", TaskName(task)}, {"cause", cause.message()}});
-  if (certainty == Certainty::kGone) options_.on_lost(cause);
-  Attach(round);
+  if (certainty == Certainty::kGone) return DeclareLost(round);
+  Probe(round);
 }
 
 }  // namespace cohort

@@ -70,15 +70,21 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
  private:
   TaskConnection(World world, Options options);
 
-  // `round` is the one in which the loop of attempts began.
+  // `round` is the one in which a loop of attempts began.
+  using OnFailure = void (TaskConnection::*)(uint64_t round, const absl::Status& error);
+  void SendAttach(uint64_t round, proto::AttachRequest request, absl::Duration timeout,
+                  OnFailure on_failure);
+  void OnAttached(uint64_t round, const TaskLink& link);
+  // Of a task that is not there (yet), one attempt after another.
   void Attach(uint64_t round);
-  void OnAttached(uint64_t round, const TaskLink& link,
-                  absl::StatusOr<proto::AttachResponse> response);
+  void OnAttachFailed(uint64_t round, const absl::Status& error);
+  // Of a suspect, at fixed times.
+  void Probe(uint64_t round);
+  void OnProbeFailed(uint64_t round, const absl::Status& error);
+  void DeclareLost(uint64_t round);
   void Watch(uint64_t generation);
   void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
   enum class Certainty { kSuspected, kGone };
-  void OnAttachFailed(uint64_t round, const absl::Status& error);
-  bool IsLostLocked(const absl::Status& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lose(uint64_t generation, const absl::Status& cause, Certainty certainty);
 
   const World world_;
@@ -90,7 +96,8 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool reported_ ABSL_GUARDED_BY(mutex_) = false;  // on_ready ran, and on_lost not since
-  int failed_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
+  int refused_attempts_ ABSL_GUARDED_BY(mutex_) = 0;  // since it is a suspect
+  absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);  // then it is lost
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts successful attachments
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);

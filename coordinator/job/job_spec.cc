@@ -20,6 +20,7 @@ constexpr int64_t kCountMax = 1'000'000'000;
 constexpr int64_t kBatchSizeMax = 1 << 20;
 constexpr int64_t kClosuresInFlightMax = 256;
 constexpr int64_t kQueueSizeMax = 1 << 20;
+constexpr int64_t kRedoMax = 65536;  // so many closures the slices' once-only records always hold
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 
 FitSpec ReadFit(const json& value, const std::string& path, JsonErrors& errors) {
@@ -82,7 +83,7 @@ RecoverySpec ReadRecovery(const json& value, const std::string& path, JsonErrors
   reader.Bool("enabled", &recovery.enabled);
   reader.String("directory", &recovery.directory);
   ReadMilliseconds("interval_ms", reader, &recovery.interval);
-  reader.Int("max_steps", {.min = 1, .max = kQueueSizeMax}, &recovery.max_steps);
+  reader.Int("max_steps", {.min = 1, .max = kRedoMax}, &recovery.max_steps);
   reader.Finish();
   return recovery;
 }

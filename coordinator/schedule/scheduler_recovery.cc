@@ -63,7 +63,10 @@ void Scheduler::Close(const absl::Status& error) {
     if (!closed_.ok()) return;
     closed_ = error;
     queue_.RecordError(error);
-    // Nothing will run them any more.
+    // Nothing will run them any more, and nobody waits for what is in flight.
+    lanes_.clear();
+    for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
+    in_flight_.clear();
     for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
     queue_.ForgetReplays();
     replays_left_ = 0;

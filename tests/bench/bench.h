@@ -43,6 +43,8 @@ Command TransportBench();
 Command TransportPeer();
 Command ScheduleBench();
 Command StepBench();
+Command RecoveryBench();
+Command RecoveryCoordinator();
 
 // One line of output.
 struct Figure {

@@ -16,7 +16,8 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   local.workers = options.workers;
   local.transport = options.transport;
   local.binary_directory = BinaryDirectory();
-  local.state_directory = run->directory_.path();
+  local.state_directory =
+      options.state_directory.empty() ? run->directory_.path() : options.state_directory;
   auto tasks = LocalCluster::Start(run->world(), run->waiter_, local);
   if (!tasks.ok()) {
     run->directory_.Keep();  // the error names a log
@@ -28,6 +29,12 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   connect.closures_in_flight = options.closures_in_flight;
   connect.min_workers = options.workers;
   connect.worker_threads = 1;
+  connect.address = [tasks = run->tasks_](TaskId task) { return tasks->Address(task); };
+  if (options.recovery_interval > absl::ZeroDuration()) {
+    connect.recovery_directory = JoinPath(local.state_directory, "recovery");
+    connect.recovery_interval = options.recovery_interval;
+    connect.queue_bound = 4096;  // what is scheduled ahead must not outgrow the run
+  }
   ASSIGN_OR_RETURN(run->coordinator_,
                    ClusterCoordinator::Connect(run->world(), run->waiter_, connect));
   return run;

@@ -21,6 +21,9 @@ class LocalRun {
     int workers = 1;
     int closures_in_flight = 2;
     TransportKind transport = TransportKind::kAuto;
+    std::string state_directory = "";  // empty: one of its own
+    // Between two recovery checkpoints; zero: losses are errors.
+    absl::Duration recovery_interval = absl::ZeroDuration();
   };
 
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(Options options);
