@@ -39,21 +39,24 @@ double Now() {
 // the same in both processes.
 struct Said {
   double time = 0;
-  uint64_t done = 0;
+  uint64_t done = 0;  // and done again
   uint64_t recoveries = 0;
 };
 
 void Say(const ClusterCoordinator& coordinator, const CounterLife& counter) {
+  BlockingWaiter waiter;
+  const Event never;
   uint64_t last = 0;
   while (true) {
-    const uint64_t done = counter.done();
+    // A step that runs again after a restore is applied as well.
+    const uint64_t done = counter.done() + coordinator.stats().replayed;
     if (done != last) {
       std::printf("%.6f %llu %llu\n", Now(), static_cast<unsigned long long>(done),
                   static_cast<unsigned long long>(coordinator.stats().recoveries));
       std::fflush(stdout);
       last = done;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    waiter.Wait(never, absl::Milliseconds(1));
   }
 }
 
