@@ -27,7 +27,11 @@ PsTask::PsTask(World world, Options options)
                                                          options_.resident_bytes_max});
 }
 
-PsTask::~PsTask() = default;
+PsTask::~PsTask() {
+  server_.reset();
+  // An open Watch holds the services, which hold it.
+  task_service_->Stop();
+}
 
 absl::StatusOr<std::string> PsTask::Start() {
   COHORT_CHECK(server_ == nullptr, "a task starts once");

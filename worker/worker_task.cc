@@ -32,7 +32,11 @@ WorkerTask::WorkerTask(World world, Options options)
   worker_service_->SetTaskService(task_service_);
 }
 
-WorkerTask::~WorkerTask() = default;
+WorkerTask::~WorkerTask() {
+  server_.reset();
+  // An open Watch holds the services, which hold it.
+  task_service_->Stop();
+}
 
 absl::StatusOr<std::string> WorkerTask::Start() {
   COHORT_CHECK(server_ == nullptr, "a task starts once");

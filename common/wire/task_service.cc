@@ -364,6 +364,8 @@ Service TaskService::service() {
 
 absl::Status TaskService::CheckEpoch(uint64_t epoch) const { return state_->CheckEpoch(epoch); }
 
+void TaskService::Stop() { state_->Stop(); }
+
 void TaskService::StartDraining() { state_->StartDraining(); }
 
 proto::TaskRef TaskService::task_ref() const { return state_->ref(); }

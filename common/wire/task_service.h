@@ -48,6 +48,9 @@ class TaskService {
   // From now on Watch reports DRAINING.
   void StartDraining();
 
+  // Answers what is open with UNAVAILABLE, and from now on everything at once.
+  void Stop();
+
   proto::TaskRef task_ref() const;
 
  private:
