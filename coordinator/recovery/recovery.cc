@@ -57,7 +57,10 @@ Recovery::Recovery(World world, Options options, std::shared_ptr<Cluster> cluste
       store_(world.files, options_.directory) {}
 
 void Recovery::Post(absl::AnyInvocable<void()> task) {
-  strand_.Post([self = shared_from_this(), task = std::move(task)]() mutable { task(); });
+  // Weak: the strand is this object's own, and a task that never runs would keep it.
+  strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
+    if (const auto self = weak.lock()) task();
+  });
 }
 
 void Recovery::Start() { Tick(); }

@@ -64,7 +64,8 @@ TEST_F(Takeover, AZombieThatComesBackChangesNothing) {
   ASSERT_TRUE(first.Begin().ok());
   ASSERT_TRUE(first.ScheduleWhatIsLeft().ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(zombie->Join(absl::Milliseconds(200))));
-  for (const auto& [task, address] : cluster.tasks().spec().tasks()) {
+  const ClusterSpec spec = cluster.tasks().spec();
+  for (const auto& [task, address] : spec.tasks()) {
     cluster.network().Cut("chief:0", task.ToString());
   }
   const auto winner = Connect("chief:1", 2);
