@@ -188,14 +188,22 @@ void Recovery::EndSave(const absl::Status& status) {
   phase_ = Phase::kWatching;
   if (!status.ok()) {
     Log(LogLevel::kError, "recovery_checkpoint_failed", {{"cause", status.message()}});
+    if (IsLoss(status)) return SaveLater();
     // Without room in the redo log the job would wait for ever for a disk that stays full.
-    if (!IsLoss(status) && scheduler_->IsHeldByRedoLog()) {
+    if (scheduler_->IsHeldByRedoLog()) {
       scheduler_->RecordError(Annotate(
           status, absl::StrCat("no recovery checkpoint could be written to ", store_.directory())));
     }
   }
   RunAll(std::exchange(saving_, {}), status);
   SaveIfAsked();
+}
+
+void Recovery::SaveLater() {
+  for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
+  world_.clock.CallAt(world_.clock.Now() + kRetryDelay, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Post([self = self.get()] { self->SaveIfAsked(); });
+  });
 }
 
 void Recovery::Adopt(RecoveryStore::Committed committed, Done done) {

@@ -79,6 +79,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void OnSaved(uint64_t round, const std::string& prefix, const proto::CoordinatorState& state,
                const Cut& cut, absl::StatusOr<std::vector<proto::SavedSlice>> saved);
   void EndSave(const absl::Status& status);
+  // A ps was away: it is asked again, or found to be lost.
+  void SaveLater();
   void Recover(const absl::Status& cause);
   void OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch);
   void CreateVariables(uint64_t round);

@@ -206,6 +206,20 @@ TEST_F(SchedulerRecovery, WhatIsInFlightOnALostWorkerIsTakenBackWhenItIsFenced) 
   EXPECT_EQ(scheduler->stats().done, 1u);
 }
 
+// A fence of the next epoch that comes after the restore would refuse what runs again.
+TEST_F(SchedulerRecovery, AnErrorIsRaisedWithoutAFenceWhilePaused) {
+  const auto channel = NewWorker();
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::UnavailableError("connection reset"));
+  scheduler->Pause("ps:0 was lost");
+  scheduler->RecordError(absl::InternalError("an error"));
+  Join();
+  EXPECT_TRUE(fences.empty());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].message(), "an error");
+}
+
 TEST_F(SchedulerRecovery, AfterCloseEveryCallGetsTheError) {
   const auto channel = NewWorker();
   Schedule();
