@@ -43,7 +43,7 @@ absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayo
         MutableFloats(state.slots.back(), 0, static_cast<size_t>(shape.num_elements()));
     std::fill(floats.begin(), floats.end(), slot.initial_value);
   }
-  state.history.emplace();
+  state.history = History();
   return state;
 }
 
