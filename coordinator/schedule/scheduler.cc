@@ -158,8 +158,8 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
   if (fence_ == Fence::kNotNeeded || !options_.fence) return true;
-  // What may still be pushed is of an epoch that ends, and a fence in the next one would refuse what
-  // runs again.
+  // What may still be pushed is of an epoch that ends, and a fence in the next one would refuse
+  // what runs again.
   if (!paused_.empty()) return true;
   if (fence_ == Fence::kUnderWay) return false;
   fence_ = Fence::kUnderWay;
