@@ -65,7 +65,7 @@ function(cohort_library)
   cmake_parse_arguments(ARG "FOR_TESTS" "NAME" "DEPS;PRIVATE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   # A program's main file and tests are targets of their own.
-  list(FILTER sources EXCLUDE REGEX "(/main|_test|_trace)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(/main|/run_seeds|_test|_trace)\\.cc$")
   if(sources)
     add_library(cohort_${ARG_NAME} STATIC ${sources})
     target_link_libraries(cohort_${ARG_NAME} PUBLIC cohort_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE})

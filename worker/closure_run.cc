@@ -235,7 +235,9 @@ PushContext ClosureRun::ContextOfPush() const {
   PushContext context;
   context.closure_id = header_.closure_id();
   context.attempt = header_.attempt();
-  context.worker_incarnation = parts_->task_service->task_ref().incarnation();
+  context.worker_incarnation = header_.session() != 0
+                                   ? header_.session()
+                                   : parts_->task_service->task_ref().incarnation();
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
   context.step = header_.step();

@@ -41,10 +41,6 @@ Payload Receive(const Payload& frame, size_t piece) {
   return received;
 }
 
-std::pair<std::string, std::string> Link(const std::string& a, const std::string& b) {
-  return a < b ? std::pair(a, b) : std::pair(b, a);
-}
-
 }  // namespace
 
 void SimCall::Finish(absl::StatusOr<Message> result) {
@@ -88,16 +84,21 @@ void SimNetwork::Core::StopListening(SimListener& listener) {
   }
 }
 
-void SimNetwork::Core::SetCut(const std::string& host_a, const std::string& host_b, bool cut) {
+void SimNetwork::Core::SetCut(const std::string& from, const std::string& to, bool cut) {
   if (cut) {
-    cut_.insert(Link(host_a, host_b));
+    cut_.insert({from, to});
   } else {
-    cut_.erase(Link(host_a, host_b));
+    cut_.erase({from, to});
   }
 }
 
-bool SimNetwork::Core::IsCut(const std::string& host_a, const std::string& host_b) const {
-  return cut_.count(Link(host_a, host_b)) > 0;
+bool SimNetwork::Core::IsCut(const std::string& from, const std::string& to) const {
+  return cut_.count({from, to}) > 0;
+}
+
+std::string SimNetwork::Core::HostAt(const std::string& address) const {
+  const auto found = listeners_.find(address);
+  return found == listeners_.end() ? "" : found->second->process->host;
 }
 
 void SimNetwork::Core::Kill(const std::string& host) {
@@ -157,16 +158,22 @@ void SimNetwork::Core::TraceMessage(absl::string_view kind, const SimCall& call,
 
 void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::string& address,
                             Message request) {
+  SimFate fate;
+  if (watcher_ != nullptr) {
+    const std::string to = HostAt(address);
+    fate = watcher_->OnRequest({call->method(), call->caller().host, to, request.header});
+    if (!call->caller().alive) return;
+  }
   absl::StatusOr<Packet> packet = Pack(std::move(request));
   if (!packet.ok()) return call->Finish(packet.status());
-  const int copies = Draw(faults_.duplicate_request) ? 2 : 1;
+  const int copies = fate.copies + (Draw(faults_.duplicate_request) ? 1 : 0);
   const size_t bytes = PayloadBytes(packet->frame);
   for (int i = 0; i < copies; ++i) {
-    if (Draw(faults_.lose_request)) {
+    if (fate.lose || Draw(faults_.lose_request)) {
       Lose(call, "request");
       continue;
     }
-    world_.CallAt(world_.Now() + TravelTime(bytes),
+    world_.CallAt(world_.Now() + TravelTime(bytes) + fate.delay,
                   [self = shared_from_this(), call, address, packet = *packet] {
                     self->RequestArrives(call, address, packet);
                   });
@@ -187,9 +194,16 @@ void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
   absl::StatusOr<Message> message = Unpack(packet);
   const uint64_t id = ++listener->last_id;
   listener->open.emplace(id, call);
-  Reply reply = [self = shared_from_this(), listener, call, id](absl::StatusOr<Message> result) {
+  std::string request;
+  if (watcher_ != nullptr && message.ok()) {
+    request = message->header;
+    watcher_->OnArrival({call->method(), call->caller().host, listener->process->host, request});
+    if (!listener->process->alive) return;  // the call was told
+  }
+  Reply reply = [self = shared_from_this(), listener, call, id,
+                 request = std::move(request)](absl::StatusOr<Message> result) {
     // Not there: the server stopped, and the call was told.
-    if (listener->open.erase(id) > 0) self->Respond(listener, call, std::move(result));
+    if (listener->open.erase(id) > 0) self->Respond(listener, call, request, std::move(result));
   };
   if (!message.ok()) return reply(message.status());
   TraceMessage("request", *call, address, *message);
@@ -199,27 +213,40 @@ void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
 }
 
 void SimNetwork::Core::Respond(const std::shared_ptr<SimListener>& listener,
-                               const std::shared_ptr<SimCall>& call,
+                               const std::shared_ptr<SimCall>& call, const std::string& request,
                                absl::StatusOr<Message> result) {
   if (!listener->process->alive) return;
-  if (Draw(faults_.lose_response)) return Lose(call, "response");
+  SimFate fate;
+  if (watcher_ != nullptr) {
+    fate = watcher_->OnResponse(
+        {call->method(), call->caller().host, listener->process->host, request, &result});
+    if (!listener->process->alive) {
+      return FailLater(call, absl::StrCat("the server at ", listener->address, " stopped"),
+                       kResetTimeMax);
+    }
+  }
+  if (fate.lose || Draw(faults_.lose_response)) return Lose(call, "response");
   absl::StatusOr<Packet> packet =
       result.ok() ? Pack(*std::move(result)) : absl::StatusOr<Packet>(result.status());
   const size_t bytes = packet.ok() ? PayloadBytes(packet->frame) : packet.status().message().size();
-  world_.CallAt(world_.Now() + TravelTime(bytes), [self = shared_from_this(), listener, call,
-                                                   packet = std::move(packet)] {
-    if (call->finished()) return;
-    if (self->IsCut(call->caller().host, listener->process->host)) {
-      return self->Lose(call, "response");
-    }
-    if (!packet.ok()) {
-      self->world_.Trace(absl::StrCat("failure ", call->method(), " ", packet.status().ToString()));
-      return call->Finish(packet.status());
-    }
-    absl::StatusOr<Message> message = self->Unpack(*packet);
-    if (message.ok()) self->TraceMessage("response", *call, listener->address, *message);
-    call->Finish(std::move(message));
-  });
+  world_.CallAt(world_.Now() + TravelTime(bytes) + fate.delay,
+                [self = shared_from_this(), listener, call, packet = std::move(packet)] {
+                  self->ResponseArrives(listener, call, packet);
+                });
+}
+
+void SimNetwork::Core::ResponseArrives(const std::shared_ptr<SimListener>& listener,
+                                       const std::shared_ptr<SimCall>& call,
+                                       const absl::StatusOr<Packet>& packet) {
+  if (call->finished()) return;
+  if (IsCut(listener->process->host, call->caller().host)) return Lose(call, "response");
+  if (!packet.ok()) {
+    world_.Trace(absl::StrCat("failure ", call->method(), " ", packet.status().ToString()));
+    return call->Finish(packet.status());
+  }
+  absl::StatusOr<Message> message = Unpack(*packet);
+  if (message.ok()) TraceMessage("response", *call, listener->address, *message);
+  call->Finish(std::move(message));
 }
 
 }  // namespace cohort

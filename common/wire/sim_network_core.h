@@ -73,7 +73,8 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   void Send(const std::shared_ptr<SimCall>& call, const std::string& address, Message request);
 
   void SetFaults(const FaultPlan& faults) { faults_ = faults; }
-  void SetCut(const std::string& host_a, const std::string& host_b, bool cut);
+  void SetWatcher(SimWatcher* watcher) { watcher_ = watcher; }
+  void SetCut(const std::string& from, const std::string& to, bool cut);
   void HealAll() { cut_.clear(); }
   void Kill(const std::string& host);
 
@@ -88,13 +89,17 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   absl::StatusOr<Message> Unpack(const Packet& packet);
   absl::Duration TravelTime(size_t bytes);
   bool Draw(double probability);
-  bool IsCut(const std::string& host_a, const std::string& host_b) const;
+  bool IsCut(const std::string& from, const std::string& to) const;
+  std::string HostAt(const std::string& address) const;  // empty: nobody listens
   void FailLater(const std::shared_ptr<SimCall>& call, std::string why, absl::Duration limit);
   void Lose(const std::shared_ptr<SimCall>& call, absl::string_view what);
   void RequestArrives(const std::shared_ptr<SimCall>& call, const std::string& address,
                       const Packet& packet);
   void Respond(const std::shared_ptr<SimListener>& listener, const std::shared_ptr<SimCall>& call,
-               absl::StatusOr<Message> result);
+               const std::string& request, absl::StatusOr<Message> result);
+  void ResponseArrives(const std::shared_ptr<SimListener>& listener,
+                       const std::shared_ptr<SimCall>& call,
+                       const absl::StatusOr<Packet>& packet);
   void TraceMessage(absl::string_view kind, const SimCall& call, absl::string_view address,
                     const Message& message);
 
@@ -103,7 +108,8 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   FaultPlan faults_;
   std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // by host
   std::map<std::string, std::shared_ptr<SimListener>> listeners_;              // by address
-  std::set<std::pair<std::string, std::string>> cut_;                          // smaller name first
+  std::set<std::pair<std::string, std::string>> cut_;                          // from, to
+  SimWatcher* watcher_ = nullptr;
   int last_port_ = 0;
 };
 

@@ -93,11 +93,17 @@ std::unique_ptr<Transport> SimNetwork::TransportOf(const std::string& host) {
 }
 
 void SimNetwork::SetFaults(const FaultPlan& faults) { core_->SetFaults(faults); }
+void SimNetwork::SetWatcher(SimWatcher* watcher) { core_->SetWatcher(watcher); }
 void SimNetwork::Cut(const std::string& host_a, const std::string& host_b) {
   core_->SetCut(host_a, host_b, true);
+  core_->SetCut(host_b, host_a, true);
+}
+void SimNetwork::CutOneWay(const std::string& from, const std::string& to) {
+  core_->SetCut(from, to, true);
 }
 void SimNetwork::Heal(const std::string& host_a, const std::string& host_b) {
   core_->SetCut(host_a, host_b, false);
+  core_->SetCut(host_b, host_a, false);
 }
 void SimNetwork::HealAll() { core_->HealAll(); }
 void SimNetwork::Kill(const std::string& host) { core_->Kill(host); }

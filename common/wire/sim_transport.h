@@ -8,7 +8,9 @@
 // Faults: a lost message makes the caller see UNAVAILABLE some time later, or nothing before its
 // deadline; which of the two is drawn. A request may be lost before its handler ran, or its
 // response after. A killed host neither sends nor receives any more, whatever its objects do until
-// the test destroys them; a new Transport under its name is the restarted process.
+// the test destroys them; a new Transport under its name is the restarted process. A watcher sees
+// every message and decides its fate; it may kill a host before a request is handled, or after its
+// effect and before the response.
 //
 // The bytes of a payload are checked to be the same at arrival as at sending, which catches a
 // sender that writes memory that it has given away.
@@ -30,6 +32,30 @@ struct FaultPlan {
   double duplicate_request = 0;  // the handler runs twice; one answer is heard
   double delay = 0;              // travels up to delay_max
   absl::Duration delay_max = absl::Seconds(5);
+};
+
+// A message as a watcher sees it. Hosts are names; `to` is empty where nobody listens.
+struct SimMessage {
+  absl::string_view method;
+  const std::string& from;
+  const std::string& to;
+  const std::string& request;                         // header, also of a response
+  const absl::StatusOr<Message>* response = nullptr;  // of a response
+};
+
+struct SimFate {
+  bool lose = false;
+  int copies = 1;  // of a request
+  absl::Duration delay;
+};
+
+// Lives on the world's thread. May call SimNetwork::Kill and Cut.
+class SimWatcher {
+ public:
+  virtual ~SimWatcher() = default;
+  virtual SimFate OnRequest(const SimMessage& message) = 0;   // it is sent
+  virtual void OnArrival(const SimMessage& message) = 0;      // its handler is about to run
+  virtual SimFate OnResponse(const SimMessage& message) = 0;  // the handler has answered
 };
 
 // Lives on the thread that steps the world.
@@ -54,8 +80,11 @@ class SimNetwork {
   std::unique_ptr<Transport> TransportOf(const std::string& host);
 
   void SetFaults(const FaultPlan& faults);
+  // Outlives the network or is taken back with nullptr.
+  void SetWatcher(SimWatcher* watcher);
   // Messages between the two are lost, also those on their way.
   void Cut(const std::string& host_a, const std::string& host_b);
+  void CutOneWay(const std::string& from, const std::string& to);
   void Heal(const std::string& host_a, const std::string& host_b);
   void HealAll();
   // Every process start on `host` so far is dead. Callers with open calls see UNAVAILABLE soon.

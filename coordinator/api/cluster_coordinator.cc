@@ -279,7 +279,10 @@ absl::Status ClusterCoordinator::Wait(
 absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                          absl::Duration timeout) {
   if (!value.has_value()) return absl::InvalidArgumentError("Fetch of an empty RemoteValue");
-  if (!waiter_.Wait(value.state().event(), timeout)) {
+  scheduler_->BeginFetch();
+  const bool came = waiter_.Wait(value.state().event(), timeout);
+  scheduler_->EndFetch();
+  if (!came) {
     return absl::DeadlineExceededError(
         absl::StrCat("waited ", absl::FormatDuration(timeout),
                      " for the result of a closure: ", scheduler_->DescribeWait()));

@@ -83,12 +83,12 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
     request.set_watermark(watermark);
     FenceAll(*cluster, std::move(request), timeout, std::move(done));
   };
-  options.fence_worker = [parts, timeout = options_.call_timeout](uint64_t incarnation,
-                                                                  auto done) {
+  options.fence_worker = [parts, timeout = options_.call_timeout](
+                             const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
     proto::FenceRequest request;
-    request.add_worker_incarnations(incarnation);
+    for (const uint64_t session : sessions) request.add_worker_incarnations(session);
     FenceAll(*cluster, std::move(request), timeout, std::move(done));
   };
   return options;
@@ -118,7 +118,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     scheduler->RecordError(error);
   };
   options.on_superseded = [scheduler = scheduler_, parts](const absl::Status& error) {
-    if (const auto recovery = parts->recovery.lock()) recovery->Stop();
+    if (const auto recovery = parts->recovery.lock()) return recovery->OnSuperseded(error);
     scheduler->Close(error);
   };
   if (options_.recovery_directory.empty()) {
@@ -152,11 +152,17 @@ absl::Status ClusterCoordinator::WaitForCluster() {
                       [&](auto done) { cluster_->Claim(floor, std::move(done)); });
   if (!epoch.ok()) return not_ready(epoch.status());
   scheduler_->SetEpoch(*epoch);
-  auto ready = std::make_shared<Event>();  // shared: readiness may come after the time-out
-  cluster_->WhenReady(options_.min_workers, [ready] { ready->Notify(); });
-  if (!waiter_.Wait(*ready, deadline - world_.clock.Now())) {
-    return not_ready(absl::DeadlineExceededError(""));
-  }
+  const absl::Status ready =
+      Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks",
+                  [&](auto done) {
+                    cluster_->WhenReady(options_.min_workers,
+                                        [done = std::move(done)](absl::Status status) mutable {
+                                          if (!status.ok()) return done(status);
+                                          done(true);
+                                        });
+                  })
+          .status();
+  if (!ready.ok()) return not_ready(ready);
   if (recovery_ != nullptr) recovery_->Start();
   return absl::OkStatus();
 }

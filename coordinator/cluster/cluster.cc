@@ -74,8 +74,7 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnection(TaskId task) {
     if (const auto self = weak.lock()) self->OnLost(task, cause);
   };
   options.on_superseded = [weak](const absl::Status& cause) {
-    const auto self = weak.lock();
-    if (self != nullptr && self->options_.on_superseded) self->options_.on_superseded(cause);
+    if (const auto self = weak.lock()) self->OnSuperseded(cause);
   };
   return TaskConnection::Create(world_, std::move(options));
 }
@@ -97,14 +96,17 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   {
     MutexLock lock(mutex_);
     options.floor = std::max(floor, epoch_);
+    options.held = epoch_;
     for (const auto& [task, connection] : connections_) connection->Suspend();
     links_.clear();
     first_incarnation_.clear();
-    ready_waits_.clear();
     claim = EpochClaim::Create(
         world_, std::move(options),
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
-          if (const auto self = weak.lock(); self != nullptr && epoch.ok()) self->OnClaimed(*epoch);
+          if (const auto self = weak.lock()) {
+            if (epoch.ok()) self->OnClaimed(*epoch);
+            if (ClassOf(epoch.status()) == proto::STALE) self->OnSuperseded(epoch.status());
+          }
           done(epoch);
         });
     replaced = std::exchange(claim_, claim);
@@ -152,15 +154,28 @@ void Cluster::Stop() {
   if (claim != nullptr) claim->Cancel();
 }
 
-void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void()> done) {
+void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> done) {
+  absl::Status superseded;
   {
     MutexLock lock(mutex_);
-    if (!IsReadyLocked(min_workers)) {
+    superseded = superseded_;
+    if (superseded.ok() && !IsReadyLocked(min_workers)) {
       ready_waits_.push_back({min_workers, std::move(done)});
       return;
     }
   }
-  done();
+  done(superseded);
+}
+
+void Cluster::OnSuperseded(const absl::Status& cause) {
+  std::vector<ReadyWait> waits;
+  {
+    MutexLock lock(mutex_);
+    superseded_ = cause;
+    waits = std::exchange(ready_waits_, {});
+  }
+  for (ReadyWait& wait : waits) wait.done(cause);
+  if (options_.on_superseded) options_.on_superseded(cause);
 }
 
 bool Cluster::IsReadyLocked(int min_workers) const {
@@ -193,7 +208,7 @@ void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
 }
 
 void Cluster::OnReady(TaskId task, const TaskLink& link) {
-  std::vector<absl::AnyInvocable<void()>> ready;
+  std::vector<absl::AnyInvocable<void(absl::Status)>> ready;
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
@@ -215,7 +230,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
                                options_.ps_lost_remedy));
   }
   if (task.role == Role::kWorker) options_.on_worker_ready(task.index, link);
-  for (auto& done : ready) done();
+  for (auto& done : ready) done(absl::OkStatus());
 }
 
 void Cluster::OnLost(TaskId task, const absl::Status& cause) {

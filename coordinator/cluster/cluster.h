@@ -49,8 +49,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // those of EpochClaim.
   void Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done);
   void Stop();
-  // Runs `done` once when every ps and at least `min_workers` workers serve. Forgotten by Claim.
-  void WhenReady(int min_workers, absl::AnyInvocable<void()> done);
+  // Runs `done` once when every ps and at least `min_workers` workers serve, in this epoch or a
+  // later one. Errors: of class STALE when another coordinator has taken over.
+  void WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> done);
   void SuspectWorker(int worker, uint64_t incarnation);
   // A worker could not reach this ps: can the coordinator?
   void SuspectPs(int ps);
@@ -80,12 +81,13 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void Suspect(TaskId task, std::optional<uint64_t> incarnation);
   void OnReady(TaskId task, const TaskLink& link);
   void OnLost(TaskId task, const absl::Status& cause);
+  void OnSuperseded(const absl::Status& cause);
   std::string DescribeLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReadyLocked(int min_workers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   struct ReadyWait {
     int min_workers;
-    absl::AnyInvocable<void()> done;
+    absl::AnyInvocable<void(absl::Status)> done;
   };
 
   const World world_;
@@ -99,6 +101,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // A ps that served under an incarnation holds variables; another incarnation has lost them.
   std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReadyWait> ready_waits_ ABSL_GUARDED_BY(mutex_);
+  absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

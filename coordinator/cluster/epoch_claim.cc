@@ -15,6 +15,13 @@ namespace {
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
+
+absl::Status TakenOver(const absl::Status& cause) {
+  return WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                        "another coordinator has taken over this job: ", cause.message(),
+                        "; this one ends. Run one coordinator per job")),
+                    DetailOf(cause));
+}
 }  // namespace
 
 std::shared_ptr<EpochClaim> EpochClaim::Create(World world, Options options, Done done) {
@@ -71,7 +78,25 @@ void EpochClaim::Probe(TaskId task) {
       });
 }
 
+bool EpochClaim::IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& answer) {
+  if (options_.held == 0 || !answer.ok() || answer->epoch() <= options_.held ||
+      answer->coordinator_incarnation() == options_.coordinator_incarnation) {
+    return false;
+  }
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::STALE);
+  *detail.mutable_origin() = answer->task();
+  Finish(TakenOver(WithDetail(
+      absl::FailedPreconditionError(absl::StrCat(
+          "coordinator incarnation ", options_.coordinator_incarnation, " held epoch ",
+          options_.held, "; epoch ", answer->epoch(), " is held by coordinator incarnation ",
+          answer->coordinator_incarnation())),
+      detail)));
+  return true;
+}
+
 void EpochClaim::OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer) {
+  if (IsTakenOver(answer)) return;
   // A draining process is about to end and grants nothing for long.
   const bool counts = answer.ok() && answer->state() == proto::SERVING;
   {
@@ -116,13 +141,7 @@ void EpochClaim::OnAttached(size_t position, const absl::Status& status) {
     errors_[options_.ps[position]] = status;
   }
   if (status.ok()) return Attach(position + 1);
-  if (ClassOf(status) == proto::STALE) {
-    return Finish(WithDetail(
-        absl::FailedPreconditionError(absl::StrCat(
-            "another coordinator has taken over this job: ", status.message(),
-            "; this one ends. Run one coordinator per job")),
-        DetailOf(status)));
-  }
+  if (ClassOf(status) == proto::STALE) return Finish(TakenOver(status));
   Later([this, position] { Attach(position); });
 }
 

@@ -33,6 +33,10 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
     // Asked before each call: a restarted task may move.
     std::function<std::string(TaskId)> address;
     uint64_t floor = 0;                          // the epoch is above this one
+    // The epoch that this coordinator has held until now. Whoever holds a higher one by now has
+    // taken over: the claim ends, it does not take back. 0: none, whoever holds a task is taken
+    // over.
+    uint64_t held = 0;
     uint64_t coordinator_incarnation = 0;
     std::string job;
     absl::Duration call_timeout = absl::Seconds(1);
@@ -50,6 +54,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
  private:
   EpochClaim(World world, Options options, Done done);
   void Probe(TaskId task);
+  // Whether another coordinator has taken over; then the claim has ended.
+  bool IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& answer);
   void OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer);
   // Attaches options_.ps[position] and those behind it.
   void Attach(size_t position);

@@ -145,6 +145,7 @@ void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
 }
 
 void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
+  const bool superseded = ClassOf(error) == proto::STALE && options_.on_superseded;
   absl::Duration wait;
   {
     MutexLock lock(mutex_);
@@ -153,7 +154,7 @@ void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
     wait = backoff_;
     backoff_ = std::min(backoff_ * 2, kBackoffMax);
   }
-  if (ClassOf(error) == proto::STALE && options_.on_superseded) options_.on_superseded(error);
+  if (superseded) options_.on_superseded(error);
   world_.clock.CallAt(world_.clock.Now() + wait,
                       [self = shared_from_this(), round] { self->Attach(round); });
 }
@@ -177,15 +178,17 @@ void TaskConnection::Probe(uint64_t round) {
 }
 
 void TaskConnection::OnProbeFailed(uint64_t round, const absl::Status& error) {
+  // A task that another coordinator holds is not lost: this coordinator is.
+  const bool superseded = ClassOf(error) == proto::STALE && options_.on_superseded;
   bool lost = false;
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_ || !reported_) return;
     last_error_ = error;
     const bool refused = !absl::IsDeadlineExceeded(error);
-    lost = refused && ++refused_attempts_ >= kRefusedAttemptsMax;
+    lost = !superseded && refused && ++refused_attempts_ >= kRefusedAttemptsMax;
   }
-  if (ClassOf(error) == proto::STALE && options_.on_superseded) options_.on_superseded(error);
+  if (superseded) options_.on_superseded(error);
   if (lost) DeclareLost(round);
 }
 

@@ -14,6 +14,8 @@ namespace cohort {
 namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
+// A disk may fail a read and be well again; so many failures in a row are the job's end.
+constexpr int kFailedRestoresMax = 50;
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
 // Whether another try may end better: the server was away, or was started again.
@@ -32,6 +34,12 @@ absl::StatusOr<std::vector<proto::SavedSlice>> JoinSlices(
     slices.insert(slices.end(), answer.header.slices().begin(), answer.header.slices().end());
   }
   return slices;
+}
+
+// Whether the checkpoint itself is the trouble, so that reading it again ends in the same way.
+bool IsForGood(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
+         absl::IsFailedPrecondition(status);
 }
 
 void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
@@ -67,13 +75,23 @@ void Recovery::Start() { Tick(); }
 
 void Recovery::Stop() {
   Post([this] {
-    phase_ = Phase::kStopped;
-    ++round_;
-    const absl::Status stopped = absl::CancelledError("the coordinator ends");
-    for (std::vector<Done>* waiting : {&asked_, &saving_, &adopting_}) {
-      RunAll(std::exchange(*waiting, {}), stopped);
-    }
+    if (phase_ != Phase::kStopped) StopFor(absl::CancelledError("the coordinator ends"));
   });
+}
+
+void Recovery::OnSuperseded(const absl::Status& error) {
+  Post([this, error] {
+    if (phase_ != Phase::kStopped) GiveUp(error);
+  });
+}
+
+void Recovery::StopFor(const absl::Status& why) {
+  phase_ = Phase::kStopped;
+  stopped_ = why;
+  ++round_;
+  for (std::vector<Done>* waiting : {&asked_, &saving_, &adopting_}) {
+    RunAll(std::exchange(*waiting, {}), why);
+  }
 }
 
 void Recovery::SetApplicationState(ApplicationState state) {
@@ -82,6 +100,7 @@ void Recovery::SetApplicationState(ApplicationState state) {
 
 void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done done) {
   Post([this, layouts = std::move(layouts), done = std::move(done)]() mutable {
+    if (phase_ == Phase::kStopped) return done(stopped_);
     for (proto::VariableLayout& layout : layouts) variables_[layout.name()] = std::move(layout);
     if (committed_.prefix.empty()) return done(absl::OkStatus());
     asked_.push_back(std::move(done));
@@ -91,8 +110,7 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
 
 void Recovery::Forget(Done done) {
   Post([this, done = std::move(done)]() mutable {
-    phase_ = Phase::kStopped;
-    ++round_;
+    StopFor(absl::CancelledError("the job has ended"));
     done(store_.Clear());
   });
 }
@@ -115,7 +133,7 @@ void Recovery::Tick() {
 
 void Recovery::Checkpoint(Done done) {
   Post([this, done = std::move(done)]() mutable {
-    if (phase_ == Phase::kStopped) return done(absl::CancelledError("the coordinator ends"));
+    if (phase_ == Phase::kStopped) return done(stopped_);
     asked_.push_back(std::move(done));
     SaveIfAsked();
   });
@@ -208,7 +226,7 @@ void Recovery::SaveLater() {
 
 void Recovery::Adopt(RecoveryStore::Committed committed, Done done) {
   Post([this, committed = std::move(committed), done = std::move(done)]() mutable {
-    if (phase_ == Phase::kStopped) return done(absl::CancelledError("the coordinator ends"));
+    if (phase_ == Phase::kStopped) return done(stopped_);
     committed_ = std::move(committed);
     adopting_.push_back(std::move(done));
     Recover(absl::OkStatus());
@@ -240,7 +258,8 @@ void Recovery::Recover(const absl::Status& cause) {
 void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
   if (round != round_) return;
   if (!epoch.ok()) return GiveUp(epoch.status());
-  cluster_->WhenReady(0, [self = shared_from_this(), round] {
+  cluster_->WhenReady(0, [self = shared_from_this(), round](absl::Status ready) {
+    if (!ready.ok()) return self->OnSuperseded(ready);
     self->Post([self = self.get(), round] { self->CreateVariables(round); });
   });
 }
@@ -287,6 +306,7 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
   if (!status.ok()) return Retry(round, status);
   phase_ = Phase::kWatching;
+  failed_restores_ = 0;
   Log(LogLevel::kInfo, "recovered",
       {{"epoch", cluster_->epoch()},
        {"checkpoint", committed_.prefix.empty() ? "none: initial values" : committed_.prefix},
@@ -298,14 +318,12 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
 
 void Recovery::GiveUp(const absl::Status& error) {
   scheduler_->Close(error);
-  for (std::vector<Done>* waiting : {&asked_, &adopting_}) {
-    RunAll(std::exchange(*waiting, {}), error);
-  }
+  StopFor(error);
 }
 
 void Recovery::Retry(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
-  if (!IsLoss(status)) {
+  if (!IsLoss(status) && (IsForGood(status) || ++failed_restores_ >= kFailedRestoresMax)) {
     return GiveUp(Annotate(status, "the job could not be put back to its last checkpoint"));
   }
   Log(LogLevel::kWarning, "recovery_retried", {{"cause", status.message()}});

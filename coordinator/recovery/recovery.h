@@ -4,6 +4,7 @@
 //
 //   watching --checkpoint is due--> saving --committed, or failed--> watching
 //   any --a ps was lost--> claiming (every ps is waited for) --> restoring --> watching
+//   any --another coordinator has taken over, or a restore cannot be done--> stopped
 //
 // Saving: a cut is begun (redo_log.h), every ps writes what it holds while training goes on, the
 // index makes it one checkpoint, and what the cut covers is durable. Restoring: the scheduler is
@@ -60,6 +61,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void AddVariables(std::vector<proto::VariableLayout> layouts, Done done);
 
   void OnPsLost(const absl::Status& cause);
+  // Another coordinator holds the job: whatever waits ends with the error, as does the job.
+  void OnSuperseded(const absl::Status& error);
   // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
   // parameter servers and of files.
   void Checkpoint(Done done);
@@ -86,6 +89,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void CreateVariables(uint64_t round);
   void Restore(uint64_t round);
   void OnRestored(uint64_t round, const absl::Status& status);
+  void StopFor(const absl::Status& why);
   // The job ends with the error.
   void GiveUp(const absl::Status& error);
   // Another try when a ps was at fault; else the job ends.
@@ -108,6 +112,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::vector<Done> saving_;            // wait for the one that is under way
   std::vector<Done> adopting_;
   absl::Time recovering_since_;
+  int failed_restores_ = 0;  // in a row, that no lost ps explains
+  absl::Status stopped_;  // why, in that phase
 };
 
 }  // namespace cohort

@@ -94,6 +94,21 @@ void Scheduler::RecordError(const absl::Status& error) {
   RunAll(effects);
 }
 
+void Scheduler::BeginFetch() {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    ++fetches_;
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::EndFetch() {
+  MutexLock lock(mutex_);
+  --fetches_;
+}
+
 void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
                             std::shared_ptr<Channel> channel) {
   Effects effects;
@@ -102,6 +117,7 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
     Lane& lane = lanes_[worker];
     if (lane.task.incarnation() != task.incarnation()) lane.prepared.clear();
     lane.task = task;
+    lane.session = ++last_session_;
     lane.channel = std::move(channel);
     lane.ready = true;
     Pump(effects);
@@ -110,25 +126,29 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
 }
 
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
-  uint64_t incarnation = 0;
+  std::set<uint64_t> sessions;
   {
     MutexLock lock(mutex_);
     const auto lane = lanes_.find(worker);
     if (lane == lanes_.end()) return;
     lane->second.ready = false;
-    incarnation = lane->second.task.incarnation();
+    for (const auto& [id, run] : in_flight_) {
+      if (run.worker == worker) sessions.insert(run.session);
+    }
   }
-  if (!options_.fence_worker) return TakeBack(worker, incarnation, cause);
-  options_.fence_worker(incarnation, [self = shared_from_this(), worker, incarnation,
-                                      cause](const absl::Status& fenced) {
+  if (sessions.empty()) return;
+  if (!options_.fence_worker) return TakeBack(sessions, cause);
+  options_.fence_worker(sessions, [self = shared_from_this(), sessions,
+                                   cause](const absl::Status& fenced) {
     // A ps that cannot be told is lost, and with it what a late push could have changed.
     if (!fenced.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-    self->TakeBack(worker, incarnation, cause);
+    self->TakeBack(sessions, cause);
   });
 }
 
 // Everything that may move after a change, in one place and in one order.
 void Scheduler::Pump(Effects& effects) {
+  EndQueuedLocked(effects);
   ObserveErrorLocked(effects);
   FinishJoinsLocked(effects);
   FinishStableWaitsLocked(effects);
@@ -139,15 +159,19 @@ void Scheduler::Pump(Effects& effects) {
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
   if (waiting_.empty()) return;
+  const absl::Status cancelled =
+      MakeError(absl::StatusCode::kCancelled,
+                "the closure was cancelled because another one failed; schedule it again",
+                proto::CANCELLED);
   for (std::shared_ptr<Closure>& closure : queue_.CancelQueued()) {
-    CancelLocked(std::move(closure), effects);
+    CancelLocked(std::move(closure), cancelled, effects);
   }
   if (!queue_.IsIdle()) return;  // closures in flight are awaited
   if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
   if (!closed_.ok()) queue_.RecordError(closed_);
   WaitingCalls::Admission observer = waiting_.TakeObserver();
-  if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), effects);
+  if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), cancelled, effects);
   effects.push_back([observer = std::move(observer.admitted), error]() mutable {
     observer(error);
   });
@@ -183,15 +207,18 @@ void Scheduler::OnFenced(const absl::Status& status) {
   RunAll(effects);
 }
 
-void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, Effects& effects) {
+void Scheduler::EndQueuedLocked(Effects& effects) {
+  if (closed_.ok()) return;
+  for (std::shared_ptr<Closure>& closure : queue_.CancelQueued()) {
+    CancelLocked(std::move(closure), closed_, effects);
+  }
+}
+
+void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
+                             Effects& effects) {
   redo_.Drop(closure->id);
-  effects.push_back([closure = std::move(closure)] {
-    if (const auto result = closure->result.lock()) {
-      result->Set(MakeError(absl::StatusCode::kCancelled,
-                            "the closure was cancelled because another one failed; schedule it "
-                            "again",
-                            proto::CANCELLED));
-    }
+  effects.push_back([closure = std::move(closure), status] {
+    if (const auto result = closure->result.lock()) result->Set(status);
   });
 }
 
@@ -254,7 +281,8 @@ void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
     // What is queued after an error will be cancelled.
-    if (queue_.HasError() && options_.stop_at_first_error && !queue_.Front()->replay) return;
+    const bool stops = options_.stop_at_first_error && fetches_ == 0;
+    if (queue_.HasError() && stops && !queue_.Front()->replay) return;
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;
@@ -264,6 +292,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     run.closure = queue_.Take();
     run.worker = worker;
     run.attempt = run.closure->attempt;
+    run.session = lane->session;
     run.task = lane->task;
     run.channel = lane->channel;
     in_flight_[run.closure->id] = run;

@@ -58,8 +58,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool Abandon(WaitId wait);
   // Records an error that no closure reported, such as the loss of a parameter server.
   void RecordError(const absl::Status& error);
-  // As RecordError, for good: every later call gets it too, and nothing runs any more.
+  // As RecordError, for good: every later call gets it too, nothing runs any more, and what has not
+  // ended ends with it.
   void Close(const absl::Status& error);
+  // Somebody waits for the result of a closure, until EndFetch: an error that nobody has observed
+  // then does not stop the queue, or the result would never come.
+  void BeginFetch();
+  void EndFetch();
 
   // Of what runs from now on; Resume sets it too.
   void SetEpoch(uint64_t epoch);
@@ -93,6 +98,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
  private:
   struct Lane {
     bool ready = false;
+    // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and those
+    // after the return of the same process are not.
+    uint64_t session = 0;
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;
     int in_flight = 0;
@@ -104,6 +112,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     std::shared_ptr<Closure> closure;
     int worker = 0;
     uint32_t attempt = 0;
+    uint64_t session = 0;  // of the lane when it began
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;
     std::vector<std::string> missing;  // resources still to be made, first one first
@@ -124,8 +133,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // False while a fence must be waited for.
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFenced(const absl::Status& status);
-  void CancelLocked(std::shared_ptr<Closure> closure, Effects& effects)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is queued ends with the error of Close.
+  void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
+                    Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -137,8 +148,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Expire(ClosureId id);
   // Whether its closure has not been taken back since.
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts back what is in flight on a worker process.
-  void TakeBack(int worker, uint64_t incarnation, const absl::Status& cause);
+  // Puts back what is in flight of these sessions.
+  void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
   void Call(Run run);
@@ -152,6 +163,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closures in flight are queued again; what their calls still answer is ignored.
+  void TakeBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;
@@ -163,10 +176,12 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   size_t replays_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
+  uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);

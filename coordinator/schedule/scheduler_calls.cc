@@ -79,13 +79,13 @@ bool Scheduler::IsCurrentLocked(const Run& run) const {
   return found != in_flight_.end() && found->second.attempt == run.attempt;
 }
 
-void Scheduler::TakeBack(int worker, uint64_t incarnation, const absl::Status& cause) {
+void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   Effects effects;
   {
     MutexLock lock(mutex_);
     std::vector<Run> runs;
     for (const auto& [id, run] : in_flight_) {
-      if (run.worker == worker && run.task.incarnation() == incarnation) runs.push_back(run);
+      if (sessions.count(run.session) > 0) runs.push_back(run);
     }
     for (const Run& run : runs) {
       EndLocked(run, AttributedCall(cause, run.task), Outcome::kWorkerLost, effects);
@@ -141,6 +141,7 @@ void Scheduler::Call(Run run) {
   Channel& channel = *run.channel;
   const absl::Duration timeout = TimeoutOf(*run.closure);
   Envelope<proto::RunClosureRequest> request = MakeRequest(*run.closure, epoch, watermark);
+  request.header.set_session(run.session);
   request.header.set_timeout_ms(absl::ToInt64Milliseconds(absl::Ceil(timeout, kMillisecond)));
   StartCall<proto::RunClosureResponse>(
       channel, kRunClosure, std::move(request), timeout,

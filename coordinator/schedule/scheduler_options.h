@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -38,8 +39,10 @@ struct SchedulerOptions {
   // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
   // applied any more, and says when all of them know. Runs outside the lock, must not block.
   std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
-  // As `fence`, for all that a lost worker process may still push.
-  std::function<void(uint64_t incarnation, absl::AnyInvocable<void(absl::Status)> done)>
+  // As `fence`, for all that a lost worker may still push in these sessions
+  // (RunClosureRequest.session).
+  std::function<void(const std::set<uint64_t>& sessions,
+                     absl::AnyInvocable<void(absl::Status)> done)>
       fence_worker;
   // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
   // block.

@@ -63,10 +63,9 @@ void Scheduler::Close(const absl::Status& error) {
     if (!closed_.ok()) return;
     closed_ = error;
     queue_.RecordError(error);
-    // Nothing will run them any more, and nobody waits for what is in flight.
-    lanes_.clear();
-    for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
-    in_flight_.clear();
+    TakeBackLocked();
+    fence_ = Fence::kNotNeeded;  // whoever holds the job has another epoch
+    // Nothing will run them any more.
     for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
     queue_.ForgetReplays();
     replays_left_ = 0;
@@ -75,14 +74,18 @@ void Scheduler::Close(const absl::Status& error) {
   RunAll(effects);
 }
 
+void Scheduler::TakeBackLocked() {
+  lanes_.clear();
+  for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
+  in_flight_.clear();
+}
+
 void Scheduler::Pause(absl::string_view why) {
   Effects effects;
   {
     MutexLock lock(mutex_);
     paused_ = std::string(why);
-    lanes_.clear();
-    for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
-    in_flight_.clear();
+    TakeBackLocked();
     Pump(effects);
   }
   RunAll(effects);

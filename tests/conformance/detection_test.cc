@@ -30,7 +30,7 @@ class Detection : public testing::TestWithParam<TaskId> {
     bool ready = false;
     cluster->Claim(0, [](const absl::StatusOr<uint64_t>&) {});
     sim.RunUntil([&] { return cluster->epoch() > 0; }, absl::Seconds(10));
-    cluster->WhenReady(1, [&] { ready = true; });
+    cluster->WhenReady(1, [&](const absl::Status&) { ready = true; });
     ASSERT_TRUE(sim.RunUntil([&] { return ready; }, absl::Seconds(10)));
     // Not at the very moment of a heartbeat.
     sim.RunFor(absl::Milliseconds(static_cast<int64_t>(1000 + sim.rng().Below(3000))));

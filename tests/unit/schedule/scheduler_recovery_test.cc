@@ -190,10 +190,11 @@ TEST_F(SchedulerRecovery, WhatIsInFlightOnALostWorkerIsTakenBackWhenItIsFenced) 
   const auto lost = AddWorker(0, /*incarnation=*/41);
   const auto value = Schedule();
   lost->AnswerPreparations();
+  const uint64_t session = lost->Peek().session();
   scheduler->WorkerLost(0, absl::UnavailableError("no answer for a lease"));
   const auto other = AddWorker(1);
   ASSERT_EQ(fences.size(), 1u);
-  EXPECT_EQ(fences[0].first, 41u);
+  EXPECT_EQ(fences[0].first, session);
   EXPECT_TRUE(other->calls.empty()) << "what it still pushes is not refused yet";
   fences[0].second(absl::OkStatus());
   other->AnswerPreparations();
@@ -207,6 +208,21 @@ TEST_F(SchedulerRecovery, WhatIsInFlightOnALostWorkerIsTakenBackWhenItIsFenced) 
 }
 
 // A fence of the next epoch that comes after the restore would refuse what runs again.
+// It was only cut off: what it is given after its return is not what was fenced.
+TEST_F(SchedulerRecovery, ALostWorkerThatReturnsAsTheSameProcessWorksAgain) {
+  fences_workers = true;
+  Make(2);
+  const auto before = AddWorker(0, /*incarnation=*/41);
+  Schedule();
+  before->AnswerPreparations();
+  scheduler->WorkerLost(0, absl::UnavailableError("no answer for a lease"));
+  ASSERT_EQ(fences.size(), 1u);
+  fences[0].second(absl::OkStatus());
+  const auto after = AddWorker(0, /*incarnation=*/41);
+  ASSERT_EQ(IdsOf(*after), (Ids{1}));
+  EXPECT_NE(after->Peek().session(), fences[0].first);
+}
+
 TEST_F(SchedulerRecovery, AnErrorIsRaisedWithoutAFenceWhilePaused) {
   const auto channel = NewWorker();
   Schedule();

@@ -96,8 +96,8 @@ class SchedulerTest : public testing::Test {
       fences.push_back({watermark, std::move(done)});
     };
     if (fences_workers) {
-      options.fence_worker = [this](uint64_t incarnation, Scheduler::Done done) {
-        fences.push_back({incarnation, std::move(done)});
+      options.fence_worker = [this](const std::set<uint64_t>& sessions, Scheduler::Done done) {
+        fences.push_back({*sessions.begin(), std::move(done)});
       };
     }
     scheduler = Scheduler::Create(sim, options);

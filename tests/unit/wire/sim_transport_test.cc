@@ -158,6 +158,65 @@ TEST_F(SimFaultTest, ACutLinkLosesMessagesOfThatLinkAlone) {
   EXPECT_EQ(CallFrom(*a_), absl::StatusCode::kOk);
 }
 
+TEST_F(SimFaultTest, ALinkThatIsCutOneWayLosesResponsesAlone) {
+  network_.CutOneWay("server", "a");
+  hold_ = true;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  a_->Connect("server:80", Lane::kControl)
+      ->Start(kPull, Numbered(1), absl::Minutes(1),
+              [&](absl::StatusOr<Message> result) { code = result.status().code(); });
+  world_.RunFor(absl::Seconds(1));
+  ASSERT_EQ(kept_.size(), 1u);
+  kept_[0](Numbered(1));
+  world_.RunFor(absl::Hours(1));
+  EXPECT_NE(code, absl::StatusCode::kOk);
+  hold_ = false;
+  network_.Heal("a", "server");
+  EXPECT_EQ(CallFrom(*a_), absl::StatusCode::kOk);
+}
+
+// Kills the server at one point of the first call.
+class KillingWatcher final : public SimWatcher {
+ public:
+  enum class Point { kArrival, kResponse };
+  KillingWatcher(SimNetwork& network, Point point) : network_(network), point_(point) {}
+
+  SimFate OnRequest(const SimMessage& message) override {
+    EXPECT_EQ(message.from, "a");
+    EXPECT_EQ(message.to, "server");
+    return {};
+  }
+  void OnArrival(const SimMessage& message) override {
+    if (point_ == Point::kArrival) network_.Kill(message.to);
+  }
+  SimFate OnResponse(const SimMessage& message) override {
+    EXPECT_EQ(message.request, Numbered(1).header);
+    EXPECT_TRUE(message.response->ok());
+    ++responses;
+    if (point_ == Point::kResponse) network_.Kill(message.to);
+    return {};
+  }
+
+  int responses = 0;
+
+ private:
+  SimNetwork& network_;
+  const Point point_;
+};
+
+TEST_F(SimFaultTest, AWatcherKillsBeforeTheHandlerOrAfterItsEffect) {
+  KillingWatcher before(network_, KillingWatcher::Point::kArrival);
+  network_.SetWatcher(&before);
+  EXPECT_EQ(CallFrom(*a_), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(before.responses, 0);
+  auto again = network_.TransportOf("server");
+  auto server = ListenOn(*again);
+  KillingWatcher after(network_, KillingWatcher::Point::kResponse);
+  network_.SetWatcher(&after);
+  EXPECT_EQ(CallFrom(*a_), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(after.responses, 1);
+}
+
 TEST_F(SimFaultTest, AKilledServerFailsItsOpenCallsSoonAndMayComeBack) {
   hold_ = true;
   absl::StatusCode code = absl::StatusCode::kOk;

@@ -1,0 +1,262 @@
+#include "tests/sim/fault_injector.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "proto/worker.pb.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr int kPausesMax = 4;
+constexpr uint64_t kInjectorSalt = 0x5eed;
+
+bool IsMessageFault(Fault fault) { return fault <= Fault::kDelay; }
+bool IsDiskFault(Fault fault) { return fault >= Fault::kSlowDisk; }
+
+}  // namespace
+
+absl::string_view RoleOf(const std::string& host) {
+  return absl::string_view(host).substr(0, host.find(':'));
+}
+
+FaultInjector::FaultInjector(uint64_t seed, Options options, FaultTarget& target)
+    : options_(std::move(options)), target_(target), rng_(Mix64(seed ^ kInjectorSalt)) {
+  // A third of the runs each: no noise, some, much.
+  const double noise = static_cast<double>(rng_.Below(3)) * 0.01;
+  drop_ = May(Fault::kDropRequest) || May(Fault::kDropResponse) ? noise : 0;
+  duplicate_ = May(Fault::kDuplicate) ? noise : 0;
+  delay_ = May(Fault::kDelay) ? noise : 0;
+  const uint64_t triggers = 1 + rng_.Below(static_cast<uint64_t>(options_.triggers_max));
+  for (uint64_t i = 0; i < triggers; ++i) triggers_.push_back(DrawTrigger());
+}
+
+bool FaultInjector::May(Fault fault) const {
+  return options_.faults.empty() ||
+         std::find(options_.faults.begin(), options_.faults.end(), fault) != options_.faults.end();
+}
+
+bool FaultInjector::Draw(double probability) {
+  return probability > 0 && rng_.Uniform() < probability;
+}
+
+absl::Duration FaultInjector::DrawDuration(double leases_min, double leases_max) {
+  return options_.lease * (leases_min + (leases_max - leases_min) * rng_.Uniform());
+}
+
+FaultInjector::Trigger FaultInjector::DrawTrigger() {
+  Trigger trigger;
+  do {
+    trigger.fault = options_.faults.empty()
+                        ? static_cast<Fault>(rng_.Below(kFaults))
+                        : options_.faults[rng_.Below(options_.faults.size())];
+    trigger.phase = static_cast<Phase>(rng_.Below(kPhases));
+  } while (!WhyNever(trigger.fault, trigger.phase).empty());
+  trigger.point = DrawPoint(trigger.fault, trigger.phase);
+  const bool frequent = trigger.phase == Phase::kPull || trigger.phase == Phase::kPush ||
+                        trigger.phase == Phase::kReply || trigger.point == Point::kFile;
+  trigger.countdown = 1 + rng_.Below(frequent ? 40 : 8);
+  return trigger;
+}
+
+FaultInjector::Point FaultInjector::DrawPoint(Fault fault, Phase phase) {
+  if (fault == Fault::kDropResponse) return Point::kResponse;
+  if (IsMessageFault(fault)) return Point::kSent;
+  if (IsDiskFault(fault) || phase == Phase::kCommit) return Point::kFile;
+  const bool files = phase == Phase::kSave || phase == Phase::kRestore;
+  switch (rng_.Below(files ? 4 : 3)) {
+    case 0: return Point::kSent;
+    case 1: return Point::kArrival;
+    case 2: return Point::kResponse;
+    default: return Point::kFile;
+  }
+}
+
+bool FaultInjector::Wants(Phase phase) const {
+  return std::any_of(triggers_.begin(), triggers_.end(),
+                     [&](const Trigger& trigger) { return trigger.phase == phase; });
+}
+
+std::string FaultInjector::Describe() const {
+  std::string text = absl::StrCat("noise ", drop_ + duplicate_ + delay_);
+  for (const Trigger& trigger : triggers_) {
+    absl::StrAppend(&text, "; ", NameOf(trigger.fault), " at ", NameOf(trigger.phase),
+                    trigger.done ? " (struck)" : "");
+  }
+  return text;
+}
+
+Phase FaultInjector::PhaseOf(const SimMessage& message) {
+  const absl::string_view method = message.method;
+  if (absl::EndsWith(method, "/Watch") || absl::EndsWith(method, "/GetStats")) return Phase::kIdle;
+  if (absl::EndsWith(method, "/Attach") || absl::EndsWith(method, "/GetStatus")) {
+    return Phase::kClaim;
+  }
+  if (absl::EndsWith(method, "/Pull")) return Phase::kPull;
+  if (absl::EndsWith(method, "/Push")) return Phase::kPush;
+  if (absl::EndsWith(method, "/SaveShard")) return Phase::kSave;
+  if (absl::EndsWith(method, "/RestoreShard")) return Phase::kRestore;
+  if (absl::EndsWith(method, "/Fence")) return Phase::kFence;
+  if (!absl::EndsWith(method, "/RunClosure")) return Phase::kCreate;
+  proto::RunClosureRequest request;
+  COHORT_CHECK(request.ParseFromString(message.request), "a request that production code made");
+  const uint64_t first =
+      epoch_of_closure_.emplace(request.closure_id(), request.epoch()).first->second;
+  return first == request.epoch() ? Phase::kReply : Phase::kResume;
+}
+
+FaultInjector::Trigger* FaultInjector::Next(const Place& place) {
+  if (stopped_) return nullptr;
+  Trigger* next = nullptr;
+  for (Trigger& trigger : triggers_) {
+    if (trigger.done || trigger.phase != place.phase || trigger.point != place.point) continue;
+    if (trigger.countdown > 0) --trigger.countdown;
+    if (trigger.countdown == 0 && next == nullptr) next = &trigger;
+  }
+  if (next != nullptr) next->done = true;
+  return next;
+}
+
+std::string FaultInjector::Victim(absl::string_view role, const Place& place) {
+  const std::vector<std::string> alive = target_.Alive(role);
+  for (const std::string& host : alive) {
+    if (host == place.to || host == place.from) return host;
+  }
+  return alive.empty() ? "" : alive[rng_.Below(alive.size())];
+}
+
+bool FaultInjector::KillVictim(absl::string_view role, const Place& place) {
+  const std::string victim = Victim(role, place);
+  if (victim.empty()) return false;
+  target_.Kill(victim);
+  return true;
+}
+
+bool FaultInjector::StrikeHosts(Fault fault, const Place& place) {
+  const absl::Duration shorter = DrawDuration(0.05, 0.9);
+  const absl::Duration longer = DrawDuration(1.1, 3);
+  if (fault == Fault::kKillWorker) return KillVictim("worker", place);
+  if (fault == Fault::kKillPs) return KillVictim("ps", place);
+  if (fault == Fault::kKillCoordinator) return KillVictim("chief", place);
+  if (fault == Fault::kZombieWorker || fault == Fault::kZombieCoordinator) {
+    const bool worker = fault == Fault::kZombieWorker;
+    const std::string victim = Victim(worker ? "worker" : "chief", place);
+    if (victim.empty()) return false;
+    target_.Isolate(victim, longer);
+    if (!worker) target_.TakeOver();
+    return true;
+  }
+  // A cut of the link that the message is on; a file call has none, so any link of its host.
+  const std::string from = place.from;
+  const std::string to =
+      !place.to.empty() ? place.to : Victim(RoleOf(from) == "ps" ? "chief" : "ps", {});
+  if (from.empty() || to.empty() || from == to) return false;
+  const bool one_way = fault == Fault::kCutOneWay;
+  const bool back = one_way && Draw(0.5);
+  target_.Cut(back ? to : from, back ? from : to, !one_way,
+              fault == Fault::kCutShort || (one_way && Draw(0.5)) ? shorter : longer);
+  return true;
+}
+
+void FaultInjector::StrikeMessage(Fault fault, SimFate& fate) {
+  if (fault == Fault::kDuplicate) {
+    ++fate.copies;
+  } else if (fault == Fault::kDelay) {
+    fate.delay += DrawDuration(0, Draw(0.1) ? 3 : 0.5);
+  } else {
+    fate.lose = true;
+  }
+}
+
+void FaultInjector::StrikeAt(const Place& place) {
+  Trigger* const trigger = Next(place);
+  if (trigger == nullptr) return;
+  if (StrikeHosts(trigger->fault, place)) table_.Count(trigger->fault, place.phase);
+}
+
+SimFate FaultInjector::OnRequest(const SimMessage& message) {
+  SimFate fate;
+  const Place place{PhaseOf(message), Point::kSent, message.from, message.to};
+  if (Trigger* const trigger = Next(place)) {
+    const Fault fault = trigger->fault;
+    if (IsMessageFault(fault)) {
+      StrikeMessage(fault, fate);
+      table_.Count(fault, place.phase);
+    } else if (StrikeHosts(fault, place)) {
+      table_.Count(fault, place.phase);
+    }
+  }
+  if (stopped_) return fate;
+  const auto noise = [&](double probability, Fault fault) {
+    if (!Draw(probability)) return;
+    StrikeMessage(fault, fate);
+    table_.Count(fault, place.phase);
+  };
+  noise(drop_, Fault::kDropRequest);
+  noise(duplicate_, Fault::kDuplicate);
+  noise(delay_, Fault::kDelay);
+  return fate;
+}
+
+void FaultInjector::OnArrival(const SimMessage& message) {
+  StrikeAt({PhaseOf(message), Point::kArrival, message.from, message.to});
+}
+
+SimFate FaultInjector::OnResponse(const SimMessage& message) {
+  SimFate fate;
+  const Place place{PhaseOf(message), Point::kResponse, message.from, message.to};
+  if (Trigger* const trigger = Next(place)) {
+    if (trigger->fault == Fault::kDropResponse) {
+      fate.lose = true;
+      table_.Count(trigger->fault, place.phase);
+    } else if (StrikeHosts(trigger->fault, place)) {
+      table_.Count(trigger->fault, place.phase);
+    }
+  }
+  if (!stopped_ && Draw(drop_)) {
+    fate.lose = true;
+    table_.Count(Fault::kDropResponse, place.phase);
+  }
+  if (!stopped_ && Draw(delay_)) {
+    StrikeMessage(Fault::kDelay, fate);
+    table_.Count(Fault::kDelay, place.phase);
+  }
+  return fate;
+}
+
+absl::Status FaultInjector::OnFileCall(const std::string& host, const FileCall& call,
+                                       size_t* written) {
+  const bool reads = call.kind == FileCall::Kind::kOpen || call.kind == FileCall::Kind::kRead ||
+                     call.kind == FileCall::Kind::kList;
+  Place place{Phase::kSave, Point::kFile, host, ""};
+  if (RoleOf(host) == "chief") place.phase = reads ? Phase::kClaim : Phase::kCommit;
+  if (RoleOf(host) == "ps" && reads) place.phase = Phase::kRestore;
+  Trigger* const trigger = Next(place);
+  if (trigger == nullptr) return absl::OkStatus();
+  const Fault fault = trigger->fault;
+  if (fault == Fault::kSlowDisk) {
+    if (pauses_ == kPausesMax) return absl::OkStatus();
+    table_.Count(fault, place.phase);
+    ++pauses_;
+    target_.Pause(DrawDuration(0.1, 2));
+    --pauses_;
+    return absl::OkStatus();
+  }
+  if (written != nullptr) *written = rng_.Below(call.bytes + 1);
+  if (IsDiskFault(fault)) {
+    table_.Count(fault, place.phase);
+    hit_the_disk_ = true;
+    if (fault == Fault::kDiskError) {
+      return absl::ResourceExhaustedError(absl::StrCat(call.path, ": the disk fails"));
+    }
+    target_.CrashDisk();
+    return absl::UnavailableError(absl::StrCat(call.path, ": the disk has lost power"));
+  }
+  if (StrikeHosts(fault, place)) table_.Count(fault, place.phase);
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

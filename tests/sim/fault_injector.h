@@ -1,0 +1,111 @@
+#pragma once
+
+// Draws the faults of a run from its seed and lets them strike. A run has a few triggers: "at the
+// third message of a push, kill the worker"; besides, single messages are lost, doubled and delayed
+// with small probabilities.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/wire/sim_transport.h"
+#include "tests/sim/fault_table.h"
+#include "tests/sim/sim_files.h"
+
+namespace cohort {
+
+// What an injector asks of the simulation. Lives on the world's thread.
+class FaultTarget {
+ public:
+  virtual ~FaultTarget() = default;
+  virtual std::vector<std::string> Alive(absl::string_view role) const = 0;  // hosts
+  // It dies now, and a new start follows.
+  virtual void Kill(const std::string& host) = 0;
+  virtual void Cut(const std::string& from, const std::string& to, bool both_ways,
+                   absl::Duration duration) = 0;
+  // Cut off from every other host.
+  virtual void Isolate(const std::string& host, absl::Duration duration) = 0;
+  // Another coordinator is started.
+  virtual void TakeOver() = 0;
+  virtual void CrashDisk() = 0;
+  virtual void Pause(absl::Duration duration) = 0;
+};
+
+// Lives on the world's thread.
+class FaultInjector {
+ public:
+  struct Options {
+    std::vector<Fault> faults;  // those that may strike; empty: all
+    absl::Duration lease;
+    int triggers_max = 5;
+  };
+  FaultInjector(uint64_t seed, Options options, FaultTarget& target);
+
+  SimFate OnRequest(const SimMessage& message);
+  void OnArrival(const SimMessage& message);
+  SimFate OnResponse(const SimMessage& message);
+  absl::Status OnFileCall(const std::string& host, const FileCall& call, size_t* written);
+
+  // Nothing strikes any more.
+  void Stop() { stopped_ = true; }
+  const FaultTable& table() const { return table_; }
+  // Whether faults of the disk may have made a file call fail.
+  bool HitTheDisk() const { return hit_the_disk_; }
+  // Whether the phase is to occur in this run.
+  bool Wants(Phase phase) const;
+  // The triggers, for people.
+  std::string Describe() const;
+
+ private:
+  enum class Point { kSent, kArrival, kResponse, kFile };
+  struct Trigger {
+    Fault fault = Fault::kDropRequest;
+    Phase phase = Phase::kIdle;
+    Point point = Point::kSent;
+    uint64_t countdown = 0;  // strikes when it reaches 0
+    bool done = false;
+  };
+  struct Place {
+    Phase phase;
+    Point point;
+    std::string from;
+    std::string to;
+  };
+
+  Trigger DrawTrigger();
+  Point DrawPoint(Fault fault, Phase phase);
+  Phase PhaseOf(const SimMessage& message);
+  bool May(Fault fault) const;
+  bool Draw(double probability);
+  absl::Duration DrawDuration(double leases_min, double leases_max);
+  // The next trigger that strikes here; nullptr without one.
+  Trigger* Next(const Place& place);
+  // A host of the role: one that is at the place, or any. Empty without one.
+  std::string Victim(absl::string_view role, const Place& place);
+  bool KillVictim(absl::string_view role, const Place& place);
+  // False when there was nobody to strike.
+  bool StrikeHosts(Fault fault, const Place& place);
+  void StrikeMessage(Fault fault, SimFate& fate);
+  void StrikeAt(const Place& place);
+
+  const Options options_;
+  FaultTarget& target_;
+  SequenceRng rng_;
+  double drop_ = 0;
+  double duplicate_ = 0;
+  double delay_ = 0;
+  std::vector<Trigger> triggers_;
+  std::map<uint64_t, uint64_t> epoch_of_closure_;  // in which it ran first
+  FaultTable table_;
+  int pauses_ = 0;  // inside each other
+  bool stopped_ = false;
+  bool hit_the_disk_ = false;
+};
+
+// The role of a host: "worker" of "worker:1".
+absl::string_view RoleOf(const std::string& host);
+
+}  // namespace cohort

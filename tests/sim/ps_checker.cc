@@ -1,0 +1,270 @@
+#include "tests/sim/ps_checker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "common/base/check.h"
+#include "common/checkpoint/bundle.h"
+#include "common/checkpoint/checkpoint_files.h"
+#include "coordinator/recovery/recovery_store.h"
+#include "proto/ps.pb.h"
+#include "proto/task.pb.h"
+#include "tests/sim/fault_injector.h"
+
+namespace cohort {
+
+namespace {
+
+template <typename Proto>
+Proto Parse(const std::string& bytes) {
+  Proto proto;
+  COHORT_CHECK(proto.ParseFromString(bytes), "a message that production code made");
+  return proto;
+}
+
+template <typename Response>
+Response ResponseOf(const SimMessage& message) {
+  return Parse<Response>((*message.response)->header);
+}
+
+bool Covers(const proto::CoordinatorState& state, uint64_t closure) {
+  return closure < state.next_id() &&
+         std::find(state.open().begin(), state.open().end(), closure) == state.open().end();
+}
+
+}  // namespace
+
+void PsChecker::Violate(const SimMessage& message, const std::string& what) {
+  options_.violate(absl::StrCat(message.to, " answered ", message.method, " of ", message.from,
+                                ": ", what));
+}
+
+std::string PsChecker::PrefixOf(const std::string& path) const {
+  if (!absl::StartsWith(path, options_.directory + "/recovery-")) return "";
+  return path.substr(0, path.find('.'));
+}
+
+const PsChecker::History* PsChecker::HistoryOf(const std::string& host, uint32_t slice) const {
+  const auto ps = ps_.find(host);
+  if (ps == ps_.end()) return nullptr;
+  const auto found = ps->second.slices.find(slice);
+  return found == ps->second.slices.end() ? nullptr : &found->second;
+}
+
+uint64_t PsChecker::HolderOf(const std::string& host) const {
+  const auto ps = ps_.find(host);
+  return ps == ps_.end() ? 0 : ps->second.coordinator;
+}
+
+void PsChecker::OnKill(const std::string& host) {
+  ps_.erase(host);
+  for (auto it = saving_.begin(); it != saving_.end();) {
+    it = it->first.first == host ? saving_.erase(it) : std::next(it);
+  }
+}
+
+void PsChecker::OnResponse(const SimMessage& message) {
+  if (RoleOf(message.to) != "ps") return;
+  const absl::string_view method = message.method;
+  if (absl::EndsWith(method, "/SaveShard")) return OnSave(message);
+  if (!message.response->ok()) return;
+  Ps& ps = ps_[message.to];
+  if (absl::EndsWith(method, "/Attach")) OnAttach(message, ps);
+  if (absl::EndsWith(method, "/CreateVariables")) OnCreate(message, ps);
+  if (absl::EndsWith(method, "/Pull")) OnPull(message, ps);
+  if (absl::EndsWith(method, "/Push")) OnPush(message, ps);
+  if (absl::EndsWith(method, "/Fence")) OnFence(message, ps);
+  if (absl::EndsWith(method, "/RestoreShard")) OnRestore(message, ps);
+}
+
+void PsChecker::OnAttach(const SimMessage& message, Ps& ps) {
+  const auto request = Parse<proto::AttachRequest>(message.request);
+  const bool older = request.epoch() < ps.epoch;
+  const bool tie = request.epoch() == ps.epoch && request.coordinator_incarnation() !=
+                                                      ps.coordinator;
+  if (older || tie) {
+    Violate(message, absl::StrCat("epoch ", request.epoch(), " of coordinator ",
+                                  request.coordinator_incarnation(), " was granted; held was ",
+                                  ps.epoch, " of ", ps.coordinator));
+  }
+  if (ps.epoch != request.epoch()) ps.versions.clear();
+  if (ps.coordinator != request.coordinator_incarnation()) ps.watermark = 0;
+  ps.epoch = request.epoch();
+  ps.coordinator = request.coordinator_incarnation();
+  coordinator_of_epoch_[ps.epoch] = ps.coordinator;
+  granted_.insert(ps.coordinator);
+}
+
+void PsChecker::CheckEpoch(const SimMessage& message, const Ps& ps, uint64_t epoch) {
+  if (epoch == ps.epoch) return;
+  Violate(message, absl::StrCat("a call of epoch ", epoch, " was let in; held is ", ps.epoch));
+}
+
+void PsChecker::OnCreate(const SimMessage& message, Ps& ps) {
+  CheckEpoch(message, ps, Parse<proto::CreateVariablesRequest>(message.request).epoch());
+  const auto response = ResponseOf<proto::CreateVariablesResponse>(message);
+  for (const uint32_t slice : response.created_slice_ids()) ps.slices[slice].clear();
+}
+
+void PsChecker::OnPull(const SimMessage& message, Ps& ps) {
+  const auto request = Parse<proto::PullRequest>(message.request);
+  const auto response = ResponseOf<proto::PullResponse>(message);
+  CheckEpoch(message, ps, request.epoch());
+  PayloadReader payload((*message.response)->payload);
+  for (int i = 0; i < request.slice_ids_size(); ++i) {
+    const uint32_t slice = request.slice_ids(i);
+    const uint64_t version = response.versions(i);
+    const size_t pushes = ps.slices[slice].size();
+    if (version != pushes) {
+      Violate(message, absl::StrCat("slice ", slice, " has version ", version, ", and ", pushes,
+                                    " pushes are in it"));
+    }
+    uint64_t& seen = ps.versions[slice];
+    if (version < seen) {
+      Violate(message, absl::StrCat("slice ", slice, " went back from version ", seen, " to ",
+                                    version, " in epoch ", ps.epoch));
+    }
+    seen = version;
+    std::vector<float> values(static_cast<size_t>(response.tensors(i).dims(0)));
+    const absl::Status read = payload.Read(
+        {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)});
+    const bool whole = read.ok() && std::all_of(values.begin(), values.end(), [&](float value) {
+                         return value == static_cast<float>(pushes);
+                       });
+    if (whole) continue;
+    Violate(message, absl::StrCat("slice ", slice, " is ", absl::StrJoin(values, " "), ", and ",
+                                  pushes, " pushes are in it"));
+  }
+}
+
+void PsChecker::CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t watermark) {
+  const proto::CoordinatorState& durable = durable_[ps.epoch];
+  for (const ClosureKnowledge& closure : options_.closures(ps.coordinator)) {
+    if (closure.id >= watermark || Covers(durable, closure.id)) continue;
+    Violate(message, absl::StrCat("the watermark ", watermark, " is above closure ", closure.id,
+                                  ", which is not durable"));
+  }
+}
+
+void PsChecker::OnPush(const SimMessage& message, Ps& ps) {
+  const auto request = Parse<proto::PushRequest>(message.request);
+  const auto response = ResponseOf<proto::PushResponse>(message);
+  const uint64_t closure = request.closure_id();
+  CheckEpoch(message, ps, request.epoch());
+  if (ps.restored_epoch != ps.epoch) {
+    Violate(message, absl::StrCat("a push of epoch ", ps.epoch, " came before its restore"));
+  }
+  if (closure < ps.watermark && response.applied() > 0) {
+    Violate(message, absl::StrCat("closure ", closure, " was applied below the watermark ",
+                                  ps.watermark));
+  }
+  CheckWatermark(message, ps, request.watermark());
+  ps.watermark = std::max(ps.watermark, request.watermark());
+  uint32_t news = 0;
+  for (const proto::PushSlice& slice : request.slices()) {
+    news += ps.slices[slice.slice_id()].insert(closure).second ? 1 : 0;
+  }
+  if (news != response.applied()) {
+    Violate(message, absl::StrCat("closure ", closure, " of epoch ", ps.epoch, " was applied to ",
+                                  response.applied(), " of ", request.slices_size(),
+                                  " slices; it was not yet in ", news));
+  }
+}
+
+void PsChecker::OnFence(const SimMessage& message, Ps& ps) {
+  const auto request = Parse<proto::FenceRequest>(message.request);
+  CheckEpoch(message, ps, request.epoch());
+  ps.watermark = std::max(ps.watermark, request.watermark());
+}
+
+void PsChecker::OnSave(const SimMessage& message) {
+  const auto request = Parse<proto::SaveShardRequest>(message.request);
+  const auto saving = saving_.find({message.to, request.prefix()});
+  if (saving == saving_.end()) return;  // the answer of an earlier one
+  if (message.response->ok()) {
+    for (auto& [slice, history] : saving->second) {
+      saved_[request.prefix()][slice] = std::move(history);
+    }
+  }
+  saving_.erase(saving);
+}
+
+void PsChecker::OnRestore(const SimMessage& message, Ps& ps) {
+  const auto request = Parse<proto::RestoreShardRequest>(message.request);
+  CheckEpoch(message, ps, request.epoch());
+  if (!request.applied() || ps.restored_epoch == request.epoch()) return;
+  if (!request.prefix().empty() && committed_.count(request.prefix()) == 0) {
+    Violate(message, absl::StrCat(request.prefix(), " was restored and is not committed"));
+  }
+  ps.restored_epoch = request.epoch();
+  ps.watermark = request.watermark();
+  ps.versions.clear();
+  if (durable_.count(request.epoch()) == 0) {
+    durable_[request.epoch()] =
+        request.prefix().empty() ? proto::CoordinatorState() : committed_[request.prefix()];
+  }
+  for (auto& [slice, history] : ps.slices) {
+    history = request.prefix().empty() ? History() : saved_[request.prefix()][slice];
+  }
+}
+
+// The snapshots of a save were taken in the event of its first file call.
+void PsChecker::OnFileCall(const std::string& host, const FileCall& call) {
+  const std::string prefix = PrefixOf(call.path);
+  if (RoleOf(host) != "ps" || prefix.empty() || committed_.count(prefix) > 0) return;
+  saving_.emplace(std::pair(host, prefix), ps_[host].slices);
+}
+
+void PsChecker::OnFileDone(const std::string& host, const FileCall& call) {
+  if (RoleOf(host) != "chief" || call.kind != FileCall::Kind::kRename) return;
+  const std::string prefix = PrefixOf(call.path);
+  if (!prefix.empty()) OnCommit(prefix);
+}
+
+void PsChecker::OnCommit(const std::string& prefix) {
+  const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(disk_, prefix);
+  const absl::StatusOr<Tensor> bytes =
+      reader.ok() ? (*reader)->Read(kCoordinatorStateName) : reader.status();
+  if (!bytes.ok()) return options_.violate(absl::StrCat(prefix, ": ", bytes.status().ToString()));
+  proto::CoordinatorState& state = committed_[prefix];
+  COHORT_CHECK(state.ParseFromArray(bytes->raw(), static_cast<int>(bytes->num_bytes())),
+               "a state that production code made");
+  durable_[state.epoch()] = state;
+  const Slices& slices = saved_[prefix];
+  for (const ClosureKnowledge& closure : options_.closures(coordinator_of_epoch_[state.epoch()])) {
+    if (!Covers(state, closure.id)) continue;
+    for (const auto& [slice, history] : slices) {
+      const auto& pushed = closure.variables;
+      if (std::find(pushed.begin(), pushed.end(), variables_[slice]) == pushed.end()) continue;
+      if (history.count(closure.id) > 0) continue;
+      options_.violate(absl::StrCat(prefix, " covers closure ", closure.id,
+                                    ", which is not in its slice ", slice));
+    }
+  }
+  CheckVisible();
+}
+
+void PsChecker::CheckVisible() {
+  const absl::StatusOr<std::vector<std::string>> prefixes =
+      ListCheckpoints(disk_, options_.directory);
+  if (!prefixes.ok()) return;
+  for (const std::string& prefix : *prefixes) {
+    const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(disk_, prefix);
+    absl::Status status = reader.status();
+    if (reader.ok()) {
+      for (const auto& [name, tensor] : (*reader)->tensors()) {
+        status.Update((*reader)->Read(name).status());
+      }
+    }
+    if (!status.ok()) {
+      options_.violate(absl::StrCat("the visible checkpoint ", prefix, " does not load: ",
+                                    status.ToString()));
+    }
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,94 @@
+#pragma once
+
+// Watches the parameter servers from outside, by the answers that they give and the files that they
+// write, and knows for each process start and slice which closures' pushes are in it: the history.
+// A checkpoint takes histories along and a restore brings them back. Whatever an answer says that
+// does not follow from the histories is a violation.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/file_system.h"
+#include "common/wire/sim_transport.h"
+#include "proto/recovery.pb.h"
+#include "tests/sim/sim_files.h"
+
+namespace cohort {
+
+// What the program over a coordinator knows of its closures.
+struct ClosureKnowledge {
+  uint64_t id = 0;
+  bool done = false;                   // else it may still run
+  std::vector<std::string> variables;  // that it pushes to; not empty
+};
+
+// Lives on the world's thread.
+class PsChecker {
+ public:
+  struct Options {
+    std::string directory;  // of the recovery checkpoints
+    // Closures of a coordinator that push, without those that failed or were cancelled.
+    std::function<std::vector<ClosureKnowledge>(uint64_t coordinator)> closures;
+    std::function<void(const std::string& what)> violate;
+  };
+  using History = std::set<uint64_t>;
+
+  PsChecker(FileSystem& disk, Options options) : disk_(disk), options_(std::move(options)) {}
+
+  void SetSlice(uint32_t slice, std::string variable) { variables_[slice] = std::move(variable); }
+
+  void OnKill(const std::string& host);
+  void OnResponse(const SimMessage& message);
+  void OnFileCall(const std::string& host, const FileCall& call);
+  void OnFileDone(const std::string& host, const FileCall& call);
+  // Every checkpoint that is visible is complete.
+  void CheckVisible();
+
+  // The closures in a slice now; nullptr when the ps does not hold it.
+  const History* HistoryOf(const std::string& host, uint32_t slice) const;
+  // The coordinator that a ps has attached to; 0: none.
+  uint64_t HolderOf(const std::string& host) const;
+  bool WasGranted(uint64_t coordinator) const { return granted_.count(coordinator) > 0; }
+
+ private:
+  using Slices = std::map<uint32_t, History>;
+  struct Ps {
+    uint64_t epoch = 0;
+    uint64_t coordinator = 0;
+    uint64_t restored_epoch = 0;
+    uint64_t watermark = 0;
+    Slices slices;
+    std::map<uint32_t, uint64_t> versions;  // the highest seen since the last restore
+  };
+
+  void OnAttach(const SimMessage& message, Ps& ps);
+  void OnCreate(const SimMessage& message, Ps& ps);
+  void OnPull(const SimMessage& message, Ps& ps);
+  void OnPush(const SimMessage& message, Ps& ps);
+  void OnFence(const SimMessage& message, Ps& ps);
+  void OnSave(const SimMessage& message);
+  void OnRestore(const SimMessage& message, Ps& ps);
+  void CheckEpoch(const SimMessage& message, const Ps& ps, uint64_t epoch);
+  void CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t watermark);
+  void OnCommit(const std::string& prefix);
+  void Violate(const SimMessage& message, const std::string& what);
+  // Of a file of a recovery checkpoint; empty for another one.
+  std::string PrefixOf(const std::string& path) const;
+
+  FileSystem& disk_;
+  const Options options_;
+  std::map<uint32_t, std::string> variables_;  // by slice
+  std::map<std::string, Ps> ps_;               // by host
+  std::map<std::pair<std::string, std::string>, Slices> saving_;  // by host and prefix
+  std::map<std::string, Slices> saved_;                           // by prefix
+  std::map<std::string, proto::CoordinatorState> committed_;      // by prefix
+  std::map<uint64_t, proto::CoordinatorState> durable_;           // by epoch
+  std::map<uint64_t, uint64_t> coordinator_of_epoch_;
+  std::set<uint64_t> granted_;  // coordinators that a ps has attached to
+};
+
+}  // namespace cohort

@@ -1,0 +1,119 @@
+// run_seeds --from A --count N [--kinds a,b] [--events K] [--keep-going]
+// Runs seeds of the simulator. A seed that violates something is run again with its last events
+// kept, and printed with the command that replays it. At the end: how often each fault struck in
+// each phase.
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/log.h"
+#include "tests/sim/seed_run.h"
+
+namespace cohort {
+namespace {
+
+struct Arguments {
+  uint64_t from = 1;
+  uint64_t count = 100;
+  size_t events = 40;
+  bool keep_going = false;
+  bool log = false;
+  std::string kinds;
+  SeedOptions options;
+};
+
+absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
+  Arguments arguments;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool last = i + 1 == words.size();
+    if (word == "--keep-going") {
+      arguments.keep_going = true;
+    } else if (word == "--log") {
+      arguments.log = true;
+    } else if (word == "--from" && !last && absl::SimpleAtoi(words[i + 1], &arguments.from)) {
+      ++i;
+    } else if (word == "--count" && !last && absl::SimpleAtoi(words[i + 1], &arguments.count)) {
+      ++i;
+    } else if (word == "--events" && !last && absl::SimpleAtoi(words[i + 1], &arguments.events)) {
+      ++i;
+    } else if (word == "--kinds" && !last) {
+      arguments.kinds = words[++i];
+      for (const absl::string_view name : absl::StrSplit(arguments.kinds, ',')) {
+        ASSIGN_OR_RETURN(const Fault fault, FaultFromName(name));
+        arguments.options.faults.push_back(fault);
+      }
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "what is '", word, "'? run_seeds --from A --count N [--kinds a,b] [--events K] "
+          "[--keep-going] [--log]"));
+    }
+  }
+  return arguments;
+}
+
+void PrintFailure(uint64_t seed, const Arguments& arguments) {
+  SeedOptions options = arguments.options;
+  options.events_kept = arguments.events;
+  const SeedResult again = RunSeed(seed, options);
+  std::printf("seed %llu failed; trace hash %016llx\n", static_cast<unsigned long long>(seed),
+              static_cast<unsigned long long>(again.trace_hash));
+  std::printf("  %s\n", again.plan.c_str());
+  for (const std::string& event : again.last_events) std::printf("    %s\n", event.c_str());
+  for (const std::string& violation : again.violations) std::printf("  ! %s\n", violation.c_str());
+  const std::string kinds =
+      arguments.kinds.empty() ? "" : absl::StrCat(" --kinds ", arguments.kinds);
+  std::printf("replay: build/<preset>/bin/run_seeds --from %llu --count 1 --log%s\n",
+              static_cast<unsigned long long>(seed), kinds.c_str());
+  std::fflush(stdout);
+}
+
+int Run(const Arguments& arguments) {
+  ConfigureLog(arguments.log ? LogLevel::kInfo : LogLevel::kError, "sim");
+  FaultTable table;
+  uint64_t failures = 0;
+  uint64_t events = 0;
+  absl::Duration simulated;
+  const auto start = std::chrono::steady_clock::now();
+  uint64_t seed = arguments.from;
+  for (; seed < arguments.from + arguments.count; ++seed) {
+    const SeedResult result = RunSeed(seed, arguments.options);
+    table.Add(result.table);
+    events += result.events;
+    simulated += result.simulated;
+    if (arguments.count == 1) {
+      std::printf("seed %llu: trace hash %016llx, %s\n", static_cast<unsigned long long>(seed),
+                  static_cast<unsigned long long>(result.trace_hash), result.plan.c_str());
+    }
+    if (result.ok()) continue;
+    ++failures;
+    PrintFailure(seed, arguments);
+    if (!arguments.keep_going) break;
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::printf("%s", table.ToString().c_str());
+  std::printf("%llu seeds, %llu failed, %llu events, %.0f simulated s, %.1f s\n",
+              static_cast<unsigned long long>(seed - arguments.from),
+              static_cast<unsigned long long>(failures), static_cast<unsigned long long>(events),
+              absl::ToDoubleSeconds(simulated), seconds);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cohort
+
+int main(int argc, char** argv) {
+  const auto arguments = cohort::Parse({argv + 1, argv + argc});
+  if (!arguments.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(arguments.status().message()).c_str());
+    return 2;
+  }
+  return cohort::Run(*arguments);
+}

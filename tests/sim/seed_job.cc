@@ -1,0 +1,171 @@
+#include "tests/sim/seed_job.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "common/base/rng.h"
+#include "common/program/graph_builder.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+
+namespace {
+
+using Item = SeedPlan::Item;
+
+constexpr uint64_t kJobSalt = 0x10b;
+
+// Adds 1 to every element of the variables. With `reads`, it pulls and fetches the first of them.
+proto::Program AddProgram(const std::string& name, const std::vector<std::string>& variables,
+                          int rows, bool reads) {
+  GraphBuilder graph(name);
+  proto::Program program;
+  program.set_name(name);
+  const std::vector<float> ones(static_cast<size_t>(rows), 1.0f);
+  const std::string one = graph.Constant("one", Tensor::FromVector<float>(ones, {rows}));
+  const auto output = [&](const std::string& value) {
+    graph.Output(value);
+    proto::OutputBinding* const binding = program.add_outputs();
+    binding->set_output(value);
+    return binding;
+  };
+  if (reads) {
+    const std::string value = graph.Input("value", DType::kFloat32, {rows});
+    proto::InputBinding* const input = program.add_inputs();
+    input->set_input(value);
+    input->set_variable(variables.front());
+    output(graph.Op("Identity", {value}))->set_fetch(true);
+  }
+  for (const std::string& variable : variables) {
+    output(graph.Op("Identity", {one}))->set_push(variable);
+  }
+  if (!reads) output(graph.Op("Identity", {one}))->set_fetch(true);
+  const absl::StatusOr<onnx::ModelProto> model = graph.Finish();
+  COHORT_CHECK(model.ok(), "the simulator's program is valid");
+  program.set_model(model->SerializeAsString());
+  return program;
+}
+
+}  // namespace
+
+SeedPlan SeedPlan::Draw(uint64_t seed, bool wants_fence) {
+  SequenceRng rng(Mix64(seed ^ kJobSalt));
+  SeedPlan plan;
+  plan.ps = 1 + static_cast<int>(rng.Below(3));
+  plan.workers = 1 + static_cast<int>(rng.Below(4));
+  plan.closures_in_flight = 1 + static_cast<int>(rng.Below(3));
+  plan.slices = 1 + static_cast<int>(rng.Below(4));
+  plan.queue_bound = rng.Below(3) == 0 ? 4 : 1024;
+  plan.redo_max = rng.Below(3) == 0 ? 8 + rng.Below(24) : 65536;
+  plan.recovery_interval = absl::Milliseconds(20 + rng.Below(300));
+  plan.lease = rng.Below(3) == 0 ? absl::Seconds(3) : absl::Seconds(1);
+  plan.pace = rng.Below(2) == 0 ? 0 : static_cast<uint32_t>(10 + rng.Below(60));
+  const uint64_t items = 30 + rng.Below(60);
+  const bool fails = wants_fence || rng.Below(4) == 0;
+  for (uint64_t i = 0; i < items; ++i) {
+    const bool failing = fails && rng.Below(items) < 2;
+    plan.items.push_back(failing ? Item::kFail : static_cast<Item>(rng.Below(5)));
+  }
+  if (wants_fence) plan.items[items / 2] = Item::kFail;
+  return plan;
+}
+
+bool SeedPlan::Adds(int item, const std::string& variable) const {
+  switch (items[static_cast<size_t>(item)]) {
+    case Item::kAddA: return variable == kVariableA;
+    case Item::kAddB: return variable == kVariableB;
+    case Item::kAddBoth:
+    case Item::kReadAndAdd: return true;
+    default: return false;
+  }
+}
+
+std::string SeedPlan::Describe() const {
+  return absl::StrCat("ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
+                      " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
+                      " interval=", absl::FormatDuration(recovery_interval),
+                      " lease=", absl::FormatDuration(lease), " items=", items.size());
+}
+
+ItemLog::Entry& ItemLog::Updated(uint64_t id) {
+  Entry& entry = entries_.at(id);
+  if (entry.state != State::kOpen || !entry.result.has_value() ||
+      !entry.result.state().IsReady()) {
+    return entry;
+  }
+  const absl::Status status = entry.result.state().result().status();
+  entry.state = status.ok()                    ? State::kDone
+                : absl::IsCancelled(status)    ? State::kCancelled
+                                               : State::kFailed;
+  return entry;
+}
+
+void ItemLog::Update() {
+  for (const auto& [id, entry] : entries_) Updated(id);
+}
+
+std::string ItemLog::Save(const Cut& cut) {
+  std::string saved;
+  for (const auto& [id, held] : entries_) {
+    if (id >= cut.next.value) continue;
+    const Entry& entry = Updated(id);
+    State state = entry.state;
+    const bool open = !cut.Covers(ClosureId{id});
+    if (open) state = State::kOpen;
+    // Admitted, done, and Schedule has not returned yet.
+    if (!open && state == State::kOpen) state = State::kDone;
+    absl::StrAppend(&saved, saved.empty() ? "" : " ", id, ":", entry.item, ":",
+                    static_cast<int>(state));
+  }
+  return saved;
+}
+
+void ItemLog::Load(const std::string& saved) {
+  if (saved.empty()) return;
+  for (const absl::string_view each : absl::StrSplit(saved, ' ')) {
+    const std::vector<std::string> parts = absl::StrSplit(each, ':');
+    uint64_t id = 0;
+    Entry entry;
+    int state = 0;
+    COHORT_CHECK(parts.size() == 3 && absl::SimpleAtoi(parts[0], &id) &&
+                     absl::SimpleAtoi(parts[1], &entry.item) && absl::SimpleAtoi(parts[2], &state),
+                 "the simulator's own form");
+    entry.state = static_cast<State>(state);
+    entries_[id] = entry;
+  }
+}
+
+absl::StatusOr<SeedPrograms> MakeSeedPrograms(ClusterCoordinator& coordinator,
+                                              const SeedPlan& plan) {
+  SeedPrograms made;
+  for (const char* name : {kVariableA, kVariableB}) {
+    VariableSpec spec;
+    spec.name = name;
+    spec.shape = Shape{plan.rows};
+    spec.initializer.set_op("zeros");
+    ASSIGN_OR_RETURN(Variable variable, coordinator.Scope(AssignAdd()).CreateVariable(spec));
+    made.variables.push_back(std::move(variable));
+  }
+  const std::map<Item, proto::Program> programs = {
+      {Item::kAddA, AddProgram("add_a", {kVariableA}, plan.rows, false)},
+      {Item::kAddB, AddProgram("add_b", {kVariableB}, plan.rows, false)},
+      {Item::kAddBoth, AddProgram("add_both", {kVariableA, kVariableB}, plan.rows, false)},
+      {Item::kReadAndAdd, AddProgram("read_and_add", {kVariableA, kVariableB}, plan.rows, true)},
+      {Item::kEcho, EchoProgram()},
+      {Item::kFail, PickyProgram()}};
+  for (const auto& [item, program] : programs) {
+    ASSIGN_OR_RETURN(made.of[item], coordinator.Register(program));
+  }
+  return made;
+}
+
+ScheduleOptions OptionsFor(SeedPlan::Item item) {
+  ScheduleOptions options;
+  if (item == Item::kEcho || item == Item::kFail) {
+    options.arguments = {Tensor::FromVector<float>({1, 2, 3}, {3})};
+  }
+  return options;
+}
+
+}  // namespace cohort

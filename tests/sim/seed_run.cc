@@ -1,0 +1,354 @@
+#include "tests/sim/seed_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kDirectory[] = "/recovery";
+constexpr absl::Duration kRunTimeMax = absl::Minutes(20);  // simulated
+constexpr absl::Duration kEndTimeMax = absl::Minutes(2);
+constexpr uint64_t kFirstIncarnation = 1000;
+constexpr int kLivesMax = 12;
+
+std::vector<int> FirstIndices(int count) {
+  std::vector<int> indices;
+  for (int i = 0; i < count; ++i) indices.push_back(i);
+  return indices;
+}
+
+FaultInjector::Options InjectorOptions(const SeedOptions& options) {
+  FaultInjector::Options made;
+  made.faults = options.faults;
+  made.lease = absl::Seconds(1);
+  return made;
+}
+
+TaskId TaskOf(const std::string& host) {
+  TaskId task;
+  task.role = RoleOf(host) == "ps" ? Role::kPs : Role::kWorker;
+  absl::SimpleAtoi(host.substr(host.find(':') + 1), &task.index);
+  return task;
+}
+
+}  // namespace
+
+SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
+    : seed_(seed),
+      options_(options),
+      sim_(seed),
+      network_(sim_),
+      injector_(seed, InjectorOptions(options), *this),
+      plan_(SeedPlan::Draw(seed, injector_.Wants(Phase::kFence))),
+      checker_(disk_, {kDirectory, [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
+                       [this](const std::string& what) { Violate(what); }}),
+      actors_(sim_) {
+  if (options_.events_kept > 0) {
+    sim_.SetTraceSink([this](absl::string_view event) {
+      result_.last_events.emplace_back(event);
+      if (result_.last_events.size() > options_.events_kept) result_.last_events.pop_front();
+    });
+  }
+  network_.SetWatcher(this);
+  tasks_ = std::make_unique<TestCluster>(TaskOptions());
+}
+
+SeedRun::~SeedRun() { network_.SetWatcher(nullptr); }
+
+void SeedRun::Note(const std::string& event) { sim_.Trace(event); }
+
+void SeedRun::Violate(const std::string& what) {
+  Note(absl::StrCat("VIOLATION ", what));
+  if (result_.violations.size() < 10) result_.violations.push_back(what);
+}
+
+World SeedRun::WorldOf(const std::string& host) {
+  auto process = std::make_unique<Process>();
+  process->transport = network_.TransportOf(host);
+  process->files = std::make_unique<SimFiles>(disk_, *this, host);
+  present_[host] = process.get();
+  const World world{sim_, sim_, *process->files, *process->transport};
+  processes_.push_back(std::move(process));
+  return world;
+}
+
+TestCluster::Options SeedRun::TaskOptions() {
+  TestCluster::Options options;
+  options.ps = FirstIndices(plan_.ps);
+  options.workers = FirstIndices(plan_.workers);
+  options.world_of = [this](const std::string& host) { return WorldOf(host); };
+  return options;
+}
+
+SimFate SeedRun::OnRequest(const SimMessage& message) { return injector_.OnRequest(message); }
+
+void SeedRun::OnArrival(const SimMessage& message) { injector_.OnArrival(message); }
+
+SimFate SeedRun::OnResponse(const SimMessage& message) {
+  checker_.OnResponse(message);
+  return injector_.OnResponse(message);
+}
+
+absl::Status SeedRun::OnFileCall(const std::string& host, const FileCall& call, size_t* written) {
+  checker_.OnFileCall(host, call);
+  return injector_.OnFileCall(host, call, written);
+}
+
+void SeedRun::OnFileDone(const std::string& host, const FileCall& call) {
+  checker_.OnFileDone(host, call);
+}
+
+std::vector<std::string> SeedRun::Alive(absl::string_view role) const {
+  std::vector<std::string> hosts;
+  for (const auto& [host, process] : present_) {
+    if (RoleOf(host) == role && down_.count(host) == 0) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+void SeedRun::Kill(const std::string& host) {
+  if (!down_.insert(host).second) return;
+  network_.Kill(host);
+  present_.at(host)->files->Kill();
+  checker_.OnKill(host);
+  const absl::Time back = sim_.Now() + absl::Milliseconds(1 + sim_.rng().Below(1500));
+  if (RoleOf(host) == "chief") {
+    for (const auto& life : lives_) {
+      if (life->host() == host) life->Kill();
+    }
+    ++starts_ahead_;
+    sim_.CallAt(back, [this] {
+      --starts_ahead_;
+      if (finisher_ == nullptr) StartCoordinator();
+    });
+    return;
+  }
+  const TaskId task = TaskOf(host);
+  // Not here: one of its handlers may be running.
+  sim_.Run([this, task] { tasks_->Kill(task); });
+  sim_.CallAt(back, [this, task, host] {
+    down_.erase(host);
+    tasks_->Start(task);
+  });
+}
+
+void SeedRun::Cut(const std::string& from, const std::string& to, bool both_ways,
+                  absl::Duration duration) {
+  Note(absl::StrCat("cut ", from, both_ways ? " <-> " : " -> ", to, " for ",
+                    absl::FormatDuration(duration)));
+  if (both_ways) {
+    network_.Cut(from, to);
+  } else {
+    network_.CutOneWay(from, to);
+  }
+  sim_.CallAt(sim_.Now() + duration, [this, from, to] { network_.Heal(from, to); });
+}
+
+void SeedRun::Isolate(const std::string& host, absl::Duration duration) {
+  for (const auto& [other, process] : present_) {
+    if (other != host) Cut(host, other, true, duration);
+  }
+}
+
+void SeedRun::TakeOver() {
+  if (finisher_ != nullptr || lives_.size() >= kLivesMax) return;
+  StartCoordinator();
+}
+
+void SeedRun::CrashDisk() {
+  Note("the disk loses power");
+  disk_.Crash(sim_.rng().Below(2) == 0 ? CrashLoss::kUnsyncedBytes
+                                       : CrashLoss::kUnsyncedBytesAndNames);
+  checker_.CheckVisible();
+}
+
+void SeedRun::StartCoordinator() {
+  const uint64_t incarnation = kFirstIncarnation + lives_.size();
+  CoordinatorLife::Options options;
+  options.host = absl::StrCat("chief:", lives_.size());
+  options.incarnation = incarnation;
+  options.directory = kDirectory;
+  options.cluster = tasks_->spec();
+  options.violate = [this](const std::string& what) { Violate(what); };
+  options.note = [this](const std::string& event) { Note(event); };
+  options.disk_was_hit = [this] { return injector_.HitTheDisk(); };
+  options.on_all_done = [this] { StopFaults(); };
+  options.check = [this](CoordinatorLife& life, const std::vector<Tensor>& values) {
+    return CheckEnd(life, values);
+  };
+  Note(absl::StrCat("start ", options.host));
+  const World world = WorldOf(options.host);
+  lives_.push_back(
+      std::make_unique<CoordinatorLife>(world, actors_, plan_, std::move(options)));
+  actors_.Spawn([life = lives_.back().get()] { life->Run(); });
+}
+
+CoordinatorLife* SeedRun::LifeOf(uint64_t incarnation) const {
+  const size_t index = incarnation - kFirstIncarnation;
+  return index < lives_.size() ? lives_[index].get() : nullptr;
+}
+
+std::vector<ClosureKnowledge> SeedRun::ClosuresOf(uint64_t coordinator) {
+  std::vector<ClosureKnowledge> closures;
+  CoordinatorLife* const life = LifeOf(coordinator);
+  if (life == nullptr) return closures;
+  life->log().Update();
+  for (const auto& [id, entry] : life->log().entries()) {
+    if (entry.state != ItemLog::State::kDone && entry.state != ItemLog::State::kOpen) continue;
+    ClosureKnowledge closure{id, entry.state == ItemLog::State::kDone, {}};
+    for (const char* variable : {kVariableA, kVariableB}) {
+      if (plan_.Adds(entry.item, variable)) closure.variables.push_back(variable);
+    }
+    if (!closure.variables.empty()) closures.push_back(std::move(closure));
+  }
+  return closures;
+}
+
+bool SeedRun::IsRunning() const {
+  return std::any_of(lives_.begin(), lives_.end(), [](const auto& life) {
+    return life->end() == CoordinatorLife::End::kRunning;
+  });
+}
+
+bool SeedRun::IsOver() {
+  for (const auto& life : lives_) life->CheckBounds();
+  CheckLosers();
+  if (!result_.violations.empty()) return true;
+  if (finisher_ != nullptr && finisher_->end() != CoordinatorLife::End::kRunning) return true;
+  // Of several that began at one time all may have lost; somebody starts the next.
+  if (!IsRunning() && starts_ahead_ == 0) StartCoordinator();
+  return false;
+}
+
+void SeedRun::CheckLosers() {
+  for (const auto& life : lives_) {
+    const CoordinatorLife::End end = life->end();
+    if (end == CoordinatorLife::End::kRunning || !checked_.insert(life.get()).second) continue;
+    const std::string text = life->error().ToString();
+    // A disk that fails may end a coordinator as it starts; another one is started.
+    const bool by_disk = injector_.HitTheDisk() && absl::StrContains(text, kDirectory);
+    if (end == CoordinatorLife::End::kFailed && !by_disk) {
+      Violate(absl::StrCat(life->host(), " ended with ", text));
+    }
+    if (end != CoordinatorLife::End::kSuperseded) continue;
+    const bool names_winner = std::any_of(lives_.begin(), lives_.end(), [&](const auto& other) {
+      return other.get() != life.get() &&
+             absl::StrContains(text, absl::StrCat("by coordinator incarnation ",
+                                                  other->incarnation()));
+    });
+    if (!names_winner) Violate(absl::StrCat(life->host(), " does not name its winner: ", text));
+  }
+}
+
+void SeedRun::StopFaults() {
+  injector_.Stop();
+  network_.HealAll();
+}
+
+bool SeedRun::CheckEnd(CoordinatorLife& life, const std::vector<Tensor>& values) {
+  if (finisher_ != nullptr) return false;
+  for (int i = 0; i < plan_.ps; ++i) {
+    if (checker_.HolderOf(absl::StrCat("ps:", i)) != life.incarnation()) return false;
+  }
+  finisher_ = &life;
+  for (size_t i = 0; i < values.size(); ++i) {
+    CheckVariable(life, life.programs().variables[i], values[i]);
+  }
+  return true;
+}
+
+// The sum is exact: what is done is in, once, and nothing else but closures that were cancelled.
+void SeedRun::CheckVariable(CoordinatorLife& life, const Variable& variable,
+                            const Tensor& value) {
+  std::set<uint64_t> done;
+  std::set<uint64_t> cancelled;
+  for (const auto& [id, entry] : life.log().entries()) {
+    if (!plan_.Adds(entry.item, variable.name())) continue;
+    (entry.state == ItemLog::State::kDone ? done : cancelled).insert(id);
+  }
+  for (const proto::SliceHome& slice : variable.layout().slices()) {
+    const std::string where = absl::StrCat(variable.name(), ", slice ", slice.slice_id());
+    const PsChecker::History* const history =
+        checker_.HistoryOf(absl::StrCat("ps:", slice.ps()), slice.slice_id());
+    if (history == nullptr) {
+      Violate(absl::StrCat(where, " is nowhere"));
+      continue;
+    }
+    for (const uint64_t id : done) {
+      if (history->count(id) == 0) Violate(absl::StrCat(where, ": closure ", id, " is not in it"));
+    }
+    for (const uint64_t id : *history) {
+      if (done.count(id) + cancelled.count(id) > 0) continue;
+      Violate(absl::StrCat(where, ": closure ", id, " is in it and was not scheduled"));
+    }
+    for (int64_t row = slice.row_begin(); row < slice.row_begin() + slice.row_count(); ++row) {
+      if (value.data<float>()[row] == static_cast<float>(history->size())) continue;
+      Violate(absl::StrCat(where, ": row ", row, " is ", value.data<float>()[row], " instead of ",
+                           history->size()));
+    }
+  }
+}
+
+// Those that were taken over are told; those that have not begun are stopped.
+void SeedRun::EndLives() {
+  StopFaults();
+  const auto others_end = [this] {
+    return std::none_of(lives_.begin(), lives_.end(), [this](const auto& life) {
+      return life->end() == CoordinatorLife::End::kRunning && checker_.WasGranted(
+          life->incarnation());
+    });
+  };
+  for (const auto& life : lives_) {
+    if (!checker_.WasGranted(life->incarnation())) life->Kill();
+  }
+  const bool ended = actors_.RunUntil(others_end, kEndTimeMax);
+  for (const auto& life : lives_) {
+    if (life->end() == CoordinatorLife::End::kRunning) life->GiveUp();
+  }
+  actors_.RunUntil([this] { return !IsRunning(); }, kEndTimeMax);
+  for (const auto& life : lives_) {
+    if (!ended && result_.violations.empty() &&
+        life->end() != CoordinatorLife::End::kFinished) {
+      Violate(absl::StrCat("was taken over and did not end: ", life->host(), ": ",
+                           life->error().ToString()));
+    }
+  }
+  if (result_.violations.empty()) CheckLosers();
+}
+
+SeedResult SeedRun::Run() {
+  result_.plan = absl::StrCat(plan_.Describe(), "; ", injector_.Describe());
+  const absl::Time start = sim_.Now();
+  StartCoordinator();
+  if (!actors_.RunUntil([this] { return IsOver(); }, kRunTimeMax)) {
+    for (const auto& life : lives_) {
+      if (life->end() == CoordinatorLife::End::kRunning) life->GiveUp();
+    }
+    actors_.RunUntil([this] { return !IsRunning(); }, absl::Seconds(1));
+    for (const auto& life : lives_) {
+      Violate(absl::StrCat("did not end: ", life->host(), ": ", life->error().ToString()));
+    }
+  }
+  EndLives();
+  checker_.CheckVisible();
+  result_.plan = absl::StrCat(plan_.Describe(), "; ", injector_.Describe());
+  result_.simulated = sim_.Now() - start;
+  result_.trace_hash = sim_.trace_hash();
+  result_.events = sim_.events_run();
+  result_.table = injector_.table();
+  return std::move(result_);
+}
+
+SeedResult RunSeed(uint64_t seed, const SeedOptions& options) {
+  return SeedRun(seed, options).Run();
+}
+
+}  // namespace cohort

@@ -1,0 +1,106 @@
+#pragma once
+
+// One seed: a cluster, a job and faults, from start to end, and what was violated.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/memory_file_system.h"
+#include "common/base/sim_world.h"
+#include "tests/sim/coordinator_life.h"
+#include "tests/sim/fault_injector.h"
+#include "tests/sim/ps_checker.h"
+#include "tests/sim/sim_actors.h"
+#include "tests/sim/sim_files.h"
+#include "tests/support/test_cluster.h"
+
+namespace cohort {
+
+struct SeedResult {
+  std::vector<std::string> violations;
+  uint64_t trace_hash = 0;
+  uint64_t events = 0;
+  absl::Duration simulated;
+  FaultTable table;
+  std::string plan;                  // for people
+  std::deque<std::string> last_events;  // where they were asked for
+  bool ok() const { return violations.empty(); }
+};
+
+struct SeedOptions {
+  std::vector<Fault> faults;  // empty: all
+  size_t events_kept = 0;
+};
+
+SeedResult RunSeed(uint64_t seed, const SeedOptions& options);
+
+// Lives on the thread that runs it.
+class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget {
+ public:
+  SeedRun(uint64_t seed, const SeedOptions& options);
+  ~SeedRun() override;
+  SeedResult Run();
+
+  SimFate OnRequest(const SimMessage& message) override;
+  void OnArrival(const SimMessage& message) override;
+  SimFate OnResponse(const SimMessage& message) override;
+  absl::Status OnFileCall(const std::string& host, const FileCall& call,
+                          size_t* written) override;
+  void OnFileDone(const std::string& host, const FileCall& call) override;
+  std::vector<std::string> Alive(absl::string_view role) const override;
+  void Kill(const std::string& host) override;
+  void Cut(const std::string& from, const std::string& to, bool both_ways,
+           absl::Duration duration) override;
+  void Isolate(const std::string& host, absl::Duration duration) override;
+  void TakeOver() override;
+  void CrashDisk() override;
+  void Pause(absl::Duration duration) override { actors_.Pause(duration); }
+
+ private:
+  // A process start and its view of the world.
+  struct Process {
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<SimFiles> files;
+  };
+
+  World WorldOf(const std::string& host);
+  TestCluster::Options TaskOptions();
+  void StartCoordinator();
+  CoordinatorLife* LifeOf(uint64_t incarnation) const;
+  bool IsOver();
+  bool IsRunning() const;
+  void StopFaults();
+  bool CheckEnd(CoordinatorLife& life, const std::vector<Tensor>& values);
+  void CheckVariable(CoordinatorLife& life, const Variable& variable, const Tensor& value);
+  void CheckLosers();
+  void EndLives();
+  std::vector<ClosureKnowledge> ClosuresOf(uint64_t coordinator);
+  void Violate(const std::string& what);
+  void Note(const std::string& event);
+
+  const uint64_t seed_;
+  const SeedOptions options_;
+  SeedResult result_;
+  SimWorld sim_;
+  MemoryFileSystem disk_;
+  SimNetwork network_;
+  FaultInjector injector_;
+  const SeedPlan plan_;
+  PsChecker checker_;
+  SimActors actors_;
+  std::vector<std::unique_ptr<Process>> processes_;  // of all starts; they outlive the tasks
+  std::map<std::string, Process*> present_;          // by host
+  std::set<std::string> down_;                       // killed, and not started again yet
+  std::unique_ptr<TestCluster> tasks_;
+  std::vector<std::unique_ptr<CoordinatorLife>> lives_;
+  CoordinatorLife* finisher_ = nullptr;
+  int starts_ahead_ = 0;  // of coordinators that were killed
+  std::set<const CoordinatorLife*> checked_;
+};
+
+}  // namespace cohort
