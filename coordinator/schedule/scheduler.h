@@ -98,8 +98,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
  private:
   struct Lane {
     bool ready = false;
-    // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and those
-    // after the return of the same process are not.
+    // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and
+    // those after the return of the same process are not.
     uint64_t session = 0;
     proto::TaskRef task;
     std::shared_ptr<Channel> channel;

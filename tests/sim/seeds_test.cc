@@ -1,5 +1,5 @@
-// The simulator of whole jobs: production code, faults drawn from the seed, checkers that watch from
-// outside. Replay a seed that fails with build/<preset>/bin/run_seeds --from SEED --count 1.
+// The simulator of whole jobs: production code, faults drawn from the seed, checkers that watch
+// from outside. Replay a seed that fails with build/<preset>/bin/run_seeds --from SEED --count 1.
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ TEST(Seeds, OneSeedIsOneRunAlsoInAnotherProcess) {
     const std::string once = FirstLineOf(seed);
     ASSERT_FALSE(once.empty());
     EXPECT_EQ(once, FirstLineOf(seed));
-    const std::string hash = absl::StrCat(absl::Hex(RunSeed(seed, {}).trace_hash, absl::kZeroPad16));
+    const std::string hash =
+        absl::StrCat(absl::Hex(RunSeed(seed, {}).trace_hash, absl::kZeroPad16));
     EXPECT_NE(once.find(hash), std::string::npos) << once << " has not " << hash;
   }
   EXPECT_NE(FirstLineOf(3), FirstLineOf(4));
