@@ -155,7 +155,7 @@ void Recovery::SaveIfAsked() {
   phase_ = Phase::kSaving;
   saving_ = std::exchange(asked_, {});
   // Before any ps takes its snapshot, so that what it covers is in all of them.
-  const Cut cut = scheduler_->BeginCut();
+  const Cut cut = scheduler_->BeginSnapshots();
   const proto::CoordinatorState state = MakeState(cut);
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
   const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
@@ -193,6 +193,7 @@ void Recovery::OnSaved(uint64_t round, const std::string& prefix,
   // A recovery has begun since: the cut is one of a past that was taken back.
   if (round != round_) return;
   if (!saved.ok()) return EndSave(saved.status());
+  scheduler_->EndSnapshots();  // while the index is written, training goes on
   const absl::Status committed = store_.Commit(prefix, cluster_->num_ps(), *saved);
   if (!committed.ok()) return EndSave(committed);
   committed_ = {prefix, state};
@@ -204,6 +205,7 @@ void Recovery::OnSaved(uint64_t round, const std::string& prefix,
 
 void Recovery::EndSave(const absl::Status& status) {
   phase_ = Phase::kWatching;
+  scheduler_->EndSnapshots();
   if (!status.ok()) {
     Log(LogLevel::kError, "recovery_checkpoint_failed", {{"cause", status.message()}});
     if (IsLoss(status)) return SaveLater();

@@ -283,6 +283,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     // What is queued after an error will be cancelled.
     const bool stops = options_.stop_at_first_error && fetches_ == 0;
     if (queue_.HasError() && stops && !queue_.Front()->replay) return;
+    if (snapshots_before_.has_value() && !(queue_.Front()->id < *snapshots_before_)) return;
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;

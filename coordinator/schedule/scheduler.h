@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -73,8 +74,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Pause(absl::string_view why);
   // The parameter servers hold what the last committed cut covers; every other closure runs again.
   void Resume(uint64_t epoch);
-  // The closures that a checkpoint covers whose first snapshot is taken after this.
+  // The closures that a checkpoint would cover whose first snapshot is taken after this.
   Cut BeginCut() const;
+  // BeginCut for a checkpoint that is taken now. Until EndSnapshots no closure runs that was
+  // admitted later: a snapshot would hold its push, while the checkpoint does not know its id,
+  // which the next coordinator may give to other work.
+  Cut BeginSnapshots();
+  void EndSnapshots();
   // The checkpoint of the cut is committed.
   void CommitCut(const Cut& cut);
   // Whether Schedule waits for a checkpoint.
@@ -176,6 +182,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   size_t replays_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<ClosureId> snapshots_before_ ABSL_GUARDED_BY(mutex_);  // only these run
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);

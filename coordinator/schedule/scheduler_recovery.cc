@@ -85,6 +85,7 @@ void Scheduler::Pause(absl::string_view why) {
   {
     MutexLock lock(mutex_);
     paused_ = std::string(why);
+    snapshots_before_.reset();  // that checkpoint will not be one
     TakeBackLocked();
     Pump(effects);
   }
@@ -118,6 +119,22 @@ void Scheduler::Resume(uint64_t epoch) {
 Cut Scheduler::BeginCut() const {
   MutexLock lock(mutex_);
   return redo_.BeginCut(queue_.next_id());
+}
+
+Cut Scheduler::BeginSnapshots() {
+  MutexLock lock(mutex_);
+  snapshots_before_ = queue_.next_id();
+  return redo_.BeginCut(queue_.next_id());
+}
+
+void Scheduler::EndSnapshots() {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    snapshots_before_.reset();
+    Pump(effects);
+  }
+  RunAll(effects);
 }
 
 void Scheduler::CommitCut(const Cut& cut) {

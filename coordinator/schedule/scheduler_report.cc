@@ -38,6 +38,10 @@ std::string Scheduler::DescribeWait() const {
   if (!redo_.HasRoom()) {
     absl::StrAppend(&text, "; ", redo_.size(), " closures wait for a checkpoint to cover them");
   }
+  if (snapshots_before_.has_value()) {
+    absl::StrAppend(&text, "; those from ", snapshots_before_->value,
+                    " on wait for the snapshots of a checkpoint");
+  }
   size_t shown = 0;
   for (const auto& [id, run] : in_flight_) {
     if (shown++ == kClosuresShownMax) break;

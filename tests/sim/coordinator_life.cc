@@ -223,7 +223,11 @@ void CoordinatorLife::CheckResults() {
     const bool fails =
         plan_.items[static_cast<size_t>(entry.item)] == SeedPlan::Item::kFail;
     const absl::Status& status = entry.result.state().result().status();
-    if (ClassOf(status) == proto::STALE) continue;  // taken over: the next call says so
+    // The job was taken over, or given up: the next call says so.
+    if (ClassOf(status) == proto::STALE) continue;
+    if (options_.disk_was_hit() && absl::StrContains(status.message(), options_.directory)) {
+      continue;
+    }
     if (status.ok() ? fails : !absl::IsCancelled(status) && !fails) {
       options_.violate(absl::StrCat("closure ", id, " of item ", entry.item, " ended with ",
                                     status.ToString()));

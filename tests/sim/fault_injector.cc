@@ -249,6 +249,9 @@ absl::Status FaultInjector::OnFileCall(const std::string& host, const FileCall& 
   if (IsDiskFault(fault)) {
     table_.Count(fault, place.phase);
     hit_the_disk_ = true;
+    if (fault == Fault::kDiskError && reads) {
+      return absl::UnavailableError(absl::StrCat(call.path, ": the disk cannot be read"));
+    }
     if (fault == Fault::kDiskError) {
       return absl::ResourceExhaustedError(absl::StrCat(call.path, ": the disk fails"));
     }

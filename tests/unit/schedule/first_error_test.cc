@@ -28,6 +28,26 @@ TEST_F(FirstErrorTest, StopsTheQueueAtOnce) {
   EXPECT_EQ(queued->result().status().code(), absl::StatusCode::kCancelled);
 }
 
+// Fetch does not observe errors, so it would wait for ever for what stays queued.
+TEST_F(FirstErrorTest, DoesNotStopWhatSomebodyFetches) {
+  Make(1);
+  const auto channel = AddWorker(0);
+  Schedule();
+  const auto fetched = Schedule();
+  Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(Bad("boom"));
+  EXPECT_TRUE(channel->calls.empty());
+  scheduler->BeginFetch();
+  ASSERT_EQ(channel->calls.size(), 1u);
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(fetched->result().ok());
+  scheduler->EndFetch();
+  channel->AnswerRun(absl::OkStatus());  // it was in flight by then
+  Schedule();
+  EXPECT_EQ(admitted.back().message(), "boom");
+}
+
 // The rule of TensorFlow, on demand.
 TEST_F(FirstErrorTest, OrLetsItGoOnUntilSomebodyObservesIt) {
   stop_at_first_error = false;

@@ -1,5 +1,6 @@
 // Pause, Resume and cuts, with workers that the test plays.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/wire/error_detail.h"
@@ -253,6 +254,52 @@ TEST_F(SchedulerRecovery, AfterCloseEveryCallGetsTheError) {
   scheduler->WhenStable([&](absl::Status status) { stable.push_back(status); });
   ASSERT_EQ(stable.size(), 1u);
   EXPECT_FALSE(stable[0].ok());
+}
+
+// Whoever waits for a result of a job that was given up hears of it at once.
+TEST_F(SchedulerRecovery, CloseEndsWhatIsQueuedAndInFlight) {
+  const auto channel = NewWorker();
+  const auto in_flight = Schedule();
+  const auto also_in_flight = Schedule();
+  const auto queued = Schedule();
+  Join();
+  scheduler->Close(absl::FailedPreconditionError("another coordinator has taken over"));
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].message(), "another coordinator has taken over");
+  for (const auto& value : {in_flight, also_in_flight, queued}) {
+    ASSERT_TRUE(value->IsReady());
+    EXPECT_EQ(value->result().status().message(), "another coordinator has taken over");
+  }
+  EXPECT_EQ(scheduler->stats().queued + scheduler->stats().in_flight, 0u);
+  channel->AnswerPreparations();  // of a call from before: it is ignored
+}
+
+// A snapshot that holds a closure which the checkpoint does not know is poison for the next
+// coordinator: it gives that id to other work, and the slice calls it a repeat.
+TEST_F(SchedulerRecovery, WhileSnapshotsAreTakenNothingRunsThatWasAdmittedLater) {
+  const auto channel = NewWorker();
+  Schedule();
+  Schedule();
+  Schedule();  // waits for a slot
+  channel->AnswerPreparations();
+  const Cut cut = scheduler->BeginSnapshots();
+  EXPECT_EQ(cut.next.value, 4u);
+  Schedule();
+  Schedule();
+  for (int i = 0; i < 3; ++i) channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(channel->calls.empty()) << "4 and 5 wait";
+  EXPECT_THAT(scheduler->DescribeWait(), testing::HasSubstr("those from 4 on wait"));
+  scheduler->EndSnapshots();
+  EXPECT_EQ(IdsOf(*channel), (Ids{4, 5}));
+  // A recovery gives the checkpoint up, and with it the wait.
+  scheduler->BeginSnapshots();
+  Schedule();
+  scheduler->Pause("ps:0 was lost");
+  scheduler->Resume(8);
+  const auto again = NewWorker();
+  again->AnswerPreparations();
+  while (!again->calls.empty()) again->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->stats().queued, 0u);
 }
 
 TEST_F(SchedulerRecovery, TheWatermarkIsTheDurablePoint) {
