@@ -76,9 +76,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Resume(uint64_t epoch);
   // The closures that a checkpoint would cover whose first snapshot is taken after this.
   Cut BeginCut() const;
-  // BeginCut for a checkpoint that is taken now. Until EndSnapshots no closure runs that was
-  // admitted later: a snapshot would hold its push, while the checkpoint does not know its id,
-  // which the next coordinator may give to other work.
+  // BeginCut for a checkpoint that is taken now. Until EndSnapshots nothing runs that is admitted
+  // later: snapshots would hold it under an id that the next coordinator may give to other work.
   Cut BeginSnapshots();
   void EndSnapshots();
   // The checkpoint of the cut is committed.
