@@ -80,6 +80,30 @@ absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOption
   return absl::OkStatus();
 }
 
+// A wait that ran out: what was waited for, and the tasks that do not answer. The one that has been
+// silent for longest is the origin.
+absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Scheduler& scheduler,
+                      const Cluster& cluster) {
+  std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
+                                  scheduler.DescribeWait());
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::TRANSIENT);  // nothing is lost: it can be waited for again
+  absl::Duration longest;
+  for (const Cluster::Silent& silent : cluster.silent()) {
+    const bool serves = silent.since < absl::InfiniteDuration();
+    absl::StrAppend(&text, "; ", silent.task.ToString(),
+                    serves ? absl::StrCat(" has been silent for ",
+                                          absl::FormatDuration(absl::Trunc(
+                                              silent.since, absl::Milliseconds(10))))
+                           : " is not there");
+    if (silent.since <= longest) continue;
+    longest = silent.since;
+    detail.mutable_origin()->set_role(RoleName(silent.task.role));
+    detail.mutable_origin()->set_index(silent.task.index);
+  }
+  return WithDetail(absl::DeadlineExceededError(text), detail);
+}
+
 }  // namespace
 
 absl::StatusOr<Variable> VariableScope::CreateVariable(const VariableSpec& spec) {
@@ -264,8 +288,7 @@ absl::Status ClusterCoordinator::Wait(
     absl::Duration timeout, absl::string_view what,
     absl::FunctionRef<WaitId(Scheduler::Done)> start) {
   return AwaitOrAbandon<bool>(
-             waiter_, timeout,
-             [&] { return absl::StrCat(what, ": ", scheduler_->DescribeWait()); },
+             waiter_, timeout, [&] { return TimedOut(timeout, what, *scheduler_, *cluster_); },
              [&](auto done) {
                return start([done = std::move(done)](absl::Status error) mutable {
                  if (!error.ok()) return done(error);
@@ -283,9 +306,7 @@ absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& valu
   const bool came = waiter_.Wait(value.state().event(), timeout);
   scheduler_->EndFetch();
   if (!came) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("waited ", absl::FormatDuration(timeout),
-                     " for the result of a closure: ", scheduler_->DescribeWait()));
+    return TimedOut(timeout, "the result of a closure", *scheduler_, *cluster_);
   }
   return value.state().result();
 }

@@ -36,10 +36,10 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
 }
 
 // As Await, for a wait that can be given up: start(done) returns its id, and abandon(id) whether
-// `done` will never run. `what` is asked when the time has run out.
+// `done` will never run. `timed_out` makes the error when the time has run out.
 template <typename T, typename Start, typename Abandon>
 absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
-                                 absl::FunctionRef<std::string()> what, Start start,
+                                 absl::FunctionRef<absl::Status()> timed_out, Start start,
                                  Abandon abandon) {
   struct State {
     Event event;
@@ -51,11 +51,8 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
     state->event.Notify();
   });
   if (!waiter.Wait(state->event, timeout)) {
-    const std::string waited_for = what();
-    if (abandon(id)) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", waited_for));
-    }
+    const absl::Status error = timed_out();
+    if (abandon(id)) return error;
     waiter.Wait(state->event, absl::InfiniteDuration());  // `done` is about to run
   }
   return std::move(state->result);

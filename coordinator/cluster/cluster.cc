@@ -287,6 +287,16 @@ std::string Cluster::Report() const {
   return report;
 }
 
+std::vector<Cluster::Silent> Cluster::silent() const {
+  MutexLock lock(mutex_);
+  std::vector<Silent> silent;
+  for (const auto& [task, connection] : connections_) {
+    const absl::Duration since = connection->silence();
+    if (since > absl::ZeroDuration()) silent.push_back({task, since});
+  }
+  return silent;
+}
+
 std::string Cluster::DescribeLocked(TaskId task) const {
   const auto found = connections_.find(task);
   if (found != connections_.end()) return found->second->Describe();

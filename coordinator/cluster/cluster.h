@@ -71,6 +71,12 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t coordinator_incarnation() const { return options_.coordinator_incarnation; }
   // One line per task: serving, or why not.
   std::string Report() const;
+  // Tasks that should have answered by now: those that may be what a call waits for.
+  struct Silent {
+    TaskId task;
+    absl::Duration since;  // infinite: it does not serve
+  };
+  std::vector<Silent> silent() const;
 
  private:
   Cluster(World world, Options options);

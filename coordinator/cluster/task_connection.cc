@@ -17,10 +17,11 @@ constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 // A broken call alone is no death: so many refused attempts to attach again are.
 constexpr int kRefusedAttemptsMax = 4;
-// Parts of the lease. A task answers a Watch at least so often; a Watch that is not answered for so
-// long makes it a suspect; a suspect is asked anew so often, while earlier attempts may still be
+// Parts of the lease. A task answers a Watch at least so often, and is called silent after so long;
+// a Watch that is not answered for so long makes it a suspect; a suspect is asked anew so often, while earlier attempts may still be
 // answered; and it has at least so long, also where the coordinator itself stood still for a lease.
-constexpr double kWatchPart = 0.2;
+constexpr double kWatchPart = 0.1;
+constexpr double kSilentPart = 0.12;
 constexpr double kSuspectPart = 0.35;
 constexpr double kProbePart = 0.1;
 constexpr double kGracePart = 0.1;
@@ -89,6 +90,13 @@ std::string TaskConnection::Describe() const {
   if (serving_) return absl::StrCat(name, " serves at ", link_.address);
   if (last_error_.ok()) return absl::StrCat(name, " has not answered yet");
   return absl::StrCat(name, " does not answer: ", last_error_.message());
+}
+
+absl::Duration TaskConnection::silence() const {
+  MutexLock lock(mutex_);
+  if (!serving_ && !reported_) return absl::InfiniteDuration();
+  const absl::Duration silence = world_.clock.Now() - last_contact_;
+  return silence > options_.lease * kSilentPart ? silence : absl::ZeroDuration();
 }
 
 void TaskConnection::Attach(uint64_t round) {

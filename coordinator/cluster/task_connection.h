@@ -66,6 +66,8 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   bool IsServing() const;
   // "serving since …" or what the last Attach failed with.
   std::string Describe() const;
+  // Since the task last answered, when that is longer ago than it should be; else zero.
+  absl::Duration silence() const;
 
  private:
   TaskConnection(World world, Options options);

@@ -1,0 +1,103 @@
+// A process that stands still for less than its lease, as under SIGSTOP: whoever waits for it with a
+// deadline gets an error at that deadline that names it, and nothing is lost when it goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/wire/error_detail.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+
+// What is sent to or by the host arrives when it goes on.
+class Standstill final : public SimWatcher {
+ public:
+  Standstill(SimWorld& sim, std::string host, absl::Duration duration)
+      : sim_(sim), host_(std::move(host)), until_(sim.Now() + duration) {}
+  SimFate OnRequest(const SimMessage& message) override { return FateOf(message); }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage& message) override { return FateOf(message); }
+
+ private:
+  SimFate FateOf(const SimMessage& message) const {
+    SimFate fate;
+    const bool concerns = message.from == host_ || message.to == host_;
+    if (concerns && sim_.Now() < until_) fate.delay = until_ - sim_.Now();
+    return fate;
+  }
+
+  SimWorld& sim_;
+  const std::string host_;
+  const absl::Time until_;
+};
+
+class StandstillTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto connected = cluster.Connect();
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    coordinator = *std::move(connected);
+    VariableSpec spec;
+    spec.name = "counter";
+    spec.initializer.set_op("zeros");
+    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    ASSERT_TRUE(made.ok()) << made.status();
+    counter = std::make_unique<Variable>(*made);
+    auto registered = coordinator->Register(IncrementProgram("counter"));
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    increment = *registered;
+  }
+
+  SimCluster cluster{29, /*ps=*/1, /*workers=*/2};
+  std::unique_ptr<ClusterCoordinator> coordinator;
+  std::unique_ptr<Variable> counter;
+  ProgramHandle increment;
+};
+
+TEST_P(StandstillTest, IsNamedAtTheDeadlineAndNothingIsLost) {
+  constexpr absl::Duration kDeadline = absl::Seconds(2);
+  Standstill standstill(cluster.sim(), GetParam(), absl::Seconds(4));  // the lease is 5 s
+  cluster.network().SetWatcher(&standstill);
+  RemoteValue last;
+  for (int i = 0; i < 10; ++i) {
+    auto value = coordinator->Schedule(increment, {});
+    ASSERT_TRUE(value.ok());
+    last = *value;
+  }
+  const absl::Time start = cluster.sim().Now();
+  const absl::Status joined = coordinator->Join(kDeadline);
+  EXPECT_EQ(cluster.sim().Now() - start, kDeadline);
+  EXPECT_EQ(joined.code(), absl::StatusCode::kDeadlineExceeded) << joined;
+  EXPECT_THAT(std::string(joined.message()), HasSubstr(GetParam() + " has been silent for 2s"));
+  const proto::TaskRef origin = DetailOf(joined).origin();
+  EXPECT_EQ(absl::StrCat(origin.role(), ":", origin.index()), GetParam());
+  EXPECT_EQ(ClassOf(joined), proto::TRANSIENT);
+
+  const absl::Status done = coordinator->Join();
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_LT(cluster.sim().Now() - start, absl::Seconds(5));
+  const auto value = coordinator->Read(*counter);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value->data<float>(), 10.0f);
+  cluster.sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(coordinator->stats().put_back, 0u) << "nobody was lost";
+  EXPECT_EQ(coordinator->stats().recoveries, 0u);
+  EXPECT_EQ(coordinator->stats().workers_ready, 2u);
+  cluster.network().SetWatcher(nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, StandstillTest, testing::Values("ps:0", "worker:1"),
+                         [](const auto& info) {
+                           return info.param == "ps:0" ? "AParameterServer" : "AWorker";
+                         });
+
+}  // namespace
+}  // namespace cohort
