@@ -18,8 +18,9 @@ constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 // A broken call alone is no death: so many refused attempts to attach again are.
 constexpr int kRefusedAttemptsMax = 4;
 // Parts of the lease. A task answers a Watch at least so often, and is called silent after so long;
-// a Watch that is not answered for so long makes it a suspect; a suspect is asked anew so often, while earlier attempts may still be
-// answered; and it has at least so long, also where the coordinator itself stood still for a lease.
+// a Watch that is not answered for so long makes it a suspect; a suspect is asked anew so often,
+// while earlier attempts may still be answered; and it has at least so long, also where the
+// coordinator itself stood still for a lease.
 constexpr double kWatchPart = 0.1;
 constexpr double kSilentPart = 0.12;
 constexpr double kSuspectPart = 0.35;

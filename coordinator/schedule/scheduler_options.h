@@ -56,6 +56,7 @@ struct SchedulerStats {
   uint64_t quarantined = 0;  // of the failed
   uint64_t replayed = 0;     // done once more after a restore
   uint64_t recoveries = 0;   // restores
+  uint64_t checkpoints = 0;  // that were committed, for recovery
   size_t queued = 0;  // or waiting for its arguments
   size_t in_flight = 0;
   int workers_ready = 0;

@@ -142,6 +142,7 @@ void Scheduler::CommitCut(const Cut& cut) {
   {
     MutexLock lock(mutex_);
     redo_.CommitCut(cut);
+    ++stats_.checkpoints;
     Pump(effects);
   }
   RunAll(effects);

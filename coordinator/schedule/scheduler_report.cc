@@ -13,7 +13,7 @@ constexpr size_t kClosuresShownMax = 3;
 std::string SchedulerStats::ToString() const {
   return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
                       " quarantined=", quarantined, " replayed=", replayed,
-                      " recoveries=", recoveries,
+                      " recoveries=", recoveries, " checkpoints=", checkpoints,
                       " queued=", queued, " in_flight=", in_flight,
                       " workers_ready=", workers_ready);
 }

@@ -43,6 +43,9 @@ Command TransportBench();
 Command TransportPeer();
 Command ScheduleBench();
 Command StepBench();
+Command CheckpointBench();
+Command OverloadBench();
+Command StandstillBench();
 Command RecoveryBench();
 Command RecoveryCoordinator();
 

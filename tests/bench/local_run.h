@@ -32,6 +32,7 @@ class LocalRun {
   World world() { return world_.world(); }
   Waiter& waiter() { return waiter_; }
   ClusterCoordinator& coordinator() { return *coordinator_; }
+  const LocalCluster& tasks() const { return *tasks_; }
 
  private:
   explicit LocalRun(TransportKind transport) : world_(2, transport) {}

@@ -39,7 +39,9 @@ absl::Status Run(const Command& command, const std::vector<std::string>& argumen
 int Main(const std::vector<std::string>& arguments) {
   TuneAllocator();
   const std::vector<Command> commands = {TransportBench(), TransportPeer(), ScheduleBench(),
-                                         StepBench(), RecoveryBench(), RecoveryCoordinator()};
+                                         StepBench(), CheckpointBench(), OverloadBench(),
+                                         StandstillBench(), RecoveryBench(),
+                                         RecoveryCoordinator()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;
     const absl::Status status = Run(command, {arguments.begin() + 1, arguments.end()});

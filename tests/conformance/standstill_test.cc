@@ -1,5 +1,5 @@
-// A process that stands still for less than its lease, as under SIGSTOP: whoever waits for it with a
-// deadline gets an error at that deadline that names it, and nothing is lost when it goes on.
+// A process that stands still for less than its lease, as under SIGSTOP: whoever waits for it with
+// a deadline gets an error at that deadline that names it, and nothing is lost when it goes on.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -18,6 +18,7 @@
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/local_cluster.h"
 #include "tests/support/run_process.h"
+#include "tests/support/stop_child.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_programs.h"
 
@@ -69,7 +70,7 @@ class Standstill : public testing::Test {
 
   void ExpectToHearOf(TaskId task) {
     SCOPED_TRACE(task.ToString());
-    ASSERT_EQ(kill(tasks->pids().at(task), SIGSTOP), 0);
+    ASSERT_TRUE(StopChild(tasks->pids().at(task)));
     for (int i = 0; i < 10; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
     scheduled += 10;
     const absl::Status joined = coordinator->Join(kDeadline);
@@ -113,7 +114,7 @@ TEST(StandstillOfTheCoordinator, LosesNothing) {
   ASSERT_TRUE(process.ok());
   for (const char* const mark : {"done 3000\n", "done 10000\n"}) {
     ASSERT_TRUE(coordinator.ReadErrUntil(mark, absl::Minutes(2))) << coordinator.err();
-    coordinator.Signal(SIGSTOP);
+    ASSERT_TRUE(StopChild(coordinator.pid()));
     // How long it stands still is what is tested: its workers run out of work.
     pollfd ended = {process.get(), POLLIN, 0};
     EXPECT_EQ(poll(&ended, 1, 1000), 0) << "it ended";
