@@ -14,6 +14,7 @@
 #include "common/wire/allocator.h"
 #include "common/wire/real_world.h"
 #include "coordinator/daemon/coordinator_daemon.h"
+#include "coordinator/members/ctl_command.h"
 
 namespace {
 
@@ -50,10 +51,32 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   return result.code;
 }
 
+int RunCtlCommand(const std::vector<std::string>& arguments) {
+  cohort::PosixFileSystem files;
+  const auto command = cohort::ParseCtlCommandLine(arguments, files);
+  if (!command.ok()) {
+    std::fprintf(stderr, "error: %s\n", std::string(command.status().message()).c_str());
+    return cohort::kExitBadConfig;
+  }
+  if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
+    std::fputs(print->text.c_str(), stdout);
+    return print->exit_code;
+  }
+  cohort::ConfigureLog(cohort::LogLevel::kError, "ctl");
+  cohort::RealWorld world(1, cohort::TransportKind::kTcp);
+  cohort::BlockingWaiter waiter;
+  const cohort::CtlResult result =
+      cohort::RunCtl(world.world(), waiter, std::get<cohort::CtlOptions>(*command));
+  std::fputs(result.error.c_str(), stderr);
+  std::fputs(result.output.c_str(), stdout);
+  return result.code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cohort::TuneAllocator();
+  if (argc > 1 && std::string(argv[1]) == "ctl") return RunCtlCommand({argv + 2, argv + argc});
   const cohort::Environment environment = cohort::ProcessEnvironment();
   cohort::PosixFileSystem files;
   auto command = cohort::ParseCoordinatorCommandLine({argv + 1, argv + argc}, environment, files);

@@ -1,5 +1,6 @@
 // RegisterProgram, CreateDataset, CreateIterator and ReleaseResources.
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/status.h"
@@ -30,7 +31,9 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   proto::CreateDatasetRequest own = request;
   for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
     if (!transform.shard().by_worker()) continue;
-    transform.mutable_shard()->set_index(parts_->worker_position);
+    // One that came late may lie behind the last shard: it shares one with another worker.
+    const int64_t shards = std::max<int64_t>(transform.shard().num_shards(), 1);
+    transform.mutable_shard()->set_index(parts_->worker_position % shards);
   }
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
   if (!dataset.ok()) return InputError(dataset.status());

@@ -77,6 +77,11 @@ void FlagParser::Add(const std::string& name, bool& given, const std::string& he
   app_->add_flag("--" + name, given, help);
 }
 
+void FlagParser::AddPositionals(const std::string& name, std::vector<std::string>& values,
+                                const std::string& help) {
+  app_->add_option(name, values, help);
+}
+
 void FlagParser::AddFooter(const std::string& text) { app_->footer(text); }
 
 absl::StatusOr<std::optional<PrintAndExit>> FlagParser::Parse(

@@ -49,6 +49,9 @@ class FlagParser {
   void Add(const std::string& name, std::vector<std::string>& values, const std::string& help);
   // A flag without a value.
   void Add(const std::string& name, bool& given, const std::string& help);
+  // The arguments that are no flags. `name` is for --help.
+  void AddPositionals(const std::string& name, std::vector<std::string>& values,
+                      const std::string& help);
   // What --help ends with.
   void AddFooter(const std::string& text);
 

@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-absl::Status CheckCluster(const ClusterSpec& cluster) {
+absl::Status CheckCluster(const ClusterSpec& cluster, const WorkerLimits& limits) {
   if (cluster.NumTasks(Role::kPs) == 0) {
     return absl::InvalidArgumentError(
         "the cluster has no ps: parameter-server training needs at least one; add cluster.ps to "
@@ -27,7 +27,11 @@ absl::Status CheckCluster(const ClusterSpec& cluster) {
         "the cluster has no worker: add cluster.worker to TF_CONFIG or use --local "
         "ps=1,worker=1");
   }
-  return absl::OkStatus();
+  const int workers = cluster.NumTasks(Role::kWorker);
+  if (limits.min <= workers && workers <= limits.max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the cluster has ", workers, " worker(s), but cluster.min_workers is ", limits.min,
+      workers > limits.max ? absl::StrCat(" and cluster.max_workers ", limits.max) : ""));
 }
 
 // `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `owner`. Ids
@@ -119,7 +123,7 @@ VariableScope VariableScope::ColocateVarsWith(const Variable& variable) const {
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Connect(World world,
                                                                                 Waiter& waiter,
                                                                                 Options options) {
-  RETURN_IF_ERROR(CheckCluster(options.cluster));
+  RETURN_IF_ERROR(CheckCluster(options.cluster, options.workers));
   std::unique_ptr<ClusterCoordinator> coordinator(
       new ClusterCoordinator(world, waiter, std::move(options)));
   RETURN_IF_ERROR(coordinator->WaitForCluster());

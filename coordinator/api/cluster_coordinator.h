@@ -26,6 +26,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/world.h"
 #include "coordinator/api/variable.h"
+#include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/ps_control.h"
 #include "coordinator/recovery/recovery.h"
@@ -33,27 +34,6 @@
 #include "coordinator/strategy/variable_creator.h"
 
 namespace cohort {
-
-class ClusterCoordinator;
-
-// Variables made through a scope go to the parameter servers, round-robin; colocated ones are never
-// partitioned. Thread-compatible; the coordinator outlives it.
-class VariableScope {
- public:
-  // Errors: INVALID_ARGUMENT (variable_creator.h); what the parameter servers answer.
-  absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec);
-  // A scope whose variables live beside `variable`.
-  VariableScope ColocateVarsWith(const Variable& variable) const;
-
- private:
-  friend class ClusterCoordinator;
-  VariableScope(ClusterCoordinator& coordinator, proto::UpdateRule rule)
-      : coordinator_(coordinator), rule_(std::move(rule)) {}
-
-  ClusterCoordinator& coordinator_;
-  proto::UpdateRule rule_;
-  VariableOptions options_;
-};
 
 using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
 using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
@@ -79,7 +59,7 @@ class ClusterCoordinator {
     std::string job = "job";
     uint64_t seed = 0;
     std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
-    int min_workers = 1;
+    WorkerLimits workers;  // it starts when `min` serve, and later ones may come and go
     int worker_threads = 0;
     size_t queue_bound = 262144;
     int closures_in_flight = 2;
@@ -100,9 +80,9 @@ class ClusterCoordinator {
     size_t redo_max = 65536;  // closures between two checkpoints
   };
 
-  // Attaches every ps and at least min_workers workers; late workers join when they come. Errors:
-  // INVALID_ARGUMENT without a ps or a worker; DEADLINE_EXCEEDED that says of each task whether it
-  // serves, or why not.
+  // Attaches every ps and at least workers.min workers; late workers join when they come. Errors:
+  // INVALID_ARGUMENT without a ps or a worker, or with workers outside the limits;
+  // DEADLINE_EXCEEDED that says of each task whether it serves, or why not.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
   ~ClusterCoordinator();
@@ -161,6 +141,9 @@ class ClusterCoordinator {
   Scheduler::Stats stats() const { return scheduler_->stats(); }
   const ClusterSpec& cluster() const { return options_.cluster; }
   std::string ClusterReport() const { return cluster_->Report(); }
+  // For who adds and removes workers, and shows how they do (coordinator/members).
+  const std::shared_ptr<Cluster>& members() const { return cluster_; }
+  const std::shared_ptr<Scheduler>& scheduler() const { return scheduler_; }
 
  private:
   friend class VariableScope;

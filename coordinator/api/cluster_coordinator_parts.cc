@@ -105,6 +105,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
           ? options_.incarnation
           : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
   options.worker_threads = options_.worker_threads;
+  options.limits = options_.workers;
   options.lease = options_.lease;
   options.address = options_.address;
   options.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
@@ -112,6 +113,9 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   };
   options.on_worker_lost = [scheduler = scheduler_](int worker, const absl::Status& cause) {
     scheduler->WorkerLost(worker, cause);
+  };
+  options.on_worker_removed = [scheduler = scheduler_](int worker, auto drained) {
+    scheduler->RemoveWorker(worker, std::move(drained));
   };
   options.on_ps_lost = [scheduler = scheduler_, parts](const absl::Status& error) {
     if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
@@ -145,7 +149,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
     if (!absl::IsDeadlineExceeded(status)) return status;
     return absl::DeadlineExceededError(absl::StrCat(
         "the cluster was not ready after ", absl::FormatDuration(options_.connect_timeout),
-        " (wanted every ps and ", options_.min_workers, " worker(s)): ", cluster_->Report()));
+        " (wanted every ps and ", options_.workers.min, " worker(s)): ", cluster_->Report()));
   };
   const absl::StatusOr<uint64_t> epoch =
       Await<uint64_t>(waiter_, options_.connect_timeout, "every ps",
@@ -155,7 +159,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
   const absl::Status ready =
       Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks",
                   [&](auto done) {
-                    cluster_->WhenReady(options_.min_workers,
+                    cluster_->WhenReady(options_.workers.min,
                                         [done = std::move(done)](absl::Status status) mutable {
                                           if (!status.ok()) return done(status);
                                           done(true);

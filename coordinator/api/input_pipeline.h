@@ -28,7 +28,8 @@ class InputPipeline {
   InputPipeline Prefetch(int64_t elements) const;
   // Element i where i mod num_shards is index.
   InputPipeline Shard(int64_t num_shards, int64_t index) const;
-  // On each worker the shard of its own index, which counts the workers from 0.
+  // On each worker the shard of its own index, which counts the workers from 0, mod num_shards: a
+  // worker that came late shares its shard with another.
   InputPipeline ShardByWorker(int64_t num_shards) const;
 
   const proto::DatasetSpec& spec() const { return spec_; }

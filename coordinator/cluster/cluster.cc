@@ -31,15 +31,12 @@ std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
   return std::shared_ptr<Cluster>(new Cluster(world, std::move(options)));
 }
 
-Cluster::Cluster(World world, Options options) : world_(world), options_(std::move(options)) {}
+Cluster::Cluster(World world, Options options)
+    : world_(world), options_(std::move(options)), roster_(options_.spec, options_.limits) {}
 
 Cluster::~Cluster() { Stop(); }
 
-std::string Cluster::AddressOf(TaskId task) const {
-  return options_.address ? options_.address(task) : *options_.spec.Address(task);
-}
-
-proto::AttachRequest Cluster::MakeAttach(uint64_t epoch) const {
+proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) const {
   proto::AttachRequest attach;
   attach.set_epoch(epoch);
   attach.set_coordinator_incarnation(options_.coordinator_incarnation);
@@ -47,46 +44,46 @@ proto::AttachRequest Cluster::MakeAttach(uint64_t epoch) const {
   attach.set_seed(options_.seed);
   attach.set_compute_threads(options_.worker_threads);
   attach.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
-  for (const int index : options_.spec.Indices(Role::kPs)) {
-    const TaskId task{Role::kPs, index};
+  attach.set_worker_position(roster_.Find(task)->position);
+  for (const TaskId ps : roster_.Tasks(Role::kPs)) {
     proto::Peer* const peer = attach.add_ps();
-    peer->mutable_task()->set_role(RoleName(task.role));
-    peer->mutable_task()->set_index(task.index);
-    peer->set_address(AddressOf(task));
+    peer->mutable_task()->set_role(RoleName(ps.role));
+    peer->mutable_task()->set_index(ps.index);
+    peer->set_address(AddressOfLocked(ps));
   }
   return attach;
 }
 
-std::shared_ptr<TaskConnection> Cluster::MakeConnection(TaskId task) {
+std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   TaskConnection::Options options;
   options.task = task;
   options.lease = options_.lease;
-  // By value: a connection's timer may ask after the cluster is gone.
-  options.address = [address = options_.address, spec = options_.spec, task] {
-    return address ? address(task) : *spec.Address(task);
-  };
   // Weak: the connection must not keep the cluster that owns it.
   const std::weak_ptr<Cluster> weak = weak_from_this();
+  options.address = [weak, task, last = AddressOfLocked(task)] {
+    const auto self = weak.lock();
+    return self == nullptr ? last : self->AddressOf(task);
+  };
   options.on_ready = [weak, task](const TaskLink& link) {
     if (const auto self = weak.lock()) self->OnReady(task, link);
   };
   options.on_lost = [weak, task](const absl::Status& cause) {
     if (const auto self = weak.lock()) self->OnLost(task, cause);
   };
-  options.on_superseded = [weak](const absl::Status& cause) {
-    if (const auto self = weak.lock()) self->OnSuperseded(cause);
-  };
+  // Who takes over a job takes its first tasks; one that was added may be another job's.
+  if (!roster_.Find(task)->added) {
+    options.on_superseded = [weak](const absl::Status& cause) {
+      if (const auto self = weak.lock()) self->OnSuperseded(cause);
+    };
+  }
   return TaskConnection::Create(world_, std::move(options));
 }
 
 void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done) {
   EpochClaim::Options options;
-  for (const auto& [task, address] : options_.spec.tasks()) {
-    if (task.role == Role::kPs) options.ps.push_back(task);
-    if (task.role == Role::kWorker) options.workers.push_back(task);
-  }
-  options.address = [address = options_.address, spec = options_.spec](TaskId task) {
-    return address ? address(task) : *spec.Address(task);
+  options.address = [weak = weak_from_this()](TaskId task) {
+    const auto self = weak.lock();
+    return self == nullptr ? std::string(kNowhere) : self->AddressOf(task);
   };
   options.coordinator_incarnation = options_.coordinator_incarnation;
   options.job = options_.job;
@@ -95,8 +92,11 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   std::shared_ptr<EpochClaim> replaced;
   {
     MutexLock lock(mutex_);
+    options.ps = roster_.Tasks(Role::kPs);
+    options.workers = roster_.Tasks(Role::kWorker);
     options.floor = std::max(floor, epoch_);
     options.held = epoch_;
+    claiming_ = true;
     for (const auto& [task, connection] : connections_) connection->Suspend();
     links_.clear();
     first_incarnation_.clear();
@@ -121,14 +121,11 @@ void Cluster::OnClaimed(uint64_t epoch) {
   {
     MutexLock lock(mutex_);
     epoch_ = epoch;
-    proto::AttachRequest attach = MakeAttach(epoch);
-    int workers = 0;  // tasks come in index order
-    for (const auto& [task, address] : options_.spec.tasks()) {
-      if (task.role != Role::kPs && task.role != Role::kWorker) continue;
+    claiming_ = false;
+    for (const auto& [task, member] : roster_.members()) {
       std::shared_ptr<TaskConnection>& connection = connections_[task];
-      if (connection == nullptr) connection = MakeConnection(task);
-      attach.set_worker_position(task.role == Role::kWorker ? workers++ : 0);
-      renewals.emplace_back(connection, attach);
+      if (connection == nullptr) connection = MakeConnectionLocked(task);
+      renewals.emplace_back(connection, MakeAttachLocked(epoch, task));
     }
   }
   for (auto& [connection, attach] : renewals) connection->Renew(std::move(attach));
@@ -150,6 +147,9 @@ void Cluster::Stop() {
     MutexLock lock(mutex_);
     claim = claim_;
     for (const auto& [task, connection] : connections_) connection->Stop();
+    for (const auto& [task, connection] : leaving_) {
+      if (connection != nullptr) connection->Stop();
+    }
   }
   if (claim != nullptr) claim->Cancel();
 }
@@ -212,6 +212,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
+    if (roster_.Find(task) == nullptr) return;  // it is being removed
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
     ps_restarted = task.role == Role::kPs &&
@@ -229,7 +230,11 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted",
                                options_.ps_lost_remedy));
   }
-  if (task.role == Role::kWorker) options_.on_worker_ready(task.index, link);
+  if (task.role == Role::kWorker) {
+    options_.on_worker_ready(task.index, link);
+    // Removed meanwhile: whoever was told of the removal first, hears of it again.
+    if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
+  }
   for (auto& done : ready) done(absl::OkStatus());
 }
 
@@ -238,10 +243,13 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   {
     MutexLock lock(mutex_);
     const auto found = links_.find(task);
-    if (found == links_.end()) return;
-    incarnation = found->second.task.incarnation();
-    links_.erase(found);
-    first_incarnation_.erase(task);  // reported now, not again when the task is back
+    if (found != links_.end()) {
+      incarnation = found->second.task.incarnation();
+      links_.erase(found);
+      first_incarnation_.erase(task);  // reported now, not again when the task is back
+    } else if (leaving_.count(task) == 0) {
+      return;
+    }
   }
   if (task.role == Role::kWorker) return options_.on_worker_lost(task.index, cause);
   options_.on_ps_lost(PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy));
@@ -280,8 +288,7 @@ std::vector<TaskLink> Cluster::serving() const {
 std::string Cluster::Report() const {
   MutexLock lock(mutex_);
   std::string report;
-  for (const auto& [task, address] : options_.spec.tasks()) {
-    if (task.role != Role::kPs && task.role != Role::kWorker) continue;
+  for (const auto& [task, member] : roster_.members()) {
     absl::StrAppend(&report, report.empty() ? "" : "; ", DescribeLocked(task));
   }
   return report;

@@ -3,6 +3,11 @@
 // All tasks of the job as the coordinator sees them: who serves, where, under which incarnation,
 // and in which epoch. The only writer of the epoch: Claim starts a new one, in which no call of an
 // older one changes anything. Evaluators are never connected to.
+//
+// Workers may come and go while the job runs (worker_roster.h says within which limits). One that
+// was added is attached at once, or by the Claim that is under way; later Claims keep it. One that
+// is removed is no member any more from the call on, but its connection stays until its closures in
+// flight have ended.
 
 #include <functional>
 #include <map>
@@ -16,6 +21,7 @@
 #include "common/cluster/cluster_spec.h"
 #include "coordinator/cluster/epoch_claim.h"
 #include "coordinator/cluster/task_connection.h"
+#include "coordinator/cluster/worker_roster.h"
 
 namespace cohort {
 
@@ -27,6 +33,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     std::string job;
     uint64_t seed = 0;
     uint64_t coordinator_incarnation = 0;
+    WorkerLimits limits;
     int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
     absl::Duration lease = absl::Seconds(5);
     // The present address of a task; by default the one of the spec.
@@ -34,11 +41,25 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     // These run outside the lock and must not block.
     std::function<void(int worker, const TaskLink&)> on_worker_ready;
     std::function<void(int worker, const absl::Status& cause)> on_worker_lost;
+    // The worker takes no closure from now on; `drained` runs when it has none in flight. May be
+    // repeated.
+    std::function<void(int worker, absl::AnyInvocable<void()> drained)> on_worker_removed;
     std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
     std::string ps_lost_remedy;  // ends its text
-    // Another coordinator holds a task: class STALE.
+    // Another coordinator holds a task: class STALE. Not for workers that were added.
     std::function<void(const absl::Status&)> on_superseded;
   };
+
+  // A task as people are shown it.
+  struct TaskStatus {
+    TaskId task;
+    std::string address;
+    uint64_t incarnation = 0;  // of a serving task
+    bool serving = false;
+    bool leaving = false;  // removed, with closures in flight
+    std::string text;      // "worker:1 serves at …", or why not
+  };
+  enum class Farewell { kShutDown, kKeep };  // what a removed worker is told
 
   static std::shared_ptr<Cluster> Create(World world, Options options);
   ~Cluster();
@@ -55,6 +76,18 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void SuspectWorker(int worker, uint64_t incarnation);
   // A worker could not reach this ps: can the coordinator?
   void SuspectPs(int ps);
+
+  // An empty address: Options.address knows it. Errors: those of WorkerRoster::Add;
+  // FAILED_PRECONDITION while the task is being removed.
+  absl::Status AddWorker(TaskId task, std::string address);
+  // `done` runs when the worker has nothing in flight and was told, or with the refusal. Errors:
+  // those of WorkerRoster::Remove.
+  void RemoveWorker(TaskId task, Farewell farewell, absl::AnyInvocable<void(absl::Status)> done);
+  // A worker that does not serve lives elsewhere now. False when it serves or is no member.
+  bool MoveWorker(TaskId task, std::string address);
+  // Of members, and of workers that are being removed.
+  std::vector<TaskStatus> TaskStatuses() const;
+  const WorkerLimits& limits() const { return options_.limits; }
 
   // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is
   // not serving.
@@ -81,8 +114,14 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
  private:
   Cluster(World world, Options options);
   std::string AddressOf(TaskId task) const;
-  proto::AttachRequest MakeAttach(uint64_t epoch) const;
-  std::shared_ptr<TaskConnection> MakeConnection(TaskId task);
+  std::string AddressOfLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  proto::AttachRequest MakeAttachLocked(uint64_t epoch, TaskId task) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<TaskConnection> MakeConnectionLocked(TaskId task)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsMember(TaskId task) const;
+  void SayFarewell(TaskId task, const std::string& address, uint64_t epoch,
+                   absl::AnyInvocable<void(absl::Status)> done);
   void OnClaimed(uint64_t epoch);
   void Suspect(TaskId task, std::optional<uint64_t> incarnation);
   void OnReady(TaskId task, const TaskLink& link);
@@ -99,10 +138,14 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
+  WorkerRoster roster_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool claiming_ ABSL_GUARDED_BY(mutex_) = false;  // from Claim until it is granted
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
+  // Of workers that are being removed.
+  std::map<TaskId, std::shared_ptr<TaskConnection>> leaving_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, TaskLink> links_ ABSL_GUARDED_BY(mutex_);  // of serving tasks
   // A ps that served under an incarnation holds variables; another incarnation has lost them.
   std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);

@@ -119,7 +119,9 @@ std::vector<std::string> LocalCluster::Settings(Role role) const {
 std::string LocalCluster::TfConfig(TaskId task) const {
   nlohmann::json config;
   config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
-  config["cluster"]["worker"] = std::vector<std::string>(options_.workers, "127.0.0.1:0");
+  const int workers = task.role == Role::kWorker ? std::max(options_.workers, task.index + 1)
+                                                 : options_.workers;
+  config["cluster"]["worker"] = std::vector<std::string>(workers, "127.0.0.1:0");
   config["task"] = {{"type", RoleName(task.role)}, {"index", task.index}};
   return config.dump();
 }
@@ -253,6 +255,31 @@ std::map<TaskId, pid_t> LocalCluster::pids() const {
     pids[task] = child.process.has_value() ? child.process->pid() : 0;
   }
   return pids;
+}
+
+absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
+  MutexLock lock(mutex_);
+  if (stopping_) return absl::CancelledError("the local tasks are being stopped");
+  TaskId task{Role::kWorker, 0};
+  while (taken.count(task.index) > 0 || children_.count(task) > 0 || leftovers_.count(task) > 0) {
+    ++task.index;
+  }
+  Child child;
+  RETURN_IF_ERROR(Spawn(task, child));
+  children_.emplace(task, std::move(child));
+  return task;
+}
+
+void LocalCluster::RemoveWorker(TaskId task) {
+  MutexLock lock(mutex_);
+  const auto found = children_.find(task);
+  if (found == children_.end() || task.role != Role::kWorker || stopping_) return;
+  if (found->second.process.has_value()) {
+    found->second.process->Signal(SIGTERM);
+    leftovers_.emplace(task, Leftover{*std::move(found->second.process),
+                                      world_.clock.Now() + kLeftoverGrace});
+  }
+  children_.erase(found);
 }
 
 void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,12 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   std::string Address(TaskId task) const;
   std::map<TaskId, pid_t> pids() const;
 
+  // One worker more, under the lowest index that is free here and not in `taken`. Its address is
+  // known once it listens. Errors: those of StartChild and StateDirectory; CANCELLED after Stop.
+  absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
+  // Asks the child to end, and sees to it. Nothing for a task that is no child.
+  void RemoveWorker(TaskId task);
+
   // SIGTERM, up to `grace` to drain, then SIGKILL. Blocks on `waiter`.
   void Stop(Waiter& waiter, absl::Duration grace);
 
@@ -62,7 +69,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     absl::Time started_at;
     absl::Time restart_at = absl::InfinitePast();  // while there is no process
   };
-  // A process of the coordinator before, asked to end.
+  // A process of the coordinator before, or of a worker that was removed, asked to end.
   struct Leftover {
     SupervisedProcess process;
     absl::Time kill_at;

@@ -47,6 +47,10 @@ TaskConnection::TaskConnection(World world, Options options)
     : world_(world), options_(std::move(options)), backoff_(kBackoffMin) {}
 
 void TaskConnection::Renew(proto::AttachRequest attach) {
+  {
+    MutexLock lock(mutex_);
+    if (attach.epoch() < attach_.epoch()) return;  // overtaken by one of a later Claim
+  }
   Suspend();
   uint64_t round = 0;
   {

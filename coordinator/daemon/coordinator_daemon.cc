@@ -81,7 +81,16 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
     }
     connected_ = coordinator->get();
   }
-  absl::StatusOr<std::string> summary = Train(**coordinator);
+  absl::StatusOr<Operation> operation = Operate(**coordinator);
+  absl::StatusOr<std::string> summary =
+      operation.ok() ? Train(**coordinator) : absl::StatusOr<std::string>(operation.status());
+  if (operation.ok()) {
+    operation->ctl.reset();  // nobody changes the members of a job that has ended
+    if (operation->watch != nullptr) operation->watch->Stop();
+    if (!options_.ctl_address_file.empty()) {
+      world_.files.Remove(options_.ctl_address_file).IgnoreError();
+    }
+  }
   {
     MutexLock lock(mutex_);
     connected_ = nullptr;
@@ -103,6 +112,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.connect_timeout = job.cluster.connect_timeout;
   options.lease = job.cluster.lease_timeout;
   options.call_timeout = job.cluster.call_timeout;
+  options.workers.min = static_cast<int>(job.cluster.min_workers);
+  if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
   options.recovery_directory = RecoveryDirectory();
   options.recovery_interval = job.recovery.interval;
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);

@@ -12,6 +12,7 @@
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/local_cluster.h"
 #include "coordinator/daemon/coordinator_options.h"
+#include "coordinator/members/membership_watch.h"
 #include "coordinator/train/mnist_files.h"
 
 namespace cohort {
@@ -44,6 +45,15 @@ class CoordinatorDaemon {
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Of recovery checkpoints; empty: none.
   std::string RecoveryDirectory() const;
+  // What goes on beside the training, until the job ends.
+  struct Operation {
+    std::shared_ptr<MembershipWatch> watch;  // shared with its timers
+    std::unique_ptr<Server> ctl;
+  };
+  // Errors: those of listening, where the address was asked for; those of the address file.
+  absl::StatusOr<Operation> Operate(ClusterCoordinator& coordinator);
+  absl::Status ServeOperators(ClusterCoordinator& coordinator,
+                              std::shared_ptr<WorkerChanges> changes, Operation& operation);
   absl::StatusOr<std::string> Train(ClusterCoordinator& coordinator);
 
   const World world_;
@@ -51,6 +61,7 @@ class CoordinatorDaemon {
   CoordinatorOptions options_;
   const Environment environment_;
   std::shared_ptr<LocalCluster> local_;  // shared with its timers
+  SystemHostResolver resolver_;
   Mutex mutex_;
   ClusterCoordinator* connected_ ABSL_GUARDED_BY(mutex_) = nullptr;  // while it lives
   std::string interrupt_reason_ ABSL_GUARDED_BY(mutex_);

@@ -2,13 +2,17 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status.h"
+#include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
 #include "coordinator/daemon/free_ports.h"
+#include "coordinator/members/ctl_command.h"
+#include "coordinator/members/membership_source.h"
 
 namespace cohort {
 
@@ -17,7 +21,7 @@ namespace {
 constexpr int kLocalTasksMax = 256;
 
 struct Flags {
-  std::string job_file, local, state_directory;
+  std::string job_file, local, state_directory, membership, ctl_address;
   std::string orphan_timeout = "30s", transport = "auto", log_level = "info";
   std::vector<std::string> overrides;
   int free_ports = 0;
@@ -38,6 +42,12 @@ void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("orphan_timeout", flags.orphan_timeout,
              "When local tasks end by themselves because no coordinator came; 0: never; default "
              "30s");
+  parser.Add("membership", flags.membership,
+             "Keep the workers the same as a list while the job runs: a FILE with one HOST:PORT a "
+             "line, or dns:NAME:PORT");
+  parser.Add("ctl_address", flags.ctl_address,
+             "HOST:PORT where 'coordinator ctl' is served; default: the port of the chief in "
+             "TF_CONFIG, with local tasks a free loopback port; none: nowhere");
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");
   parser.Add("free_ports", flags.free_ports,
@@ -50,6 +60,7 @@ void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("check_config", flags.check_config, "Check flags, TF_CONFIG and job, and exit");
   parser.Add("version", flags.version, "Print the version and exit");
   parser.AddFooter(
+      "'coordinator ctl --help' tells how to see a running job and to change its workers.\n"
       "Flags win over TF_CONFIG, TF_CONFIG over the job file, the job file over defaults.\n"
       "Exit codes: 0 done, 1 the job failed, 2 bad options, 4 the cluster could not be reached or "
       "was lost.");
@@ -102,6 +113,34 @@ void ResolveCluster(const Flags& flags, const Environment& environment,
   options.cluster = config->cluster;
 }
 
+// After the cluster: what is not given follows from it.
+void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
+                    std::vector<std::string>& problems) {
+  options.membership = flags.membership;
+  if (!flags.membership.empty()) {
+    const absl::Status good = CheckMembership(flags.membership);
+    if (!good.ok()) problems.push_back(absl::StrCat("--membership: ", good.message()));
+    if (options.local.has_value()) {
+      problems.emplace_back("--membership: local tasks are this coordinator's own; name the "
+                            "cluster in TF_CONFIG, or leave it out");
+    }
+  }
+  if (flags.ctl_address == "none") return;
+  options.ctl_required = !flags.ctl_address.empty();
+  const absl::StatusOr<std::string> chief = options.cluster.Address(TaskId{Role::kChief, 0});
+  const std::string fallback = options.local.has_value() ? "127.0.0.1:0" : chief.value_or("");
+  options.ctl_address = options.ctl_required ? flags.ctl_address : fallback;
+  if (options.ctl_address.empty()) return;
+  absl::StatusOr<Address> address = ParseAddress(options.ctl_address);
+  if (!address.ok()) {
+    problems.push_back(absl::StrCat("--ctl_address: ", address.status().message()));
+  } else if (!options.ctl_required && !options.local.has_value() && address->unix_path.empty()) {
+    // The name by which others know this host may be no name of its interfaces.
+    address->host = absl::StrContains(address->host, ":") ? "::" : "0.0.0.0";
+    options.ctl_address = FormatAddress(*address);
+  }
+}
+
 void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& options,
                 std::vector<std::string>& problems) {
   if (flags.job_file.empty()) {
@@ -123,6 +162,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
+  ResolveMembers(flags, options, problems);
   Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
   const absl::StatusOr<absl::Duration> orphan_timeout = TimeoutFromText(flags.orphan_timeout);
@@ -138,6 +178,9 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
   if (options.local.has_value() && options.state_directory.empty()) {
     options.state_directory = DefaultStateDirectory(environment, files);
+  }
+  if (options.local.has_value() && !options.ctl_address.empty()) {
+    options.ctl_address_file = JoinPath(options.state_directory, kCtlAddressFile);
   }
   return options;
 }

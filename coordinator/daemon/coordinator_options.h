@@ -34,6 +34,11 @@ struct CoordinatorOptions {
   ClusterSpec cluster;              // of TF_CONFIG; empty with --local
   std::string state_directory;      // of local tasks: addresses, process ids and logs
   absl::Duration orphan_timeout = absl::Seconds(30);  // of local tasks; zero: never
+  // Where operators are served; a file that gets the address. Empty: nowhere.
+  std::string ctl_address;
+  std::string ctl_address_file;
+  bool ctl_required = false;        // --ctl_address was given: without it the job does not begin
+  std::string membership;           // membership_source.h; empty: the workers are the cluster's
   bool keep_tasks = false;          // leave TF_CONFIG's tasks running for the next job
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;

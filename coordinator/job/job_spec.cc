@@ -21,6 +21,7 @@ constexpr int64_t kBatchSizeMax = 1 << 20;
 constexpr int64_t kClosuresInFlightMax = 256;
 constexpr int64_t kQueueSizeMax = 1 << 20;
 constexpr int64_t kRedoMax = 65536;  // so many closures the slices' once-only records always hold
+constexpr int64_t kWorkersMax = 1 << 20;
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 
 FitSpec ReadFit(const json& value, const std::string& path, JsonErrors& errors) {
@@ -105,18 +106,29 @@ ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonE
   reader.Int("quarantine_after", {.min = 1, .max = kCountMax}, &cluster.quarantine_after);
   reader.Bool("skip_quarantined", &cluster.skip_quarantined);
   reader.Int("queue_size", {.min = 1, .max = kQueueSizeMax}, &cluster.queue_size);
+  reader.Int("min_workers", {.min = 1, .max = kWorkersMax}, &cluster.min_workers);
+  reader.OptionalInt("max_workers", {.min = 1, .max = kWorkersMax}, &cluster.max_workers);
+  if (cluster.max_workers.value_or(kWorkersMax) < cluster.min_workers) {
+    reader.AddError("max_workers", absl::StrCat("is ", *cluster.max_workers,
+                                                ", less than cluster.min_workers, which is ",
+                                                cluster.min_workers));
+  }
   reader.Finish();
   return cluster;
 }
 
 ordered_json ToJson(const ClusterOptionsSpec& cluster) {
-  return {{"connect_timeout_ms", absl::ToInt64Milliseconds(cluster.connect_timeout)},
-          {"lease_timeout_ms", absl::ToInt64Milliseconds(cluster.lease_timeout)},
-          {"call_timeout_ms", absl::ToInt64Milliseconds(cluster.call_timeout)},
-          {"max_attempts", cluster.max_attempts},
-          {"quarantine_after", cluster.quarantine_after},
-          {"skip_quarantined", cluster.skip_quarantined},
-          {"queue_size", cluster.queue_size}};
+  ordered_json section = {
+      {"connect_timeout_ms", absl::ToInt64Milliseconds(cluster.connect_timeout)},
+      {"lease_timeout_ms", absl::ToInt64Milliseconds(cluster.lease_timeout)},
+      {"call_timeout_ms", absl::ToInt64Milliseconds(cluster.call_timeout)},
+      {"max_attempts", cluster.max_attempts},
+      {"quarantine_after", cluster.quarantine_after},
+      {"skip_quarantined", cluster.skip_quarantined},
+      {"queue_size", cluster.queue_size},
+      {"min_workers", cluster.min_workers}};
+  if (cluster.max_workers) section["max_workers"] = *cluster.max_workers;
+  return section;
 }
 
 JobSpec ReadJob(const json& value, JsonErrors& errors) {

@@ -70,6 +70,8 @@ struct ClusterOptionsSpec {
   int64_t quarantine_after = 3;   // worker processes that end together with one closure
   bool skip_quarantined = false;  // go on without it
   int64_t queue_size = 256;                            // closures queued and in flight
+  int64_t min_workers = 1;             // the job starts with, and is never left with fewer
+  std::optional<int64_t> max_workers;  // absent: any number
 
   friend bool operator==(const ClusterOptionsSpec&, const ClusterOptionsSpec&) = default;
 };

@@ -115,6 +115,7 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
   {
     MutexLock lock(mutex_);
     Lane& lane = lanes_[worker];
+    if (!lane.on_drained.empty()) return;  // it is being removed
     if (lane.task.incarnation() != task.incarnation()) lane.prepared.clear();
     lane.task = task;
     lane.session = ++last_session_;
@@ -148,6 +149,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
 
 // Everything that may move after a change, in one place and in one order.
 void Scheduler::Pump(Effects& effects) {
+  RetireLanesLocked(effects);
   EndQueuedLocked(effects);
   ObserveErrorLocked(effects);
   FinishJoinsLocked(effects);

@@ -33,7 +33,7 @@
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
 #include "coordinator/schedule/waiting_calls.h"
-#include "proto/error.pb.h"
+#include "coordinator/schedule/worker_lane.h"
 
 namespace cohort {
 
@@ -95,33 +95,18 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // The process at the worker is gone, or as good as: when every ps has fenced it, its closures in
   // flight are put back, whatever their calls wait for. The lane takes nothing until WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
+  // The worker takes nothing more; `drained` runs when no closure is in flight there.
+  void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
 
   Stats stats() const;
+  // By worker, of those that have not been removed.
+  std::map<int, WorkerStats> workers() const;
   // What is being waited for, for people: closures in flight and where, and who waits.
   std::string DescribeWait() const;
 
  private:
-  struct Lane {
-    bool ready = false;
-    // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and
-    // those after the return of the same process are not.
-    uint64_t session = 0;
-    proto::TaskRef task;
-    std::shared_ptr<Channel> channel;
-    int in_flight = 0;
-    absl::Time hold_until = absl::InfinitePast();  // takes nothing before
-    std::set<std::string> prepared;
-  };
-  // One closure on one worker process.
-  struct Run {
-    std::shared_ptr<Closure> closure;
-    int worker = 0;
-    uint32_t attempt = 0;
-    uint64_t session = 0;  // of the lane when it began
-    proto::TaskRef task;
-    std::shared_ptr<Channel> channel;
-    std::vector<std::string> missing;  // resources still to be made, first one first
-  };
+  using Lane = WorkerLane;
+  using Run = ClosureRun;
   // What to do once the lock is released.
   using Effects = std::vector<absl::AnyInvocable<void()>>;
 
@@ -135,6 +120,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the removals of workers with nothing in flight.
+  void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False while a fence must be waited for.
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFenced(const absl::Status& status);
@@ -169,7 +156,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Closures in flight are queued again; what their calls still answer is ignored.
-  void TakeBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;
@@ -186,6 +173,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);  // closures, by worker
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);

@@ -227,7 +227,10 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     timers_.erase(timer);
   }
   const bool same_process = lane.task.incarnation() == run.task.incarnation();
-  if (outcome == Outcome::kDone) return MarkDoneLocked(*run.closure);
+  if (outcome == Outcome::kDone) {
+    ++done_on_[run.worker];
+    return MarkDoneLocked(*run.closure);
+  }
   if (EndsTheClosure(outcome)) {
     ++stats_.failed;
     redo_.Drop(id);

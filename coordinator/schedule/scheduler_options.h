@@ -63,4 +63,11 @@ struct SchedulerStats {
   std::string ToString() const;
 };
 
+// Of one worker.
+struct WorkerStats {
+  bool ready = false;
+  int in_flight = 0;
+  uint64_t done = 0;  // closures, by all of its processes
+};
+
 }  // namespace cohort

@@ -63,7 +63,7 @@ void Scheduler::Close(const absl::Status& error) {
     if (!closed_.ok()) return;
     closed_ = error;
     queue_.RecordError(error);
-    TakeBackLocked();
+    TakeBackLocked(effects);
     fence_ = Fence::kNotNeeded;  // whoever holds the job has another epoch
     // Nothing will run them any more.
     for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
@@ -74,7 +74,9 @@ void Scheduler::Close(const absl::Status& error) {
   RunAll(effects);
 }
 
-void Scheduler::TakeBackLocked() {
+void Scheduler::TakeBackLocked(Effects& effects) {
+  for (auto& [worker, lane] : lanes_) lane.in_flight = 0;
+  RetireLanesLocked(effects);
   lanes_.clear();
   for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
   in_flight_.clear();
@@ -86,7 +88,7 @@ void Scheduler::Pause(absl::string_view why) {
     MutexLock lock(mutex_);
     paused_ = std::string(why);
     snapshots_before_.reset();  // that checkpoint will not be one
-    TakeBackLocked();
+    TakeBackLocked(effects);
     Pump(effects);
   }
   RunAll(effects);

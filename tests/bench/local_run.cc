@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   ClusterCoordinator::Options connect;
   connect.cluster = run->tasks_->spec();
   connect.closures_in_flight = options.closures_in_flight;
-  connect.min_workers = options.workers;
+  connect.workers.min = options.workers;
   connect.worker_threads = 1;
   connect.address = [tasks = run->tasks_](TaskId task) { return tasks->Address(task); };
   if (options.recovery_interval > absl::ZeroDuration()) {

@@ -103,7 +103,7 @@ TEST(Training, AKilledWorkerCostsNoStep) {
   ClusterCoordinator::Options connect;
   connect.cluster = (*tasks)->spec();
   connect.address = [tasks = *tasks](TaskId task) { return tasks->Address(task); };
-  connect.min_workers = 3;
+  connect.workers.min = 3;
   auto coordinator = ClusterCoordinator::Connect(world.world(), waiter, connect);
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
   PosixFileSystem files;

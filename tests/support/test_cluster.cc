@@ -39,6 +39,14 @@ void TestCluster::Start(TaskId task) {
   StartWorker(task);
 }
 
+std::string TestCluster::AddWorker(int index) {
+  const TaskId task{Role::kWorker, index};
+  const std::string address = absl::StrCat(options_.address_prefix, "worker", index, ":2222");
+  spec_.Add(task, address);
+  Start(task);
+  return address;
+}
+
 void TestCluster::StartPs(TaskId task) {
   PsTask::Options options;
   options.task = task;

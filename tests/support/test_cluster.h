@@ -51,6 +51,8 @@ class TestCluster {
   void Kill(TaskId task);
   // A new process start under the same address.
   void Start(TaskId task);
+  // Starts a worker that no coordinator knows yet. Its address.
+  std::string AddWorker(int index);
 
  private:
   void StartPs(TaskId task);

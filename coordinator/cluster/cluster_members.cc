@@ -1,0 +1,143 @@
+// How workers come and go, and what people are shown of the members.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/cluster.h"
+
+namespace cohort {
+
+namespace {
+// A task that has ended answers nothing: its farewell is not waited for longer.
+constexpr absl::Duration kFarewellTimeout = absl::Seconds(4);
+}  // namespace
+
+std::string Cluster::AddressOf(TaskId task) const {
+  MutexLock lock(mutex_);
+  return AddressOfLocked(task);
+}
+
+std::string Cluster::AddressOfLocked(TaskId task) const {
+  const Member* const member = roster_.Find(task);
+  if (member == nullptr) return kNowhere;
+  const bool own = member->added && !member->address.empty();
+  return options_.address && !own ? options_.address(task) : member->address;
+}
+
+bool Cluster::IsMember(TaskId task) const {
+  MutexLock lock(mutex_);
+  return roster_.Find(task) != nullptr;
+}
+
+absl::Status Cluster::AddWorker(TaskId task, std::string address) {
+  std::shared_ptr<TaskConnection> connection;
+  proto::AttachRequest attach;
+  {
+    MutexLock lock(mutex_);
+    if (leaving_.count(task) > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(task.ToString(), " is being removed: add it when it has ended"));
+    }
+    RETURN_IF_ERROR(roster_.Add(task, address));
+    if (epoch_ > 0 && !claiming_) {
+      connection = connections_[task] = MakeConnectionLocked(task);
+      attach = MakeAttachLocked(epoch_, task);
+    }
+  }
+  Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
+  if (connection != nullptr) connection->Renew(std::move(attach));
+  return absl::OkStatus();
+}
+
+void Cluster::RemoveWorker(TaskId task, Farewell farewell,
+                           absl::AnyInvocable<void(absl::Status)> done) {
+  absl::Status refused;
+  std::string address;
+  uint64_t epoch = 0;
+  {
+    MutexLock lock(mutex_);
+    address = AddressOfLocked(task);
+    epoch = epoch_;
+    refused = roster_.Remove(task);
+    if (refused.ok()) {
+      links_.erase(task);
+      const auto found = connections_.find(task);
+      leaving_[task] = found == connections_.end() ? nullptr : found->second;
+      connections_.erase(task);
+    }
+  }
+  if (!refused.ok()) return done(refused);
+  Log(LogLevel::kInfo, "worker_leaves", {{"task", task.ToString()}, {"address", address}});
+  options_.on_worker_removed(task.index, [weak = weak_from_this(), task, farewell, address, epoch,
+                                          done = std::move(done)]() mutable {
+    const auto self = weak.lock();
+    if (self == nullptr) return done(absl::CancelledError("the coordinator ends"));
+    std::shared_ptr<TaskConnection> connection;
+    {
+      MutexLock lock(self->mutex_);
+      connection = std::move(self->leaving_[task]);
+      self->leaving_.erase(task);
+    }
+    if (connection != nullptr) connection->Stop();
+    Log(LogLevel::kInfo, "worker_removed", {{"task", task.ToString()}});
+    if (farewell == Farewell::kKeep) return done(absl::OkStatus());
+    self->SayFarewell(task, address, epoch, std::move(done));
+  });
+}
+
+void Cluster::SayFarewell(TaskId task, const std::string& address, uint64_t epoch,
+                          absl::AnyInvocable<void(absl::Status)> done) {
+  Envelope<proto::ShutdownRequest> request;
+  request.header.set_epoch(epoch);
+  const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
+  StartCall<proto::ShutdownResponse>(
+      *channel, "/cohort.proto.TaskService/Shutdown", std::move(request), kFarewellTimeout,
+      [task, channel, done = std::move(done)](
+          const absl::StatusOr<Envelope<proto::ShutdownResponse>>& answer) mutable {
+        // Lost already, or another coordinator's by now: nothing is owed to it.
+        if (!answer.ok()) {
+          Log(LogLevel::kInfo, "farewell_unheard",
+              {{"task", task.ToString()}, {"cause", answer.status().message()}});
+        }
+        done(absl::OkStatus());
+      });
+}
+
+bool Cluster::MoveWorker(TaskId task, std::string address) {
+  {
+    MutexLock lock(mutex_);
+    const Member* const member = roster_.Find(task);
+    if (member == nullptr || task.role != Role::kWorker || links_.count(task) > 0) return false;
+    if (member->address == address) return true;
+    roster_.Move(task, address);
+  }
+  Log(LogLevel::kInfo, "worker_moved", {{"task", task.ToString()}, {"address", address}});
+  return true;
+}
+
+std::vector<Cluster::TaskStatus> Cluster::TaskStatuses() const {
+  MutexLock lock(mutex_);
+  std::vector<TaskStatus> statuses;
+  for (const auto& [task, member] : roster_.members()) {
+    TaskStatus& status = statuses.emplace_back();
+    status.task = task;
+    status.address = AddressOfLocked(task);
+    if (const auto link = links_.find(task); link != links_.end()) {
+      status.serving = true;
+      status.incarnation = link->second.task.incarnation();
+    }
+    status.text = DescribeLocked(task);
+  }
+  for (const auto& [task, connection] : leaving_) {
+    TaskStatus& status = statuses.emplace_back();
+    status.task = task;
+    status.leaving = true;
+    status.text = absl::StrCat(task.ToString(), " is being removed: closures are in flight there");
+  }
+  return statuses;
+}
+
+}  // namespace cohort

@@ -1,0 +1,175 @@
+#include "coordinator/members/ctl_command.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status.h"
+#include "common/cluster/address.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/await.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kVerbs[] = "status, add-worker [HOST:PORT] or remove-worker INDEX";
+
+absl::Status Wrong(absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
+}
+
+absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options) {
+  if (words.empty()) return Wrong("ctl needs a verb");
+  const std::string& verb = words.front();
+  if (verb == "status" && words.size() == 1) return absl::OkStatus();
+  if (verb == "add-worker" && words.size() <= 2) {
+    options.verb = CtlOptions::Verb::kAddWorker;
+    if (words.size() == 2) options.worker = words[1];
+    return words.size() == 2 ? ParseAddress(words[1]).status() : absl::OkStatus();
+  }
+  if (verb == "remove-worker" && words.size() == 2) {
+    options.verb = CtlOptions::Verb::kRemoveWorker;
+    absl::string_view index = words[1];
+    absl::ConsumePrefix(&index, "worker:");
+    if (absl::SimpleAtoi(index, &options.index) && options.index >= 0) return absl::OkStatus();
+    return Wrong(absl::StrCat("'", words[1], "' is no task index of a worker"));
+  }
+  return Wrong(absl::StrCat("'", verb, "' is no verb, or has too few or too many words behind it"));
+}
+
+absl::StatusOr<std::string> AddressIn(const std::string& directory, FileSystem& files) {
+  const std::string file = JoinPath(directory, kCtlAddressFile);
+  const absl::StatusOr<std::string> text = ReadFile(files, file);
+  if (text.ok()) return std::string(absl::StripAsciiWhitespace(*text));
+  return absl::NotFoundError(
+      absl::StrCat("--state_dir: no coordinator runs with it: ", text.status().message()));
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<Response> CallCoordinator(World world, Waiter& waiter, const CtlOptions& options,
+                                         absl::string_view method, const Request& request) {
+  const std::shared_ptr<Channel> channel =
+      world.transport.Connect(options.address, Lane::kControl);
+  ASSIGN_OR_RETURN(Envelope<Response> answer,
+                   (Await<Envelope<Response>>(
+                       waiter, options.timeout * 2, "the coordinator", [&](auto done) {
+                         StartCall<Response>(*channel,
+                                             absl::StrCat("/cohort.proto.CtlService/", method),
+                                             Envelope<Request>{request, {}}, options.timeout,
+                                             std::move(done));
+                       })));
+  return std::move(answer.header);
+}
+
+absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& options) {
+  if (options.verb == CtlOptions::Verb::kAddWorker) {
+    proto::AddWorkerRequest request;
+    request.set_address(options.worker);
+    ASSIGN_OR_RETURN(const auto added, CallCoordinator<proto::AddWorkerResponse>(
+                                           world, waiter, options, "AddWorker", request));
+    return absl::StrCat("worker:", added.task().index(),
+                        added.was_member() ? " is a worker already\n" : " was added\n");
+  }
+  if (options.verb == CtlOptions::Verb::kRemoveWorker) {
+    proto::RemoveWorkerRequest request;
+    request.set_index(options.index);
+    RETURN_IF_ERROR(CallCoordinator<proto::RemoveWorkerResponse>(world, waiter, options,
+                                                                 "RemoveWorker", request)
+                        .status());
+    return absl::StrCat("worker:", options.index, " was removed\n");
+  }
+  ASSIGN_OR_RETURN(const auto status,
+                   CallCoordinator<proto::GetJobStatusResponse>(
+                       world, waiter, options, "GetJobStatus", proto::GetJobStatusRequest()));
+  if (!options.json) return StatusText(status);
+  google::protobuf::util::JsonPrintOptions json;
+  json.always_print_primitive_fields = true;
+  json.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(status, &text, json).ok()) {
+    return absl::InternalError("the status cannot be written as JSON");
+  }
+  return absl::StrCat(text, "\n");
+}
+
+}  // namespace
+
+absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& arguments,
+                                               FileSystem& files) {
+  CtlOptions options;
+  std::string state_directory, timeout = "60s";
+  std::vector<std::string> words;
+  FlagParser parser("coordinator ctl", "See a running job of Cohort and change its workers");
+  parser.AddPositionals("verb", words, kVerbs);
+  parser.Add("address", options.address, "HOST:PORT where the coordinator serves operators");
+  parser.Add("state_dir", state_directory, "State directory of a coordinator with local tasks");
+  parser.Add("timeout", timeout, "How long the answer may take; default 60s");
+  parser.Add("json", options.json, "Print the status as one line of JSON");
+  parser.AddFooter("Exit codes: 0 done, 1 refused, 2 bad options, 4 no coordinator answers.");
+  ASSIGN_OR_RETURN(std::optional<PrintAndExit> help, parser.Parse(arguments));
+  if (help) return *std::move(help);
+  RETURN_IF_ERROR(ReadVerb(words, options));
+  if (options.address.empty() == state_directory.empty()) {
+    return absl::InvalidArgumentError("name the coordinator: --address HOST:PORT or --state_dir");
+  }
+  ASSIGN_OR_RETURN(options.timeout, TimeoutFromText(timeout));
+  if (options.timeout == absl::ZeroDuration()) options.timeout = absl::Hours(24);
+  if (options.address.empty()) {
+    ASSIGN_OR_RETURN(options.address, AddressIn(state_directory, files));
+  }
+  RETURN_IF_ERROR(ParseAddress(options.address).status());
+  return options;
+}
+
+CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options) {
+  const absl::StatusOr<std::string> answer = Ask(world, waiter, options);
+  CtlResult result;
+  if (answer.ok()) {
+    result.output = *answer;
+    return result;
+  }
+  // The coordinator's own refusals are none of these.
+  const bool unheard = absl::IsUnavailable(answer.status()) ||
+                       absl::IsDeadlineExceeded(answer.status()) ||
+                       absl::IsUnimplemented(answer.status());
+  result.code = unheard ? kExitLostCluster : kExitJobFailed;
+  result.error = absl::StrCat("error: ", options.address, ": ", answer.status().message(), "\n");
+  return result;
+}
+
+std::string StatusText(const proto::GetJobStatusResponse& status) {
+  std::string text = absl::StrCat("job ", status.job(), " epoch ", status.epoch(), "\n");
+  for (const proto::MemberStatus& member : status.members()) {
+    absl::StrAppend(&text, member.task().role(), ":", member.task().index());
+    if (member.state() == proto::MEMBER_SERVING) {
+      absl::StrAppend(&text, " serving at ", member.address(), " incarnation ",
+                      member.task().incarnation());
+    } else {
+      absl::StrAppend(&text, member.state() == proto::MEMBER_LEAVING ? " leaving" : " away", " (",
+                      member.text(), ")");
+    }
+    if (member.task().role() == RoleName(Role::kWorker)) {
+      absl::StrAppend(&text, " done ", member.closures_done(), " in_flight ", member.in_flight());
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  absl::StrAppend(&text, "workers: at least ", status.min_workers(), ", at most ");
+  if (status.max_workers() == std::numeric_limits<int>::max()) {
+    absl::StrAppend(&text, "any number\n");
+  } else {
+    absl::StrAppend(&text, status.max_workers(), "\n");
+  }
+  absl::StrAppend(&text, "closures: done ", status.closures_done(), " queued ",
+                  status.closures_queued(), " in_flight ", status.closures_in_flight(),
+                  " put_back ", status.closures_put_back(), " failed ", status.closures_failed(),
+                  "; recoveries ", status.recoveries(), "\nwaits: ", status.waits(), "\n");
+  return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,50 @@
+#pragma once
+
+// `coordinator ctl`: what an operator asks of a running coordinator.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/event.h"
+#include "common/base/file_system.h"
+#include "common/cluster/command_line.h"
+#include "common/cluster/exit_codes.h"
+#include "common/wire/world.h"
+#include "proto/ctl.pb.h"
+
+namespace cohort {
+
+// In a state directory: where its coordinator serves operators.
+inline constexpr char kCtlAddressFile[] = "coordinator.address";
+
+struct CtlOptions {
+  enum class Verb { kStatus, kAddWorker, kRemoveWorker };
+  std::string address;
+  Verb verb = Verb::kStatus;
+  std::string worker;  // the address of kAddWorker; empty: the coordinator starts one
+  int index = 0;       // of kRemoveWorker
+  bool json = false;
+  absl::Duration timeout = absl::Seconds(60);
+};
+
+using CtlCommand = std::variant<CtlOptions, PrintAndExit>;
+
+// `arguments` behind "ctl". Errors: INVALID_ARGUMENT; NOT_FOUND for a state directory without a
+// running coordinator.
+absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& arguments,
+                                               FileSystem& files);
+
+struct CtlResult {
+  ExitCode code = kExitOk;
+  std::string output;
+  std::string error;
+};
+// Blocks on `waiter`. Exit codes: 0 done, 1 refused, 4 no coordinator answers.
+CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options);
+
+// One line per member, then how the job goes.
+std::string StatusText(const proto::GetJobStatusResponse& status);
+
+}  // namespace cohort

@@ -1,0 +1,102 @@
+#include "coordinator/members/ctl_service.h"
+
+#include <map>
+#include <utility>
+
+#include "common/wire/typed_call.h"
+
+namespace cohort {
+
+namespace {
+
+void FillRef(TaskId task, uint64_t incarnation, proto::TaskRef& ref) {
+  ref.set_role(RoleName(task.role));
+  ref.set_index(task.index);
+  ref.set_incarnation(incarnation);
+}
+
+Envelope<proto::AddWorkerResponse> AddAnswer(const WorkerChanges::Added& added) {
+  Envelope<proto::AddWorkerResponse> answer;
+  FillRef(added.task, 0, *answer.header.mutable_task());
+  answer.header.set_was_member(added.was_member);
+  return answer;
+}
+
+void AddWorker(const CtlParts& parts, const proto::AddWorkerRequest& request,
+               TypedReply<proto::AddWorkerResponse> reply) {
+  auto answer = [reply = std::move(reply)](
+                          const absl::StatusOr<WorkerChanges::Added>& added) mutable {
+    if (!added.ok()) return reply(added.status());
+    reply(AddAnswer(*added));
+  };
+  if (!request.address().empty()) return parts.changes->Add(request.address(), std::move(answer));
+  answer(parts.changes->AddLocal());
+}
+
+void RemoveWorker(const CtlParts& parts, const proto::RemoveWorkerRequest& request,
+                  TypedReply<proto::RemoveWorkerResponse> reply) {
+  parts.changes->Remove(TaskId{Role::kWorker, request.index()},
+                        [reply = std::move(reply)](absl::Status status) mutable {
+                          if (!status.ok()) return reply(std::move(status));
+                          reply(Envelope<proto::RemoveWorkerResponse>());
+                        });
+}
+
+proto::MemberState StateOf(const Cluster::TaskStatus& member) {
+  if (member.leaving) return proto::MEMBER_LEAVING;
+  return member.serving ? proto::MEMBER_SERVING : proto::MEMBER_AWAY;
+}
+
+}  // namespace
+
+proto::GetJobStatusResponse JobStatus(const CtlParts& parts) {
+  proto::GetJobStatusResponse status;
+  status.set_job(parts.job);
+  status.set_epoch(parts.cluster->epoch());
+  std::map<int, WorkerStats> workers = parts.scheduler->workers();
+  for (const Cluster::TaskStatus& member : parts.cluster->TaskStatuses()) {
+    proto::MemberStatus& shown = *status.add_members();
+    FillRef(member.task, member.incarnation, *shown.mutable_task());
+    shown.set_address(member.address);
+    shown.set_state(StateOf(member));
+    shown.set_text(member.text);
+    if (member.task.role != Role::kWorker) continue;
+    shown.set_closures_done(workers[member.task.index].done);
+    shown.set_in_flight(workers[member.task.index].in_flight);
+  }
+  status.set_min_workers(parts.cluster->limits().min);
+  status.set_max_workers(parts.cluster->limits().max);
+  status.set_waits(parts.scheduler->DescribeWait());
+  const Scheduler::Stats stats = parts.scheduler->stats();
+  status.set_closures_done(stats.done);
+  status.set_closures_failed(stats.failed);
+  status.set_closures_put_back(stats.put_back);
+  status.set_closures_queued(stats.queued);
+  status.set_closures_in_flight(stats.in_flight);
+  status.set_recoveries(stats.recoveries);
+  return status;
+}
+
+Service MakeCtlService(const CtlParts& parts) {
+  using proto::AddWorkerRequest, proto::AddWorkerResponse, proto::GetJobStatusRequest,
+      proto::GetJobStatusResponse, proto::RemoveWorkerRequest, proto::RemoveWorkerResponse;
+  Service service;
+  service.descriptor = AddWorkerRequest::descriptor()->file()->FindServiceByName("CtlService");
+  service.handlers["AddWorker"] = MakeHandler<AddWorkerRequest, AddWorkerResponse>(
+      [parts](const auto& request, auto reply) {
+        AddWorker(parts, request.header, std::move(reply));
+      });
+  service.handlers["RemoveWorker"] = MakeHandler<RemoveWorkerRequest, RemoveWorkerResponse>(
+      [parts](const auto& request, auto reply) {
+        RemoveWorker(parts, request.header, std::move(reply));
+      });
+  service.handlers["GetJobStatus"] = MakeHandler<GetJobStatusRequest, GetJobStatusResponse>(
+      [parts](const auto&, auto reply) {
+        Envelope<GetJobStatusResponse> answer;
+        answer.header = JobStatus(parts);
+        reply(std::move(answer));
+      });
+  return service;
+}
+
+}  // namespace cohort

@@ -1,0 +1,29 @@
+#pragma once
+
+// What the coordinator serves to operators: who is in the job and how it goes, and workers in and
+// out (proto/ctl.proto).
+
+#include <memory>
+#include <string>
+
+#include "common/wire/transport.h"
+#include "coordinator/members/worker_changes.h"
+#include "coordinator/schedule/scheduler.h"
+#include "proto/ctl.pb.h"
+
+namespace cohort {
+
+// What the service speaks for; all shared with the coordinator, and kept by the service's handlers.
+struct CtlParts {
+  std::string job;
+  std::shared_ptr<Cluster> cluster;
+  std::shared_ptr<Scheduler> scheduler;
+  std::shared_ptr<WorkerChanges> changes;
+};
+
+// Errors of AddWorker and RemoveWorker: those of WorkerChanges.
+Service MakeCtlService(const CtlParts& parts);
+
+proto::GetJobStatusResponse JobStatus(const CtlParts& parts);
+
+}  // namespace cohort

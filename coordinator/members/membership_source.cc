@@ -1,0 +1,136 @@
+#include "coordinator/members/membership_source.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/status.h"
+#include "common/cluster/address.h"
+#include "common/cluster/tf_config.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr absl::Duration kFileInterval = absl::Seconds(1);
+constexpr absl::Duration kDnsInterval = absl::Seconds(5);
+constexpr char kDns[] = "dns:";
+
+void SortAndTrim(std::vector<std::string>& addresses) {
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+}
+
+absl::StatusOr<std::vector<std::string>> ParseLines(absl::string_view text) {
+  std::vector<std::string> addresses;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    if (const auto address = ParseAddress(line); !address.ok()) {
+      return Annotate(address.status(), absl::StrCat("line ", number));
+    }
+    addresses.emplace_back(line);
+  }
+  return addresses;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseJson(absl::string_view text) {
+  absl::StatusOr<TfConfig> config = ParseTfConfig(text);
+  if (config.ok() && config->cluster.empty()) {
+    config = ParseTfConfig(absl::StrCat("{\"cluster\": ", text, "}"));
+  }
+  RETURN_IF_ERROR(config.status());
+  std::vector<std::string> addresses;
+  for (const auto& [task, address] : config->cluster.tasks()) {
+    if (task.role == Role::kWorker) addresses.push_back(address);
+  }
+  return addresses;
+}
+
+// Thread-safe.
+class FileMembership final : public MembershipSource {
+ public:
+  FileMembership(std::string path, FileSystem& files) : path_(std::move(path)), files_(files) {}
+
+  void Read(Done done) override {
+    const absl::StatusOr<std::string> text = ReadFile(files_, path_);
+    if (!text.ok()) return done(text.status());
+    absl::StatusOr<std::vector<std::string>> addresses = ParseMembership(*text);
+    if (!addresses.ok()) return done(Annotate(addresses.status(), path_));
+    done(std::move(addresses));
+  }
+  Departure departure() const override { return Departure::kAtOnce; }
+  absl::Duration interval() const override { return kFileInterval; }
+
+ private:
+  const std::string path_;
+  FileSystem& files_;
+};
+
+// Thread-safe.
+class DnsMembership final : public MembershipSource {
+ public:
+  DnsMembership(Address name, HostResolver& resolver)
+      : name_(std::move(name)), resolver_(resolver) {}
+
+  void Read(Done done) override {
+    resolver_.Resolve(name_.host, [name = name_, done = std::move(done)](
+                                      absl::StatusOr<std::vector<std::string>> hosts) mutable {
+      if (!hosts.ok()) return done(hosts.status());
+      std::vector<std::string> addresses;
+      for (const std::string& host : *hosts) {
+        addresses.push_back(FormatAddress(Address{host, name.port, ""}));
+      }
+      SortAndTrim(addresses);
+      if (addresses.empty()) {
+        return done(absl::NotFoundError(absl::StrCat(name.host, " has no address")));
+      }
+      done(std::move(addresses));
+    });
+  }
+  Departure departure() const override { return Departure::kWhenLost; }
+  absl::Duration interval() const override { return kDnsInterval; }
+
+ private:
+  const Address name_;
+  HostResolver& resolver_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseMembership(absl::string_view text) {
+  const bool json = absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{");
+  ASSIGN_OR_RETURN(std::vector<std::string> addresses, json ? ParseJson(text) : ParseLines(text));
+  if (addresses.empty()) return absl::InvalidArgumentError("it names no worker");
+  SortAndTrim(addresses);
+  return addresses;
+}
+
+absl::Status CheckMembership(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, kDns)) {
+    if (!text.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("name a file, or dns:NAME:PORT");
+  }
+  const absl::StatusOr<Address> name = ParseAddress(text);
+  if (name.ok() && name->unix_path.empty() && name->port != 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", kDns, text, "' is not dns:NAME:PORT, such as dns:cohort-worker:2222"));
+}
+
+std::unique_ptr<MembershipSource> MakeMembershipSource(absl::string_view text, FileSystem& files,
+                                                       HostResolver& resolver) {
+  if (!absl::ConsumePrefix(&text, kDns)) {
+    return std::make_unique<FileMembership>(std::string(text), files);
+  }
+  return std::make_unique<DnsMembership>(*ParseAddress(text), resolver);
+}
+
+}  // namespace cohort

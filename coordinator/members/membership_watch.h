@@ -1,0 +1,62 @@
+#pragma once
+
+// Keeps the workers of a job the same as a list that others keep (membership_source.h): it reads
+// the list again and again, takes in who is new, then lets go who is gone. A list counts when two
+// readings in a row agree, so that a file that is being written, or a name whose servers disagree
+// for a moment, moves nobody. One that cannot be read or is empty changes nothing and is logged.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/strand.h"
+#include "common/wire/world.h"
+#include "coordinator/members/membership_source.h"
+#include "coordinator/members/worker_changes.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: its timers and calls hold it.
+class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
+ public:
+  static std::shared_ptr<MembershipWatch> Create(World world,
+                                                 std::unique_ptr<MembershipSource> source,
+                                                 std::shared_ptr<Cluster> cluster,
+                                                 std::shared_ptr<WorkerChanges> changes);
+  void Start();
+  // Nothing is changed any more, but for what is under way.
+  void Stop();
+
+ private:
+  using List = std::vector<std::string>;
+
+  MembershipWatch(World world, std::unique_ptr<MembershipSource> source,
+                  std::shared_ptr<Cluster> cluster, std::shared_ptr<WorkerChanges> changes);
+  void Post(absl::AnyInvocable<void()> task);
+  void Tick();
+  void OnRead(const absl::StatusOr<List>& list);
+  void AddListed();
+  void OnAdded(const std::string& address, const absl::StatusOr<WorkerChanges::Added>& added);
+  void RemoveUnlisted();
+  void Remove(TaskId task);
+  // The same trouble is logged once, until it is over.
+  void Trouble(const std::string& about, const absl::Status& status);
+
+  const World world_;
+  const std::unique_ptr<MembershipSource> source_;
+  const std::shared_ptr<Cluster> cluster_;        // shared with the coordinator
+  const std::shared_ptr<WorkerChanges> changes_;  // shared with the ctl service
+  Strand strand_;
+  // On the strand.
+  bool stopped_ = false;
+  List last_read_;
+  List list_;                            // agreed on
+  std::set<std::string> asked_;          // who answers there is not known yet
+  std::map<std::string, TaskId> found_;  // who answered last at an address, or is to live there
+  std::set<std::string> seen_;           // on the list, ever
+  std::map<std::string, std::string> troubles_;
+};
+
+}  // namespace cohort

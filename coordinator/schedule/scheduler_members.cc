@@ -1,0 +1,44 @@
+// How a worker is taken out of the scheduler.
+
+#include <utility>
+
+#include "coordinator/schedule/scheduler.h"
+
+namespace cohort {
+
+void Scheduler::RemoveWorker(int worker, absl::AnyInvocable<void()> drained) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    Lane& lane = lanes_[worker];
+    lane.ready = false;
+    lane.on_drained.push_back(std::move(drained));
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::RetireLanesLocked(Effects& effects) {
+  for (auto it = lanes_.begin(); it != lanes_.end();) {
+    if (it->second.on_drained.empty() || it->second.in_flight > 0) {
+      ++it;
+      continue;
+    }
+    for (auto& drained : it->second.on_drained) effects.push_back(std::move(drained));
+    done_on_.erase(it->first);
+    it = lanes_.erase(it);
+  }
+}
+
+std::map<int, WorkerStats> Scheduler::workers() const {
+  MutexLock lock(mutex_);
+  std::map<int, WorkerStats> workers;
+  for (const auto& [worker, done] : done_on_) workers[worker].done = done;
+  for (const auto& [worker, lane] : lanes_) {
+    workers[worker].ready = lane.ready;
+    workers[worker].in_flight = lane.in_flight;
+  }
+  return workers;
+}
+
+}  // namespace cohort

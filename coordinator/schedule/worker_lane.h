@@ -1,0 +1,43 @@
+#pragma once
+
+// A worker as the scheduler sees it, and what runs there.
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/wire/transport.h"
+#include "coordinator/schedule/closure.h"
+#include "proto/error.pb.h"
+
+namespace cohort {
+
+struct WorkerLane {
+  bool ready = false;
+  // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and those
+  // after the return of the same process are not.
+  uint64_t session = 0;
+  proto::TaskRef task;
+  std::shared_ptr<Channel> channel;  // shared with runs
+  int in_flight = 0;
+  absl::Time hold_until = absl::InfinitePast();  // takes nothing before
+  std::set<std::string> prepared;
+  std::vector<absl::AnyInvocable<void()>> on_drained;  // not empty: it is being removed
+};
+
+// One closure on one worker process.
+struct ClosureRun {
+  std::shared_ptr<Closure> closure;  // shared with the queue
+  int worker = 0;
+  uint32_t attempt = 0;
+  uint64_t session = 0;  // of the lane when it began
+  proto::TaskRef task;
+  std::shared_ptr<Channel> channel;
+  std::vector<std::string> missing;  // resources still to be made, first one first
+};
+
+}  // namespace cohort

@@ -1,0 +1,379 @@
+// Workers come and go while closures run, in simulated time.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/members/ctl_service.h"
+#include "coordinator/members/membership_watch.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+using Added = WorkerChanges::Added;
+
+// A name service that the test plays.
+class ScriptedResolver final : public HostResolver {
+ public:
+  void Resolve(const std::string& host, Done done) override { done(answer); }
+  absl::StatusOr<std::vector<std::string>> answer = absl::UnavailableError("no name server");
+};
+
+constexpr TaskId Worker(int index) { return {Role::kWorker, index}; }
+
+// A job that counts, over two ps and three workers.
+class MembersSim : public testing::Test {
+ protected:
+  void Begin(uint64_t seed, ClusterCoordinator::Options options = {}) {
+    changes.reset();
+    coordinator.reset();
+    world.reset();
+    cluster = std::make_unique<SimCluster>(seed, 2, 3);
+    options.attempts_max = options.quarantine_after = 1000;
+    auto connected = cluster->Connect(std::move(options));
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    coordinator = *std::move(connected);
+    VariableSpec spec;
+    spec.name = "counter";
+    spec.initializer.set_op("zeros");
+    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    ASSERT_TRUE(made.ok()) << made.status();
+    counter = std::make_unique<Variable>(*std::move(made));
+    increment = *coordinator->Register(IncrementProgram("counter"));
+    ASSERT_TRUE(coordinator->ResumeState().ok());
+    world = std::make_unique<World>(cluster->WorldOf("chief:0"));
+    changes = WorkerChanges::Create(*world, coordinator->members(), {.job = "job"});
+  }
+
+  void TearDown() override {
+    if (watch != nullptr) watch->Stop();
+    coordinator.reset();
+  }
+
+  void Count(int increments) {
+    scheduled += increments;
+    for (int i = 0; i < increments; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+  }
+
+  void Watch(const std::string& where) {
+    watch = MembershipWatch::Create(*world, MakeMembershipSource(where, world->files, resolver),
+                                    coordinator->members(), changes);
+    watch->Start();
+  }
+
+  void ExpectCounted() {
+    ASSERT_TRUE(coordinator->Join().ok());
+    cluster->network().SetFaults(FaultPlan());
+    const auto value = coordinator->Read(*counter);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(*value->data<float>(), static_cast<float>(scheduled));
+  }
+
+  absl::StatusOr<Added> Add(const std::string& address) {
+    absl::StatusOr<Added> result = absl::UnknownError("no answer");
+    bool answered = false;
+    changes->Add(address, [&](absl::StatusOr<Added> added) {
+      result = std::move(added);
+      answered = true;
+    });
+    EXPECT_TRUE(cluster->sim().RunUntil([&] { return answered; }, absl::Minutes(5)));
+    return result;
+  }
+
+  absl::Status Remove(int index) {
+    absl::Status result = absl::UnknownError("no answer");
+    bool answered = false;
+    changes->Remove(Worker(index), [&](absl::Status status) {
+      result = std::move(status);
+      answered = true;
+    });
+    EXPECT_TRUE(cluster->sim().RunUntil([&] { return answered; }, absl::Minutes(5)));
+    return result;
+  }
+
+  std::set<int> WorkersOf(bool serving_only) {
+    std::set<int> workers;
+    for (const Cluster::TaskStatus& member : coordinator->members()->TaskStatuses()) {
+      if (member.task.role != Role::kWorker || member.leaving) continue;
+      if (member.serving || !serving_only) workers.insert(member.task.index);
+    }
+    return workers;
+  }
+  std::set<int> Workers() { return WorkersOf(false); }
+  std::set<int> Serving() { return WorkersOf(true); }
+  uint64_t DoneOn(int worker) { return coordinator->scheduler()->workers()[worker].done; }
+
+  void Put(const std::string& file, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(world->files, file, text).ok());
+  }
+
+  ScriptedResolver resolver;
+  std::unique_ptr<SimCluster> cluster;
+  std::unique_ptr<ClusterCoordinator> coordinator;
+  std::unique_ptr<Variable> counter;
+  ProgramHandle increment;
+  std::unique_ptr<World> world;
+  std::shared_ptr<WorkerChanges> changes;
+  std::shared_ptr<MembershipWatch> watch;
+  int scheduled = 0;
+};
+
+TEST_F(MembersSim, AWorkerThatJoinsInTheMiddleGetsProgramsAndClosures) {
+  Begin(1);
+  Count(1000);
+  cluster->sim().RunFor(absl::Milliseconds(50));
+  const uint64_t before = coordinator->stats().done;
+  ASSERT_GT(before, 0u);
+  ASSERT_LT(before, 500u) << "it is to be the middle";
+  const auto added = Add(cluster->tasks().AddWorker(7));
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(added->task, Worker(7));
+  EXPECT_FALSE(added->was_member);
+  ExpectCounted();
+  EXPECT_GT(DoneOn(7), 50u);
+  EXPECT_EQ(DoneOn(0) + DoneOn(1) + DoneOn(2) + DoneOn(7), 1000u);
+  EXPECT_EQ(coordinator->stats().put_back, 0u);
+  EXPECT_TRUE(Add("worker7:2222")->was_member);
+}
+
+TEST_F(MembersSim, ClosuresOfARemovedWorkerEndThereAndItIsToldToEnd) {
+  Begin(2);
+  Count(500);
+  cluster->sim().RunFor(absl::Milliseconds(20));
+  ASSERT_TRUE(Remove(1).ok());
+  EXPECT_LT(coordinator->stats().done, 500u);
+  EXPECT_EQ(Workers(), (std::set<int>{0, 2}));
+  EXPECT_EQ(coordinator->scheduler()->workers().count(1), 0u);
+  ExpectCounted();
+  EXPECT_EQ(coordinator->stats().put_back, 0u);
+  EXPECT_EQ(coordinator->stats().workers_ready, 2);
+  EXPECT_EQ(Remove(1).code(), absl::StatusCode::kNotFound);
+  // Its place is free for another process of that name.
+  cluster->tasks().Kill(Worker(1));
+  cluster->tasks().Start(Worker(1));
+  ASSERT_TRUE(Add("worker1:2222").ok());
+  Count(200);
+  ExpectCounted();
+  EXPECT_GT(DoneOn(1), 0u);
+}
+
+TEST_F(MembersSim, AWorkerThatIsCutOffCanBeRemovedAndItsClosuresRunElsewhere) {
+  Begin(3);
+  Count(500);
+  cluster->sim().RunFor(absl::Milliseconds(20));
+  cluster->network().Cut("chief:0", "worker:1");
+  ASSERT_TRUE(Remove(1).ok());
+  EXPECT_EQ(Workers(), (std::set<int>{0, 2}));
+  ExpectCounted();
+}
+
+TEST_F(MembersSim, MembersThatWereAddedSurviveARecovery) {
+  ClusterCoordinator::Options options;
+  options.recovery_directory = "/recovery";
+  options.recovery_interval = absl::Milliseconds(100);
+  Begin(4, std::move(options));
+  Count(300);
+  ASSERT_TRUE(Add(cluster->tasks().AddWorker(3)).ok());
+  ASSERT_TRUE(Remove(0).ok());
+  const uint64_t epoch = coordinator->members()->epoch();
+  cluster->tasks().Kill({Role::kPs, 0});
+  cluster->tasks().Start({Role::kPs, 0});
+  cluster->sim().RunFor(absl::Seconds(1));
+  Count(300);
+  ExpectCounted();
+  EXPECT_GT(coordinator->members()->epoch(), epoch);
+  EXPECT_EQ(Serving(), (std::set<int>{1, 2, 3}));
+  const uint64_t done = DoneOn(3);
+  Count(300);
+  ExpectCounted();
+  EXPECT_GT(DoneOn(3), done);
+}
+
+TEST_F(MembersSim, AWorkerThatIsAddedDuringARecoveryIsAttachedByIt) {
+  ClusterCoordinator::Options options;
+  options.recovery_directory = "/recovery";
+  Begin(5, std::move(options));
+  cluster->tasks().Kill({Role::kPs, 1});
+  cluster->sim().RunFor(absl::Seconds(2));
+  ASSERT_TRUE(Add(cluster->tasks().AddWorker(3)).ok());
+  cluster->sim().RunFor(absl::Seconds(1));
+  EXPECT_EQ(Serving().count(3), 0u) << "no ps has granted the epoch";
+  cluster->tasks().Start({Role::kPs, 1});
+  Count(300);
+  ExpectCounted();
+  EXPECT_GT(DoneOn(3), 0u);
+}
+
+TEST_F(MembersSim, LimitsAreKeptAndNamed) {
+  ClusterCoordinator::Options options;
+  options.workers = {.min = 3, .max = 4};
+  Begin(6, std::move(options));
+  const absl::Status few = Remove(0);
+  EXPECT_EQ(few.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(few.message()), HasSubstr("cluster.min_workers is 3"));
+  ASSERT_TRUE(Add(cluster->tasks().AddWorker(3)).ok());
+  const auto many = Add(cluster->tasks().AddWorker(4));
+  EXPECT_EQ(many.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(many.status().message()), HasSubstr("cluster.max_workers is 4"));
+  EXPECT_TRUE(Remove(0).ok());
+  EXPECT_TRUE(Add("worker4:2222").ok());
+  EXPECT_EQ(changes->AddLocal().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(MembersSim, WhoIsNoFreeWorkerIsRefusedAndTheJobGoesOn) {
+  Begin(7);
+  EXPECT_EQ(Add("nobody:2222").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Add("worker3").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Add("ps1:2222").status().message()), HasSubstr("answers ps:1"));
+  const std::string address = cluster->tasks().AddWorker(3);
+  const World other = cluster->WorldOf("chief:1");
+  Envelope<proto::AttachRequest> attach;
+  attach.header.set_epoch(1000);
+  attach.header.set_coordinator_incarnation(77);
+  attach.header.set_job("theirs");
+  bool attached = false;
+  const auto channel = other.transport.Connect(address, Lane::kControl);
+  StartCall<proto::AttachResponse>(*channel, "/cohort.proto.TaskService/Attach", std::move(attach),
+                                   absl::Seconds(1),
+                                   [&](const auto& answer) { attached = answer.ok(); });
+  ASSERT_TRUE(cluster->sim().RunUntil([&] { return attached; }, absl::Seconds(1)));
+  const auto refused = Add(address);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("job 'theirs'"));
+  // Even one that is taken in by name alone does not end the job.
+  ASSERT_TRUE(coordinator->members()->AddWorker(Worker(3), address).ok());
+  Count(100);
+  ExpectCounted();
+  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2}));
+}
+
+// Replay one seed with --gtest_filter and the seed that it prints.
+TEST_F(MembersSim, NoIncrementIsLostOrDoubledHoweverWorkersComeAndGo) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    scheduled = 0;
+    ClusterCoordinator::Options options;
+    if (seed % 2 == 0) options.recovery_directory = "/recovery";
+    Begin(seed, std::move(options));
+    FaultPlan faults;
+    faults.lose_request = faults.lose_response = 0.01;
+    faults.duplicate_request = 0.05;
+    cluster->network().SetFaults(faults);
+    Count(300);
+    for (int round = 0; round < 4; ++round) {
+      const auto index = static_cast<int>(cluster->sim().rng().Below(3));
+      cluster->sim().RunFor(absl::Milliseconds(1 + cluster->sim().rng().Below(40)));
+      changes->Add(cluster->tasks().AddWorker(10 + round), [](const auto&) {});
+      changes->Remove(Worker(round == 3 ? 10 : index), [](const absl::Status&) {});
+      if (round == 2 && seed % 2 == 0) {
+        cluster->tasks().Kill({Role::kPs, 0});
+        cluster->tasks().Start({Role::kPs, 0});
+      }
+      Count(50);
+    }
+    ExpectCounted();
+  }
+}
+
+TEST_F(MembersSim, TheStatusShowsMembersAndClosures) {
+  Begin(8);
+  Count(200);
+  ASSERT_TRUE(coordinator->Join().ok());
+  cluster->tasks().Kill(Worker(2));
+  cluster->sim().RunFor(absl::Seconds(20));
+  const CtlParts parts{"job", coordinator->members(), coordinator->scheduler(), changes};
+  const proto::GetJobStatusResponse status = JobStatus(parts);
+  ASSERT_EQ(status.members_size(), 5);
+  uint64_t done = 0;
+  for (const proto::MemberStatus& member : status.members()) {
+    const bool killed = member.task().role() == "worker" && member.task().index() == 2;
+    EXPECT_EQ(member.state(), killed ? proto::MEMBER_AWAY : proto::MEMBER_SERVING);
+    EXPECT_EQ(member.task().incarnation() == 0, killed);
+    done += member.closures_done();
+  }
+  EXPECT_EQ(done, 200u);
+  EXPECT_EQ(status.closures_done(), 200u);
+  EXPECT_EQ(status.epoch(), coordinator->members()->epoch());
+  EXPECT_THAT(status.waits(), HasSubstr("0 closures queued"));
+}
+
+TEST_F(MembersSim, AFileDecidesWhoWorksAndABrokenOneChangesNothing) {
+  Begin(9);
+  cluster->tasks().AddWorker(3);
+  Watch("/workers");
+  cluster->sim().RunFor(absl::Seconds(5));
+  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2})) << "there is no file";
+  Put("/workers", "worker0:2222\nworker2:2222\nworker3:2222\n");
+  Count(2000);
+  cluster->sim().RunFor(absl::Seconds(5));
+  EXPECT_EQ(Serving(), (std::set<int>{0, 2, 3}));
+  for (const char* broken : {"", "worker0:2222\nworker2:", R"({"worker": ["worker0:2222")"}) {
+    Put("/workers", broken);
+    cluster->sim().RunFor(absl::Seconds(5));
+    EXPECT_EQ(Serving(), (std::set<int>{0, 2, 3})) << broken;
+  }
+  // One reading of a file that is half written, but looks whole.
+  Put("/workers", "worker0:2222\n");
+  cluster->sim().RunFor(absl::Milliseconds(1000));
+  Put("/workers", R"({"worker": ["worker3:2222", "worker2:2222"]})");
+  cluster->sim().RunFor(absl::Seconds(5));
+  EXPECT_EQ(Serving(), (std::set<int>{2, 3}));
+  ExpectCounted();
+}
+
+TEST_F(MembersSim, AListedWorkerIsTakenInOnceItAnswers) {
+  Begin(10);
+  Put("/workers", "worker0:2222\nworker1:2222\nworker2:2222\nworker5:2222\n");
+  Watch("/workers");
+  cluster->sim().RunFor(absl::Seconds(20));
+  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2}));
+  cluster->tasks().AddWorker(5);
+  cluster->sim().RunFor(absl::Seconds(20));
+  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2, 5}));
+}
+
+TEST_F(MembersSim, AFileCannotRemoveMoreThanMayGo) {
+  ClusterCoordinator::Options options;
+  options.workers.min = 2;
+  Begin(11, std::move(options));
+  Put("/workers", "worker1:2222\n");
+  Watch("/workers");
+  cluster->sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(Workers(), (std::set<int>{1, 2}));
+}
+
+TEST_F(MembersSim, ANameAddsAtOnceAndRemovesWhoIsLost) {
+  Begin(12);
+  resolver.answer = {"worker2", "worker0", "worker1"};
+  Watch("dns:workers:2222");
+  cluster->sim().RunFor(absl::Seconds(20));
+  cluster->tasks().AddWorker(3);
+  resolver.answer = {"worker3", "worker1", "worker0", "worker2"};
+  cluster->sim().RunFor(absl::Seconds(20));
+  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2, 3}));
+  resolver.answer = {"worker0", "worker1"};
+  cluster->sim().RunFor(absl::Seconds(60));
+  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2, 3})) << "they serve: the name is behind";
+  cluster->tasks().Kill(Worker(3));
+  cluster->sim().RunFor(absl::Seconds(60));
+  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2}));
+  resolver.answer = absl::UnavailableError("no name server");
+  cluster->tasks().Kill(Worker(1));
+  cluster->sim().RunFor(absl::Seconds(60));
+  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2})) << "no answer is no list";
+  resolver.answer = {"worker1", "worker0"};
+  cluster->sim().RunFor(absl::Seconds(60));
+  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2})) << "worker:1 is away but listed";
+}
+
+}  // namespace
+}  // namespace cohort
