@@ -18,7 +18,7 @@ namespace cohort {
 
 namespace {
 
-constexpr char kVerbs[] = "status, add-worker [HOST:PORT] or remove-worker INDEX";
+constexpr char kVerbs[] = "status, add-worker [HOST:PORT] or remove-worker INDEX|HOST:PORT";
 
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
@@ -38,7 +38,9 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
     absl::string_view index = words[1];
     absl::ConsumePrefix(&index, "worker:");
     if (absl::SimpleAtoi(index, &options.index) && options.index >= 0) return absl::OkStatus();
-    return Wrong(absl::StrCat("'", words[1], "' is no task index of a worker"));
+    options.worker = words[1];
+    if (ParseAddress(words[1]).ok()) return absl::OkStatus();
+    return Wrong(absl::StrCat("'", words[1], "' is neither a task index nor an address"));
   }
   return Wrong(absl::StrCat("'", verb, "' is no verb, or has too few or too many words behind it"));
 }
@@ -79,10 +81,10 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
   if (options.verb == CtlOptions::Verb::kRemoveWorker) {
     proto::RemoveWorkerRequest request;
     request.set_index(options.index);
-    RETURN_IF_ERROR(CallCoordinator<proto::RemoveWorkerResponse>(world, waiter, options,
-                                                                 "RemoveWorker", request)
-                        .status());
-    return absl::StrCat("worker:", options.index, " was removed\n");
+    request.set_address(options.worker);
+    ASSIGN_OR_RETURN(const auto removed, CallCoordinator<proto::RemoveWorkerResponse>(
+                                             world, waiter, options, "RemoveWorker", request));
+    return absl::StrCat("worker:", removed.task().index(), " was removed\n");
   }
   ASSIGN_OR_RETURN(const auto status,
                    CallCoordinator<proto::GetJobStatusResponse>(

@@ -23,8 +23,9 @@ struct CtlOptions {
   enum class Verb { kStatus, kAddWorker, kRemoveWorker };
   std::string address;
   Verb verb = Verb::kStatus;
-  std::string worker;  // the address of kAddWorker; empty: the coordinator starts one
-  int index = 0;       // of kRemoveWorker
+  // An address. Empty: kAddWorker lets the coordinator start one, kRemoveWorker means `index`.
+  std::string worker;
+  int index = 0;
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);
 };

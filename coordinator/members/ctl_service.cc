@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/wire/typed_call.h"
 
 namespace cohort {
@@ -33,13 +34,26 @@ void AddWorker(const CtlParts& parts, const proto::AddWorkerRequest& request,
   answer(parts.changes->AddLocal());
 }
 
+absl::StatusOr<TaskId> Named(const CtlParts& parts, const proto::RemoveWorkerRequest& request) {
+  if (request.address().empty()) return TaskId{Role::kWorker, request.index()};
+  for (const Cluster::TaskStatus& member : parts.cluster->TaskStatuses()) {
+    if (!member.leaving && member.address == request.address()) return member.task;
+  }
+  return absl::NotFoundError(absl::StrCat("no member of this job is at ", request.address(), ": ",
+                                          parts.cluster->Report()));
+}
+
 void RemoveWorker(const CtlParts& parts, const proto::RemoveWorkerRequest& request,
                   TypedReply<proto::RemoveWorkerResponse> reply) {
-  parts.changes->Remove(TaskId{Role::kWorker, request.index()},
-                        [reply = std::move(reply)](absl::Status status) mutable {
-                          if (!status.ok()) return reply(std::move(status));
-                          reply(Envelope<proto::RemoveWorkerResponse>());
-                        });
+  const absl::StatusOr<TaskId> task = Named(parts, request);
+  if (!task.ok()) return reply(task.status());
+  parts.changes->Remove(*task, [task = *task, reply = std::move(reply)](
+                                   absl::Status status) mutable {
+    if (!status.ok()) return reply(std::move(status));
+    Envelope<proto::RemoveWorkerResponse> answer;
+    FillRef(task, 0, *answer.header.mutable_task());
+    reply(std::move(answer));
+  });
 }
 
 proto::MemberState StateOf(const Cluster::TaskStatus& member) {

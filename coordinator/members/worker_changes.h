@@ -37,9 +37,8 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
                                                Options options);
 
   // A member that does not serve and answers here now has moved. Errors: INVALID_ARGUMENT for what
-  // is no address or no worker; NOT_FOUND when nobody answers;
-  // FAILED_PRECONDITION for a worker of another
-  // coordinator; those of Cluster::AddWorker.
+  // is no address or no worker; NOT_FOUND when nobody answers; FAILED_PRECONDITION for a worker of
+  // another coordinator; those of Cluster::AddWorker.
   void Add(std::string address, absl::AnyInvocable<void(absl::StatusOr<Added>)> done);
   // Starts a worker. Errors: FAILED_PRECONDITION without local tasks; those of the start.
   absl::StatusOr<Added> AddLocal();

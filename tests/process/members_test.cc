@@ -81,11 +81,14 @@ TEST_F(MembersTest, AFourthWorkerComesDoesClosuresAndGoes) {
   ASSERT_FALSE(worker.is_null());
   EXPECT_EQ(worker["state"], "MEMBER_SERVING") << worker;
   EXPECT_NE(worker["closures_done"], "0") << worker;
+  const ProcessRun nobody = Ctl({"remove-worker", "127.0.0.1:1"});
+  EXPECT_EQ(nobody.exit_code, kExitJobFailed);
+  EXPECT_THAT(nobody.err, HasSubstr("no member of this job is at 127.0.0.1:1"));
   const ProcessRun many = Ctl({"add-worker"});
   EXPECT_EQ(many.exit_code, kExitJobFailed);
   EXPECT_THAT(many.err, HasSubstr("cluster.max_workers is 4"));
 
-  const ProcessRun removed = Ctl({"remove-worker", "3"});
+  const ProcessRun removed = Ctl({"remove-worker", worker["address"].get<std::string>()});
   ASSERT_EQ(removed.exit_code, 0) << removed.err;
   EXPECT_EQ(removed.out, "worker:3 was removed\n");
   EXPECT_TRUE(Worker3().is_null());

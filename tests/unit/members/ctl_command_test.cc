@@ -38,7 +38,11 @@ TEST(CtlCommandLine, ReadsVerbsAndWhereTheCoordinatorIs) {
     ASSERT_TRUE(options.ok()) << options.status();
     EXPECT_EQ(options->verb, CtlOptions::Verb::kRemoveWorker);
     EXPECT_EQ(options->index, 3);
+    EXPECT_EQ(options->worker, "");
   }
+  options = Parse({"remove-worker", "w3:2222", "--state_dir=/state"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->worker, "w3:2222");
 }
 
 TEST(CtlCommandLine, SaysWhatIsWrong) {
@@ -49,7 +53,7 @@ TEST(CtlCommandLine, SaysWhatIsWrong) {
   EXPECT_THAT(error({"stop", "--address=h:1"}), HasSubstr("'stop' is no verb"));
   EXPECT_THAT(error({"remove-worker", "--address=h:1"}), HasSubstr("'remove-worker'"));
   EXPECT_THAT(error({"remove-worker", "-x", "--address=h:1"}), HasSubstr("-x"));
-  EXPECT_THAT(error({"remove-worker", "ps:1", "--address=h:1"}), HasSubstr("'ps:1'"));
+  EXPECT_THAT(error({"remove-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
   EXPECT_THAT(error({"add-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
   EXPECT_THAT(error({"status"}), HasSubstr("--address HOST:PORT or --state_dir"));
   EXPECT_THAT(error({"status", "--address=h:1", "--state_dir=/state"}), HasSubstr("--address"));
