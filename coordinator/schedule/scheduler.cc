@@ -189,20 +189,24 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
   if (!paused_.empty()) return true;
   if (fence_ == Fence::kUnderWay) return false;
   fence_ = Fence::kUnderWay;
-  effects.push_back([self = shared_from_this(), watermark = queue_.watermark()] {
-    self->options_.fence(watermark.value,
-                         [self](absl::Status status) { self->OnFenced(status); });
+  effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),
+                     round = ++fence_round_] {
+    self->options_.fence(watermark.value, [self, round](absl::Status status) {
+      self->OnFenced(round, status);
+    });
   });
   return false;
 }
 
 // A ps that cannot be told is lost, and with it what a late push could have changed: the error that
 // waits is not held back by it.
-void Scheduler::OnFenced(const absl::Status& status) {
+void Scheduler::OnFenced(uint64_t round, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
   Effects effects;
   {
     MutexLock lock(mutex_);
+    // One from before a restore says nothing of what has run since.
+    if (round != fence_round_ || fence_ != Fence::kUnderWay) return;
     fence_ = Fence::kNotNeeded;
     Pump(effects);
   }

@@ -106,7 +106,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
  private:
   using Lane = WorkerLane;
-  using Run = ClosureRun;
+  using Run = LaneRun;
   // What to do once the lock is released.
   using Effects = std::vector<absl::AnyInvocable<void()>>;
 
@@ -124,7 +124,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False while a fence must be waited for.
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnFenced(const absl::Status& status);
+  void OnFenced(uint64_t round, const absl::Status& status);
   // What is queued ends with the error of Close.
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
@@ -182,6 +182,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Whether an attempt ended without its worker saying so since the last fence.
   enum class Fence { kNotNeeded, kNeeded, kUnderWay };
   Fence fence_ ABSL_GUARDED_BY(mutex_) = Fence::kNotNeeded;
+  uint64_t fence_round_ ABSL_GUARDED_BY(mutex_) = 0;  // so many were begun
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

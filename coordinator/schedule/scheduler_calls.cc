@@ -165,6 +165,8 @@ void Scheduler::End(const Run& run,
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;  // taken back: it runs again
+    // Before those of closures that take its result. Nobody is told while it is in flight.
+    if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
   }
   if (EndsTheClosure(outcome)) {
     // Before the queue moves on, so that a finished Join finds every result set.
@@ -245,7 +247,8 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     }
   }
   if (outcome == Outcome::kForgotten && same_process) lane.prepared.clear();
-  if (outcome == Outcome::kWorkerLost && same_process) {
+  // What began before the worker was lost and came back says nothing of it now.
+  if (outcome == Outcome::kWorkerLost && lane.session == run.session) {
     lane.ready = false;
     if (options_.on_suspect) {
       effects.push_back([this, self = shared_from_this(), worker = run.worker,

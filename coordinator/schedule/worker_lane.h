@@ -30,7 +30,7 @@ struct WorkerLane {
 };
 
 // One closure on one worker process.
-struct ClosureRun {
+struct LaneRun {
   std::shared_ptr<Closure> closure;  // shared with the queue
   int worker = 0;
   uint32_t attempt = 0;

@@ -1,7 +1,6 @@
 #include "tests/unit/ps_server/ps_test_support.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -10,15 +9,6 @@
 #include "common/tensor/slice_spec.h"
 
 namespace cohort {
-
-uint64_t TestSeed(uint64_t otherwise) {
-  const char* const text = std::getenv("COHORT_TEST_SEED");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-std::string Replay(uint64_t seed, const std::string& filter) {
-  return absl::StrCat("replay: COHORT_TEST_SEED=", seed, " ps_server_test --gtest_filter=", filter);
-}
 
 Payload CutAt(const Tensor& tensor, const std::vector<size_t>& borders) {
   Payload payload;

@@ -19,13 +19,13 @@
 #include "proto/ps.pb.h"
 #include "proto/task.pb.h"
 #include "ps_server/ps_task.h"
+#include "tests/support/test_seed.h"
 
 namespace cohort {
 
-// COHORT_TEST_SEED, or `otherwise`.
-uint64_t TestSeed(uint64_t otherwise);
-// How to run a failed case again.
-std::string Replay(uint64_t seed, const std::string& filter);
+inline std::string Replay(uint64_t seed, const std::string& filter) {
+  return Replay("ps_server_test", seed, filter);
+}
 
 // The tensor's bytes as payload slices with borders at the given offsets, each in memory of its own
 // at an odd address.
