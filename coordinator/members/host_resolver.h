@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// Asks what addresses a host name has.
+// Asks what addresses a host name has. Thread-safe.
 class HostResolver {
  public:
   // IP literals without brackets, in any order.

@@ -28,7 +28,7 @@ struct ModelRun {
 
 enum class ModelAnswer { kDone, kFailed, kTransient, kBroken };
 
-// Calls and closures ("tickets", from 0 in the order of Schedule) are named by the caller's numbers.
+// Calls have the caller's numbers, closures ("tickets") count from 0 in the order of Schedule.
 // Thread-compatible.
 class SchedulerModel {
  public:
