@@ -297,9 +297,12 @@ std::string Cluster::Report() const {
 std::vector<Cluster::Silent> Cluster::silent() const {
   MutexLock lock(mutex_);
   std::vector<Silent> silent;
-  for (const auto& [task, connection] : connections_) {
-    const absl::Duration since = connection->silence();
-    if (since > absl::ZeroDuration()) silent.push_back({task, since});
+  for (const auto* const connections : {&connections_, &leaving_}) {
+    for (const auto& [task, connection] : *connections) {
+      if (connection == nullptr) continue;
+      const absl::Duration since = connection->silence();
+      if (since > absl::ZeroDuration()) silent.push_back({task, since});
+    }
   }
   return silent;
 }

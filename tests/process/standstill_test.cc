@@ -45,7 +45,7 @@ class Standstill : public testing::Test {
     tasks = *std::move(started);
     ClusterCoordinator::Options connect;
     connect.cluster = tasks->spec();
-    connect.min_workers = 2;
+    connect.workers.min = 2;
     connect.lease = kLease;
     connect.address = [tasks = tasks](TaskId task) { return tasks->Address(task); };
     auto connected = ClusterCoordinator::Connect(world.world(), waiter, connect);
