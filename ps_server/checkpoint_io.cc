@@ -1,12 +1,12 @@
 #include "ps_server/checkpoint_io.h"
 
 #include <cstring>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/check.h"
 #include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
@@ -18,12 +18,12 @@ namespace {
 constexpr size_t kNearestNamesMax = 3;
 
 // Finds a tensor of the layout's shape.
-absl::Status CheckTensor(const BundleReader& reader, const RestoreSource& source,
+absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& source,
                          const std::string& name, BundleTensor expected) {
-  const auto found = reader.tensors().find(name);
-  if (found == reader.tensors().end()) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
     std::vector<std::string> names;
-    for (const auto& [held, tensor] : reader.tensors()) names.push_back(held);
+    for (const auto& [held, tensor] : tensors) names.push_back(held);
     const std::vector<std::string> close = NearestNames(name, names, kNearestNamesMax);
     return absl::NotFoundError(absl::StrCat(
         "checkpoint ", source.prefix, " has no tensor '", name, "'; of its ", names.size(),
@@ -66,51 +66,45 @@ absl::StatusOr<VariableShard::History> DecodeHistory(absl::Span<const int64_t> f
   return history;
 }
 
-absl::StatusOr<VariableShard::History> LoadHistory(const BundleReader& reader,
-                                                   const RestoreSource& source,
-                                                   const SliceLayout& layout) {
-  const std::string name = HistoryTensorName(layout);
-  const auto found = reader.tensors().find(name);
-  Tensor fields;
-  if (found != reader.tensors().end() && found->second.dtype == DType::kInt64 &&
-      found->second.shape.rank() == 1) {
-    ASSIGN_OR_RETURN(fields, reader.Read(name));
-  }
-  if (fields.num_bytes() == 0 || fields.data<int64_t>()[kRows] != layout.rows.count) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint ", source.prefix,
-                     " was made with other slices: it does not say which closures "
-                     "are in rows ",
-                     layout.rows.begin, " to ", layout.rows.begin + layout.rows.count - 1, " of ",
-                     layout.variable, "; it can only be restored as an ordinary checkpoint"));
-  }
-  const std::string context = absl::StrCat("checkpoint ", source.prefix, ", '", name, "'");
-  if (fields.num_elements() < kIntervals || (fields.num_elements() - kIntervals) % 2 != 0) {
-    return absl::DataLossError(absl::StrCat(context, " has ", fields.num_elements(), " numbers"));
-  }
-  absl::StatusOr<VariableShard::History> history = DecodeHistory(fields.span<int64_t>());
-  if (!history.ok()) return Annotate(history.status(), context);
-  return history;
+absl::Status OtherSlices(const RestoreSource& source, const SliceLayout& layout) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("checkpoint ", source.prefix,
+                   " was made with other slices: it does not say which closures "
+                   "are in rows ",
+                   layout.rows.begin, " to ", layout.rows.begin + layout.rows.count - 1, " of ",
+                   layout.variable, "; it can only be restored as an ordinary checkpoint"));
 }
 
-absl::StatusOr<VariableShard::State> Load(const BundleReader& reader, const RestoreSource& source,
-                                          const SliceLayout& layout) {
-  VariableShard::State state;
-  ASSIGN_OR_RETURN(state.value, reader.ReadRows(layout.variable, layout.rows));
-  if (source.applied) {
-    ASSIGN_OR_RETURN(state.history, LoadHistory(reader, source, layout));
+absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const RestoreSource& source,
+                                         const SliceLayout& layout) {
+  const std::string name = HistoryTensorName(layout);
+  const auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.dtype != DType::kInt64 ||
+      found->second.shape.rank() != 1 || found->second.shape.num_elements() == 0) {
+    return OtherSlices(source, layout);
   }
-  if (!source.slots && !source.applied) return state;
-  for (const SlotSpec& slot : layout.rule_spec.slots) {
-    ASSIGN_OR_RETURN(Tensor value, reader.ReadRows(SlotTensorName(layout, slot.name), layout.rows));
-    state.slots.push_back(std::move(value));
+  const int64_t fields = found->second.shape.num_elements();
+  constexpr int64_t kFieldsMax = int64_t{kIntervals} + 2 * int64_t{kAppliedIntervalsMax};
+  if (fields < kIntervals || (fields - kIntervals) % 2 != 0 || fields > kFieldsMax) {
+    return absl::DataLossError(absl::StrCat("checkpoint ", source.prefix, ", '", name, "' has ",
+                                            fields, " numbers"));
   }
-  return state;
+  return WantedRows{name, DType::kInt64, found->second.shape, {0, fields}};
+}
+
+absl::StatusOr<VariableShard::History> ReadHistory(const Tensor& fields,
+                                                   const RestoreSource& source,
+                                                   const SliceLayout& layout) {
+  if (fields.data<int64_t>()[kRows] != layout.rows.count) return OtherSlices(source, layout);
+  absl::StatusOr<VariableShard::History> history = DecodeHistory(fields.span<int64_t>());
+  if (history.ok()) return history;
+  return Annotate(history.status(), absl::StrCat("checkpoint ", source.prefix, ", '",
+                                                 HistoryTensorName(layout), "'"));
 }
 
 // The logical tensors that a restore of these shards reads.
-std::map<std::string, BundleTensor> TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
-  std::map<std::string, BundleTensor> tensors;
+BundleTensors TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
+  BundleTensors tensors;
   for (const VariableShard* shard : shards) {
     const SliceLayout& layout = shard->layout();
     tensors[layout.variable] = {layout.dtype, layout.full_shape};
@@ -131,13 +125,13 @@ std::string HistoryTensorName(const SliceLayout& layout) {
   return absl::StrCat(layout.variable, "/.COHORT_APPLIED/", layout.rows.begin);
 }
 
-absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::SaveShardRequest& request) {
+absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request) {
   std::vector<ExtraTensor> extras;
   for (const proto::NamedTensor& named : request.extras()) {
     proto::TensorMeta meta;
     meta.set_dtype(named.tensor().dtype());
     *meta.mutable_dims() = named.tensor().dims();
-    const std::string context = absl::StrCat("SaveShardRequest.extras '", named.name(), "'");
+    const std::string context = absl::StrCat("HoldShardRequest.extras '", named.name(), "'");
     const absl::StatusOr<size_t> bytes = BytesOf(meta);
     if (!bytes.ok()) return Annotate(bytes.status(), context);
     const std::string& data = named.tensor().data();
@@ -154,60 +148,103 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::SaveShardRequest&
 
 namespace {
 
-absl::Status AddWhole(DataShardWriter& writer, const std::string& name, const Tensor& value) {
+absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& value) {
   const Shape& shape = value.shape();
-  return writer.Add(name, shape, {0, shape.rank() == 0 ? 1 : shape.dim(0)}, value);
+  return held.Add(name, shape, {0, shape.rank() == 0 ? 1 : shape.dim(0)}, value, nullptr);
 }
 
-absl::Status AddSnapshot(DataShardWriter& writer, const SliceLayout& layout,
+absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
                          const VariableShard::Snapshot& snapshot) {
-  RETURN_IF_ERROR(writer.Add(layout.variable, layout.full_shape, layout.rows, snapshot.value));
+  RETURN_IF_ERROR(held.Add(layout.variable, layout.full_shape, layout.rows, snapshot.value,
+                           snapshot.leases[0]));
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
     const std::string name = SlotTensorName(layout, layout.rule_spec.slots[i].name);
-    RETURN_IF_ERROR(writer.Add(name, layout.full_shape, layout.rows, snapshot.slots[i]));
+    RETURN_IF_ERROR(held.Add(name, layout.full_shape, layout.rows, snapshot.slots[i],
+                             snapshot.leases[i + 1]));
   }
-  return AddWhole(writer, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
+  return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
-                                                          const ShardTarget& target,
-                                                          absl::Span<VariableShard* const> shards,
-                                                          absl::Span<const ExtraTensor> extras,
-                                                          VariableShard::AskGate gate) {
-  std::vector<VariableShard::Snapshot> snapshots;
+absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
+                                                      absl::Span<VariableShard* const> shards,
+                                                      absl::Span<const ExtraTensor> extras,
+                                                      VariableShard::AskGate gate) {
+  auto held = std::make_shared<HeldShard>(std::move(target));
   for (VariableShard* shard : shards) {
-    ASSIGN_OR_RETURN(VariableShard::Snapshot snapshot, shard->TakeSnapshot(gate));
-    snapshots.push_back(std::move(snapshot));
-  }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DataShardWriter> writer,
-                   DataShardWriter::Create(files, target.prefix, target.shard, target.num_shards));
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const VariableShard::Snapshot snapshot = std::move(snapshots[i]);  // released when written
-    RETURN_IF_ERROR(AddSnapshot(*writer, shards[i]->layout(), snapshot));
+    ASSIGN_OR_RETURN(const VariableShard::Snapshot snapshot, shard->TakeSnapshot(gate));
+    RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), snapshot));
   }
   for (const ExtraTensor& extra : extras) {
-    RETURN_IF_ERROR(AddWhole(*writer, extra.name, extra.value));
+    RETURN_IF_ERROR(AddWhole(*held, extra.name, extra.value));
   }
-  return writer->Finish();
+  return held;
+}
+
+Shape WantedRows::shape() const {
+  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
+  if (!dims.empty()) dims[0] = rows.count;
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
+                                                    const RestoreSource& source,
+                                                    absl::Span<VariableShard* const> shards) {
+  const bool slots = source.slots || source.applied;
+  for (const auto& [name, tensor] : TensorsOf(shards, slots)) {
+    RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
+  }
+  std::vector<WantedRows> plan;
+  for (const VariableShard* shard : shards) {
+    const SliceLayout& layout = shard->layout();
+    plan.push_back({layout.variable, layout.dtype, layout.full_shape, layout.rows});
+    if (source.applied) {
+      ASSIGN_OR_RETURN(WantedRows history, WantedHistory(tensors, source, layout));
+      plan.push_back(std::move(history));
+    }
+    if (!slots) continue;
+    for (const SlotSpec& slot : layout.rule_spec.slots) {
+      plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32, layout.full_shape,
+                      layout.rows});
+    }
+  }
+  return plan;
+}
+
+absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
+                                            absl::Span<VariableShard* const> shards,
+                                            std::vector<Tensor> rows) {
+  const bool slots = source.slots || source.applied;
+  LoadedShards loaded;
+  loaded.tensors = static_cast<uint32_t>(TensorsOf(shards, slots).size());
+  auto next = rows.begin();
+  for (const VariableShard* shard : shards) {
+    VariableShard::State state;
+    state.value = std::move(*next++);
+    if (source.applied) {
+      ASSIGN_OR_RETURN(state.history, ReadHistory(*next++, source, shard->layout()));
+    }
+    const size_t num_slots = slots ? shard->layout().rule_spec.slots.size() : 0;
+    for (size_t i = 0; i < num_slots; ++i) state.slots.push_back(std::move(*next++));
+    loaded.states.push_back(std::move(state));
+  }
+  COHORT_CHECK(next == rows.end(), "the rows are those of the plan");
+  return loaded;
 }
 
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
                                         absl::Span<VariableShard* const> shards) {
   ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                    BundleReader::Open(files, source.prefix));
-  const auto tensors = TensorsOf(shards, source.slots || source.applied);
-  for (const auto& [name, tensor] : tensors) {
-    RETURN_IF_ERROR(CheckTensor(*reader, source, name, tensor));
+  ASSIGN_OR_RETURN(const std::vector<WantedRows> plan,
+                   PlanRestore(reader->tensors(), source, shards));
+  std::vector<Tensor> rows;
+  for (const WantedRows& wanted : plan) {
+    ASSIGN_OR_RETURN(Tensor value, reader->ReadRows(wanted.tensor, wanted.rows));
+    rows.push_back(std::move(value));
   }
-  LoadedShards loaded;
-  loaded.tensors = static_cast<uint32_t>(tensors.size());
-  for (const VariableShard* shard : shards) {
-    ASSIGN_OR_RETURN(VariableShard::State state, Load(*reader, source, shard->layout()));
-    loaded.states.push_back(std::move(state));
-  }
-  return loaded;
+  return AssembleShards(source, shards, std::move(rows));
 }
 
 absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableShard* const> shards) {

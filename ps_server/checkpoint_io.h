@@ -11,6 +11,8 @@
 // closures. It fits these slices alone; others can read the checkpoint, but not as a cut.
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,19 +20,15 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/file_system.h"
+#include "common/checkpoint/bundle.h"
 #include "proto/ps.pb.h"
+#include "ps_server/held_shard.h"
 #include "ps_server/variable_shard.h"
 
 namespace cohort {
 
 std::string SlotTensorName(const SliceLayout& layout, const std::string& slot);
 std::string HistoryTensorName(const SliceLayout& layout);
-
-struct ShardTarget {
-  std::string prefix;
-  int shard = 0;
-  int num_shards = 1;
-};
 
 // A tensor that the coordinator has saved beside the slices, whole.
 struct ExtraTensor {
@@ -39,21 +37,21 @@ struct ExtraTensor {
 };
 
 // Errors: INVALID_ARGUMENT naming the tensor when its type, shape and bytes do not agree.
-absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::SaveShardRequest& request);
+absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request);
 
-// Leases all slices first, which copies nothing and keeps values and slots as they are, then writes
-// them while pushes go on. Errors: those of the gate; those of the file
-// system, naming the path.
-absl::StatusOr<std::vector<proto::SavedSlice>> SaveShards(FileSystem& files,
-                                                          const ShardTarget& target,
-                                                          absl::Span<VariableShard* const> shards,
-                                                          absl::Span<const ExtraTensor> extras,
-                                                          VariableShard::AskGate gate);
+// Leases all slices, which copies nothing and keeps values and slots as they are. Errors: those of
+// the gate; INVALID_ARGUMENT for an extra of a bad name.
+absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
+                                                      absl::Span<VariableShard* const> shards,
+                                                      absl::Span<const ExtraTensor> extras,
+                                                      VariableShard::AskGate gate);
 
 struct RestoreSource {
   std::string prefix;
   bool slots = false;    // false: variables alone, slots stay
   bool applied = false;  // a cut: slots and histories too
+
+  friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
 };
 
 struct LoadedShards {
@@ -61,8 +59,29 @@ struct LoadedShards {
   uint32_t tensors = 0;                      // logical ones: variables and slots
 };
 
-// Errors: NOT_FOUND listing the nearest names that the checkpoint has; INVALID_ARGUMENT for another
-// type or shape; FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+// A restore in three steps: which rows of which tensors it needs, their values from anywhere, and
+// what the slices get from them.
+struct WantedRows {
+  std::string tensor;
+  DType dtype = DType::kUndefined;
+  Shape full_shape;
+  RowRange rows;
+
+  Shape shape() const;
+};
+using BundleTensors = std::map<std::string, BundleTensor>;
+// From a checkpoint that has these tensors. Errors: NOT_FOUND listing the nearest names that the
+// checkpoint has; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION for a cut of
+// other slices; DATA_LOSS.
+absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
+                                                    const RestoreSource& source,
+                                                    absl::Span<VariableShard* const> shards);
+// `rows` are the plan's. Errors: FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
+                                            absl::Span<VariableShard* const> shards,
+                                            std::vector<Tensor> rows);
+
+// All three steps, from files. Errors: those of the steps and of BundleReader.
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
                                         absl::Span<VariableShard* const> shards);
 

@@ -11,7 +11,8 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
       task_service_(std::move(parts.task_service)),
       push_gate_(std::move(parts.push_gate)),
       store_(options),
-      strand_(world.executor) {}
+      strand_(world.executor),
+      shard_strand_(world.executor) {}
 
 template <typename Request, typename Response>
 void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
@@ -23,6 +24,7 @@ void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope
   Task task = [self = shared_from_this(), method, request = std::move(request),
                reply = std::move(reply)]() mutable { reply(((*self).*method)(request)); };
   if (place == Place::kStrand) return strand_.Post(std::move(task));
+  if (place == Place::kShardStrand) return shard_strand_.Post(std::move(task));
   world_.executor.Run(std::move(task));
 }
 
@@ -54,8 +56,14 @@ Service PsService::service() {
   Bind(service, "Pull", Place::kTransport, &PsService::Pull);
   Bind(service, "Push", Place::kByPayloadSize, &PsService::Push);
   Bind(service, "Assign", Place::kByPayloadSize, &PsService::Assign);
-  Bind(service, "SaveShard", Place::kStrand, &PsService::SaveShard);
+  Bind(service, "HoldShard", Place::kStrand, &PsService::HoldShard);
+  Bind(service, "WriteShard", Place::kShardStrand, &PsService::WriteShard);
   Bind(service, "RestoreShard", Place::kStrand, &PsService::RestoreShard);
+  Bind(service, "ReadShard", Place::kShardStrand, &PsService::ReadShard);
+  Bind(service, "ReleaseShard", Place::kTransport, &PsService::ReleaseShard);
+  Bind(service, "StageRestore", Place::kStrand, &PsService::StageRestore);
+  Bind(service, "WriteStaged", Place::kStrand, &PsService::WriteStaged);
+  Bind(service, "ProbeDirectory", Place::kShardStrand, &PsService::ProbeDirectory);
   Bind(service, "Fence", Place::kTransport, &PsService::Fence);
   Bind(service, "GetStats", Place::kTransport, &PsService::GetStats);
   return service;

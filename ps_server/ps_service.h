@@ -2,14 +2,14 @@
 
 // Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls and small
 // pushes are answered on the transport's thread: they hold a slice's lock for one pass over little
-// memory. Large pushes and assigns go to the executor. What makes slices or touches files goes
-// through one strand, in the order in which it was asked for.
+// memory. Large pushes and assigns go to the executor. What makes, freezes or restores slices goes
+// through one strand, in the order in which it was asked for; what writes or sends a frozen shard
+// goes through a second one, so that no freezing waits for a disk.
 //
 // Every call checks the epoch, those that change state once more at the change. Every error carries
 // an ErrorDetail with this ps as origin.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,8 +21,10 @@
 #include "common/wire/typed_call.h"
 #include "common/wire/world.h"
 #include "proto/ps.pb.h"
+#include "ps_server/held_shards.h"
 #include "ps_server/ps_stats.h"
 #include "ps_server/push_gate.h"
+#include "ps_server/staging.h"
 #include "ps_server/variable_store.h"
 
 namespace cohort {
@@ -50,7 +52,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   template <typename Request, typename Response>
   using Method = Answer<Response> (PsService::*)(const Envelope<Request>&);
   // Where a method runs.
-  enum class Place { kTransport, kByPayloadSize, kStrand };
+  enum class Place { kTransport, kByPayloadSize, kStrand, kShardStrand };
 
   template <typename Request, typename Response>
   void Bind(Service& service, const char* name, Place place, Method<Request, Response> method);
@@ -63,9 +65,19 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
   Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
-  Answer<proto::SaveShardResponse> SaveShard(const Envelope<proto::SaveShardRequest>& request);
+  Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
+  Answer<proto::WriteShardResponse> WriteShard(const Envelope<proto::WriteShardRequest>& request);
   Answer<proto::RestoreShardResponse> RestoreShard(
       const Envelope<proto::RestoreShardRequest>& request);
+  Answer<proto::ReadShardResponse> ReadShard(const Envelope<proto::ReadShardRequest>& request);
+  Answer<proto::ReleaseShardResponse> ReleaseShard(
+      const Envelope<proto::ReleaseShardRequest>& request);
+  Answer<proto::StageRestoreResponse> StageRestore(
+      const Envelope<proto::StageRestoreRequest>& request);
+  Answer<proto::WriteStagedResponse> WriteStaged(
+      const Envelope<proto::WriteStagedRequest>& request);
+  Answer<proto::ProbeDirectoryResponse> ProbeDirectory(
+      const Envelope<proto::ProbeDirectoryRequest>& request);
   Answer<proto::FenceResponse> Fence(const Envelope<proto::FenceRequest>& request);
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
@@ -75,6 +87,13 @@ class PsService : public std::enable_shared_from_this<PsService> {
                                     absl::Span<VariableShard* const> shards);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
+  // What LoadAndRestore brings to the slices, wherever it comes from.
+  absl::StatusOr<LoadedShards> Load(const proto::RestoreShardRequest& request,
+                                    absl::Span<VariableShard* const> shards);
+  // What an older epoch held or staged goes. Errors: STALE for an old epoch.
+  absl::Status EnterEpoch(uint64_t epoch);
+  // Drops what is held or staged and idle, as long as there is any.
+  void WatchIdle();
 
   // The status as it leaves: with a class and this ps as origin.
   absl::Status Refusal(const absl::Status& status) const;
@@ -84,22 +103,20 @@ class PsService : public std::enable_shared_from_this<PsService> {
   const std::shared_ptr<PushGate> push_gate_;
   VariableStore store_;
   PsStats stats_;
-  // The last saves of an epoch, by their numbers. On the strand, as the next one: a repeat that
-  // comes late writes nothing.
-  struct Saves {
-    uint64_t epoch = 0;
-    std::map<uint64_t, proto::SaveShardResponse> answers;
-  };
-  // The cut that was restored last. Only touched on the strand.
+  // The cut that was restored last.
   struct RestoredCut {
     uint64_t epoch = 0;  // 0: none
     std::string prefix;
     uint64_t watermark = 0;
     uint32_t tensors = 0;
   };
-  Saves saves_;
+  HeldShards held_;
+  // On the strand.
   RestoredCut restored_cut_;
+  Staging staging_;
+  bool watches_idle_ = false;
   Strand strand_;
+  Strand shard_strand_;
 };
 
 // Checks that each tensor is the value of its shard by type and shape and that the payload has

@@ -1,4 +1,4 @@
-// SaveShard, RestoreShard and GetStats.
+// HoldShard, WriteShard, RestoreShard and GetStats.
 
 #include <utility>
 #include <vector>
@@ -13,45 +13,62 @@
 namespace cohort {
 
 namespace {
-constexpr int kShardsMax = 100000;  // data shards are numbered with five digits
-// More than run at one time: a recovery checkpoint, and one that the job asks for.
-constexpr size_t kSavesRemembered = 4;
-}
 
-absl::StatusOr<Envelope<proto::SaveShardResponse>> PsService::SaveShard(
-    const Envelope<proto::SaveShardRequest>& request) {
-  const proto::SaveShardRequest& header = request.header;
-  RETURN_IF_ERROR(task_service_->CheckEpoch(header.epoch()));
-  if (saves_.epoch != header.epoch()) saves_ = {header.epoch(), {}};
-  if (const auto done = saves_.answers.find(header.save()); done != saves_.answers.end()) {
-    return Envelope<proto::SaveShardResponse>{done->second, {}};
+constexpr int kShardsMax = 100000;  // data shards are numbered with five digits
+
+absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
+  if (request.prefix().empty() || request.save() == 0) {
+    return absl::InvalidArgumentError("HoldShardRequest needs a prefix and a number of the save");
   }
-  if (header.save() != 0 && saves_.answers.size() == kSavesRemembered &&
-      header.save() < saves_.answers.begin()->first) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("save ", header.save(), " is older than the last ",
-                                  kSavesRemembered, " of this epoch"),
-                     proto::STALE);
-  }
-  if (header.prefix().empty()) {
-    return absl::InvalidArgumentError("SaveShardRequest.prefix is empty");
-  }
-  if (header.shard() < 0 || header.shard() >= header.num_shards() ||
-      header.num_shards() >= kShardsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("SaveShardRequest.shard ", header.shard(),
-                                                   " of num_shards ", header.num_shards(),
+  if (request.shard() < 0 || request.shard() >= request.num_shards() ||
+      request.num_shards() >= kShardsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("HoldShardRequest.shard ", request.shard(),
+                                                   " of num_shards ", request.num_shards(),
                                                    " is not one of at most ", kShardsMax));
   }
-  ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
-  ASSIGN_OR_RETURN(
-      std::vector<proto::SavedSlice> saved,
-      SaveShards(world_.files, {header.prefix(), header.shard(), header.num_shards()}, store_.All(),
-                 extras, [&] { return push_gate_->Window(header.epoch()); }));
-  Log(LogLevel::kInfo, "shard_saved", {{"prefix", header.prefix()}, {"tensors", saved.size()}});
-  Envelope<proto::SaveShardResponse> response;
-  for (proto::SavedSlice& slice : saved) *response.header.add_slices() = std::move(slice);
-  if (header.save() != 0) saves_.answers[header.save()] = response.header;
-  if (saves_.answers.size() > kSavesRemembered) saves_.answers.erase(saves_.answers.begin());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
+    const Envelope<proto::HoldShardRequest>& request) {
+  const proto::HoldShardRequest& header = request.header;
+  RETURN_IF_ERROR(task_service_->CheckEpoch(header.epoch()));
+  RETURN_IF_ERROR(CheckHoldRequest(header));
+  const HeldShards::SaveId id = {header.epoch(), header.save()};
+  ASSIGN_OR_RETURN(std::shared_ptr<const HeldShard> shard,
+                   held_.FindOrRefuse(id, header.prefix()));
+  if (shard == nullptr) {
+    ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
+    ASSIGN_OR_RETURN(std::shared_ptr<HeldShard> made,
+                     HoldShards({header.prefix(), header.shard(), header.num_shards()},
+                                store_.All(), extras,
+                                [&] { return push_gate_->Window(header.epoch()); }));
+    shard = made;
+    RETURN_IF_ERROR(held_.Hold(id, std::move(made), world_.clock.Now()));
+    WatchIdle();
+  }
+  Envelope<proto::HoldShardResponse> response;
+  *response.header.mutable_slices() = {shard->layout().begin(), shard->layout().end()};
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::WriteShardResponse>> PsService::WriteShard(
+    const Envelope<proto::WriteShardRequest>& request) {
+  const HeldShards::SaveId id = {request.header.epoch(), request.header.save()};
+  RETURN_IF_ERROR(task_service_->CheckEpoch(id.epoch));
+  Envelope<proto::WriteShardResponse> response;
+  if (auto written = held_.FindWritten(id); written.has_value()) {
+    response.header = *std::move(written);
+    return response;
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<HeldShard> shard, held_.TakeToWrite(id));
+  ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved, shard->Write(world_.files));
+  *response.header.mutable_slices() = {saved.begin(), saved.end()};
+  held_.SetWritten(id, response.header);
+  Log(LogLevel::kInfo, "shard_saved",
+      {{"prefix", shard->target().prefix}, {"tensors", saved.size()}});
   return response;
 }
 
@@ -73,7 +90,13 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
     response.header.set_restored_tensors(restored_cut_.tensors);
     return response;
   }
+  RETURN_IF_ERROR(EnterEpoch(header.epoch()));
+  if (const auto committed = staging_.FindCommitted(header.staged()); committed.has_value()) {
+    response.header.set_restored_tensors(*committed);
+    return response;
+  }
   ASSIGN_OR_RETURN(const uint32_t restored, LoadAndRestore(header));
+  if (header.staged() != 0) staging_.Commit(header.staged(), restored);
   if (header.applied()) {
     restored_cut_ = {header.epoch(), header.prefix(), header.watermark(), restored};
   }
@@ -83,12 +106,26 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
   return response;
 }
 
+absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& request,
+                                             absl::Span<VariableShard* const> shards) {
+  const RestoreSource source = {request.prefix(), request.slots(), request.applied()};
+  if (source.prefix.empty()) return InitialShards(shards);
+  if (request.staged() == 0) return LoadShards(world_.files, source, shards);
+  ASSIGN_OR_RETURN(StagedRestore * staged,
+                   staging_.Find(request.staged(), world_.clock.Now()));
+  const StagedRestore::Plan& plan = staged->plan();
+  if (!(plan.source == source)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("RestoreShardRequest.staged ", request.staged(), " is of ",
+                     plan.source.prefix, " or of other tensors of it"));
+  }
+  ASSIGN_OR_RETURN(std::vector<Tensor> rows, staged->Take(shards.size()));
+  return AssembleShards(source, shards, std::move(rows));
+}
+
 absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequest& request) {
   const std::vector<VariableShard*> shards = store_.All();
-  const RestoreSource source = {request.prefix(), request.slots(), request.applied()};
-  ASSIGN_OR_RETURN(const LoadedShards loaded, source.prefix.empty()
-                                                  ? InitialShards(shards)
-                                                  : LoadShards(world_.files, source, shards));
+  ASSIGN_OR_RETURN(const LoadedShards loaded, Load(request, shards));
   if (request.applied()) {
     RETURN_IF_ERROR(push_gate_->RestoreWatermark(request.epoch(), request.watermark()));
   }

@@ -78,7 +78,7 @@ class VariableShard {
     Tensor value;
     std::vector<Tensor> slots;
     History history;
-    std::vector<std::shared_ptr<const void>> leases;
+    std::vector<std::shared_ptr<const void>> leases;  // of the value, then of the slots
   };
   // Errors: those of the gate.
   absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);

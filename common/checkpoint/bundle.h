@@ -66,6 +66,8 @@ class DataShardWriter {
 absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_shards,
                         absl::Span<const proto::SavedSlice> slices);
 
+class RowStream;
+
 struct BundleTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
@@ -87,6 +89,10 @@ class BundleReader {
   // covered by a verified checksum. The one row of a scalar is {0, 1}.
   absl::StatusOr<Tensor> Read(const std::string& name) const;
   absl::StatusOr<Tensor> ReadRows(const std::string& name, RowRange rows) const;
+  // The same bytes in pieces, without memory for all of them, unless TensorFlow has cut the tensor
+  // along other axes than the first. The reader outlives the stream.
+  absl::StatusOr<std::unique_ptr<RowStream>> StreamRows(const std::string& name,
+                                                        RowRange rows) const;
 
  private:
   class Impl;

@@ -6,6 +6,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
 #include "common/checkpoint/index_reader.h"
+#include "common/checkpoint/row_stream.h"
 #include "common/checkpoint/slice_box.h"
 
 namespace cohort {
@@ -62,6 +63,21 @@ bool SharesRows(const SliceBox& box, RowRange rows) {
   return box.starts[0] < rows.begin + rows.count && rows.begin < box.starts[0] + box.lengths[0];
 }
 
+// Those of the box that are among `rows`, counted from its own first row.
+RowRange SharedRows(const SliceBox& box, RowRange rows) {
+  if (box.starts.empty()) return {0, 1};
+  const int64_t begin = std::max(box.starts[0], rows.begin);
+  const int64_t end = std::min(box.starts[0] + box.lengths[0], rows.begin + rows.count);
+  return {begin - box.starts[0], end - begin};
+}
+
+bool HasWholeRows(const SliceBox& box, const Shape& shape) {
+  for (size_t axis = 1; axis < box.lengths.size(); ++axis) {
+    if (box.lengths[axis] != shape.dim(static_cast<int>(axis))) return false;
+  }
+  return true;
+}
+
 // Reads and checksums all of a slice, keeping what `copier` wants of it.
 absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const SliceCopier& copier,
                        char* rows_begin) {
@@ -114,8 +130,8 @@ class BundleReader::Impl {
                                                  ", which Cohort has not; leave it out"));
   }
 
-  absl::StatusOr<Tensor> ReadRows(const std::string& name, const StoredTensor& stored,
-                                  RowRange rows) const {
+  absl::Status CheckRows(const std::string& name, const StoredTensor& stored,
+                         RowRange rows) const {
     const int64_t rows_all = stored.shape.rank() == 0 ? 1 : stored.shape.dim(0);
     if (rows.begin < 0 || rows.count < 0 || rows.count > rows_all ||
         rows.begin > rows_all - rows.count || (stored.shape.rank() == 0 && rows.count != 1)) {
@@ -123,6 +139,12 @@ class BundleReader::Impl {
           absl::StrCat("rows ", rows.begin, "+", rows.count, " are not inside tensor '", name, "' ",
                        stored.shape.ToString(), " of checkpoint ", prefix_));
     }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tensor> ReadRows(const std::string& name, const StoredTensor& stored,
+                                  RowRange rows) const {
+    RETURN_IF_ERROR(CheckRows(name, stored, rows));
     absl::InlinedVector<int64_t, 4> dims(stored.shape.dims().begin(), stored.shape.dims().end());
     if (!dims.empty()) dims[0] = rows.count;
     Tensor tensor(stored.dtype, Shape(absl::MakeConstSpan(dims)));
@@ -140,6 +162,33 @@ class BundleReader::Impl {
                          absl::StrCat("tensor '", name, "' is bool but holds other bytes"));
     }
     return tensor;
+  }
+
+  absl::StatusOr<std::unique_ptr<RowStream>> StreamRows(const std::string& name,
+                                                        const StoredTensor& stored,
+                                                        RowRange rows) const {
+    RETURN_IF_ERROR(CheckRows(name, stored, rows));
+    std::vector<const StoredSlice*> slices;
+    for (const StoredSlice& slice : stored.slices) {
+      if (slice.size == 0 || !SharesRows(slice.box, rows)) continue;
+      if (!HasWholeRows(slice.box, stored.shape)) {
+        ASSIGN_OR_RETURN(Tensor value, ReadRows(name, stored, rows));
+        return std::make_unique<RowStream>(std::move(value));
+      }
+      slices.push_back(&slice);
+    }
+    std::sort(slices.begin(), slices.end(), [](const StoredSlice* a, const StoredSlice* b) {
+      return a->box.starts < b->box.starts;
+    });
+    std::vector<RowStream::Part> parts;
+    for (const StoredSlice* slice : slices) {
+      const DataShard& shard = shards_.at(slice->shard);
+      const RowRange part = SharedRows(slice->box, rows);
+      const int64_t row = slice->size / (slice->box.lengths.empty() ? 1 : slice->box.lengths[0]);
+      parts.push_back({shard.file.get(), shard.path, slice->offset, slice->size, slice->crc32c,
+                       part.begin * row, (part.begin + part.count) * row});
+    }
+    return std::make_unique<RowStream>(stored.dtype, std::move(parts));
   }
 
  private:
@@ -174,6 +223,12 @@ absl::StatusOr<Tensor> BundleReader::Read(const std::string& name) const {
 absl::StatusOr<Tensor> BundleReader::ReadRows(const std::string& name, RowRange rows) const {
   ASSIGN_OR_RETURN(const StoredTensor* stored, impl_->Find(name));
   return impl_->ReadRows(name, *stored, rows);
+}
+
+absl::StatusOr<std::unique_ptr<RowStream>> BundleReader::StreamRows(const std::string& name,
+                                                                    RowRange rows) const {
+  ASSIGN_OR_RETURN(const StoredTensor* stored, impl_->Find(name));
+  return impl_->StreamRows(name, *stored, rows);
 }
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include "common/base/crc32c.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
+#include "common/checkpoint/shard_layout.h"
 
 namespace cohort {
 
@@ -16,25 +17,6 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 constexpr size_t kAppendBytes = 1 << 20;
 
 std::string TemporaryPath(const std::string& path) { return absl::StrCat(path, ".tmp"); }
-
-absl::Status CheckSlice(const Shape& full_shape, RowRange rows, const Tensor& value) {
-  if (TensorFlowDType(value.dtype()) == 0) {
-    return absl::InvalidArgumentError("the tensor has no value");
-  }
-  RETURN_IF_ERROR(CheckedBytes(value.dtype(), full_shape.dims()).status());
-  const int64_t rows_all = full_shape.rank() == 0 ? 1 : full_shape.dim(0);
-  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
-  if (!dims.empty()) dims[0] = rows.count;
-  const bool whole = rows == RowRange{0, rows_all};
-  if (rows.begin < 0 || rows.count < 0 || rows.count > rows_all ||
-      rows.begin > rows_all - rows.count || (!whole && rows.count == 0) ||
-      value.shape() != Shape(absl::MakeConstSpan(dims))) {
-    return absl::InvalidArgumentError(absl::StrCat("a value of shape ", value.shape().ToString(),
-                                                   " is not rows ", rows.begin, "+", rows.count,
-                                                   " of ", full_shape.ToString()));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -64,9 +46,9 @@ DataShardWriter::DataShardWriter(FileSystem& files, std::string prefix, std::str
 
 absl::Status DataShardWriter::Add(const std::string& name, const Shape& full_shape, RowRange rows,
                                   const Tensor& value) {
-  RETURN_IF_ERROR(CheckTensorName(name));
-  RETURN_IF_ERROR(Annotate(CheckSlice(full_shape, rows, value),
-                           absl::StrCat("tensor '", name, "' of ", path_)));
+  absl::StatusOr<proto::SavedSlice> described = DescribeSlice(name, full_shape, rows, value);
+  if (!described.ok()) return Annotate(described.status(), path_);
+  proto::SavedSlice saved = *std::move(described);
   absl::string_view rest(reinterpret_cast<const char*>(value.raw()), value.num_bytes());
   uint32_t crc = 0;
   while (!rest.empty()) {
@@ -75,15 +57,8 @@ absl::Status DataShardWriter::Add(const std::string& name, const Shape& full_sha
     RETURN_IF_ERROR(file_->Append(piece));
     rest.remove_prefix(piece.size());
   }
-  proto::SavedSlice saved;
-  saved.set_tensor(name);
-  saved.set_dtype(static_cast<int32_t>(value.dtype()));
-  for (int64_t dim : full_shape.dims()) saved.add_full_dims(dim);
-  saved.set_row_begin(rows.begin);
-  saved.set_row_count(rows.count);
   saved.set_shard(shard_);
   saved.set_offset(static_cast<int64_t>(offset_));
-  saved.set_size(static_cast<int64_t>(value.num_bytes()));
   saved.set_crc32c(crc);
   saved_.push_back(std::move(saved));
   offset_ += value.num_bytes();

@@ -11,4 +11,9 @@ inline constexpr size_t kMessageBytesMax = size_t{1} << 30;
 // The header holds ids, names and graphs, never tensors.
 inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 
+// Shards of checkpoints that stream between a ps and the coordinator come in chunks, so that each
+// end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any network.
+inline constexpr size_t kShardChunkBytes = size_t{8} << 20;
+inline constexpr size_t kShardChunkBytesMax = size_t{16} << 20;
+
 }  // namespace cohort

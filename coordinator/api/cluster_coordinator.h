@@ -73,9 +73,9 @@ class ClusterCoordinator {
     absl::Duration closure_timeout = absl::Minutes(10);
     std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
     uint64_t incarnation = 0;  // of this process start; 0: from the clock
-    // Where recovery checkpoints lie, on a directory that all tasks see. Empty: there are none, and
-    // the loss of a parameter server is an error.
-    std::string recovery_directory;
+    CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
+    size_t checkpoint_chunk_bytes = kShardChunkBytes;  // of a shard that streams
+    std::string recovery_directory;  // empty: the loss of a parameter server is an error
     absl::Duration recovery_interval = absl::Seconds(10);
     size_t redo_max = 65536;  // closures between two checkpoints
   };

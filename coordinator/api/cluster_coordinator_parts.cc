@@ -37,6 +37,11 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
   parts->cluster = cluster_;
+  ShardTransfer::Options transfer;
+  transfer.mode = options_.checkpoint_mode;
+  transfer.call_timeout = options_.call_timeout;
+  transfer.chunk_bytes = options_.checkpoint_chunk_bytes;
+  const auto shards = ShardTransfer::Create(world_, transfer, cluster_);
   PsControl::Options control;
   control.timeout = options_.call_timeout;
   if (!options_.recovery_directory.empty()) {
@@ -45,13 +50,13 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     recovery.directory = options_.recovery_directory;
     recovery.interval = options_.recovery_interval;
     recovery.call_timeout = options_.call_timeout;
-    recovery_ = Recovery::Create(world_, std::move(recovery), cluster_, scheduler_);
+    recovery_ = Recovery::Create(world_, std::move(recovery), cluster_, scheduler_, shards);
     parts->recovery = recovery_;
     control.when_stable = [scheduler = scheduler_](auto done) {
       scheduler->WhenStable(std::move(done));
     };
   }
-  ps_ = std::make_unique<PsControl>(world_, cluster_, waiter_, std::move(control));
+  ps_ = std::make_unique<PsControl>(world_, cluster_, shards, waiter_, std::move(control));
 }
 
 Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(

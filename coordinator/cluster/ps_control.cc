@@ -55,10 +55,11 @@ proto::InlineTensor Inline(const Tensor& value) {
 
 }  // namespace
 
-PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster, Waiter& waiter,
-                     Options options)
+PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
+                     std::shared_ptr<ShardTransfer> transfer, Waiter& waiter, Options options)
     : world_(world),
       cluster_(std::move(cluster)),
+      transfer_(std::move(transfer)),
       waiter_(waiter),
       options_(std::move(options)) {}
 
@@ -92,21 +93,25 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
-template <typename Response, typename Request>
-absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
-    const std::string& method, std::vector<Envelope<Request>> requests) {
-  if (!options_.when_stable) {
-    return CallAllOnce<Response>(method, std::move(requests));
-  }
+template <typename T, typename Once>
+absl::StatusOr<T> PsControl::UntilStable(Once once) {
+  if (!options_.when_stable) return once();
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
   absl::Status loss;
   while (true) {
     RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
-    auto answers = CallAllOnce<Response>(method, requests);
-    loss = answers.status();
+    absl::StatusOr<T> result = once();
+    loss = result.status();
     const bool again = ClassOf(loss) == proto::PS_LOST || ClassOf(loss) == proto::STALE;
-    if (!again || world_.clock.Now() >= deadline) return answers;
+    if (!again || world_.clock.Now() >= deadline) return result;
   }
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
+    const std::string& method, std::vector<Envelope<Request>> requests) {
+  return UntilStable<std::vector<Envelope<Response>>>(
+      [&] { return CallAllOnce<Response>(method, requests); });
 }
 
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
@@ -179,36 +184,38 @@ absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tens
 
 absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
     const std::string& prefix, const std::map<std::string, Tensor>& extras) {
-  auto requests = ForEach<proto::SaveShardRequest>(num_ps());
-  const uint64_t save = cluster_->NextSave();
-  for (int i = 0; i < num_ps(); ++i) {
-    proto::SaveShardRequest& request = requests[static_cast<size_t>(i)].header;
-    request.set_save(save);
-    request.set_prefix(prefix);
-    request.set_shard(i);
-    request.set_num_shards(num_ps());
-  }
+  ShardTransfer::SaveOrder order;
+  order.prefix = prefix;
   for (const auto& [name, value] : extras) {
-    proto::NamedTensor* const extra = requests.front().header.add_extras();
-    extra->set_name(name);
-    *extra->mutable_tensor() = Inline(value);
+    proto::NamedTensor& extra = order.extras.emplace_back();
+    extra.set_name(name);
+    *extra.mutable_tensor() = Inline(value);
   }
-  ASSIGN_OR_RETURN(const auto responses,
-                   CallAll<proto::SaveShardResponse>("SaveShard", std::move(requests)));
-  std::vector<proto::SavedSlice> saved;
-  for (const auto& response : responses) {
-    saved.insert(saved.end(), response.header.slices().begin(), response.header.slices().end());
-  }
-  return saved;
+  using Slices = std::vector<proto::SavedSlice>;
+  return UntilStable<Slices>([&] {
+    order.epoch = cluster_->epoch();
+    // Each of its calls has a deadline; how many there are, the variables say.
+    return Await<Slices>(waiter_, absl::InfiniteDuration(), "the shards to be saved",
+                         [&](auto done) { transfer_->Save(order, std::move(done)); });
+  });
 }
 
 absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
-  auto requests = ForEach<proto::RestoreShardRequest>(num_ps());
-  for (auto& request : requests) {
-    request.header.set_prefix(prefix);
-    request.header.set_slots(slots);
-  }
-  return CallAll<proto::RestoreShardResponse>("RestoreShard", std::move(requests)).status();
+  ShardTransfer::RestoreOrder order;
+  order.prefix = prefix;
+  order.slots = slots;
+  return UntilStable<bool>([&] {
+           order.epoch = cluster_->epoch();
+           return Await<bool>(waiter_, absl::InfiniteDuration(), "the shards to be restored",
+                              [&](auto done) {
+                                transfer_->Restore(order, [done = std::move(done)](
+                                                              absl::Status status) mutable {
+                                  if (!status.ok()) return done(status);
+                                  done(true);
+                                });
+                              });
+         })
+      .status();
 }
 
 absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {

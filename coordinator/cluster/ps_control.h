@@ -16,6 +16,7 @@
 #include "common/wire/typed_call.h"
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
+#include "coordinator/cluster/shard_transfer.h"
 #include "proto/plan.pb.h"
 #include "proto/ps.pb.h"
 
@@ -32,15 +33,16 @@ class PsControl {
     WhenStable when_stable;                               // empty: a loss is an error
     absl::Duration recovery_timeout = absl::Minutes(10);  // of a call with the waits before it
   };
-  PsControl(World world, std::shared_ptr<Cluster> cluster, Waiter& waiter, Options options);
+  PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
+            Waiter& waiter, Options options);
 
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // The whole value, slices joined.
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
   // Errors: INVALID_ARGUMENT for a value of another type or shape.
   absl::Status Assign(const proto::VariableLayout& variable, const Tensor& value);
-  // Every ps writes its data shard of the checkpoint `prefix`; `extras` go into the first. What was
-  // written.
+  // Writes the data shards of the checkpoint `prefix`, one per ps, in a directory that exists;
+  // `extras` go into the first. What was written.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
                                                       const std::map<std::string, Tensor>& extras);
   absl::Status Restore(const std::string& prefix, bool slots);
@@ -57,13 +59,17 @@ class PsControl {
   // INVALID_ARGUMENT for a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
+  // What `once` returns, asked again after a recovery while a ps was lost.
+  template <typename T, typename Once>
+  absl::StatusOr<T> UntilStable(Once once);
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAllOnce(
       const std::string& method, std::vector<Envelope<Request>> requests);
   absl::Status WaitUntilStable(absl::Time deadline, const absl::Status& loss);
 
   const World world_;
-  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
+  const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
   Waiter& waiter_;
   const Options options_;
 };

@@ -114,6 +114,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.call_timeout = job.cluster.call_timeout;
   options.workers.min = static_cast<int>(job.cluster.min_workers);
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
+  ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
   options.recovery_directory = RecoveryDirectory();
   options.recovery_interval = job.recovery.interval;
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);

@@ -58,6 +58,8 @@ CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonEr
   reader.Int("max_to_keep", {.min = 1, .max = kCountMax}, &checkpoint.max_to_keep);
   reader.Int("every_epochs", {.min = 1, .max = kCountMax}, &checkpoint.every_epochs);
   reader.String("restore", &checkpoint.restore);
+  const std::vector<std::string> modes = {"auto", "shared", "stream"};
+  reader.Choice("mode", modes, &checkpoint.mode);
   if (checkpoint.restore == "latest" && checkpoint.directory.empty()) {
     reader.AddError("restore", "is 'latest', which needs checkpoint.directory");
   }
@@ -69,7 +71,8 @@ ordered_json ToJson(const CheckpointSpec& checkpoint) {
   return {{"directory", checkpoint.directory},
           {"max_to_keep", checkpoint.max_to_keep},
           {"every_epochs", checkpoint.every_epochs},
-          {"restore", checkpoint.restore}};
+          {"restore", checkpoint.restore},
+          {"mode", checkpoint.mode}};
 }
 
 void ReadMilliseconds(const std::string& key, ObjectReader& reader, absl::Duration* out) {

@@ -26,16 +26,6 @@ bool IsLoss(const absl::Status& status) {
          absl::IsDeadlineExceeded(status);
 }
 
-absl::StatusOr<std::vector<proto::SavedSlice>> JoinSlices(
-    absl::StatusOr<std::vector<Envelope<proto::SaveShardResponse>>> answers) {
-  RETURN_IF_ERROR(answers.status());
-  std::vector<proto::SavedSlice> slices;
-  for (const auto& answer : *answers) {
-    slices.insert(slices.end(), answer.header.slices().begin(), answer.header.slices().end());
-  }
-  return slices;
-}
-
 // Whether the checkpoint itself is the trouble, so that reading it again ends in the same way.
 bool IsForGood(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
@@ -50,17 +40,19 @@ void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
 
 std::shared_ptr<Recovery> Recovery::Create(World world, Options options,
                                            std::shared_ptr<Cluster> cluster,
-                                           std::shared_ptr<Scheduler> scheduler) {
-  return std::shared_ptr<Recovery>(
-      new Recovery(world, std::move(options), std::move(cluster), std::move(scheduler)));
+                                           std::shared_ptr<Scheduler> scheduler,
+                                           std::shared_ptr<ShardTransfer> transfer) {
+  return std::shared_ptr<Recovery>(new Recovery(world, std::move(options), std::move(cluster),
+                                                std::move(scheduler), std::move(transfer)));
 }
 
 Recovery::Recovery(World world, Options options, std::shared_ptr<Cluster> cluster,
-                   std::shared_ptr<Scheduler> scheduler)
+                   std::shared_ptr<Scheduler> scheduler, std::shared_ptr<ShardTransfer> transfer)
     : world_(world),
       options_(std::move(options)),
       cluster_(std::move(cluster)),
       scheduler_(std::move(scheduler)),
+      transfer_(std::move(transfer)),
       strand_(world.executor),
       store_(world.files, options_.directory) {}
 
@@ -154,52 +146,51 @@ void Recovery::SaveIfAsked() {
   if (phase_ != Phase::kWatching || asked_.empty()) return;
   phase_ = Phase::kSaving;
   saving_ = std::exchange(asked_, {});
+  if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
   // Before any ps takes its snapshot, so that what it covers is in all of them.
   const Cut cut = scheduler_->BeginSnapshots();
-  const proto::CoordinatorState state = MakeState(cut);
-  if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
-  const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
-  if (!links.ok()) return EndSave(links.status());
-  const std::string prefix = store_.NewPrefix(state.epoch());
-  std::vector<Envelope<proto::SaveShardRequest>> requests(links->size());
-  const uint64_t save = cluster_->NextSave();
-  for (size_t i = 0; i < requests.size(); ++i) {
-    proto::SaveShardRequest& request = requests[i].header;
-    request.set_epoch(state.epoch());
-    request.set_save(save);
-    request.set_prefix(prefix);
-    request.set_shard(static_cast<int32_t>(i));
-    request.set_num_shards(static_cast<int32_t>(requests.size()));
-  }
-  proto::NamedTensor& extra = *requests.front().header.add_extras();
+  Saving saving{round_, "", MakeState(cut), cut};
+  saving.prefix = store_.NewPrefix(saving.state.epoch());
+  ShardTransfer::SaveOrder order;
+  order.epoch = saving.state.epoch();
+  order.prefix = saving.prefix;
+  proto::NamedTensor& extra = order.extras.emplace_back();
   extra.set_name(kCoordinatorStateName);
-  const Tensor bytes = CoordinatorStateTensor(state);
+  const Tensor bytes = CoordinatorStateTensor(saving.state);
   extra.mutable_tensor()->set_dtype(static_cast<int32_t>(bytes.dtype()));
   extra.mutable_tensor()->add_dims(bytes.num_elements());
   extra.mutable_tensor()->set_data(bytes.raw(), bytes.num_bytes());
-  CallEach<proto::SaveShardResponse>(
-      *links, absl::StrCat(kPsService, "SaveShard"), std::move(requests), options_.call_timeout,
-      [self = shared_from_this(), round = round_, prefix, state, cut](auto answers) {
-        absl::StatusOr<std::vector<proto::SavedSlice>> saved = JoinSlices(std::move(answers));
-        self->Post([self = self.get(), round, prefix, state, cut, saved = std::move(saved)] {
-          self->OnSaved(round, prefix, state, cut, saved);
-        });
-      });
+  transfer_->Hold(order, [self = shared_from_this(), saving = std::move(saving)](auto held) {
+    self->Post([self = self.get(), saving, held = std::move(held)]() mutable {
+      self->OnHeld(saving, std::move(held));
+    });
+  });
 }
 
-void Recovery::OnSaved(uint64_t round, const std::string& prefix,
-                       const proto::CoordinatorState& state, const Cut& cut,
-                       absl::StatusOr<std::vector<proto::SavedSlice>> saved) {
+void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held) {
   // A recovery has begun since: the cut is one of a past that was taken back.
-  if (round != round_) return;
+  if (saving.round != round_) return;
+  if (!held.ok()) return EndSave(held.status());
+  scheduler_->EndSnapshots();  // training goes on while the shards are written
+  transfer_->Write(*std::move(held), [self = shared_from_this(), saving](auto saved) {
+    self->Post([self = self.get(), saving, saved = std::move(saved)] {
+      self->OnSaved(saving, saved);
+    });
+  });
+}
+
+void Recovery::OnSaved(const Saving& saving,
+                       const absl::StatusOr<std::vector<proto::SavedSlice>>& saved) {
+  if (saving.round != round_) return;
   if (!saved.ok()) return EndSave(saved.status());
-  scheduler_->EndSnapshots();  // while the index is written, training goes on
-  const absl::Status committed = store_.Commit(prefix, cluster_->num_ps(), *saved);
+  const absl::Status committed = store_.Commit(saving.prefix, cluster_->num_ps(), *saved);
   if (!committed.ok()) return EndSave(committed);
-  committed_ = {prefix, state};
-  scheduler_->CommitCut(cut);
+  committed_ = {saving.prefix, saving.state};
+  scheduler_->CommitCut(saving.cut);
   Log(LogLevel::kInfo, "recovery_checkpoint",
-      {{"prefix", prefix}, {"covered", cut.covered.size()}, {"open", cut.open.size()}});
+      {{"prefix", saving.prefix},
+       {"covered", saving.cut.covered.size()},
+       {"open", saving.cut.open.size()}});
   EndSave(absl::OkStatus());
 }
 
@@ -286,22 +277,15 @@ void Recovery::CreateVariables(uint64_t round) {
 
 void Recovery::Restore(uint64_t round) {
   if (round != round_) return;
-  const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
-  if (!links.ok()) return Retry(round, links.status());
-  Envelope<proto::RestoreShardRequest> request;
-  request.header.set_epoch(cluster_->epoch());
-  request.header.set_prefix(committed_.prefix);
-  request.header.set_slots(true);
-  request.header.set_applied(true);
-  request.header.set_watermark(committed_.state.watermark());
-  std::vector<Envelope<proto::RestoreShardRequest>> requests(links->size(), request);
-  CallEach<proto::RestoreShardResponse>(
-      *links, absl::StrCat(kPsService, "RestoreShard"), std::move(requests),
-      options_.call_timeout, [self = shared_from_this(), round](auto answers) {
-        self->Post([self = self.get(), round, status = answers.status()] {
-          self->OnRestored(round, status);
-        });
-      });
+  ShardTransfer::RestoreOrder order;
+  order.epoch = cluster_->epoch();
+  order.prefix = committed_.prefix;
+  order.slots = true;
+  order.applied = true;
+  order.watermark = committed_.state.watermark();
+  transfer_->Restore(std::move(order), [self = shared_from_this(), round](absl::Status status) {
+    self->Post([self = self.get(), round, status] { self->OnRestored(round, status); });
+  });
 }
 
 void Recovery::OnRestored(uint64_t round, const absl::Status& status) {

@@ -6,10 +6,11 @@
 //   any --a ps was lost--> claiming (every ps is waited for) --> restoring --> watching
 //   any --another coordinator has taken over, or a restore cannot be done--> stopped
 //
-// Saving: a cut is begun (redo_log.h), every ps writes what it holds while training goes on, the
-// index makes it one checkpoint, and what the cut covers is durable. Restoring: the scheduler is
-// paused, the next epoch claimed, every ps, also those that never died, is put back to the last
-// committed cut, or to the initial values, and what the cut does not cover runs again.
+// Saving: a cut is begun (redo_log.h), every ps freezes what it holds, that is written while
+// training goes on (shard_transfer.h), the index makes it one checkpoint, and what the cut covers
+// is durable. Restoring: the scheduler is paused, the next epoch claimed, every ps, also those that
+// never died, is put back to the last committed cut, or to the initial values, and what the cut
+// does not cover runs again.
 //
 // All state is touched on one strand, which also writes the files.
 
@@ -26,6 +27,7 @@
 #include "common/base/strand.h"
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
+#include "coordinator/cluster/shard_transfer.h"
 #include "coordinator/recovery/recovery_store.h"
 #include "coordinator/schedule/scheduler.h"
 #include "proto/plan.pb.h"
@@ -47,7 +49,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
   static std::shared_ptr<Recovery> Create(World world, Options options,
                                           std::shared_ptr<Cluster> cluster,
-                                          std::shared_ptr<Scheduler> scheduler);
+                                          std::shared_ptr<Scheduler> scheduler,
+                                          std::shared_ptr<ShardTransfer> transfer);
 
   // Begins to watch the time.
   void Start();
@@ -73,14 +76,22 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
  private:
   enum class Phase { kWatching, kSaving, kRecovering, kStopped };
+  // The checkpoint that is under way.
+  struct Saving {
+    uint64_t round = 0;
+    std::string prefix;
+    proto::CoordinatorState state;
+    Cut cut;
+  };
 
   Recovery(World world, Options options, std::shared_ptr<Cluster> cluster,
-           std::shared_ptr<Scheduler> scheduler);
+           std::shared_ptr<Scheduler> scheduler, std::shared_ptr<ShardTransfer> transfer);
   void Post(absl::AnyInvocable<void()> task);
   void Tick();
   void SaveIfAsked();
-  void OnSaved(uint64_t round, const std::string& prefix, const proto::CoordinatorState& state,
-               const Cut& cut, absl::StatusOr<std::vector<proto::SavedSlice>> saved);
+  void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
+  void OnSaved(const Saving& saving,
+               const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);
   void EndSave(const absl::Status& status);
   // A ps was away: it is asked again, or found to be lost.
   void SaveLater();
@@ -100,6 +111,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   const Options options_;
   const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
   const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
+  const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
   Strand strand_;
   // On the strand.
   Phase phase_ = Phase::kWatching;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The recovery checkpoints of a job in one directory that all tasks see: recovery-<epoch>-<number>
+// The recovery checkpoints of a job in one directory of the coordinator: recovery-<epoch>-<number>
 // and the state file `checkpoint`, for people and tools. They are ordinary TensorFlow V2
 // checkpoints that also hold the coordinator's own state and the once-only log of every slice. The
 // last two are kept: the newest, and the one before it, which a slow reader may still be at.

@@ -1,6 +1,6 @@
 #pragma once
 
-// Keeps the checkpoints of a job in one directory that all tasks see: ckpt-<step>.index and its
+// Keeps the checkpoints of a job in one directory of the coordinator: ckpt-<step>.index and its
 // data shards, one per ps, and the state file `checkpoint`. A checkpoint is visible only when its
 // index is in place, and the index is written last, so a crash at any moment leaves the previous
 // one loadable.

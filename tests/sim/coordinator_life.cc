@@ -66,6 +66,7 @@ absl::Status CoordinatorLife::Start() {
   options.closure_timeout = plan_.lease * 8;
   options.incarnation = options_.incarnation;
   options.recovery_directory = options_.directory;
+  options.checkpoint_chunk_bytes = plan_.chunk_bytes;
   options.recovery_interval = plan_.recovery_interval;
   ASSIGN_OR_RETURN(auto coordinator,
                    ClusterCoordinator::Connect(world_, waiter_, std::move(options)));

@@ -38,6 +38,7 @@ absl::StatusOr<Life> StartLife(SimCluster& cluster, const CounterJob& job) {
   if (job.recovery) options.recovery_directory = "/recovery";
   options.recovery_interval = job.recovery_interval;
   options.redo_max = job.redo_max;
+  options.checkpoint_chunk_bytes = job.chunk_bytes;
   options.closure_timeout = job.closure_timeout;
   options.closures_in_flight = job.closures_in_flight;
   Life life;

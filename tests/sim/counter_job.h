@@ -18,6 +18,7 @@ struct CounterJob {
   bool recovery = false;
   absl::Duration recovery_interval = absl::Milliseconds(100);
   size_t redo_max = 65536;
+  size_t chunk_bytes = kShardChunkBytes;  // of a checkpoint that streams
   int closures_in_flight = 2;
   absl::Duration closure_timeout = absl::Minutes(10);
   FaultPlan faults;

@@ -97,8 +97,13 @@ Phase FaultInjector::PhaseOf(const SimMessage& message) {
   }
   if (absl::EndsWith(method, "/Pull")) return Phase::kPull;
   if (absl::EndsWith(method, "/Push")) return Phase::kPush;
-  if (absl::EndsWith(method, "/SaveShard")) return Phase::kSave;
-  if (absl::EndsWith(method, "/RestoreShard")) return Phase::kRestore;
+  if (absl::EndsWith(method, "/HoldShard")) return Phase::kHold;
+  for (const char* of_save : {"/ProbeDirectory", "/WriteShard", "/ReadShard", "/ReleaseShard"}) {
+    if (absl::EndsWith(method, of_save)) return Phase::kSave;
+  }
+  for (const char* of_restore : {"/StageRestore", "/WriteStaged", "/RestoreShard"}) {
+    if (absl::EndsWith(method, of_restore)) return Phase::kRestore;
+  }
   if (absl::EndsWith(method, "/Fence")) return Phase::kFence;
   if (!absl::EndsWith(method, "/RunClosure")) return Phase::kCreate;
   proto::RunClosureRequest request;
@@ -232,8 +237,10 @@ absl::Status FaultInjector::OnFileCall(const std::string& host, const FileCall& 
   const bool reads = call.kind == FileCall::Kind::kOpen || call.kind == FileCall::Kind::kRead ||
                      call.kind == FileCall::Kind::kList;
   Place place{Phase::kSave, Point::kFile, host, ""};
-  if (RoleOf(host) == "chief") place.phase = reads ? Phase::kClaim : Phase::kCommit;
-  if (RoleOf(host) == "ps" && reads) place.phase = Phase::kRestore;
+  // The index and the state file are the coordinator's; shards are of whoever sees the directory.
+  const bool shard = RoleOf(host) == "ps" || absl::StrContains(call.path, ".data-");
+  if (!shard) place.phase = reads ? Phase::kClaim : Phase::kCommit;
+  if (shard && reads) place.phase = Phase::kRestore;
   Trigger* const trigger = Next(place);
   if (trigger == nullptr) return absl::OkStatus();
   const Fault fault = trigger->fault;

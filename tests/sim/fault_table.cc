@@ -12,8 +12,8 @@ constexpr std::array<absl::string_view, kFaults> kFaultNames = {
     "kill-ps",      "kill-coordinator", "zombie-worker", "zombie-coordinator",
     "slow-disk",    "torn-write",    "disk-error"};
 constexpr std::array<absl::string_view, kPhases> kPhaseNames = {
-    "claim",   "create", "pull",  "push", "reply", "save", "commit",
-    "restore", "resume", "fence", "idle"};
+    "claim",  "create",  "pull",   "push",  "reply", "hold",
+    "save",   "commit",  "restore", "resume", "fence", "idle"};
 
 bool IsOfMessages(Fault fault) { return fault <= Fault::kDelay; }
 bool IsOfTheDisk(Fault fault) { return fault >= Fault::kSlowDisk; }

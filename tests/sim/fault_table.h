@@ -37,14 +37,15 @@ enum class Phase {
   kPull,
   kPush,
   kReply,    // RunClosure
-  kSave,     // SaveShard
+  kHold,     // HoldShard
+  kSave,     // ProbeDirectory, WriteShard, ReadShard, ReleaseShard; whoever writes the shards
   kCommit,   // the coordinator writes the index and the state file
-  kRestore,  // RestoreShard
+  kRestore,  // StageRestore, WriteStaged, RestoreShard; whoever reads the shards
   kResume,   // RunClosure of a closure that ran before the restore
   kFence,
   kIdle,     // Watch
 };
-inline constexpr int kPhases = 11;
+inline constexpr int kPhases = 12;
 
 absl::string_view NameOf(Fault fault);
 absl::string_view NameOf(Phase phase);

@@ -62,15 +62,11 @@ uint64_t PsChecker::HolderOf(const std::string& host) const {
 
 void PsChecker::OnKill(const std::string& host) {
   ps_.erase(host);
-  for (auto it = saving_.begin(); it != saving_.end();) {
-    it = it->first.first == host ? saving_.erase(it) : std::next(it);
-  }
 }
 
 void PsChecker::OnResponse(const SimMessage& message) {
   if (RoleOf(message.to) != "ps") return;
   const absl::string_view method = message.method;
-  if (absl::EndsWith(method, "/SaveShard")) return OnSave(message);
   if (!message.response->ok()) return;
   Ps& ps = ps_[message.to];
   if (absl::EndsWith(method, "/Attach")) OnAttach(message, ps);
@@ -78,6 +74,7 @@ void PsChecker::OnResponse(const SimMessage& message) {
   if (absl::EndsWith(method, "/Pull")) OnPull(message, ps);
   if (absl::EndsWith(method, "/Push")) OnPush(message, ps);
   if (absl::EndsWith(method, "/Fence")) OnFence(message, ps);
+  if (absl::EndsWith(method, "/HoldShard")) OnHold(message, ps);
   if (absl::EndsWith(method, "/RestoreShard")) OnRestore(message, ps);
 }
 
@@ -181,16 +178,12 @@ void PsChecker::OnFence(const SimMessage& message, Ps& ps) {
   ps.watermark = std::max(ps.watermark, request.watermark());
 }
 
-void PsChecker::OnSave(const SimMessage& message) {
-  const auto request = Parse<proto::SaveShardRequest>(message.request);
-  const auto saving = saving_.find({message.to, request.prefix()});
-  if (saving == saving_.end()) return;  // the answer of an earlier one
-  if (message.response->ok()) {
-    for (auto& [slice, history] : saving->second) {
-      saved_[request.prefix()][slice] = std::move(history);
-    }
-  }
-  saving_.erase(saving);
+// The slices were frozen in the event of the first answer.
+void PsChecker::OnHold(const SimMessage& message, const Ps& ps) {
+  const auto request = Parse<proto::HoldShardRequest>(message.request);
+  CheckEpoch(message, ps, request.epoch());
+  if (!held_.emplace(request.prefix(), message.to).second) return;
+  for (const auto& [slice, history] : ps.slices) saved_[request.prefix()][slice] = history;
 }
 
 void PsChecker::OnRestore(const SimMessage& message, Ps& ps) {
@@ -212,15 +205,9 @@ void PsChecker::OnRestore(const SimMessage& message, Ps& ps) {
   }
 }
 
-// The snapshots of a save were taken in the event of its first file call.
-void PsChecker::OnFileCall(const std::string& host, const FileCall& call) {
-  const std::string prefix = PrefixOf(call.path);
-  if (RoleOf(host) != "ps" || prefix.empty() || committed_.count(prefix) > 0) return;
-  saving_.emplace(std::pair(host, prefix), ps_[host].slices);
-}
-
 void PsChecker::OnFileDone(const std::string& host, const FileCall& call) {
   if (RoleOf(host) != "chief" || call.kind != FileCall::Kind::kRename) return;
+  if (!absl::EndsWith(call.path, ".index")) return;  // a shard that it has written itself
   const std::string prefix = PrefixOf(call.path);
   if (!prefix.empty()) OnCommit(prefix);
 }

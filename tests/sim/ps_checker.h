@@ -43,7 +43,6 @@ class PsChecker {
 
   void OnKill(const std::string& host);
   void OnResponse(const SimMessage& message);
-  void OnFileCall(const std::string& host, const FileCall& call);
   void OnFileDone(const std::string& host, const FileCall& call);
   // Every checkpoint that is visible is complete.
   void CheckVisible();
@@ -70,7 +69,7 @@ class PsChecker {
   void OnPull(const SimMessage& message, Ps& ps);
   void OnPush(const SimMessage& message, Ps& ps);
   void OnFence(const SimMessage& message, Ps& ps);
-  void OnSave(const SimMessage& message);
+  void OnHold(const SimMessage& message, const Ps& ps);
   void OnRestore(const SimMessage& message, Ps& ps);
   void CheckEpoch(const SimMessage& message, const Ps& ps, uint64_t epoch);
   void CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t watermark);
@@ -83,10 +82,11 @@ class PsChecker {
   const Options options_;
   std::map<uint32_t, std::string> variables_;  // by slice
   std::map<std::string, Ps> ps_;               // by host
-  std::map<std::pair<std::string, std::string>, Slices> saving_;  // by host and prefix
-  std::map<std::string, Slices> saved_;                           // by prefix
-  std::map<std::string, proto::CoordinatorState> committed_;      // by prefix
-  std::map<uint64_t, proto::CoordinatorState> durable_;           // by epoch
+  // What has been frozen, once per checkpoint and process start.
+  std::set<std::pair<std::string, std::string>> held_;        // prefix and host
+  std::map<std::string, Slices> saved_;                       // by prefix
+  std::map<std::string, proto::CoordinatorState> committed_;  // by prefix
+  std::map<uint64_t, proto::CoordinatorState> durable_;       // by epoch
   std::map<uint64_t, uint64_t> coordinator_of_epoch_;
   std::set<uint64_t> granted_;  // coordinators that a ps has attached to
 };

@@ -68,6 +68,8 @@ SeedPlan SeedPlan::Draw(uint64_t seed, bool wants_fence) {
     plan.items.push_back(failing ? Item::kFail : static_cast<Item>(rng.Below(5)));
   }
   if (wants_fence) plan.items[items / 2] = Item::kFail;
+  plan.private_disks = rng.Below(3) == 0;
+  plan.chunk_bytes = size_t{16} << rng.Below(10);
   return plan;
 }
 
@@ -85,7 +87,9 @@ std::string SeedPlan::Describe() const {
   return absl::StrCat("ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
                       " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
                       " interval=", absl::FormatDuration(recovery_interval),
-                      " lease=", absl::FormatDuration(lease), " items=", items.size());
+                      " lease=", absl::FormatDuration(lease), " items=", items.size(),
+                      private_disks ? " private disks, chunks of " : "",
+                      private_disks ? absl::StrCat(chunk_bytes) : "");
 }
 
 ItemLog::Entry& ItemLog::Updated(uint64_t id) {

@@ -25,6 +25,10 @@ struct SeedPlan {
   size_t redo_max = 65536;
   absl::Duration recovery_interval;
   absl::Duration lease;
+  // Whether every start of a task but the coordinator finds an empty disk of its own, so that
+  // checkpoints stream.
+  bool private_disks = false;
+  size_t chunk_bytes = 0;  // of shards that stream
   uint32_t pace = 0;  // milliseconds between two items at most
   std::vector<Item> items;
 

@@ -73,7 +73,12 @@ void SeedRun::Violate(const std::string& what) {
 World SeedRun::WorldOf(const std::string& host) {
   auto process = std::make_unique<Process>();
   process->transport = network_.TransportOf(host);
-  process->files = std::make_unique<SimFiles>(disk_, *this, host);
+  FileSystem* disk = &disk_;
+  if (plan_.private_disks && RoleOf(host) != "chief") {
+    process->own_disk = std::make_unique<MemoryFileSystem>();
+    disk = process->own_disk.get();
+  }
+  process->files = std::make_unique<SimFiles>(*disk, *this, host);
   present_[host] = process.get();
   const World world{sim_, sim_, *process->files, *process->transport};
   processes_.push_back(std::move(process));
@@ -98,7 +103,6 @@ SimFate SeedRun::OnResponse(const SimMessage& message) {
 }
 
 absl::Status SeedRun::OnFileCall(const std::string& host, const FileCall& call, size_t* written) {
-  checker_.OnFileCall(host, call);
   return injector_.OnFileCall(host, call, written);
 }
 

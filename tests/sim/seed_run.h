@@ -65,6 +65,7 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   // A process start and its view of the world.
   struct Process {
     std::unique_ptr<Transport> transport;
+    std::unique_ptr<MemoryFileSystem> own_disk;  // none: the shared one
     std::unique_ptr<SimFiles> files;
   };
 

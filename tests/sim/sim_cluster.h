@@ -15,14 +15,23 @@
 
 namespace cohort {
 
+// Whether all hosts see one directory tree, or each process start but the coordinator's an empty
+// one of its own.
+enum class Disks { kShared, kPrivate };
+
 // Lives on the test's thread.
 class SimCluster {
  public:
   SimCluster(uint64_t seed, int ps, int workers)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers)) {}
+  SimCluster(uint64_t seed, int ps, int workers, Disks disks)
+      : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), disks) {}
   // With the task indices of a sparse cluster.
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers)
-      : sim_(seed),
+      : SimCluster(seed, std::move(ps), std::move(workers), Disks::kShared) {}
+  SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks)
+      : disks_(disks),
+        sim_(seed),
         network_(sim_),
         waiter_(sim_),
         cluster_(TaskOptions(std::move(ps), std::move(workers))) {}
@@ -35,7 +44,11 @@ class SimCluster {
   // The world of a new process start on `host`.
   World WorldOf(const std::string& host) {
     transports_.push_back(network_.TransportOf(host));
-    return World{sim_, sim_, files_, *transports_.back()};
+    if (disks_ == Disks::kShared || host == "chief:0") {
+      return World{sim_, sim_, files_, *transports_.back()};
+    }
+    own_files_.push_back(std::make_unique<MemoryFileSystem>());
+    return World{sim_, sim_, *own_files_.back(), *transports_.back()};
   }
 
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(
@@ -55,14 +68,15 @@ class SimCluster {
     TestCluster::Options options;
     options.ps = std::move(ps);
     options.workers = std::move(workers);
-    options.grant_directory = "/";
     options.world_of = [this](const std::string& host) { return WorldOf(host); };
     options.kill_host = [this](const std::string& host) { network_.Kill(host); };
     return options;
   }
 
+  const Disks disks_;
   SimWorld sim_;
   MemoryFileSystem files_;
+  std::vector<std::unique_ptr<MemoryFileSystem>> own_files_;
   SimNetwork network_;
   // Of all process starts; they outlive the tasks.
   std::vector<std::unique_ptr<Transport>> transports_;

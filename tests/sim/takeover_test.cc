@@ -108,7 +108,7 @@ class SlowSave final : public SimWatcher {
  public:
   SimFate OnRequest(const SimMessage& message) override {
     SimFate fate;
-    const bool save = absl::EndsWith(message.method, "/SaveShard");
+    const bool save = absl::EndsWith(message.method, "/HoldShard");
     if (save && message.to == "ps:0") fate.delay = absl::Milliseconds(300);
     return fate;
   }

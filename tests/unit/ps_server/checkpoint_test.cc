@@ -19,7 +19,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const char kSave[] = "/cohort.proto.PsService/SaveShard";
 const char kRestore[] = "/cohort.proto.PsService/RestoreShard";
 
 std::vector<VariableSpec> Model(const std::string& initializer) {
@@ -33,14 +32,11 @@ std::vector<VariableSpec> Model(const std::string& initializer) {
 absl::Status Save(PsCluster& cluster, int num_ps, const std::string& prefix) {
   std::vector<proto::SavedSlice> slices;
   for (int ps = 0; ps < num_ps; ++ps) {
-    Envelope<proto::SaveShardRequest> request;
-    request.header.set_epoch(kTestEpoch);
-    request.header.set_prefix(prefix);
-    request.header.set_shard(ps);
-    request.header.set_num_shards(num_ps);
-    ASSIGN_OR_RETURN(const auto answer,
-                     cluster.Call<proto::SaveShardResponse>(ps, kSave, std::move(request)));
-    slices.insert(slices.end(), answer.header.slices().begin(), answer.header.slices().end());
+    proto::HoldShardRequest request = HoldRequest(prefix);
+    request.set_shard(ps);
+    request.set_num_shards(num_ps);
+    ASSIGN_OR_RETURN(const auto saved, cluster.SaveShard(ps, std::move(request)));
+    slices.insert(slices.end(), saved.begin(), saved.end());
   }
   return WriteIndex(cluster.files(), prefix, num_ps, slices);
 }
@@ -208,22 +204,17 @@ TEST_F(CheckpointTest, ErrorsNameWhatIsMissingOrDifferentAndChangeNothing) {
 
 TEST_F(CheckpointTest, WhatTheCoordinatorSendsAlongIsSavedBesideTheSlices) {
   PsCluster cluster(1, files_);
-  Envelope<proto::SaveShardRequest> request;
-  request.header.set_epoch(kTestEpoch);
-  request.header.set_prefix("/model");
-  request.header.set_num_shards(1);
-  proto::NamedTensor& step = *request.header.add_extras();
+  proto::HoldShardRequest request = HoldRequest("/model");
+  proto::NamedTensor& step = *request.add_extras();
   step.set_name("step");
   step.mutable_tensor()->set_dtype(static_cast<int32_t>(DType::kInt64));
   step.mutable_tensor()->set_data(std::string(7, '\1'));
-  const absl::Status shorter = cluster.Call<proto::SaveShardResponse>(0, kSave, request).status();
+  const absl::Status shorter = cluster.SaveShard(0, request).status();
   EXPECT_THAT(std::string(shorter.message()), HasSubstr("'step' needs a name and 8 bytes"));
   step.mutable_tensor()->set_data(std::string(8, '\1'));
-  const auto saved = cluster.Call<proto::SaveShardResponse>(0, kSave, request);
+  const auto saved = cluster.SaveShard(0, request);
   ASSERT_TRUE(saved.ok()) << saved.status();
-  const std::vector<proto::SavedSlice> slices(saved->header.slices().begin(),
-                                              saved->header.slices().end());
-  ASSERT_TRUE(WriteIndex(files_, "/model", 1, slices).ok());
+  ASSERT_TRUE(WriteIndex(files_, "/model", 1, *saved).ok());
   const auto reader = *BundleReader::Open(files_, "/model");
   EXPECT_EQ(reader->Read("step")->span<int64_t>()[0], 0x0101010101010101);
 }
@@ -245,12 +236,10 @@ TEST_F(CheckpointTest, AShardNumberOutsideItsRangeIsRefused) {
   PsCluster cluster(1, files_);
   for (const auto& [shard, num_shards] :
        std::vector<std::pair<int, int>>{{-1, 1}, {1, 1}, {0, 0}, {0, 1 << 30}}) {
-    Envelope<proto::SaveShardRequest> request;
-    request.header.set_epoch(kTestEpoch);
-    request.header.set_prefix("/x");
-    request.header.set_shard(shard);
-    request.header.set_num_shards(num_shards);
-    EXPECT_EQ(cluster.Call<proto::SaveShardResponse>(0, kSave, std::move(request)).status().code(),
+    proto::HoldShardRequest request = HoldRequest("/x");
+    request.set_shard(shard);
+    request.set_num_shards(num_shards);
+    EXPECT_EQ(cluster.SaveShard(0, std::move(request)).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
 }

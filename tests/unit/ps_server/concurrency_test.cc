@@ -98,17 +98,10 @@ TEST(Concurrency, SavingWhilePushesGoOnWritesValuesThatExisted) {
         continue;
       }
       const std::string prefix = absl::StrCat("/model-", i);
-      Envelope<proto::SaveShardRequest> save;
-      save.header.set_epoch(kTestEpoch);
-      save.header.set_prefix(prefix);
-      save.header.set_num_shards(1);
-      const auto saved = cluster.Call<proto::SaveShardResponse>(
-          0, "/cohort.proto.PsService/SaveShard", std::move(save));
-      ASSERT_TRUE(saved.ok()) << saved.status();
-      ASSERT_EQ(saved->header.slices_size(), 3) << "value, slot, history";
-      const std::vector<proto::SavedSlice> slices(saved->header.slices().begin(),
-                                                  saved->header.slices().end());
-      ASSERT_TRUE(WriteIndex(cluster.files(), prefix, 1, slices).ok());
+      const auto slices = cluster.SaveShard(0, HoldRequest(prefix));
+      ASSERT_TRUE(slices.ok()) << slices.status();
+      ASSERT_EQ(slices->size(), 3u) << "value, slot, history";
+      ASSERT_TRUE(WriteIndex(cluster.files(), prefix, 1, *slices).ok());
       const auto reader = *BundleReader::Open(cluster.files(), prefix);
       for (const auto& [name, tensor] : reader->tensors()) {
         if (tensor.dtype != DType::kFloat32) continue;

@@ -49,14 +49,12 @@ class CutCluster {
   absl::Status Save(const std::string& prefix) {
     std::vector<proto::SavedSlice> saved;
     for (int ps = 0; ps < num_ps_; ++ps) {
-      Envelope<proto::SaveShardRequest> request;
-      request.header.set_epoch(epoch_);
-      request.header.set_prefix(prefix);
-      request.header.set_shard(ps);
-      request.header.set_num_shards(num_ps_);
-      ASSIGN_OR_RETURN(const auto answer, cluster_.Call<proto::SaveShardResponse>(
-                                              ps, "/cohort.proto.PsService/SaveShard", request));
-      saved.insert(saved.end(), answer.header.slices().begin(), answer.header.slices().end());
+      proto::HoldShardRequest request = HoldRequest(prefix);
+      request.set_epoch(epoch_);
+      request.set_shard(ps);
+      request.set_num_shards(num_ps_);
+      ASSIGN_OR_RETURN(const auto slices, cluster_.SaveShard(ps, std::move(request)));
+      saved.insert(saved.end(), slices.begin(), slices.end());
     }
     return WriteIndex(cluster_.files(), prefix, num_ps_, saved);
   }

@@ -168,12 +168,15 @@ TEST(LossyNetwork, FencingSavingAndRestoringMayBeAskedForAgain) {
     LossyRun run(seed);
     AttachAndCreate(run);
     PushAll(run);
-    proto::SaveShardRequest save;
-    save.set_prefix("/model");
-    save.set_num_shards(1);
-    const auto saved = run.Answer("/cohort.proto.PsService/SaveShard", Header(save));
+    proto::HoldShardRequest hold = HoldRequest("/model");
+    hold.set_save(1);
+    const auto held = run.Answer("/cohort.proto.PsService/HoldShard", Header(hold));
+    ASSERT_TRUE(held.ok()) << held.status();
+    proto::WriteShardRequest write;
+    write.set_save(1);
+    const auto saved = run.Answer("/cohort.proto.PsService/WriteShard", Header(write));
     ASSERT_TRUE(saved.ok()) << saved.status();
-    const auto shard = Unpack<proto::SaveShardResponse>(*saved);
+    const auto shard = Unpack<proto::WriteShardResponse>(*saved);
     const std::vector<proto::SavedSlice> slices(shard->header.slices().begin(),
                                                 shard->header.slices().end());
     // A repeat of the call may still be on its way, and is refused once the index is there.

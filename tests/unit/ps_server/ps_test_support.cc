@@ -184,4 +184,29 @@ proto::PsStatsResponse PsCluster::Stats(int ps) {
   return answer->header;
 }
 
+proto::HoldShardRequest HoldRequest(const std::string& prefix) {
+  proto::HoldShardRequest request;
+  request.set_prefix(prefix);
+  request.set_num_shards(1);
+  return request;
+}
+
+absl::StatusOr<std::vector<proto::SavedSlice>> PsCluster::SaveShard(
+    int ps, proto::HoldShardRequest request) {
+  if (request.epoch() == 0) request.set_epoch(kTestEpoch);
+  if (request.save() == 0) request.set_save(++last_save_);
+  Envelope<proto::WriteShardRequest> write;
+  write.header.set_epoch(request.epoch());
+  write.header.set_save(request.save());
+  RETURN_IF_ERROR(Call<proto::HoldShardResponse>(
+                      ps, "/cohort.proto.PsService/HoldShard",
+                      Envelope<proto::HoldShardRequest>{std::move(request), {}})
+                      .status());
+  ASSIGN_OR_RETURN(const auto answer,
+                   Call<proto::WriteShardResponse>(ps, "/cohort.proto.PsService/WriteShard",
+                                                   std::move(write)));
+  return std::vector<proto::SavedSlice>(answer.header.slices().begin(),
+                                        answer.header.slices().end());
+}
+
 }  // namespace cohort

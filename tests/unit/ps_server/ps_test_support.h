@@ -3,6 +3,7 @@
 // Parameter servers in this process: a world with real threads, layouts, requests, and calls that
 // wait for their answer.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -90,6 +91,9 @@ class PsCluster {
   absl::StatusOr<proto::PushResponse> Push(int ps, Envelope<proto::PushRequest> request);
   absl::StatusOr<std::vector<Tensor>> Pull(int ps, const std::vector<uint32_t>& slice_ids);
   proto::PsStatsResponse Stats(int ps);
+  // Holds what the ps has and writes it. Without an epoch: the test's; without a number: the next.
+  absl::StatusOr<std::vector<proto::SavedSlice>> SaveShard(int ps,
+                                                           proto::HoldShardRequest request);
 
  private:
   RealClock clock_;
@@ -99,6 +103,10 @@ class PsCluster {
   InProcessTransport transport_;
   std::vector<std::unique_ptr<PsTask>> tasks_;
   std::vector<std::shared_ptr<Channel>> channels_;
+  std::atomic<uint64_t> last_save_{0};
 };
+
+// Of a save by this ps alone.
+proto::HoldShardRequest HoldRequest(const std::string& prefix);
 
 }  // namespace cohort

@@ -1,0 +1,106 @@
+#include "common/checkpoint/data_shard_copy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "common/checkpoint/bundle.h"
+#include "common/checkpoint/bundle_format.h"
+
+namespace cohort {
+
+namespace {
+
+std::string TemporaryPath(const std::string& path) { return absl::StrCat(path, ".tmp"); }
+
+// What is said of type and rows is checked with the index.
+absl::Status CheckLayout(const DataShardCopy::Target& target,
+                         absl::Span<const proto::SavedSlice> slices) {
+  if (target.shard < 0 || target.shard >= target.num_shards ||
+      target.num_shards > kBundleShardsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data shard ", target.shard, " of ", target.num_shards));
+  }
+  int64_t offset = 0;
+  for (const proto::SavedSlice& slice : slices) {
+    if (slice.shard() != target.shard || slice.offset() != offset || slice.size() < 0 ||
+        slice.size() > (int64_t{1} << 62) - offset) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slice of '", slice.tensor(), "' is said to lie in shard ", slice.shard(), " at ",
+          slice.offset(), "+", slice.size(), ", expected shard ", target.shard, " at ", offset));
+    }
+    offset += slice.size();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
+    FileSystem& files, const Target& target, std::vector<proto::SavedSlice> slices) {
+  RETURN_IF_ERROR(Annotate(CheckLayout(target, slices),
+                           absl::StrCat("data shard of checkpoint ", target.prefix)));
+  RETURN_IF_ERROR(CheckNotComplete(files, target.prefix));
+  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
+                   files.Create(TemporaryPath(DataShardPath(target.prefix, target.shard,
+                                                            target.num_shards))));
+  std::unique_ptr<DataShardCopy> copy(
+      new DataShardCopy(files, target, std::move(slices), std::move(file)));
+  copy->EndSlices();
+  return copy;
+}
+
+DataShardCopy::DataShardCopy(FileSystem& files, Target target,
+                             std::vector<proto::SavedSlice> slices,
+                             std::unique_ptr<WritableFile> file)
+    : files_(files),
+      target_(std::move(target)),
+      path_(DataShardPath(target_.prefix, target_.shard, target_.num_shards)),
+      file_(std::move(file)),
+      slices_(std::move(slices)) {
+  for (const proto::SavedSlice& slice : slices_) size_ += static_cast<uint64_t>(slice.size());
+}
+
+void DataShardCopy::EndSlices() {
+  for (; slice_ < slices_.size(); ++slice_) {
+    proto::SavedSlice& slice = slices_[slice_];
+    if (received_ < static_cast<uint64_t>(slice.offset() + slice.size())) return;
+    slice.set_crc32c(std::exchange(crc_, 0));
+  }
+}
+
+absl::Status DataShardCopy::Append(absl::string_view bytes) {
+  if (bytes.size() > size_ - received_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": ", bytes.size(), " bytes came where ", size_ - received_, " of ",
+                     size_, " are missing"));
+  }
+  RETURN_IF_ERROR(file_->Append(bytes));
+  while (!bytes.empty()) {
+    const proto::SavedSlice& slice = slices_[slice_];
+    const uint64_t left = static_cast<uint64_t>(slice.offset() + slice.size()) - received_;
+    const absl::string_view piece = bytes.substr(0, std::min<uint64_t>(left, bytes.size()));
+    crc_ = ExtendCrc32c(crc_, piece);
+    received_ += piece.size();
+    bytes.remove_prefix(piece.size());
+    EndSlices();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<proto::SavedSlice>> DataShardCopy::Finish() {
+  if (received_ != size_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": ", received_, " of ", size_, " bytes have come"));
+  }
+  RETURN_IF_ERROR(file_->Sync());
+  RETURN_IF_ERROR(file_->Close());
+  // Asked again: another save of this prefix may have been completed meanwhile.
+  RETURN_IF_ERROR(CheckNotComplete(files_, target_.prefix));
+  RETURN_IF_ERROR(files_.Rename(TemporaryPath(path_), path_));
+  return std::move(slices_);
+}
+
+}  // namespace cohort

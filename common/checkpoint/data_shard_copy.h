@@ -1,0 +1,60 @@
+#pragma once
+
+// A data shard that another task has laid out, written here as its bytes come. The file is the one
+// that the other task would have written: the same name, the same bytes, complete or not there.
+// What comes is to be whole: the checksums of slices are computed here.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/file_system.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class DataShardCopy {
+ public:
+  struct Target {
+    std::string prefix;
+    int shard = 0;
+    int num_shards = 1;
+  };
+  // `slices` are what lies in the shard, without gaps and in order, yet without checksums. Errors:
+  // INVALID_ARGUMENT when they are not; those of DataShardWriter::Create.
+  static absl::StatusOr<std::unique_ptr<DataShardCopy>> Create(
+      FileSystem& files, const Target& target, std::vector<proto::SavedSlice> slices);
+
+  uint64_t size() const { return size_; }
+  uint64_t received() const { return received_; }
+
+  // The next bytes; their borders mean nothing. Errors: INVALID_ARGUMENT behind the end; the file
+  // system's. After an error the copy is of no more use.
+  absl::Status Append(absl::string_view bytes);
+
+  // Syncs, closes and renames. The slices with their checksums. Errors: FAILED_PRECONDITION when
+  // bytes are missing; those of DataShardWriter::Finish.
+  absl::StatusOr<std::vector<proto::SavedSlice>> Finish();
+
+ private:
+  DataShardCopy(FileSystem& files, Target target, std::vector<proto::SavedSlice> slices,
+                std::unique_ptr<WritableFile> file);
+  // Sets the checksums of slices that are whole now.
+  void EndSlices();
+
+  FileSystem& files_;
+  const Target target_;
+  const std::string path_;
+  const std::unique_ptr<WritableFile> file_;
+  std::vector<proto::SavedSlice> slices_;
+  uint64_t size_ = 0;
+  uint64_t received_ = 0;
+  size_t slice_ = 0;  // the one that the next byte belongs to
+  uint32_t crc_ = 0;  // of what has come of it
+};
+
+}  // namespace cohort

@@ -1,0 +1,17 @@
+#include "common/wire/payload_crc.h"
+
+#include "absl/strings/string_view.h"
+#include "common/base/crc32c.h"
+
+namespace cohort {
+
+uint32_t PayloadCrc32c(const Payload& payload) {
+  uint32_t crc = 0;
+  for (const ByteSlice& slice : payload) {
+    crc = ExtendCrc32c(
+        crc, absl::string_view(reinterpret_cast<const char*>(slice.data), slice.size));
+  }
+  return crc;
+}
+
+}  // namespace cohort

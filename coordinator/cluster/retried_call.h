@@ -1,0 +1,42 @@
+#pragma once
+
+// A call that is made again when the transport has failed it, or when the task says that another
+// try may end better (TRANSIENT). For methods that are idempotent, and part of something that would
+// be long to begin anew.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/wire/error_detail.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/task_connection.h"
+
+namespace cohort {
+
+inline constexpr int kCallAttemptsMax = 3;
+
+// A failure names the task (AttributedCall).
+template <typename Response, typename Request>
+void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
+                  absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {
+  Envelope<Request> copy = request;  // shares the payload
+  StartCall<Response>(
+      *link.data, method, std::move(copy), timeout,
+      [link, method, request = std::move(request), timeout, done = std::move(done),
+       attempt](absl::StatusOr<Envelope<Response>> response) mutable {
+        const absl::Status& status = response.status();
+        const bool unanswered =
+            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
+            ClassOf(status) == proto::ERROR_CLASS_UNKNOWN;
+        const bool again = unanswered || ClassOf(status) == proto::TRANSIENT;
+        if (again && attempt < kCallAttemptsMax) {
+          return StartRetried<Response>(link, method, std::move(request), timeout, std::move(done),
+                                        attempt + 1);
+        }
+        if (!response.ok()) return done(AttributedCall(status, link.task));
+        done(std::move(response));
+      });
+}
+
+}  // namespace cohort

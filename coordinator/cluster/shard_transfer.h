@@ -1,0 +1,111 @@
+#pragma once
+
+// Brings the shards of a checkpoint from the parameter servers into the coordinator's directory and
+// back, in one of two ways:
+//
+//   shared   every ps writes and reads the files itself: its directory is the coordinator's
+//   stream   the coordinator writes and reads all files; their bytes travel in chunks
+//
+// A save has two steps. First every ps freezes what it holds, at once; then the frozen shards are
+// written, which may take long while training goes on. Both ways make the same files, and each can
+// restore what the other made. Which way it is, unless it was said, a probe decides once per
+// directory and epoch: the coordinator writes a file with a token that only it knows, and every ps
+// says whether it sees that file. A directory of the same name on another disk does not have it.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/world.h"
+#include "coordinator/cluster/cluster.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+enum class CheckpointMode { kAuto, kShared, kStream };
+
+// "auto", "shared", "stream". Errors: INVALID_ARGUMENT.
+absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
+
+// Shards that are streamed at once: a slice of each is in the coordinator's memory.
+inline constexpr size_t kStreamedAtOnce = 4;
+
+// Errors of every operation: UNAVAILABLE (PS_LOST) naming the ps; what a ps answers; those of
+// files.
+// Completions run on any thread. Thread-safe. Shared: operations under way hold it.
+class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
+ public:
+  struct Options {
+    CheckpointMode mode = CheckpointMode::kAuto;
+    absl::Duration call_timeout = absl::Seconds(60);
+    size_t chunk_bytes = kShardChunkBytes;
+  };
+  static std::shared_ptr<ShardTransfer> Create(World world, Options options,
+                                               std::shared_ptr<Cluster> cluster);
+
+  struct SaveOrder {
+    uint64_t epoch = 0;
+    std::string prefix;                      // its directory exists when it is written
+    std::vector<proto::NamedTensor> extras;  // saved in the first shard
+  };
+  // What every ps holds of one checkpoint, until it is written: or released, as by a later save of
+  // the prefix, by an epoch that ends, and by two minutes of nothing.
+  struct Held {
+    uint64_t epoch = 0;
+    uint64_t save = 0;
+    std::string prefix;
+    std::vector<TaskLink> links;
+    std::vector<std::vector<proto::SavedSlice>> layouts;  // one per link
+  };
+  void Hold(const SaveOrder& order, absl::AnyInvocable<void(absl::StatusOr<Held>)> done);
+  using SaveDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
+  // All data shards are written. What is in them; the index is the caller's.
+  void Write(Held held, SaveDone done);
+  // Both steps.
+  void Save(const SaveOrder& order, SaveDone done);
+
+  struct RestoreOrder {
+    uint64_t epoch = 0;
+    std::string prefix;  // empty: the initial values
+    bool slots = false;
+    bool applied = false;
+    uint64_t watermark = 0;
+  };
+  void Restore(RestoreOrder order, absl::AnyInvocable<void(absl::Status)> done);
+
+ private:
+  using Links = std::vector<TaskLink>;
+  using WhenChosen = absl::AnyInvocable<void(absl::StatusOr<bool> shared)>;
+
+  ShardTransfer(World world, Options options, std::shared_ptr<Cluster> cluster);
+  // Whether files of this directory are shared.
+  void Choose(const std::string& prefix, uint64_t epoch, const Links& links, WhenChosen done);
+  void Probe(const std::string& directory, uint64_t epoch, const Links& links, WhenChosen done);
+  void OnProbed(const std::string& directory, uint64_t epoch, bool shared);
+  std::optional<bool> Known(const std::string& directory, uint64_t epoch) const;
+  void Release(const Held& held);
+  void WriteShared(const Held& held, SaveDone done);
+  void WriteStreamed(const Held& held, SaveDone done);
+  void RestoreShared(const proto::RestoreShardRequest& request, const Links& links,
+                     absl::AnyInvocable<void(absl::Status)> done);
+  void RestoreStreamed(const proto::RestoreShardRequest& request, const Links& links,
+                       absl::AnyInvocable<void(absl::Status)> done);
+
+  const World world_;
+  const Options options_;
+  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  mutable Mutex mutex_;
+  // What probes of this epoch have found, by directory.
+  uint64_t probed_epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, bool> shared_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort
