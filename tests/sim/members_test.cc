@@ -324,6 +324,7 @@ TEST_F(MembersSim, AFileDecidesWhoWorksAndABrokenOneChangesNothing) {
   // One reading of a file that is half written, but looks whole.
   Put("/workers", "worker0:2222\n");
   cluster->sim().RunFor(absl::Milliseconds(1000));
+  EXPECT_EQ(Serving(), (std::set<int>{0, 2, 3}));
   Put("/workers", R"({"worker": ["worker3:2222", "worker2:2222"]})");
   cluster->sim().RunFor(absl::Seconds(5));
   EXPECT_EQ(Serving(), (std::set<int>{2, 3}));
