@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,6 +36,27 @@ class KilledProcesses : public testing::Test {
     return record.contains("pid") && kill(record["pid"], SIGKILL) == 0;
   }
 
+  // A directory of programs in which `ps` is started with an empty directory of its own in the
+  // place of the recovery checkpoints.
+  std::string ProgramsWithPrivateDisks() {
+    const std::string programs = temp / "bin";
+    const std::string script = absl::StrCat(
+        "#!/bin/sh\nexec unshare --mount sh -c 'mount -t tmpfs none \"$0\" && exec ",
+        COHORT_BIN_DIR, "/ps \"$@\"' ", state, "/recovery \"$@\"\n");
+    EXPECT_TRUE(files.MakeDirectories(programs).ok());
+    EXPECT_TRUE(files.MakeDirectories(JoinPath(state, "recovery")).ok());
+    EXPECT_TRUE(WriteFileAtomically(files, JoinPath(programs, "ps"), script).ok());
+    EXPECT_EQ(chmod(JoinPath(programs, "ps").c_str(), 0755), 0);
+    EXPECT_EQ(symlink(COHORT_BIN_DIR "/worker", JoinPath(programs, "worker").c_str()), 0);
+    return programs;
+  }
+  std::unique_ptr<RunningProcess> StartCounting(const std::string& programs, int increments) {
+    return std::make_unique<RunningProcess>(
+        absl::StrCat(COHORT_BIN_DIR, "/counter_program"),
+        std::vector<std::string>{programs, state, "2", "4", absl::StrCat(increments)},
+        std::map<std::string, std::string>{{"TF_CONFIG", ""}});
+  }
+
   const TempDirectory temp{"recovery"};
   const std::string state = temp / "state";
   PosixFileSystem files;
@@ -46,13 +69,7 @@ TEST_F(KilledProcesses, EveryIncrementCountsOnceWhateverIsKilled) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
-  const std::vector<std::string> arguments = {COHORT_BIN_DIR, state, "2", "4",
-                                              absl::StrCat(kIncrements)};
-  const auto start = [&] {
-    return std::make_unique<RunningProcess>(absl::StrCat(COHORT_BIN_DIR, "/counter_program"),
-                                            arguments,
-                                            std::map<std::string, std::string>{{"TF_CONFIG", ""}});
-  };
+  const auto start = [&] { return StartCounting(COHORT_BIN_DIR, kIncrements); };
   std::unique_ptr<RunningProcess> coordinator = start();
   for (int i = 1; i <= kKills; ++i) {
     const int at = i * (kIncrements / (kKills + 2)) / 1000 * 1000;
@@ -70,6 +87,32 @@ TEST_F(KilledProcesses, EveryIncrementCountsOnceWhateverIsKilled) {
   const ProcessRun run = coordinator->Wait(absl::Minutes(2));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.LastLine(), absl::StrCat(kIncrements));
+  EXPECT_THAT(run.err, testing::Not(testing::HasSubstr("mode=stream")));
+}
+
+// Each ps has a mount of its own where the checkpoints are, and finds it empty after its kill.
+TEST_F(KilledProcesses, AParameterServerThatComesBackWithoutFilesIsFilledByTheCoordinator) {
+  constexpr int kIncrements = 30000;
+  if (RunProcess("/usr/bin/unshare", {"--mount", "mount", "-t", "tmpfs", "none", temp / ""}, {},
+                 absl::Minutes(1)).exit_code != 0) {
+    GTEST_SKIP() << "needs root for a mount of its own";
+  }
+  const auto coordinator = StartCounting(ProgramsWithPrivateDisks(), kIncrements);
+  for (int i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(coordinator->ReadErrUntil(absl::StrCat("done ", i * kIncrements / 5, "\n"),
+                                          absl::Minutes(1)))
+        << coordinator->err();
+    // So that there is something to go back to.
+    ASSERT_TRUE(coordinator->ReadErrUntil("event=recovery_checkpoint ", absl::Minutes(1)));
+    ASSERT_TRUE(Kill(absl::StrCat("ps-", i % 2)));
+    ASSERT_TRUE(coordinator->ReadErrUntil("event=recovered ", absl::Minutes(1)))
+        << coordinator->err();
+  }
+  const ProcessRun run = coordinator->Wait(absl::Minutes(2));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.LastLine(), absl::StrCat(kIncrements));
+  EXPECT_THAT(run.err, testing::ContainsRegex("event=checkpoint_mode .*mode=stream"));
+  EXPECT_THAT(run.err, testing::ContainsRegex("event=recovered .*checkpoint=[^ ]*/recovery-"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "common/base/memory_file_system.h"
 #include "common/base/sim_world.h"
 #include "common/checkpoint/bundle.h"
+#include "common/wire/error_detail.h"
 #include "common/wire/sim_transport.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
@@ -196,6 +197,27 @@ TEST(LossyNetwork, FencingSavingAndRestoringMayBeAskedForAgain) {
     ASSERT_TRUE(run.Answer("/cohort.proto.PsService/Fence", Header(fence)).ok());
     ExpectEachClosureOnce(run);
   }
+}
+
+// A coordinator that has died pins no memory.
+TEST(LossyNetwork, WhatNobodyAsksForInTwoMinutesIsHeldNoLonger) {
+  LossyRun run(TestSeed(1));
+  AttachAndCreate(run);
+  proto::HoldShardRequest hold = HoldRequest("/model");
+  hold.set_save(1);
+  ASSERT_TRUE(run.Answer("/cohort.proto.PsService/HoldShard", Header(hold)).ok());
+  proto::ReadShardRequest read;
+  read.set_save(1);
+  read.set_max_bytes(1);
+  const Message request = Header(read);
+  const std::string method = "/cohort.proto.PsService/ReadShard";
+  for (int i = 0; i < 3; ++i) {
+    run.world().RunFor(absl::Seconds(50));
+    const auto used = run.Answer(method, request);
+    ASSERT_TRUE(used.ok()) << "it was asked for in time: " << used.status();
+  }
+  run.world().RunFor(absl::Minutes(5));  // repeats of the calls come late
+  EXPECT_EQ(ClassOf(run.Answer(method, request).status()), proto::STALE);
 }
 
 TEST(LossyNetwork, ASeedIsOneSchedule) {

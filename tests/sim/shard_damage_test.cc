@@ -1,0 +1,185 @@
+// Chunks of shards that come damaged, short, or not at all, between a parameter server that the
+// test plays and the coordinator.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
+#include "common/base/memory_file_system.h"
+#include "common/base/sim_world.h"
+#include "common/base/status.h"
+#include "common/checkpoint/bundle.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/sim_transport.h"
+#include "coordinator/cluster/shard_download.h"
+#include "coordinator/cluster/shard_upload.h"
+
+namespace cohort {
+namespace {
+
+constexpr size_t kChunk = 5;
+
+Payload PayloadOf(const std::string& bytes) {
+  const auto owner = std::make_shared<const std::string>(bytes);
+  return {{owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()}};
+}
+
+std::string BytesOf(const Payload& payload) {
+  std::string bytes;
+  for (const ByteSlice& slice : payload) {
+    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
+  }
+  return bytes;
+}
+
+// Answers by a function, later.
+class PlayedChannel final : public Channel {
+ public:
+  using Answer = std::function<absl::StatusOr<Message>(absl::string_view method, Message request)>;
+  PlayedChannel(SimWorld& world, Answer answer) : world_(world), answer_(std::move(answer)) {}
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    world_.Run([this, method = std::string(method), request = std::move(request),
+                done = std::move(done)]() mutable { done(answer_(method, std::move(request))); });
+    return nullptr;
+  }
+
+ private:
+  SimWorld& world_;
+  const Answer answer_;
+};
+
+class ShardDamage : public testing::Test {
+ protected:
+  TaskLink Link(PlayedChannel::Answer answer) {
+    TaskLink link;
+    link.task.set_role("ps");
+    link.task.set_index(3);
+    link.data = std::make_shared<PlayedChannel>(world_, std::move(answer));
+    return link;
+  }
+
+  // Downloads kFile; `spoil` is asked before each answer to ReadShard, by its number from 1.
+  using Spoil = std::function<absl::Status(int read, Envelope<proto::ReadShardResponse>& answer)>;
+  absl::StatusOr<std::vector<proto::SavedSlice>> Download(Spoil spoil) {
+    proto::SavedSlice slice;
+    slice.set_tensor("w");
+    slice.set_size(static_cast<int64_t>(kFile.size()));
+    absl::StatusOr<std::vector<proto::SavedSlice>> result = absl::UnknownError("it never ended");
+    const auto answer = [&](absl::string_view method,
+                            Message request) -> absl::StatusOr<Message> {
+      if (absl::EndsWith(method, "/ReleaseShard")) return Message();
+      const auto header = Unpack<proto::ReadShardRequest>(std::move(request))->header;
+      offsets_.push_back(header.offset());
+      const std::string bytes = kFile.substr(header.offset(), header.max_bytes());
+      Envelope<proto::ReadShardResponse> response{{}, PayloadOf(bytes)};
+      response.header.set_crc32c(Crc32c(bytes));
+      RETURN_IF_ERROR(spoil(static_cast<int>(offsets_.size()), response));
+      return Pack(std::move(response));
+    };
+    ShardDownload::Start(World{world_, world_, disk_, *transport_},
+                         {Link(answer), {}, {"/c", 0, 1}, {slice}, absl::Seconds(1), kChunk},
+                         [&](auto ended) { result = std::move(ended); });
+    world_.RunFor(absl::Minutes(1));
+    return result;
+  }
+  std::string Written() {
+    return ReadFile(disk_, "/c.data-00000-of-00001").value_or("no file");
+  }
+
+  const std::string kFile = "twelve bytes";
+  SimWorld world_{1};
+  SimNetwork network_{world_};
+  const std::unique_ptr<Transport> transport_ = network_.TransportOf("chief:0");
+  MemoryFileSystem disk_;
+  std::vector<uint64_t> offsets_;  // that were asked for
+};
+
+using Offsets = std::vector<uint64_t>;
+
+TEST_F(ShardDamage, AChunkWithAWrongChecksumIsReadAgain) {
+  const auto saved = Download([](int read, Envelope<proto::ReadShardResponse>& answer) {
+    if (read == 2 || read == 3) answer.payload = PayloadOf("XXXXX");
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(Written(), kFile);
+  EXPECT_EQ((*saved)[0].crc32c(), Crc32c(kFile));
+  EXPECT_EQ(offsets_, (Offsets{0, 5, 5, 5, 10}));
+}
+
+TEST_F(ShardDamage, AChunkThatStaysDamagedNamesItsServerAndLeavesNoFile) {
+  const auto saved = Download([](int read, Envelope<proto::ReadShardResponse>& answer) {
+    if (read > 1) answer.header.set_crc32c(answer.header.crc32c() ^ 1);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsDataLoss(saved.status())) << saved.status();
+  EXPECT_EQ(ClassOf(saved.status()), proto::TRANSIENT);
+  EXPECT_EQ(DetailOf(saved.status()).origin().index(), 3);
+  EXPECT_EQ(Written(), "no file");
+  EXPECT_EQ(offsets_, (Offsets{0, 5, 5, 5}));
+}
+
+TEST_F(ShardDamage, AChunkThatIsLostIsAskedForAgainAndAShortOneContinued) {
+  const auto saved = Download([](int read, Envelope<proto::ReadShardResponse>& answer) {
+    if (read == 1 || read == 3) return absl::UnavailableError("the connection broke");
+    if (read != 4) return absl::OkStatus();
+    answer.payload = PayloadOf("e ");
+    answer.header.set_crc32c(Crc32c("e "));
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(Written(), kFile);
+  EXPECT_EQ(offsets_, (Offsets{0, 0, 5, 5, 7}));
+}
+
+TEST_F(ShardDamage, ADamagedChunkOfARestoreIsSentAgain) {
+  const Tensor value = Tensor::FromVector<float>({1, 2, 3, 4, 5}, Shape{5});
+  const auto writer = *DataShardWriter::Create(disk_, "/r", 0, 1);
+  ASSERT_TRUE(writer->Add("w", Shape{5}, {0, 5}, value).ok());
+  ASSERT_TRUE(WriteIndex(disk_, "/r", 1, *writer->Finish()).ok());
+  std::string staged;
+  int writes = 0;
+  bool restored = false;
+  const auto answer = [&](absl::string_view method, Message request) -> absl::StatusOr<Message> {
+    if (absl::EndsWith(method, "/StageRestore")) {
+      Envelope<proto::StageRestoreResponse> response;
+      proto::StagedRows& rows = *response.header.add_rows();
+      rows.set_tensor("w");
+      rows.set_row_begin(1);
+      rows.set_row_count(3);
+      rows.set_size(12);
+      return Pack(std::move(response));
+    }
+    if (absl::EndsWith(method, "/RestoreShard")) {
+      restored = true;
+      return Message();
+    }
+    const auto chunk = *Unpack<proto::WriteStagedRequest>(std::move(request));
+    const std::string bytes = BytesOf(chunk.payload);
+    EXPECT_LE(bytes.size(), kChunk);
+    EXPECT_EQ(chunk.header.offset(), staged.size());
+    EXPECT_EQ(chunk.header.crc32c(), Crc32c(bytes));
+    if (++writes == 2) {
+      return MakeError(absl::StatusCode::kDataLoss, "it came damaged", proto::TRANSIENT);
+    }
+    staged += bytes;
+    return Message();
+  };
+  absl::Status result = absl::UnknownError("it never ended");
+  ShardUpload::Start(World{world_, world_, disk_, *transport_},
+                     {Link(answer), *BundleReader::Open(disk_, "/r"), {}, absl::Seconds(1), kChunk},
+                     [&](absl::Status status) { result = status; });
+  world_.RunFor(absl::Minutes(1));
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_TRUE(restored);
+  EXPECT_EQ(writes, 4);
+  EXPECT_EQ(staged, std::string(reinterpret_cast<const char*>(value.raw()) + 4, 12));
+}
+
+}  // namespace
+}  // namespace cohort
