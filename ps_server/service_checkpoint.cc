@@ -51,6 +51,7 @@ absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
   }
   Envelope<proto::HoldShardResponse> response;
   *response.header.mutable_slices() = {shard->layout().begin(), shard->layout().end()};
+  response.header.set_incarnation(task_service_->task_ref().incarnation());
   return response;
 }
 

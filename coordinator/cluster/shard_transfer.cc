@@ -11,6 +11,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/cluster/limited_group.h"
 #include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/shard_download.h"
@@ -52,6 +53,23 @@ void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t e
     const bool known = absl::SimpleAtoi(rest.substr(0, rest.find('-')), &of_epoch);
     if (known && of_epoch < epoch) files.Remove(JoinPath(directory, name)).IgnoreError();
   }
+}
+
+// A ps that was started again may be attached before its loss is known here. It holds no variable,
+// and a checkpoint of that would take the place of a good one.
+absl::Status CheckHolders(const std::vector<TaskLink>& links,
+                          const std::vector<Envelope<proto::HoldShardResponse>>& answers) {
+  for (size_t i = 0; i < links.size(); ++i) {
+    const proto::TaskRef& task = links[i].task;
+    if (answers[i].header.incarnation() == task.incarnation()) continue;
+    return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
+                                absl::StrCat(TaskName(task), " was started again: the process at ",
+                                             links[i].address, " is incarnation ",
+                                             answers[i].header.incarnation()),
+                                proto::PS_LOST),
+                      task);
+  }
+  return absl::OkStatus();
 }
 
 Slices Join(std::vector<Slices> shards) {
@@ -162,9 +180,11 @@ void ShardTransfer::Hold(const SaveOrder& order,
   CallEach<proto::HoldShardResponse>(
       held.links, kHoldShard, std::move(requests), std::min(options_.call_timeout, kHoldTimeout),
       [self = shared_from_this(), held, done = std::move(done)](auto answers) mutable {
-        if (!answers.ok()) {
+        const absl::Status status =
+            answers.ok() ? CheckHolders(held.links, *answers) : answers.status();
+        if (!status.ok()) {
           self->Release(held);
-          return done(answers.status());
+          return done(status);
         }
         for (const auto& answer : *answers) {
           held.layouts.emplace_back(answer.header.slices().begin(), answer.header.slices().end());
