@@ -169,11 +169,12 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
   const int copies = fate.copies + (Draw(faults_.duplicate_request) ? 1 : 0);
   const size_t bytes = PayloadBytes(packet->frame);
   for (int i = 0; i < copies; ++i) {
+    const absl::Duration delay = i == 0 ? fate.delay : fate.delay + fate.copy_delay;
     if (fate.lose || Draw(faults_.lose_request)) {
       Lose(call, "request");
       continue;
     }
-    world_.CallAt(world_.Now() + TravelTime(bytes) + fate.delay,
+    world_.CallAt(world_.Now() + TravelTime(bytes) + delay,
                   [self = shared_from_this(), call, address, packet = *packet] {
                     self->RequestArrives(call, address, packet);
                   });

@@ -134,14 +134,17 @@ std::vector<int> CoordinatorLife::ItemsLeft() {
   return left;
 }
 
+bool CoordinatorLife::IsByDisk(const absl::Status& error) const {
+  return options_.disk_was_hit() && absl::StrContains(error.message(), options_.directory) &&
+         !absl::StrContains(error.message(), "could not be put back to its last checkpoint");
+}
+
 absl::Status CoordinatorLife::Expected(const absl::Status& error) {
   if (killed_ || gave_up_ || ClassOf(error) == proto::STALE) return error;
   if (ClassOf(error) == proto::APPLICATION && absl::StrContains(error.message(), "picky")) {
     return absl::OkStatus();
   }
-  if (options_.disk_was_hit() && absl::StrContains(error.message(), options_.directory)) {
-    return absl::OkStatus();
-  }
+  if (IsByDisk(error)) return absl::OkStatus();
   return error;
 }
 
@@ -224,11 +227,12 @@ void CoordinatorLife::CheckResults() {
     const bool fails =
         plan_.items[static_cast<size_t>(entry.item)] == SeedPlan::Item::kFail;
     const absl::Status& status = entry.result.state().result().status();
+    if (!log_.IsAsFirstSeen(entry)) {
+      options_.violate(absl::StrCat("closure ", id, " has another result than at first"));
+    }
     // The job was taken over, or given up: the next call says so.
     if (ClassOf(status) == proto::STALE) continue;
-    if (options_.disk_was_hit() && absl::StrContains(status.message(), options_.directory)) {
-      continue;
-    }
+    if (IsByDisk(status)) continue;
     if (status.ok() ? fails : !absl::IsCancelled(status) && !fails) {
       options_.violate(absl::StrCat("closure ", id, " of item ", entry.item, " ended with ",
                                     status.ToString()));

@@ -53,6 +53,9 @@ class CoordinatorLife {
   // Bounds that hold at any moment.
   void CheckBounds();
   const SeedPrograms& programs() const { return programs_; }
+  // Whether the error may come from what was done to the disk. What is committed can be read: a
+  // job that cannot be put back to its last checkpoint has no excuse.
+  bool IsByDisk(const absl::Status& error) const;
 
  private:
   // Waits on the actor; ends early when the process is killed.

@@ -1,6 +1,7 @@
 #include "tests/sim/fault_injector.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,7 +16,14 @@ constexpr int kPausesMax = 4;
 constexpr uint64_t kInjectorSalt = 0x5eed;
 
 bool IsMessageFault(Fault fault) { return fault <= Fault::kDelay; }
+bool IsStepPhase(Phase phase) {
+  return phase == Phase::kPull || phase == Phase::kPush || phase == Phase::kReply;
+}
 bool IsDiskFault(Fault fault) { return fault >= Fault::kSlowDisk; }
+
+absl::string_view RoleKilledBy(Fault kill) {
+  return kill == Fault::kKillWorker ? "worker" : kill == Fault::kKillPs ? "ps" : "chief";
+}
 
 }  // namespace
 
@@ -49,15 +57,14 @@ absl::Duration FaultInjector::DrawDuration(double leases_min, double leases_max)
 
 FaultInjector::Trigger FaultInjector::DrawTrigger() {
   Trigger trigger;
+  // Each fault as often as any other, also those of few phases.
+  trigger.fault = options_.faults.empty() ? static_cast<Fault>(rng_.Below(kFaults))
+                                          : options_.faults[rng_.Below(options_.faults.size())];
   do {
-    trigger.fault = options_.faults.empty()
-                        ? static_cast<Fault>(rng_.Below(kFaults))
-                        : options_.faults[rng_.Below(options_.faults.size())];
     trigger.phase = static_cast<Phase>(rng_.Below(kPhases));
   } while (!WhyNever(trigger.fault, trigger.phase).empty());
   trigger.point = DrawPoint(trigger.fault, trigger.phase);
-  const bool frequent = trigger.phase == Phase::kPull || trigger.phase == Phase::kPush ||
-                        trigger.phase == Phase::kReply || trigger.point == Point::kFile;
+  const bool frequent = IsStepPhase(trigger.phase) || trigger.point == Point::kFile;
   trigger.countdown = 1 + rng_.Below(frequent ? 40 : 8);
   return trigger;
 }
@@ -78,6 +85,14 @@ FaultInjector::Point FaultInjector::DrawPoint(Fault fault, Phase phase) {
 bool FaultInjector::Wants(Phase phase) const {
   return std::any_of(triggers_.begin(), triggers_.end(),
                      [&](const Trigger& trigger) { return trigger.phase == phase; });
+}
+
+bool FaultInjector::WantsTakeover() const {
+  return std::any_of(triggers_.begin(), triggers_.end(), [](const Trigger& trigger) {
+    const bool other = trigger.fault == Fault::kKillCoordinator ||
+                       trigger.fault == Fault::kZombieCoordinator;
+    return other && IsStepPhase(trigger.phase);
+  });
 }
 
 std::string FaultInjector::Describe() const {
@@ -169,6 +184,8 @@ bool FaultInjector::StrikeHosts(Fault fault, const Place& place) {
 void FaultInjector::StrikeMessage(Fault fault, SimFate& fate) {
   if (fault == Fault::kDuplicate) {
     ++fate.copies;
+    // Late enough that what was asked for has been built upon.
+    if (Draw(0.5)) fate.copy_delay += DrawDuration(0, Draw(0.5) ? 0.02 : 0.5);
   } else if (fault == Fault::kDelay) {
     fate.delay += DrawDuration(0, Draw(0.1) ? 3 : 0.5);
   } else {
@@ -201,7 +218,9 @@ SimFate FaultInjector::OnRequest(const SimMessage& message) {
     table_.Count(fault, place.phase);
   };
   noise(drop_, Fault::kDropRequest);
-  noise(duplicate_, Fault::kDuplicate);
+  // There are few others, and each does more.
+  const bool rare = !IsStepPhase(place.phase) && place.phase != Phase::kIdle;
+  noise(rare ? 5 * duplicate_ : duplicate_, Fault::kDuplicate);
   noise(delay_, Fault::kDelay);
   return fate;
 }
@@ -232,6 +251,37 @@ SimFate FaultInjector::OnResponse(const SimMessage& message) {
   return fate;
 }
 
+// A loss strikes best while something takes long or has just failed: sometimes another process dies
+// within this time.
+void FaultInjector::KillMeanwhile(const Place& place, absl::Duration within) {
+  constexpr std::array<Fault, 4> kKills = {Fault::kKillWorker, Fault::kKillCoordinator,
+                                           Fault::kKillPs, Fault::kKillPs};
+  const Fault kill = kKills[rng_.Below(kKills.size())];
+  if (!May(kill) || Draw(0.5)) return;
+  target_.Later(within * rng_.Uniform(), [this, kill, place] {
+    if (stopped_) return;
+    std::vector<std::string> hosts = target_.Alive(RoleKilledBy(kill));
+    hosts.erase(std::remove(hosts.begin(), hosts.end(), place.from), hosts.end());
+    if (hosts.empty()) return;
+    target_.Kill(hosts[rng_.Below(hosts.size())]);
+    table_.Count(kill, place.phase);
+  });
+}
+
+void FaultInjector::SlowDown(const Place& place) {
+  table_.Count(Fault::kSlowDisk, place.phase);
+  const absl::Duration pause = DrawDuration(0.1, 2);
+  KillMeanwhile(place, pause);
+  ++pauses_;
+  target_.Pause(pause);
+  --pauses_;
+}
+
+void FaultInjector::FillUp(const std::string& host) {
+  full_.insert(host);
+  target_.Later(DrawDuration(0.1, 0.6), [this, host] { full_.erase(host); });
+}
+
 absl::Status FaultInjector::OnFileCall(const std::string& host, const FileCall& call,
                                        size_t* written) {
   const bool reads = call.kind == FileCall::Kind::kOpen || call.kind == FileCall::Kind::kRead ||
@@ -241,25 +291,27 @@ absl::Status FaultInjector::OnFileCall(const std::string& host, const FileCall& 
   const bool shard = RoleOf(host) == "ps" || absl::StrContains(call.path, ".data-");
   if (!shard) place.phase = reads ? Phase::kClaim : Phase::kCommit;
   if (shard && reads) place.phase = Phase::kRestore;
+  if (full_.count(host) > 0 && !reads && !stopped_) {
+    return absl::ResourceExhaustedError(absl::StrCat(call.path, ": the disk is full"));
+  }
   Trigger* const trigger = Next(place);
   if (trigger == nullptr) return absl::OkStatus();
   const Fault fault = trigger->fault;
   if (fault == Fault::kSlowDisk) {
     if (pauses_ == kPausesMax) return absl::OkStatus();
-    table_.Count(fault, place.phase);
-    ++pauses_;
-    target_.Pause(DrawDuration(0.1, 2));
-    --pauses_;
+    SlowDown(place);
     return absl::OkStatus();
   }
   if (written != nullptr) *written = rng_.Below(call.bytes + 1);
   if (IsDiskFault(fault)) {
     table_.Count(fault, place.phase);
     hit_the_disk_ = true;
+    KillMeanwhile(place, DrawDuration(0, 0.2));
     if (fault == Fault::kDiskError && reads) {
       return absl::UnavailableError(absl::StrCat(call.path, ": the disk cannot be read"));
     }
     if (fault == Fault::kDiskError) {
+      if (Draw(0.5)) FillUp(host);
       return absl::ResourceExhaustedError(absl::StrCat(call.path, ": the disk fails"));
     }
     target_.CrashDisk();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class FaultTarget {
   virtual void TakeOver() = 0;
   virtual void CrashDisk() = 0;
   virtual void Pause(absl::Duration duration) = 0;
+  virtual void Later(absl::Duration delay, std::function<void()> strike) = 0;
 };
 
 // Lives on the world's thread.
@@ -56,6 +58,8 @@ class FaultInjector {
   bool HitTheDisk() const { return hit_the_disk_; }
   // Whether the phase is to occur in this run.
   bool Wants(Phase phase) const;
+  // Whether another coordinator is to come while pushes are under way.
+  bool WantsTakeover() const;
   // The triggers, for people.
   std::string Describe() const;
 
@@ -90,6 +94,10 @@ class FaultInjector {
   bool StrikeHosts(Fault fault, const Place& place);
   void StrikeMessage(Fault fault, SimFate& fate);
   void StrikeAt(const Place& place);
+  void SlowDown(const Place& place);
+  // The host can write nothing for a while.
+  void FillUp(const std::string& host);
+  void KillMeanwhile(const Place& place, absl::Duration within);
 
   const Options options_;
   FaultTarget& target_;
@@ -100,6 +108,7 @@ class FaultInjector {
   std::vector<Trigger> triggers_;
   std::map<uint64_t, uint64_t> epoch_of_closure_;  // in which it ran first
   FaultTable table_;
+  std::set<std::string> full_;  // hosts
   int pauses_ = 0;  // inside each other
   bool stopped_ = false;
   bool hit_the_disk_ = false;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "coordinator/recovery/recovery_store.h"
@@ -30,6 +31,9 @@ template <typename Response>
 Response ResponseOf(const SimMessage& message) {
   return Parse<Response>((*message.response)->header);
 }
+
+// The numbers of a slice's history in a checkpoint (docs/PROTOCOL.md).
+enum AppliedField { kAppliedRows, kAppliedVersion, kAppliedWatermark, kAppliedIds };
 
 bool Covers(const proto::CoordinatorState& state, uint64_t closure) {
   return closure < state.next_id() &&
@@ -89,7 +93,10 @@ void PsChecker::OnAttach(const SimMessage& message, Ps& ps) {
                                   ps.epoch, " of ", ps.coordinator));
   }
   if (ps.epoch != request.epoch()) ps.versions.clear();
-  if (ps.coordinator != request.coordinator_incarnation()) ps.watermark = 0;
+  if (ps.coordinator != request.coordinator_incarnation()) {
+    ps.watermark = 0;
+    ps.fenced.clear();
+  }
   ps.epoch = request.epoch();
   ps.coordinator = request.coordinator_incarnation();
   coordinator_of_epoch_[ps.epoch] = ps.coordinator;
@@ -102,7 +109,13 @@ void PsChecker::CheckEpoch(const SimMessage& message, const Ps& ps, uint64_t epo
 }
 
 void PsChecker::OnCreate(const SimMessage& message, Ps& ps) {
-  CheckEpoch(message, ps, Parse<proto::CreateVariablesRequest>(message.request).epoch());
+  const auto request = Parse<proto::CreateVariablesRequest>(message.request);
+  CheckEpoch(message, ps, request.epoch());
+  for (const proto::VariableLayout& layout : request.variables()) {
+    for (const proto::SliceHome& slice : layout.slices()) {
+      places_[slice.slice_id()] = {layout.name(), {slice.row_begin(), slice.row_count()}};
+    }
+  }
   const auto response = ResponseOf<proto::CreateVariablesResponse>(message);
   for (const uint32_t slice : response.created_slice_ids()) ps.slices[slice].clear();
 }
@@ -159,6 +172,10 @@ void PsChecker::OnPush(const SimMessage& message, Ps& ps) {
     Violate(message, absl::StrCat("closure ", closure, " was applied below the watermark ",
                                   ps.watermark));
   }
+  if (ps.fenced.count(request.worker_incarnation()) > 0 && response.applied() > 0) {
+    Violate(message, absl::StrCat("closure ", closure, " of the fenced session ",
+                                  request.worker_incarnation(), " was applied"));
+  }
   CheckWatermark(message, ps, request.watermark());
   ps.watermark = std::max(ps.watermark, request.watermark());
   uint32_t news = 0;
@@ -176,6 +193,13 @@ void PsChecker::OnFence(const SimMessage& message, Ps& ps) {
   const auto request = Parse<proto::FenceRequest>(message.request);
   CheckEpoch(message, ps, request.epoch());
   ps.watermark = std::max(ps.watermark, request.watermark());
+  ps.fenced.insert(request.worker_incarnations().begin(), request.worker_incarnations().end());
+}
+
+bool PsChecker::IsFenced(uint64_t epoch, uint64_t session) const {
+  return std::all_of(ps_.begin(), ps_.end(), [&](const auto& each) {
+    return each.second.epoch != epoch || each.second.fenced.count(session) > 0;
+  });
 }
 
 // The slices were frozen in the event of the first answer.
@@ -206,8 +230,10 @@ void PsChecker::OnRestore(const SimMessage& message, Ps& ps) {
 }
 
 void PsChecker::OnFileDone(const std::string& host, const FileCall& call) {
-  if (RoleOf(host) != "chief" || call.kind != FileCall::Kind::kRename) return;
-  if (!absl::EndsWith(call.path, ".index")) return;  // a shard that it has written itself
+  // An index counts once it is whole under its name, however it came there.
+  const bool whole =
+      call.kind == FileCall::Kind::kRename || call.kind == FileCall::Kind::kClose;
+  if (RoleOf(host) != "chief" || !whole || !absl::EndsWith(call.path, ".index")) return;
   const std::string prefix = PrefixOf(call.path);
   if (!prefix.empty()) OnCommit(prefix);
 }
@@ -226,13 +252,55 @@ void PsChecker::OnCommit(const std::string& prefix) {
     if (!Covers(state, closure.id)) continue;
     for (const auto& [slice, history] : slices) {
       const auto& pushed = closure.variables;
-      if (std::find(pushed.begin(), pushed.end(), variables_[slice]) == pushed.end()) continue;
+      if (std::find(pushed.begin(), pushed.end(), places_[slice].variable) == pushed.end()) {
+        continue;
+      }
       if (history.count(closure.id) > 0) continue;
       options_.violate(absl::StrCat(prefix, " covers closure ", closure.id,
                                     ", which is not in its slice ", slice));
     }
   }
+  for (const auto& [slice, history] : slices) {
+    if (!history.empty() && *history.rbegin() >= state.next_id()) {
+      options_.violate(absl::StrCat(prefix, ", slice ", slice, ": closure ", *history.rbegin(),
+                                    " is in it, and the next coordinator would give the id anew"));
+    }
+    const absl::Status whole = CheckSaved(**reader, slice, history);
+    if (whole.ok()) continue;
+    options_.violate(absl::StrCat(prefix, ", slice ", slice, ": ", whole.message()));
+  }
   CheckVisible();
+}
+
+absl::Status PsChecker::CheckSaved(const BundleReader& reader, uint32_t slice,
+                                   const History& history) {
+  const Place& place = places_[slice];
+  ASSIGN_OR_RETURN(const Tensor value, reader.ReadRows(place.variable, place.rows));
+  for (const float element : value.span<float>()) {
+    if (element == static_cast<float>(history.size())) continue;
+    return absl::InternalError(
+        absl::StrCat("its value is ", element, " where ", history.size(), " pushes are in it"));
+  }
+  const std::string name = absl::StrCat(place.variable, "/.COHORT_APPLIED/", place.rows.begin);
+  ASSIGN_OR_RETURN(const Tensor fields, reader.Read(name));
+  const absl::Span<const int64_t> numbers = fields.span<int64_t>();
+  if (numbers.size() < kAppliedIds) return absl::InternalError("its history has no head");
+  if (static_cast<size_t>(numbers[kAppliedVersion]) != history.size()) {
+    return absl::InternalError(absl::StrCat("its version is ", numbers[kAppliedVersion], " where ",
+                                            history.size(), " pushes are in it"));
+  }
+  // Below the watermark nothing is said.
+  History said;
+  for (size_t i = kAppliedIds; i + 1 < numbers.size(); i += 2) {
+    for (int64_t id = numbers[i]; id <= numbers[i + 1]; ++id) {
+      said.insert(static_cast<uint64_t>(id));
+    }
+  }
+  const auto watermark = static_cast<uint64_t>(numbers[kAppliedWatermark]);
+  if (said == History(history.lower_bound(watermark), history.end())) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("above ", watermark, " it says that ",
+                                          absl::StrJoin(said, " "), " are in it; those are ",
+                                          absl::StrJoin(history, " ")));
 }
 
 void PsChecker::CheckVisible() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/file_system.h"
+#include "common/checkpoint/bundle.h"
 #include "common/wire/sim_transport.h"
 #include "proto/recovery.pb.h"
 #include "tests/sim/sim_files.h"
@@ -39,8 +40,6 @@ class PsChecker {
 
   PsChecker(FileSystem& disk, Options options) : disk_(disk), options_(std::move(options)) {}
 
-  void SetSlice(uint32_t slice, std::string variable) { variables_[slice] = std::move(variable); }
-
   void OnKill(const std::string& host);
   void OnResponse(const SimMessage& message);
   void OnFileDone(const std::string& host, const FileCall& call);
@@ -51,15 +50,22 @@ class PsChecker {
   const History* HistoryOf(const std::string& host, uint32_t slice) const;
   // The coordinator that a ps has attached to; 0: none.
   uint64_t HolderOf(const std::string& host) const;
+  // Whether every ps of the epoch refuses pushes of a worker's session.
+  bool IsFenced(uint64_t epoch, uint64_t session) const;
   bool WasGranted(uint64_t coordinator) const { return granted_.count(coordinator) > 0; }
 
  private:
   using Slices = std::map<uint32_t, History>;
+  struct Place {
+    std::string variable;
+    RowRange rows;
+  };
   struct Ps {
     uint64_t epoch = 0;
     uint64_t coordinator = 0;
     uint64_t restored_epoch = 0;
     uint64_t watermark = 0;
+    std::set<uint64_t> fenced;  // sessions
     Slices slices;
     std::map<uint32_t, uint64_t> versions;  // the highest seen since the last restore
   };
@@ -74,13 +80,15 @@ class PsChecker {
   void CheckEpoch(const SimMessage& message, const Ps& ps, uint64_t epoch);
   void CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t watermark);
   void OnCommit(const std::string& prefix);
+  // What the files say of a slice is its history.
+  absl::Status CheckSaved(const BundleReader& reader, uint32_t slice, const History& history);
   void Violate(const SimMessage& message, const std::string& what);
   // Of a file of a recovery checkpoint; empty for another one.
   std::string PrefixOf(const std::string& path) const;
 
   FileSystem& disk_;
   const Options options_;
-  std::map<uint32_t, std::string> variables_;  // by slice
+  std::map<uint32_t, Place> places_;           // by slice
   std::map<std::string, Ps> ps_;               // by host
   // What has been frozen, once per checkpoint and process start.
   std::set<std::pair<std::string, std::string>> held_;        // prefix and host

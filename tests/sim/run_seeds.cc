@@ -1,11 +1,16 @@
-// run_seeds --from A --count N [--kinds a,b] [--events K] [--keep-going]
+// run_seeds --from A --count N [--kinds a,b] [--events K] [--keep-going] [--brief]
 // Runs seeds of the simulator. A seed that violates something is run again with its last events
-// kept, and printed with the command that replays it. At the end: how often each fault struck in
-// each phase.
+// kept, and printed with the command that replays it; with --brief it is one line. At the end: how
+// often each fault struck in each phase.
 
+#include <unistd.h>
+
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -23,6 +28,7 @@ struct Arguments {
   uint64_t count = 100;
   size_t events = 40;
   bool keep_going = false;
+  bool brief = false;
   bool log = false;
   std::string kinds;
   SeedOptions options;
@@ -35,6 +41,8 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
     const bool last = i + 1 == words.size();
     if (word == "--keep-going") {
       arguments.keep_going = true;
+    } else if (word == "--brief") {
+      arguments.brief = true;
     } else if (word == "--log") {
       arguments.log = true;
     } else if (word == "--from" && !last && absl::SimpleAtoi(words[i + 1], &arguments.from)) {
@@ -52,13 +60,36 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
     } else {
       return absl::InvalidArgumentError(absl::StrCat(
           "what is '", word, "'? run_seeds --from A --count N [--kinds a,b] [--events K] "
-          "[--keep-going] [--log]"));
+          "[--keep-going] [--brief] [--log]"));
     }
   }
   return arguments;
 }
 
-void PrintFailure(uint64_t seed, const Arguments& arguments) {
+// Of the seed that runs, for a signal handler.
+std::array<char, 96> death_notice{};
+
+void SetDeathNotice(uint64_t seed) {
+  std::snprintf(death_notice.data(), death_notice.size(),
+                "seed %llu failed: the process died (what it said is on stderr)\n",
+                static_cast<unsigned long long>(seed));
+}
+
+// A check that failed in production code ends the process; the seed must be known.
+extern "C" void OnDeath(int signal) {
+  const ssize_t written = write(STDOUT_FILENO, death_notice.data(), strlen(death_notice.data()));
+  static_cast<void>(written);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void PrintFailure(uint64_t seed, const Arguments& arguments, const SeedResult& result) {
+  if (arguments.brief) {
+    std::printf("seed %llu failed: %s\n", static_cast<unsigned long long>(seed),
+                result.violations.front().c_str());
+    std::fflush(stdout);
+    return;
+  }
   SeedOptions options = arguments.options;
   options.events_kept = arguments.events;
   const SeedResult again = RunSeed(seed, options);
@@ -76,6 +107,7 @@ void PrintFailure(uint64_t seed, const Arguments& arguments) {
 
 int Run(const Arguments& arguments) {
   ConfigureLog(arguments.log ? LogLevel::kInfo : LogLevel::kError, "sim");
+  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE}) std::signal(signal, OnDeath);
   FaultTable table;
   uint64_t failures = 0;
   uint64_t events = 0;
@@ -83,6 +115,7 @@ int Run(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   uint64_t seed = arguments.from;
   for (; seed < arguments.from + arguments.count; ++seed) {
+    SetDeathNotice(seed);
     const SeedResult result = RunSeed(seed, arguments.options);
     table.Add(result.table);
     events += result.events;
@@ -93,7 +126,7 @@ int Run(const Arguments& arguments) {
     }
     if (result.ok()) continue;
     ++failures;
-    PrintFailure(seed, arguments);
+    PrintFailure(seed, arguments, result);
     if (!arguments.keep_going) break;
   }
   const double seconds =

@@ -15,6 +15,8 @@ namespace {
 using Item = SeedPlan::Item;
 
 constexpr uint64_t kJobSalt = 0x10b;
+// One variable's part on one ps is more than what a ps takes at once (64 KiB).
+constexpr int kManyRows = 18'000;
 
 // Adds 1 to every element of the variables. With `reads`, it pulls and fetches the first of them.
 proto::Program AddProgram(const std::string& name, const std::vector<std::string>& variables,
@@ -49,7 +51,7 @@ proto::Program AddProgram(const std::string& name, const std::vector<std::string
 
 }  // namespace
 
-SeedPlan SeedPlan::Draw(uint64_t seed, bool wants_fence) {
+SeedPlan SeedPlan::Draw(uint64_t seed, const Wants& wants) {
   SequenceRng rng(Mix64(seed ^ kJobSalt));
   SeedPlan plan;
   plan.ps = 1 + static_cast<int>(rng.Below(3));
@@ -61,15 +63,25 @@ SeedPlan SeedPlan::Draw(uint64_t seed, bool wants_fence) {
   plan.recovery_interval = absl::Milliseconds(20 + rng.Below(300));
   plan.lease = rng.Below(3) == 0 ? absl::Seconds(3) : absl::Seconds(1);
   plan.pace = rng.Below(2) == 0 ? 0 : static_cast<uint32_t>(10 + rng.Below(60));
+  const bool large = wants.takeover || rng.Below(20) == 0;
+  if (large) {
+    plan.rows = kManyRows * plan.ps;
+    plan.closures_in_flight = 3;
+    plan.pace = 0;
+  }
+  if (large || rng.Below(8) == 0) {
+    plan.ps_delay = absl::Milliseconds(1 + rng.Below(large ? 300 : 20));
+  }
   const uint64_t items = 30 + rng.Below(60);
-  const bool fails = wants_fence || rng.Below(4) == 0;
+  const bool fails = wants.fence || rng.Below(4) == 0;
   for (uint64_t i = 0; i < items; ++i) {
     const bool failing = fails && rng.Below(items) < 2;
     plan.items.push_back(failing ? Item::kFail : static_cast<Item>(rng.Below(5)));
   }
-  if (wants_fence) plan.items[items / 2] = Item::kFail;
+  if (wants.fence) plan.items[items / 2] = Item::kFail;
   plan.private_disks = rng.Below(3) == 0;
   plan.chunk_bytes = size_t{16} << rng.Below(10);
+  if (large) plan.chunk_bytes = size_t{64} << 10;
   return plan;
 }
 
@@ -87,9 +99,29 @@ std::string SeedPlan::Describe() const {
   return absl::StrCat("ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
                       " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
                       " interval=", absl::FormatDuration(recovery_interval),
-                      " lease=", absl::FormatDuration(lease), " items=", items.size(),
+                      " lease=", absl::FormatDuration(lease), " rows=", rows,
+                      " ps_delay=", absl::FormatDuration(ps_delay), " items=", items.size(),
                       private_disks ? " private disks, chunks of " : "",
                       private_disks ? absl::StrCat(chunk_bytes) : "");
+}
+
+namespace {
+
+std::string Describe(const absl::StatusOr<FetchedTensors>& result) {
+  std::string text = result.status().ToString();
+  if (!result.ok()) return text;
+  for (const Tensor& tensor : *result) {
+    absl::StrAppend(&text, " ", tensor.TypeString(), " ",
+                    absl::string_view(reinterpret_cast<const char*>(tensor.raw()),
+                                      tensor.num_bytes()));
+  }
+  return text;
+}
+
+}  // namespace
+
+bool ItemLog::IsAsFirstSeen(const Entry& entry) const {
+  return entry.first.empty() || entry.first == Describe(entry.result.state().result());
 }
 
 ItemLog::Entry& ItemLog::Updated(uint64_t id) {
@@ -98,6 +130,7 @@ ItemLog::Entry& ItemLog::Updated(uint64_t id) {
       !entry.result.state().IsReady()) {
     return entry;
   }
+  entry.first = Describe(entry.result.state().result());
   const absl::Status status = entry.result.state().result().status();
   entry.state = status.ok()                    ? State::kDone
                 : absl::IsCancelled(status)    ? State::kCancelled

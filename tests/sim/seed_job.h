@@ -19,12 +19,13 @@ struct SeedPlan {
   int ps = 1;
   int workers = 1;
   int closures_in_flight = 2;
-  int rows = 4;
+  int rows = 4;  // many: pushes are so large that a ps takes them in two steps
   int slices = 2;
   size_t queue_bound = 1024;
   size_t redo_max = 65536;
   absl::Duration recovery_interval;
   absl::Duration lease;
+  absl::Duration ps_delay;  // of a task of a busy ps, at most
   // Whether every start of a task but the coordinator finds an empty disk of its own, so that
   // checkpoints stream.
   bool private_disks = false;
@@ -32,7 +33,12 @@ struct SeedPlan {
   uint32_t pace = 0;  // milliseconds between two items at most
   std::vector<Item> items;
 
-  static SeedPlan Draw(uint64_t seed, bool wants_fence);
+  // What the faults of the run are to meet.
+  struct Wants {
+    bool fence = false;
+    bool takeover = false;  // while pushes are under way: the ps takes its time for them
+  };
+  static SeedPlan Draw(uint64_t seed, const Wants& wants);
   bool Adds(int item, const std::string& variable) const;
   std::string Describe() const;
 };
@@ -49,6 +55,7 @@ class ItemLog {
     int item = 0;
     State state = State::kOpen;
     RemoteValue result;  // without value: of an earlier coordinator
+    std::string first;   // what it said when it was seen first
   };
 
   // States follow results; what the cut leaves open is open.
@@ -57,6 +64,8 @@ class ItemLog {
   // Takes over what results say by now.
   void Update();
   State StateOf(uint64_t id) { return Updated(id).state; }
+  // Whether the result is still the one that was seen first.
+  bool IsAsFirstSeen(const Entry& entry) const;
 
   std::map<uint64_t, Entry>& entries() { return entries_; }
 

@@ -18,6 +18,7 @@ constexpr absl::Duration kRunTimeMax = absl::Minutes(20);  // simulated
 constexpr absl::Duration kEndTimeMax = absl::Minutes(2);
 constexpr uint64_t kFirstIncarnation = 1000;
 constexpr int kLivesMax = 12;
+constexpr uint64_t kEventsMax = 300'000;  // a run that ends has some thousand
 
 std::vector<int> FirstIndices(int count) {
   std::vector<int> indices;
@@ -47,9 +48,11 @@ SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
       sim_(seed),
       network_(sim_),
       injector_(seed, InjectorOptions(options), *this),
-      plan_(SeedPlan::Draw(seed, injector_.Wants(Phase::kFence))),
+      plan_(SeedPlan::Draw(seed, {injector_.Wants(Phase::kFence), injector_.WantsTakeover()})),
       checker_(disk_, {kDirectory, [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
                        [this](const std::string& what) { Violate(what); }}),
+      runs_({[this](uint64_t epoch, uint64_t session) { return checker_.IsFenced(epoch, session); },
+             [this](const std::string& what) { Violate(what); }}),
       actors_(sim_) {
   if (options_.events_kept > 0) {
     sim_.SetTraceSink([this](absl::string_view event) {
@@ -79,8 +82,10 @@ World SeedRun::WorldOf(const std::string& host) {
     disk = process->own_disk.get();
   }
   process->files = std::make_unique<SimFiles>(*disk, *this, host);
+  process->executor = std::make_unique<BusyExecutor>(
+      sim_, RoleOf(host) == "ps" ? plan_.ps_delay : absl::ZeroDuration());
   present_[host] = process.get();
-  const World world{sim_, sim_, *process->files, *process->transport};
+  const World world{sim_, *process->executor, *process->files, *process->transport};
   processes_.push_back(std::move(process));
   return world;
 }
@@ -93,12 +98,19 @@ TestCluster::Options SeedRun::TaskOptions() {
   return options;
 }
 
-SimFate SeedRun::OnRequest(const SimMessage& message) { return injector_.OnRequest(message); }
+SimFate SeedRun::OnRequest(const SimMessage& message) {
+  runs_.OnRequest(message);
+  return injector_.OnRequest(message);
+}
 
-void SeedRun::OnArrival(const SimMessage& message) { injector_.OnArrival(message); }
+void SeedRun::OnArrival(const SimMessage& message) {
+  runs_.OnArrival(message);
+  injector_.OnArrival(message);
+}
 
 SimFate SeedRun::OnResponse(const SimMessage& message) {
   checker_.OnResponse(message);
+  runs_.OnEnd(message);
   return injector_.OnResponse(message);
 }
 
@@ -123,7 +135,9 @@ void SeedRun::Kill(const std::string& host) {
   network_.Kill(host);
   present_.at(host)->files->Kill();
   checker_.OnKill(host);
-  const absl::Time back = sim_.Now() + absl::Milliseconds(1 + sim_.rng().Below(1500));
+  // At once, before what it left on its way has ended, or after a while.
+  const uint64_t back_ms = 1 + sim_.rng().Below(sim_.rng().Below(3) == 0 ? 20 : 1500);
+  const absl::Time back = sim_.Now() + absl::Milliseconds(back_ms);
   if (RoleOf(host) == "chief") {
     for (const auto& life : lives_) {
       if (life->host() == host) life->Kill();
@@ -131,7 +145,7 @@ void SeedRun::Kill(const std::string& host) {
     ++starts_ahead_;
     sim_.CallAt(back, [this] {
       --starts_ahead_;
-      if (finisher_ == nullptr) StartCoordinator();
+      StartReplacement();
     });
     return;
   }
@@ -163,8 +177,16 @@ void SeedRun::Isolate(const std::string& host, absl::Duration duration) {
 }
 
 void SeedRun::TakeOver() {
-  if (finisher_ != nullptr || lives_.size() >= kLivesMax) return;
+  if (lives_.size() < kLivesMax) StartReplacement();
+}
+
+void SeedRun::StartReplacement() {
+  if (finisher_ != nullptr) return;
   StartCoordinator();
+  if (lives_.size() >= kLivesMax || sim_.rng().Below(4) != 0) return;
+  sim_.CallAt(sim_.Now() + absl::Microseconds(sim_.rng().Below(3000)), [this] {
+    if (finisher_ == nullptr) StartCoordinator();
+  });
 }
 
 void SeedRun::CrashDisk() {
@@ -225,6 +247,9 @@ bool SeedRun::IsRunning() const {
 bool SeedRun::IsOver() {
   for (const auto& life : lives_) life->CheckBounds();
   CheckLosers();
+  if (sim_.events_run() > kEventsMax) {
+    Violate(absl::StrCat("is not over after ", sim_.events_run(), " events"));
+  }
   if (!result_.violations.empty()) return true;
   if (finisher_ != nullptr && finisher_->end() != CoordinatorLife::End::kRunning) return true;
   // Of several that began at one time all may have lost; somebody starts the next.
@@ -238,7 +263,7 @@ void SeedRun::CheckLosers() {
     if (end == CoordinatorLife::End::kRunning || !checked_.insert(life.get()).second) continue;
     const std::string text = life->error().ToString();
     // A disk that fails may end a coordinator as it starts; another one is started.
-    const bool by_disk = injector_.HitTheDisk() && absl::StrContains(text, kDirectory);
+    const bool by_disk = life->IsByDisk(life->error());
     if (end == CoordinatorLife::End::kFailed && !by_disk) {
       Violate(absl::StrCat(life->host(), " ended with ", text));
     }

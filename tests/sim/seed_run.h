@@ -12,9 +12,11 @@
 
 #include "common/base/memory_file_system.h"
 #include "common/base/sim_world.h"
+#include "tests/sim/busy_executor.h"
 #include "tests/sim/coordinator_life.h"
 #include "tests/sim/fault_injector.h"
 #include "tests/sim/ps_checker.h"
+#include "tests/sim/run_checker.h"
 #include "tests/sim/sim_actors.h"
 #include "tests/sim/sim_files.h"
 #include "tests/support/test_cluster.h"
@@ -49,6 +51,7 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   SimFate OnRequest(const SimMessage& message) override;
   void OnArrival(const SimMessage& message) override;
   SimFate OnResponse(const SimMessage& message) override;
+  void OnEnd(const SimMessage& message) override { runs_.OnEnd(message); }
   absl::Status OnFileCall(const std::string& host, const FileCall& call,
                           size_t* written) override;
   void OnFileDone(const std::string& host, const FileCall& call) override;
@@ -60,6 +63,9 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   void TakeOver() override;
   void CrashDisk() override;
   void Pause(absl::Duration duration) override { actors_.Pause(duration); }
+  void Later(absl::Duration delay, std::function<void()> strike) override {
+    sim_.CallAt(sim_.Now() + delay, std::move(strike));
+  }
 
  private:
   // A process start and its view of the world.
@@ -67,11 +73,14 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
     std::unique_ptr<Transport> transport;
     std::unique_ptr<MemoryFileSystem> own_disk;  // none: the shared one
     std::unique_ptr<SimFiles> files;
+    std::unique_ptr<BusyExecutor> executor;
   };
 
   World WorldOf(const std::string& host);
   TestCluster::Options TaskOptions();
   void StartCoordinator();
+  // As a supervisor does it: sometimes twice, when two of them see that one is missing.
+  void StartReplacement();
   CoordinatorLife* LifeOf(uint64_t incarnation) const;
   bool IsOver();
   bool IsRunning() const;
@@ -93,6 +102,7 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   FaultInjector injector_;
   const SeedPlan plan_;
   PsChecker checker_;
+  RunChecker runs_;
   SimActors actors_;
   std::vector<std::unique_ptr<Process>> processes_;  // of all starts; they outlive the tasks
   std::map<std::string, Process*> present_;          // by host
