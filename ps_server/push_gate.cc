@@ -22,7 +22,7 @@ void PushGate::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
   epoch_ = epoch;
   if (coordinator_incarnation == window_.coordinator_incarnation) return;
   window_ = {coordinator_incarnation, 0};
-  fenced_.clear();
+  fenced_ = AppliedSet(kFencedIntervalsMax);
 }
 
 absl::Status PushGate::CheckEpochLocked(uint64_t epoch) const {
@@ -32,7 +32,7 @@ absl::Status PushGate::CheckEpochLocked(uint64_t epoch) const {
 
 absl::Status PushGate::CheckSenderLocked(const PushTicket& ticket) const {
   RETURN_IF_ERROR(CheckEpochLocked(ticket.epoch));
-  if (fenced_.contains(ticket.worker_incarnation)) {
+  if (fenced_.Contains(ticket.worker_incarnation)) {
     return Stale(absl::StrCat("worker incarnation ", ticket.worker_incarnation,
                               " is fenced: the coordinator took it for lost"));
   }
@@ -72,11 +72,12 @@ absl::StatusOr<ClosureWindow> PushGate::Window(uint64_t epoch) const {
 absl::Status PushGate::Fence(const FenceOrder& order) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckEpochLocked(order.epoch));
-  std::set<uint64_t> fenced = fenced_;
-  fenced.insert(order.worker_incarnations.begin(), order.worker_incarnations.end());
-  if (fenced.size() > kFencedMax) {
+  AppliedSet fenced = fenced_;
+  for (const uint64_t incarnation : order.worker_incarnations) {
+    if (fenced.Insert(incarnation).ok()) continue;
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     absl::StrCat("more than ", kFencedMax, " worker incarnations are fenced"),
+                     absl::StrCat("more than ", kFencedIntervalsMax,
+                                  " intervals of worker incarnations are fenced"),
                      proto::APPLICATION);
   }
   fenced_ = std::move(fenced);

@@ -14,16 +14,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
+#include "ps_server/applied_set.h"
 
 namespace cohort {
 
-// Worker incarnations that one coordinator may fence.
-inline constexpr size_t kFencedMax = size_t{1} << 16;
+// Intervals of worker incarnations that one coordinator may fence. A coordinator numbers what it
+// gives to workers from 1 on (RunClosureRequest.session), and all but the last of each worker are
+// fenced sooner or later: a few intervals.
+inline constexpr size_t kFencedIntervalsMax = 4096;
 
 // What a push says of its sender.
 struct PushTicket {
@@ -79,7 +81,7 @@ class PushGate {
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   ClosureWindow window_ ABSL_GUARDED_BY(mutex_);
-  std::set<uint64_t> fenced_ ABSL_GUARDED_BY(mutex_);
+  AppliedSet fenced_ ABSL_GUARDED_BY(mutex_){kFencedIntervalsMax};  // worker incarnations
 };
 
 }  // namespace cohort

@@ -68,6 +68,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
             "end of data: iterator ", self->header_.iterator_id(), " has no more elements"))));
       }
       self->element_ = std::move((**item).element);
+      self->position_ = std::move((**item).position);
       self->next_position_ = std::move((**item).next_position);
       self->PartReady(absl::OkStatus());
     });
@@ -185,7 +186,11 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
     checked.Update(CheckOutputType(outputs[i], plan.variables[sink.index]));
     (push ? pushed : assigned)[sink.index] = std::move(outputs[i]);
   }
-  if (next_position_.has_value()) *response_.header.mutable_next_position() = *next_position_;
+  if (next_position_.has_value()) {
+    *response_.header.mutable_next_position() = *next_position_;
+    *response_.header.mutable_position() = position_;
+    response_.header.set_worker_position(parts_->worker_position);
+  }
   if (!checked.ok()) return Finish(std::move(checked));
   {
     MutexLock lock(mutex_);

@@ -89,6 +89,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   // Each is written by one part before its PartReady and read when all are ready.
   Payload argument_bytes_;
   Element element_;
+  proto::IteratorPosition position_;  // of the element, when it is an iterator's
   std::optional<proto::IteratorPosition> next_position_;
   Pulled pulled_;
   Envelope<proto::RunClosureResponse> response_;

@@ -264,6 +264,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
   closure->deadline = world_.clock.Now() + options.timeout;
+  closure->replayable = options.replayable;
   closure->result = result;
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));

@@ -49,6 +49,8 @@ struct ScheduleOptions {
   absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
   // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
+  // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
+  bool replayable = true;
 };
 
 // Thread-safe.

@@ -20,6 +20,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/tensor/tensor.h"
 #include "coordinator/schedule/remote_value.h"
@@ -83,14 +85,21 @@ struct Closure {
   std::vector<Argument> arguments;  // tensors alone, once it is queued
   size_t inputs_left = 0;           // arguments that are not there yet
   InputChoice input;
+  // What it read of its iterator when it was done: what it reads when it runs again.
+  std::optional<SplitInput> taken;
   double learning_rate = 0;
   uint64_t step = 0;
   uint32_t attempt = 0;  // counts from 1 when it first runs
   uint32_t faults = 0;   // attempts that ended without a result, restores left out
   bool replay = false;   // it was done before a restore: its result stays, nothing cancels it
+  bool replayable = true;  // false: it must not begin twice, and is lost where it would have to
+  bool begun = false;      // a worker was told to run it
   std::vector<LostAttempt> lost_attempts;  // one per worker incarnation
   absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;
 };
+
+// The error of a closure that would have to begin twice, and must not. `why` it would.
+absl::Status LostForGood(const Closure& closure, absl::string_view why);
 
 }  // namespace cohort

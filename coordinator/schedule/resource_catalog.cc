@@ -1,5 +1,9 @@
 #include "coordinator/schedule/resource_catalog.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -71,6 +75,30 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
   const auto position = positions_.find({iterator->id, worker});
   if (position != positions_.end()) *request.mutable_position() = position->second;
   return {key, "/cohort.proto.WorkerService/CreateIterator", Pack(request)};
+}
+
+SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredDataset>& dataset,
+                                      int64_t worker_position,
+                                      const proto::IteratorPosition& position) {
+  const auto& transforms = dataset->spec.transforms();
+  const bool is_own =
+      std::any_of(transforms.begin(), transforms.end(),
+                  [](const auto& transform) { return transform.shard().by_worker(); });
+  if (!is_own) return {dataset, position};
+  // Above all ids that a coordinator gives, which count from 1.
+  const uint64_t id = dataset->id | (static_cast<uint64_t>(worker_position) + 1) << 32;
+  std::shared_ptr<const RegisteredDataset>& held = shards_[id];
+  if (held == nullptr) {
+    auto shard = std::make_shared<RegisteredDataset>(*dataset);
+    shard->id = id;
+    for (proto::DatasetTransform& transform : *shard->spec.mutable_transforms()) {
+      if (!transform.shard().by_worker()) continue;
+      transform.mutable_shard()->set_by_worker(false);
+      transform.mutable_shard()->set_index(worker_position);
+    }
+    held = std::move(shard);
+  }
+  return {held, position};
 }
 
 void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,

@@ -137,14 +137,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
       if (run.worker == worker) sessions.insert(run.session);
     }
   }
-  if (sessions.empty()) return;
-  if (!options_.fence_worker) return TakeBack(sessions, cause);
-  options_.fence_worker(sessions, [self = shared_from_this(), sessions,
-                                   cause](const absl::Status& fenced) {
-    // A ps that cannot be told is lost, and with it what a late push could have changed.
-    if (!fenced.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-    self->TakeBack(sessions, cause);
-  });
+  FenceAndTakeBack(std::move(sessions), cause);
 }
 
 // Everything that may move after a change, in one place and in one order.

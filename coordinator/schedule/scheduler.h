@@ -140,7 +140,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Expire(ClosureId id);
   // Whether its closure has not been taken back since.
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts back what is in flight of these sessions.
+  // The lane of a run whose call broke takes nothing until its worker is attached again.
+  void SuspectLocked(const Run& run, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts back what is in flight of these sessions, when every ps has fenced them.
+  void FenceAndTakeBack(std::set<uint64_t> sessions, const absl::Status& cause);
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
@@ -177,6 +180,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
+  std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions that wait for their fence
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   // Whether an attempt ended without its worker saying so since the last fence.

@@ -79,10 +79,39 @@ bool Scheduler::IsCurrentLocked(const Run& run) const {
   return found != in_flight_.end() && found->second.attempt == run.attempt;
 }
 
+void Scheduler::SuspectLocked(const Run& run, Effects& effects) {
+  Lane& lane = lanes_[run.worker];
+  // What began before the worker was lost and came back says nothing of it now.
+  if (lane.session != run.session || !lane.ready) return;
+  lane.ready = false;
+  if (!options_.on_suspect) return;
+  effects.push_back([self = shared_from_this(), worker = run.worker,
+                     incarnation = run.task.incarnation()] {
+    self->options_.on_suspect(worker, incarnation);
+  });
+}
+
+void Scheduler::FenceAndTakeBack(std::set<uint64_t> sessions, const absl::Status& cause) {
+  if (!options_.fence_worker) return TakeBack(sessions, cause);
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(sessions, [&](uint64_t session) { return fencing_.count(session) > 0; });
+    fencing_.insert(sessions.begin(), sessions.end());
+  }
+  if (sessions.empty()) return;
+  options_.fence_worker(sessions, [self = shared_from_this(), sessions,
+                                   cause](const absl::Status& fenced) {
+    // A ps that cannot be told is lost, and with it what a late push could have changed.
+    if (!fenced.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
+    self->TakeBack(sessions, cause);
+  });
+}
+
 void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   Effects effects;
   {
     MutexLock lock(mutex_);
+    for (const uint64_t session : sessions) fencing_.erase(session);
     std::vector<Run> runs;
     for (const auto& [id, run] : in_flight_) {
       if (sessions.count(run.session) > 0) runs.push_back(run);
@@ -135,6 +164,7 @@ void Scheduler::Call(Run run) {
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
+    run.closure->begun = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
     epoch = epoch_;
   }
@@ -167,6 +197,11 @@ void Scheduler::End(const Run& run,
     if (!IsCurrentLocked(run)) return;  // taken back: it runs again
     // Before those of closures that take its result. Nobody is told while it is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
+    if (outcome == Outcome::kWorkerLost) SuspectLocked(run, effects);
+  }
+  if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
+    RunAll(effects);
+    return FenceAndTakeBack({run.session}, status);  // for all we know it may still push
   }
   if (EndsTheClosure(outcome)) {
     // Before the queue moves on, so that a finished Join finds every result set.
@@ -179,7 +214,10 @@ void Scheduler::End(const Run& run,
       const auto* iterator =
           std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
       if (iterator != nullptr) {
-        resources_.SetPosition((*iterator)->id, run.worker, response->header.next_position());
+        const proto::RunClosureResponse& answer = response->header;
+        resources_.SetPosition((*iterator)->id, run.worker, answer.next_position());
+        run.closure->taken = resources_.ElementOf((*iterator)->dataset, answer.worker_position(),
+                                                  answer.position());
       }
     }
     EndLocked(run, status, outcome, effects);
@@ -191,6 +229,7 @@ void Scheduler::End(const Run& run,
 absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
                                      Outcome outcome) {
   Closure& closure = *run.closure;
+  if (closure.begun && !closure.replayable) return LostForGood(closure, status.message());
   std::vector<LostAttempt>& lost = closure.lost_attempts;
   const bool seen = std::any_of(lost.begin(), lost.end(), [&](const LostAttempt& attempt) {
     return attempt.incarnation == run.task.incarnation();
@@ -246,17 +285,11 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
       });
     }
   }
-  if (outcome == Outcome::kForgotten && same_process) lane.prepared.clear();
-  // What began before the worker was lost and came back says nothing of it now.
-  if (outcome == Outcome::kWorkerLost && lane.session == run.session) {
-    lane.ready = false;
-    if (options_.on_suspect) {
-      effects.push_back([this, self = shared_from_this(), worker = run.worker,
-                         incarnation = run.task.incarnation()] {
-        options_.on_suspect(worker, incarnation);
-      });
-    }
+  if (outcome == Outcome::kForgotten) {
+    run.closure->begun = false;
+    if (same_process) lane.prepared.clear();
   }
+  if (outcome == Outcome::kWorkerLost) SuspectLocked(run, effects);
   if (const absl::Status error = GiveUpLocked(run, status, outcome); !error.ok()) {
     ++stats_.failed;
     redo_.Drop(id);

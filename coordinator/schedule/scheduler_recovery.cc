@@ -87,6 +87,17 @@ void Scheduler::Pause(absl::string_view why) {
   {
     MutexLock lock(mutex_);
     paused_ = std::string(why);
+    std::vector<Run> lost;
+    for (const auto& [id, run] : in_flight_) {
+      if (run.closure->begun && !run.closure->replayable) lost.push_back(run);
+    }
+    for (const Run& run : lost) {
+      const absl::Status error = LostForGood(*run.closure, why);
+      EndLocked(run, error, Outcome::kFailed, effects);
+      effects.push_back([closure = run.closure, error] {
+        if (const auto result = closure->result.lock()) result->Set(error);
+      });
+    }
     snapshots_before_.reset();  // that checkpoint will not be one
     TakeBackLocked(effects);
     Pump(effects);
@@ -105,6 +116,12 @@ void Scheduler::Resume(uint64_t epoch) {
     ++stats_.recoveries;
     if (closed_.ok()) {
       for (const std::shared_ptr<Closure>& closure : redo_.TakeDone()) {
+        if (!closure->replayable) {
+          redo_.Drop(closure->id);
+          queue_.RecordError(LostForGood(*closure, "its effect was taken back by a restore"));
+          continue;
+        }
+        if (closure->taken.has_value()) closure->input = *closure->taken;
         closure->replay = true;
         closure->deadline = absl::InfiniteFuture();
         ++replays_left_;

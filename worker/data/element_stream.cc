@@ -58,6 +58,7 @@ void ElementStream::FillIfNeeded() {
 }
 
 void ElementStream::FillOne() {
+  const proto::IteratorPosition position = iterator_->position();
   absl::StatusOr<std::optional<Element>> element = iterator_->Next();
   std::vector<std::pair<Done, absl::StatusOr<std::optional<Item>>>> answers;
   {
@@ -68,7 +69,7 @@ void ElementStream::FillOne() {
     } else if (!element->has_value()) {
       ended_ = absl::OkStatus();
     } else {
-      ready_.push_back(Item{**std::move(element), iterator_->position()});
+      ready_.push_back(Item{**std::move(element), position, iterator_->position()});
     }
     absl::StatusOr<std::optional<Item>> result = std::nullopt;
     while (!waiting_.empty() && TakeReadyLocked(result)) {

@@ -21,6 +21,7 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
  public:
   struct Item {
     Element element;
+    proto::IteratorPosition position;  // of the element
     proto::IteratorPosition next_position;
   };
   // Nothing at the end of the data. Errors: those of DatasetIterator::Next, and then for ever.

@@ -87,6 +87,11 @@ bool ModelRunner::IsRefused(const ModelRun& run) const {
 
 void ModelRunner::CheckRuns() {
   for (const ModelRun& run : held_.started) {
+    for (const ModelRun& before : broken_) {
+      if (before.id != run.id || IsRefused(before)) continue;
+      Fail(absl::StrCat("closure ", run.id, " runs again while worker:", before.worker,
+                        " may still push it"));
+    }
     history_.push_back(absl::StrCat("  closure ", run.id, " attempt ", run.attempt,
                                     " runs on worker:", run.worker, " session ", run.session));
     for (const HeldCalls::Run& open : held_.runs) {

@@ -219,9 +219,20 @@ void ModelRunner::Answer(size_t which, ModelAnswer answer) {
   static constexpr const char* kNames[] = {"done", "failed", "transient", "broken"};
   const std::string error = absl::StrCat("boom ", rng_.Below(20));
   if (answer == ModelAnswer::kBroken) broken_.push_back(open.run);
+  const size_t fences = session_fences_.size();
+  std::set<uint64_t> sessions;
   Both(absl::StrCat(kNames[static_cast<int>(answer)], ": ", Name(open.run), " (", error, ")"),
        [&] { open.done(AnswerTo(open.request, answer, error)); },
-       [&] { model_.Answered(open.run, answer, error); });
+       [&] { sessions = model_.Answered(open.run, answer, error); });
+  CompareFences(fences, sessions);
+}
+
+// What was asked to be fenced, after `before` fences, is what should be.
+void ModelRunner::CompareFences(size_t before, const std::set<uint64_t>& sessions) {
+  const bool asked = session_fences_.size() > before;
+  if (asked ? session_fences_.back().sessions != sessions : !sessions.empty()) {
+    Fail(absl::StrCat("to be fenced: sessions ", absl::StrJoin(sessions, " ")));
+  }
 }
 
 void ModelRunner::Ready(int worker, uint64_t incarnation) {
@@ -241,10 +252,7 @@ void ModelRunner::Lose(int worker) {
   Both(absl::StrCat("worker:", worker, " is lost"),
        [&] { scheduler_->WorkerLost(worker, absl::UnavailableError("gone")); },
        [&] { sessions = model_.Lost(worker); });
-  const bool asked = session_fences_.size() > fences;
-  if (asked ? session_fences_.back().sessions != sessions : !sessions.empty()) {
-    Fail(absl::StrCat("to be fenced: sessions ", absl::StrJoin(sessions, " ")));
-  }
+  CompareFences(fences, sessions);
 }
 
 void ModelRunner::Remove(int worker) {

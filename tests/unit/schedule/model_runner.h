@@ -52,6 +52,7 @@ class ModelRunner {
   void Answer(size_t which, ModelAnswer answer);
   void Ready(int worker, uint64_t incarnation);
   void Lose(int worker);
+  void CompareFences(size_t before, const std::set<uint64_t>& sessions);
   void Remove(int worker);
   void Fence();
   void Pause();

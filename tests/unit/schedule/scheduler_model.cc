@@ -107,7 +107,8 @@ std::set<uint64_t> SchedulerModel::Lost(int worker) {
   std::set<uint64_t> sessions;
   if (lanes_.count(worker) > 0) lanes_[worker].ready = false;
   for (const auto& [id, run] : in_flight_) {
-    if (run.worker == worker) sessions.insert(run.session);
+    const bool is_new = run.worker == worker && fencing_sessions_.insert(run.session).second;
+    if (is_new) sessions.insert(run.session);
   }
   return sessions;
 }
@@ -119,6 +120,7 @@ void SchedulerModel::Remove(int worker, int call) {
 }
 
 void SchedulerModel::SessionsFenced(const std::set<uint64_t>& sessions) {
+  for (const uint64_t session : sessions) fencing_sessions_.erase(session);
   const std::map<uint64_t, ModelRun> before = in_flight_;
   for (const auto& [id, run] : before) {
     if (sessions.count(run.session) == 0) continue;
@@ -139,11 +141,21 @@ bool SchedulerModel::IsInFlight(const ModelRun& run) const {
   return found != in_flight_.end() && found->second.attempt == run.attempt;
 }
 
-void SchedulerModel::Answered(const ModelRun& run, ModelAnswer answer, const std::string& error) {
-  if (!IsInFlight(run)) return;  // it runs, or ran, again
+std::set<uint64_t> SchedulerModel::Answered(const ModelRun& run, ModelAnswer answer,
+                                            const std::string& error) {
+  if (!IsInFlight(run)) return {};  // it runs, or ran, again
   const int ticket = ticket_of_[run.id];
   ClosureState& closure = closures_[ticket];
-  if (answer == ModelAnswer::kDone || answer == ModelAnswer::kFailed) {
+  if (answer == ModelAnswer::kBroken) {
+    LaneState& lane = lanes_[run.worker];
+    if (lane.session == run.session) lane.ready = false;
+    const bool is_new = fencing_sessions_.insert(run.session).second;
+    Settle();
+    return is_new ? std::set<uint64_t>{run.session} : std::set<uint64_t>();
+  }
+  if (answer == ModelAnswer::kTransient) {
+    PutBack(run.id);
+  } else {
     const bool failed = answer == ModelAnswer::kFailed;
     if (failed) AddError(error);  // before those of closures that take its result
     int value = ticket + 1;
@@ -151,15 +163,9 @@ void SchedulerModel::Answered(const ModelRun& run, ModelAnswer answer, const std
     SetResult(ticket, failed ? error : absl::StrCat(value % 997), failed);
     in_flight_.erase(run.id);
     closures_[ticket].state = State::kEnded;
-  } else {
-    PutBack(run.id);
-    if (answer == ModelAnswer::kBroken) {
-      needs_fence_ = true;
-      LaneState& lane = lanes_[run.worker];
-      if (lane.session == run.session) lane.ready = false;
-    }
   }
   Settle();
+  return {};
 }
 
 std::string SchedulerModel::Refusal(const ModelRun& run) const {

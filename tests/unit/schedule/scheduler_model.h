@@ -45,14 +45,15 @@ class SchedulerModel {
   void Resume();
 
   void Ready(int worker, uint64_t incarnation);
-  // The sessions that the parameter servers must be told to refuse.
+  // The sessions that the parameter servers must now be told to refuse.
   std::set<uint64_t> Lost(int worker);
   void Remove(int worker, int call);
   // They do.
   void SessionsFenced(const std::set<uint64_t>& sessions);
   // So does every one for whatever ran before; `round` as in fence_round.
   void ErrorFenced(int round);
-  void Answered(const ModelRun& run, ModelAnswer answer, const std::string& error);
+  // As Lost: what a broken call has begun may still push.
+  std::set<uint64_t> Answered(const ModelRun& run, ModelAnswer answer, const std::string& error);
 
   // The runs that the next step brings.
   void Expect(std::vector<ModelRun> runs) { expected_ = std::move(runs); }
@@ -131,6 +132,7 @@ class SchedulerModel {
   int fence_round_ = 0;
   std::vector<ModelRun> expected_;
   uint64_t last_session_ = 0;
+  std::set<uint64_t> fencing_sessions_;  // that nobody has said yet to be refused
   std::map<int, LaneState> lanes_;
   std::map<int, std::string> ended_;
 };

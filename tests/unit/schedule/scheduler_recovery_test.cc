@@ -302,6 +302,45 @@ TEST_F(SchedulerRecovery, WhileSnapshotsAreTakenNothingRunsThatWasAdmittedLater)
   EXPECT_EQ(scheduler->stats().queued, 0u);
 }
 
+// Whoever says that a closure must not run again hears which one would have had to.
+TEST_F(SchedulerRecovery, WhatMustNotRunAgainIsLostByName) {
+  replayable = false;
+  const auto channel = NewWorker();
+  const auto done = Schedule();
+  const auto in_flight = Schedule();
+  const auto also_in_flight = Schedule();
+  const auto never_begun = Schedule();
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(IdsOf(*channel), (Ids{2, 3}));
+  scheduler->Pause("ps:0 was lost");
+  EXPECT_EQ(in_flight->result().status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(also_in_flight->result().status().code(), absl::StatusCode::kDataLoss);
+  scheduler->Resume(8);
+  Join();
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].code(), absl::StatusCode::kDataLoss);
+  for (const char* const lost : {"closure 1 is lost", "closure 2 is lost", "closure 3 is lost"}) {
+    EXPECT_THAT(std::string(joined[0].message()), testing::HasSubstr(lost));
+  }
+  EXPECT_TRUE(done->result().ok()) << "its result was given";
+  EXPECT_EQ(never_begun->result().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(SchedulerRecovery, WhatMustNotRunAgainIsLostWithItsWorker) {
+  replayable = false;
+  const auto channel = NewWorker();
+  const auto begun = Schedule();
+  channel->AnswerPreparations();
+  scheduler->WorkerLost(0, absl::UnavailableError("it died"));
+  EXPECT_EQ(begun->result().status().code(), absl::StatusCode::kDataLoss);
+  Join();
+  ASSERT_EQ(fences.size(), 1u);  // before the error is raised, as always
+  fences[0].second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(DetailOf(joined[0]).closure_id(), 1u);
+}
+
 TEST_F(SchedulerRecovery, TheWatermarkIsTheDurablePoint) {
   const auto channel = NewWorker();
   Schedule();

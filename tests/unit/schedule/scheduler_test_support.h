@@ -113,6 +113,7 @@ class SchedulerTest : public testing::Test {
     auto closure = std::make_shared<Closure>();
     closure->program = program;
     closure->result = value;
+    closure->replayable = replayable;
     const WaitId id = scheduler->Schedule(
         std::move(closure), [this](absl::Status status) { admitted.push_back(status); });
     if (wait != nullptr) *wait = id;
@@ -134,6 +135,7 @@ class SchedulerTest : public testing::Test {
   bool stop_at_first_error = true;
   size_t redo_max = 0;
   bool fences_workers = false;
+  bool replayable = true;  // of what is scheduled
   int checkpoints_asked = 0;
   std::vector<int> ps_suspects;
   SimWorld sim{1};

@@ -1,0 +1,19 @@
+#include "coordinator/schedule/closure.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+absl::Status LostForGood(const Closure& closure, absl::string_view why) {
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::APPLICATION);
+  detail.set_closure_id(closure.id.value);
+  detail.set_attempt(closure.attempt);
+  return WithDetail(
+      absl::DataLossError(absl::StrCat("closure ", closure.id.value, " is lost: ", why,
+                                       ", and it was scheduled as one that must not run again")),
+      detail);
+}
+
+}  // namespace cohort
