@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "common/base/log.h"
+#include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
 #include "common/wire/real_world.h"
 #include "common/wire/task_program.h"
+#include "ps_server/grant_file.h"
 #include "ps_server/ps_task.h"
 
 namespace cohort {
@@ -35,6 +38,15 @@ int Serve(const RoleOptions& options) {
   task_options.listen_address = options.listen_address;
   task_options.incarnation = NewIncarnation(world.clock);
   task_options.resident_bytes_max = PhysicalMemory();
+  task_options.grant_file = options.grant_file;
+  if (!options.grant_file.empty()) {
+    const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
+    if (!granted.ok()) {
+      Log(LogLevel::kError, "start_failed", {{"cause", granted.status().message()}});
+      return kExitBadConfig;
+    }
+    task_options.granted = *granted;
+  }
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "ps_server/grant_file.h"
 
 namespace cohort {
 
@@ -17,6 +18,13 @@ PsTask::PsTask(World world, Options options)
   task_options.on_attach = [gate = push_gate_](const proto::AttachRequest& request) {
     gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };
+  task_options.granted = options_.granted;
+  if (!options_.grant_file.empty()) {
+    task_options.on_grant = [&files = world_.files,
+                             path = options_.grant_file](const EpochGrant& grant) {
+      return WriteGrant(files, path, grant);
+    };
+  }
   task_options.on_shutdown = options_.on_shutdown;
   task_options.orphan_timeout = options_.orphan_timeout;
   task_options.on_orphaned = options_.on_orphaned;

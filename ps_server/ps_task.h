@@ -23,6 +23,8 @@ class PsTask {
     TaskId task;
     std::string listen_address;                    // host:port, port 0 takes a free one
     uint64_t incarnation = 0;                      // differs from start to start
+    std::string grant_file;                        // to write (grant_file.h); empty: none
+    EpochGrant granted;                            // what it held
     size_t resident_bytes_max = size_t{64} << 30;  // of values and slots
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;

@@ -25,7 +25,7 @@ constexpr int kComputeThreadsMax = 1024;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
 struct Flags {
-  std::optional<std::string> cluster, bind_address, address_file, orphan_timeout;
+  std::optional<std::string> cluster, bind_address, address_file, grant_file, orphan_timeout;
   std::optional<std::string> transport, log_level;
   std::optional<int> task_index, compute_threads, drain_timeout_s;
   std::string config_file;
@@ -43,6 +43,11 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              "cluster (0: any free port)");
   parser.Add("address_file", flags.address_file,
              "File to write the address to, as host:port, once it accepts calls");
+  if (role == Role::kPs) {
+    parser.Add("grant_file", flags.grant_file,
+               "File to keep the last epoch in that this ps granted, and to whom, so that it "
+               "knows after a restart; default: none");
+  }
   parser.Add("compute_threads", flags.compute_threads,
              "Threads that compute; default 0: one per processor");
   parser.Add("drain_timeout_s", flags.drain_timeout_s,
@@ -125,9 +130,9 @@ void Resolver::ReadFile(FileSystem& files) {
   std::optional<Json> parsed = ParseObject(*text, flags_.config_file);
   if (!parsed) return;
   const std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
-                                          "bind_address",    "address_file", "compute_threads",
-                                          "drain_timeout_s", "orphan_timeout", "transport",
-                                          "log_level"};
+                                          "bind_address",    "address_file", "grant_file",
+                                          "compute_threads", "drain_timeout_s", "orphan_timeout",
+                                          "transport",       "log_level"};
   for (const auto& [key, value] : parsed->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       Problem(flags_.config_file, absl::StrCat("key ", UnknownName(key, known)));
@@ -255,6 +260,7 @@ void Resolver::ResolveListenAddress() {
 
 void Resolver::ResolveRest() {
   options_.address_file = Text(flags_.address_file, "address_file", "");
+  options_.grant_file = Text(flags_.grant_file, "grant_file", "");
   options_.compute_threads =
       Number(flags_.compute_threads, "compute_threads", 0, kComputeThreadsMax);
   options_.drain_timeout =
@@ -319,6 +325,7 @@ std::string RoleOptionsToJson(const RoleOptions& options) {
       {"cluster", cluster},
       {"bind_address", options.listen_address},
       {"address_file", options.address_file},
+      {"grant_file", options.grant_file},
       {"compute_threads", options.compute_threads},
       {"drain_timeout_s", absl::ToInt64Seconds(options.drain_timeout)},
       {"orphan_timeout", absl::FormatDuration(options.orphan_timeout)},

@@ -24,6 +24,7 @@ struct RoleOptions {
   ClusterSpec cluster;
   std::string own_address;     // this task's entry in the cluster; port 0 takes any free port
   std::string listen_address;  // what to bind; default: all interfaces, port of own_address
+  std::string grant_file;      // of a ps: where it keeps the last epoch that it granted
   std::string address_file;    // see AnnounceAddress; empty: none
   int compute_threads = 0;     // as given; 0 means one per processor
   TransportKind transport = TransportKind::kAuto;

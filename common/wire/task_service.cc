@@ -37,7 +37,8 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
       : clock_(world.clock),
         ref_(MakeRef(options)),
         options_(std::move(options)),
-        strand_(world.executor) {}
+        strand_(world.executor),
+        grant_(options_.granted) {}
 
   const proto::TaskRef& ref() const { return ref_; }
   absl::Status CheckEpoch(uint64_t epoch) const;
@@ -59,6 +60,7 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   };
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
+  // On the strand alone. The epoch that was attached before.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
@@ -76,9 +78,8 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   Strand strand_;
 
   mutable Mutex mutex_;
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not attached
-  uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::string job_ ABSL_GUARDED_BY(mutex_);
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
+  EpochGrant grant_ ABSL_GUARDED_BY(mutex_);    // of epoch_, or of an earlier start
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
@@ -116,26 +117,36 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
                   "AttachRequest.epoch is 0; epochs count from 1", proto::APPLICATION),
         ref_);
   }
+  const EpochGrant wanted = {request.epoch(), request.coordinator_incarnation(), request.job()};
+  EpochGrant held;
+  {
+    MutexLock lock(mutex_);
+    held = grant_;
+  }
+  const bool is_held = wanted.epoch == held.epoch &&
+                       wanted.coordinator_incarnation == held.coordinator_incarnation;
+  if (!is_held && wanted.epoch <= held.epoch) {
+    return Stale(absl::StrCat("Attach with epoch ", wanted.epoch, " by coordinator incarnation ",
+                              wanted.coordinator_incarnation, " refused: epoch ", held.epoch,
+                              " is held by coordinator incarnation ",
+                              held.coordinator_incarnation));
+  }
+  if (!is_held && options_.on_grant) {
+    if (absl::Status status = options_.on_grant(wanted); !status.ok()) {
+      return WithOrigin(MakeError(absl::StatusCode::kUnavailable, status.message(),
+                                  proto::TRANSIENT),
+                        ref_);
+    }
+  }
   const absl::Time now = clock_.Now();
-  std::string refusal;
   uint64_t before = 0;
   bool set_timer = false;
   {
     MutexLock lock(mutex_);
-    const bool same_holder =
-        request.epoch() == epoch_ && request.coordinator_incarnation() == coordinator_;
-    if (same_holder || request.epoch() > epoch_) {
-      coordinator_ = request.coordinator_incarnation();
-      job_ = request.job();
-      before = std::exchange(epoch_, request.epoch());
-      set_timer = HeardLocked(now);
-    } else {
-      refusal = absl::StrCat("Attach with epoch ", request.epoch(), " by coordinator incarnation ",
-                             request.coordinator_incarnation(), " refused: epoch ", epoch_,
-                             " is held by coordinator incarnation ", coordinator_);
-    }
+    grant_ = wanted;
+    before = std::exchange(epoch_, wanted.epoch);
+    set_timer = HeardLocked(now);
   }
-  if (!refusal.empty()) return Stale(refusal);
   if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
   return before;
 }
@@ -250,9 +261,9 @@ void TaskService::State::GetStatus(Envelope<proto::GetStatusRequest> request,
   {
     MutexLock lock(mutex_);
     answer.header.set_state(state_);
-    answer.header.set_epoch(epoch_);
-    answer.header.set_coordinator_incarnation(coordinator_);
-    answer.header.set_job(job_);
+    answer.header.set_epoch(grant_.epoch);
+    answer.header.set_coordinator_incarnation(grant_.coordinator_incarnation);
+    answer.header.set_job(grant_.job);
   }
   reply(std::move(answer));
 }

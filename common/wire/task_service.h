@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/transport.h"
@@ -19,12 +20,22 @@
 
 namespace cohort {
 
+// An epoch, and the one coordinator that may hold it.
+struct EpochGrant {
+  uint64_t epoch = 0;  // 0: none
+  uint64_t coordinator_incarnation = 0;
+  std::string job;
+};
+
 // Thread-safe.
 class TaskService {
  public:
   struct Options {
     TaskId task;
     uint64_t incarnation = 0;  // one process start
+    EpochGrant granted;        // by an earlier start: nobody else gets this epoch
+    // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
+    std::function<absl::Status(const EpochGrant&)> on_grant;
     // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
     // repeat by the holder runs it again: peers may have moved.
     std::function<void(const proto::AttachRequest&)> on_attach;

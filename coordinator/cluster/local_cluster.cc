@@ -137,6 +137,9 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   options.program = record.program;
   options.arguments = record.arguments;
   options.arguments.push_back(absl::StrCat("--address_file=", directory_->AddressFile(task)));
+  if (task.role == Role::kPs) {
+    options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
+  }
   options.environment["TF_CONFIG"] = TfConfig(task);
   options.output_file = directory_->LogFile(task);
   options.record = [this, task, &record](pid_t pid) -> absl::Status {

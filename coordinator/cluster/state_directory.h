@@ -36,6 +36,8 @@ class StateDirectory {
                                                               const std::string& path);
 
   std::string AddressFile(TaskId task) const { return FileOf(task, ".address"); }
+  // Stays when the task ends: its next start reads it.
+  std::string GrantFile(TaskId task) const { return FileOf(task, ".grant"); }
   std::string LogFile(TaskId task) const { return FileOf(task, ".log"); }
 
   absl::Status Write(TaskId task, const Record& record);

@@ -190,7 +190,9 @@ TEST_F(CoordinatorRules, OnlyRegisteredProgramsOfThisCoordinatorAreScheduled) {
 // An empty tensor and null handles are refused by name.
 TEST_F(CoordinatorRules, ArgumentsHaveAValue) {
   ScheduleOptions options;
-  options.arguments = {Tensor::Scalar(1.0f), Tensor()};
+  const Tensor nothing;
+  options.arguments.emplace_back(Tensor::Scalar(1.0f));
+  options.arguments.emplace_back(nothing);
   const absl::Status empty = coordinator->Schedule(picky, options).status();
   EXPECT_EQ(empty.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(MessageOf(empty), HasSubstr("argument 1 is a tensor without value"));

@@ -106,5 +106,47 @@ TEST_F(Takeover, OfTwoThatClaimOneEpochTheLoserHoldsNothing) {
               HasSubstr(absl::StrCat("held by coordinator incarnation ", winner + 1)));
 }
 
+// A server that is started again knows whom it granted its epoch.
+TEST_F(Takeover, AGrantOutlivesTheServer) {
+  const auto claim = [&](const std::string& host, uint64_t incarnation) {
+    EpochClaim::Options options;
+    options.ps = {{Role::kPs, 0}};
+    options.address = [spec = cluster.tasks().spec()](TaskId task) { return *spec.Address(task); };
+    options.coordinator_incarnation = incarnation;
+    absl::StatusOr<uint64_t> result;
+    Event done;
+    EpochClaim::Create(cluster.WorldOf(host), std::move(options),
+                       [&](absl::StatusOr<uint64_t> epoch) {
+                         result = epoch;
+                         done.Notify();
+                       })
+        ->Start();
+    EXPECT_TRUE(cluster.waiter().Wait(done, absl::Minutes(1)));
+    return result;
+  };
+  ASSERT_EQ(*claim("chief:0", 1), 1u);
+  cluster.tasks().Kill({Role::kPs, 0});
+  cluster.tasks().Start({Role::kPs, 0});
+  // One that knows of no epoch asks, and goes above it.
+  EXPECT_EQ(*claim("chief:1", 2), 2u);
+  cluster.tasks().Kill({Role::kPs, 0});
+  cluster.tasks().Start({Role::kPs, 0});
+  Envelope<proto::AttachRequest> attach;
+  attach.header.set_epoch(2);
+  attach.header.set_coordinator_incarnation(3);
+  World world = cluster.WorldOf("chief:2");
+  const auto channel = world.transport.Connect("ps0:2222", Lane::kControl);
+  absl::Status late;
+  Event done;
+  StartCall<proto::AttachResponse>(*channel, "/cohort.proto.TaskService/Attach", std::move(attach),
+                                   absl::Seconds(1), [&](const auto& answer) {
+                                     late = answer.status();
+                                     done.Notify();
+                                   });
+  ASSERT_TRUE(cluster.waiter().Wait(done, absl::Minutes(1)));
+  EXPECT_EQ(ClassOf(late), proto::STALE) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("held by coordinator incarnation 2"));
+}
+
 }  // namespace
 }  // namespace cohort

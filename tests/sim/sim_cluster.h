@@ -68,6 +68,7 @@ class SimCluster {
     TestCluster::Options options;
     options.ps = std::move(ps);
     options.workers = std::move(workers);
+    options.grant_directory = "/";
     options.world_of = [this](const std::string& host) { return WorldOf(host); };
     options.kill_host = [this](const std::string& host) { network_.Kill(host); };
     return options;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "ps_server/grant_file.h"
 
 namespace cohort {
 
@@ -51,7 +52,14 @@ void TestCluster::StartPs(TaskId task) {
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
-  ps_[task] = std::make_unique<PsTask>(options_.world_of(task.ToString()), std::move(options));
+  const World world = options_.world_of(task.ToString());
+  if (!options_.grant_directory.empty()) {
+    options.grant_file = JoinPath(options_.grant_directory, task.ToString() + ".grant");
+    const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
+    COHORT_CHECK(granted.ok(), "a test's grants are readable");
+    options.granted = *granted;
+  }
+  ps_[task] = std::make_unique<PsTask>(world, std::move(options));
   COHORT_CHECK(ps_[task]->Start().ok(), "a test's ps listens");
 }
 
