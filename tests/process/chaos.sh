@@ -2,17 +2,30 @@
 # Trains MNIST once undisturbed and once while a process is killed every three seconds, and says what it cost: kills by
 # role, of them during a checkpoint and during another recovery, steps that ran again, pushes that were dropped as
 # duplicates, and both test accuracies. Not part of ctest: it takes minutes.
-# Usage: tests/process/chaos.sh [EPOCHS] [KILLS]
+# Usage: tests/process/chaos.sh [EPOCHS] [KILLS] [shared|private]
+# private: each ps has a directory of its own in the place of the checkpoints, and finds it empty after its kill; needs
+# root. What is being written then lies with the coordinator.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 epochs=${1:-110}
 kills=${2:-18}
+disks=${3:-shared}
 bin=build/release/bin
 dir=$(mktemp -d "${TMPDIR:-/tmp}/cohort-chaos-XXXXXX")
 state=$dir/state
 coordinator=0
 trap 'kill -KILL $coordinator 2>/dev/null || true; rm -rf "$dir"' EXIT
+
+if [[ $disks == private ]]; then
+  mkdir -p "$dir/bin" "$state/recovery"
+  cp "$bin/coordinator" "$bin/worker" "$dir/bin/"
+  cp "$bin/ps" "$dir/ps"
+  printf '#!/bin/sh\nexec unshare --mount sh -c '\''mount -t tmpfs none "$0" && exec %s "$@"'\'' %s "$@"\n' \
+    "$dir/ps" "$state/recovery" >"$dir/bin/ps"
+  chmod +x "$dir/bin/ps"
+  bin=$dir/bin
+fi
 
 field() { sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$2"; }
 
@@ -39,6 +52,7 @@ train "$dir/undisturbed"
 wait "$coordinator"
 undisturbed=$(tail -1 "$dir/undisturbed")
 rm -rf "$state"
+mkdir -p "$state/recovery"
 : >"$dir/log"
 
 declare -A killed=([worker]=0 [ps]=0 [coordinator]=0)
@@ -82,7 +96,8 @@ wait "$coordinator"
 disturbed=$(tail -1 "$dir/disturbed")
 replayed=$(sed -n 's/.*event=resumed .*replays=\([0-9]*\).*/\1/p' "$dir/log" | awk '{s += $1} END {print s + 0}')
 open=$(sed -n 's/.*event=training_resumed .*open=\([0-9]*\).*/\1/p' "$dir/log" | awk '{s += $1} END {print s + 0}')
-printf '{"kills_worker":%d,"kills_ps":%d,"kills_coordinator":%d,"in_checkpoint":%d,"in_recovery":%d,' \
+printf '{"mode":"%s","kills_worker":%d,"kills_ps":%d,"kills_coordinator":%d,"in_checkpoint":%d,"in_recovery":%d,' \
+  "$(sed -n 's/.*event=checkpoint_mode .*mode=\([a-z]*\).*/\1/p' "$dir/log" | sort -u | paste -sd,)" \
   "${killed[worker]}" "${killed[ps]}" "${killed[coordinator]}" "$in_checkpoint" "$in_recovery"
 printf '"seconds":%d,"replayed_steps":%d,"open_steps_at_restarts":%d,"duplicate_slices_dropped":%s,' \
   $((SECONDS - started)) "$replayed" "$open" "$(field ps_duplicate_slices "$disturbed")"

@@ -51,7 +51,9 @@ class MembersSim : public testing::Test {
     increment = *coordinator->Register(IncrementProgram("counter"));
     ASSERT_TRUE(coordinator->ResumeState().ok());
     world = std::make_unique<World>(cluster->WorldOf("chief:0"));
-    changes = WorkerChanges::Create(*world, coordinator->members(), {.job = "job"});
+    WorkerChanges::Options how;
+    how.job = "job";
+    changes = WorkerChanges::Create(*world, coordinator->members(), std::move(how));
   }
 
   void TearDown() override {
