@@ -74,10 +74,6 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
 
   void SetFaults(const FaultPlan& faults) { faults_ = faults; }
   void SetWatcher(SimWatcher* watcher) { watcher_ = watcher; }
-  bool is_watched() const { return watcher_ != nullptr; }
-  void TellEnd(const SimMessage& message) {
-    if (watcher_ != nullptr) watcher_->OnEnd(message);
-  }
   void SetCut(const std::string& from, const std::string& to, bool cut);
   void HealAll() { cut_.clear(); }
   void Kill(const std::string& host);

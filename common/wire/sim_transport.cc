@@ -46,7 +46,6 @@ class SimChannel final : public Channel {
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
     SimWorld& world = core_->world();
-    if (core_->is_watched()) done = Told(std::string(method), request.header, std::move(done));
     auto call = std::make_shared<SimCall>(world, process_, std::string(method), std::move(done));
     // The timer holds the call: when its messages are lost, nothing else may.
     call->SetTimer(world.CallAt(world.Now() + BoundedWait(timeout),
@@ -56,15 +55,6 @@ class SimChannel final : public Channel {
   }
 
  private:
-  Reply Told(std::string method, std::string request, Reply done) {
-    return [core = core_, process = process_, method = std::move(method),
-            request = std::move(request),
-            done = std::move(done)](absl::StatusOr<Message> answer) mutable {
-      core->TellEnd({method, process->host, "", request, &answer});
-      done(std::move(answer));
-    };
-  }
-
   const std::shared_ptr<SimNetwork::Core> core_;
   const std::shared_ptr<SimProcess> process_;
   const std::string address_;

@@ -57,8 +57,6 @@ class SimWatcher {
   virtual SimFate OnRequest(const SimMessage& message) = 0;   // it is sent
   virtual void OnArrival(const SimMessage& message) = 0;      // its handler is about to run
   virtual SimFate OnResponse(const SimMessage& message) = 0;  // the handler has answered
-  // The caller is about to get an answer, or the error of a call that broke; `to` is empty.
-  virtual void OnEnd(const SimMessage& message) {}
 };
 
 // Lives on the thread that steps the world.

@@ -142,13 +142,24 @@ proto::CoordinatorState Recovery::MakeState(const Cut& cut) const {
   return state;
 }
 
+Cut Recovery::WithWhatIsLeft(Cut cut) const {
+  const ClosureId next{committed_.state.next_id()};
+  if (!(cut.next < next)) return cut;
+  for (const uint64_t id : committed_.state.open()) {
+    if (id >= cut.next.value) cut.open.push_back(ClosureId{id});
+  }
+  cut.next = next;
+  cut.watermark = cut.open.empty() ? next : cut.open.front();
+  return cut;
+}
+
 void Recovery::SaveIfAsked() {
   if (phase_ != Phase::kWatching || asked_.empty()) return;
   phase_ = Phase::kSaving;
   saving_ = std::exchange(asked_, {});
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
   // Before any ps takes its snapshot, so that what it covers is in all of them.
-  const Cut cut = scheduler_->BeginSnapshots();
+  const Cut cut = WithWhatIsLeft(scheduler_->BeginSnapshots());
   Saving saving{round_, "", MakeState(cut), cut};
   saving.prefix = store_.NewPrefix(saving.state.epoch());
   ShardTransfer::SaveOrder order;

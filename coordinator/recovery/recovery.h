@@ -106,6 +106,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // Another try when a ps was at fault; else the job ends.
   void Retry(uint64_t round, const absl::Status& status);
   proto::CoordinatorState MakeState(const Cut& cut) const;
+  // A program that resumes gives the ids of the last state again, one after another: those that it
+  // has not come to are left as that state has them.
+  Cut WithWhatIsLeft(Cut cut) const;
 
   const World world_;
   const Options options_;

@@ -180,6 +180,9 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
   // What may still be pushed is of an epoch that ends, and a fence in the next one would refuse
   // what runs again.
   if (!paused_.empty()) return true;
+  // A slice that is saved with the fence's watermark would take what its cut has open, and the next
+  // coordinator runs again, for ended.
+  if (snapshots_before_.has_value() && fence_ == Fence::kNeeded) return false;
   if (fence_ == Fence::kUnderWay) return false;
   fence_ = Fence::kUnderWay;
   effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),

@@ -144,6 +144,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void SuspectLocked(const Run& run, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts back what is in flight of these sessions, when every ps has fenced them.
   void FenceAndTakeBack(std::set<uint64_t> sessions, const absl::Status& cause);
+  void AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause, int tries);
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
@@ -172,6 +173,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   size_t replays_left_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<ClosureId> snapshots_before_ ABSL_GUARDED_BY(mutex_);  // only these run
+  ClosureId snapshots_watermark_ ABSL_GUARDED_BY(mutex_);  // of their cut; no push is above it
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);

@@ -14,6 +14,8 @@ namespace cohort {
 namespace {
 
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
+constexpr int kFenceTriesMax = 3;
+constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
 Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t epoch,
@@ -98,12 +100,24 @@ void Scheduler::FenceAndTakeBack(std::set<uint64_t> sessions, const absl::Status
     std::erase_if(sessions, [&](uint64_t session) { return fencing_.count(session) > 0; });
     fencing_.insert(sessions.begin(), sessions.end());
   }
-  if (sessions.empty()) return;
-  options_.fence_worker(sessions, [self = shared_from_this(), sessions,
-                                   cause](const absl::Status& fenced) {
-    // A ps that cannot be told is lost, and with it what a late push could have changed.
-    if (!fenced.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-    self->TakeBack(sessions, cause);
+  if (!sessions.empty()) AskForFence(sessions, cause, 1);
+}
+
+void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause,
+                            int tries) {
+  options_.fence_worker(sessions, [self = shared_from_this(), sessions, cause,
+                                   tries](const absl::Status& fenced) {
+    if (fenced.ok()) return self->TakeBack(sessions, cause);
+    Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
+    // A ps that cannot be told is lost, and with it what a late push could have changed. That one
+    // message was lost does not say so yet.
+    if (tries == kFenceTriesMax) return self->TakeBack(sessions, cause);
+    self->clock_.CallAt(self->clock_.Now() + kFenceRetry,
+                        [weak = self->weak_from_this(), sessions, cause, tries] {
+                          if (const auto self = weak.lock()) {
+                            self->AskForFence(sessions, cause, tries + 1);
+                          }
+                        });
   });
 }
 
@@ -166,6 +180,8 @@ void Scheduler::Call(Run run) {
     if (!IsCurrentLocked(run)) return;
     run.closure->begun = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
+    // What has failed since the cut is open in it, and may run again.
+    if (snapshots_before_.has_value()) watermark = std::min(watermark, snapshots_watermark_);
     epoch = epoch_;
   }
   Channel& channel = *run.channel;

@@ -143,7 +143,9 @@ Cut Scheduler::BeginCut() const {
 Cut Scheduler::BeginSnapshots() {
   MutexLock lock(mutex_);
   snapshots_before_ = queue_.next_id();
-  return redo_.BeginCut(queue_.next_id());
+  Cut cut = redo_.BeginCut(queue_.next_id());
+  snapshots_watermark_ = cut.watermark;
+  return cut;
 }
 
 void Scheduler::EndSnapshots() {

@@ -265,7 +265,7 @@ void PsChecker::OnCommit(const std::string& prefix) {
       options_.violate(absl::StrCat(prefix, ", slice ", slice, ": closure ", *history.rbegin(),
                                     " is in it, and the next coordinator would give the id anew"));
     }
-    const absl::Status whole = CheckSaved(**reader, slice, history);
+    const absl::Status whole = CheckSaved(**reader, slice, history, state);
     if (whole.ok()) continue;
     options_.violate(absl::StrCat(prefix, ", slice ", slice, ": ", whole.message()));
   }
@@ -273,7 +273,7 @@ void PsChecker::OnCommit(const std::string& prefix) {
 }
 
 absl::Status PsChecker::CheckSaved(const BundleReader& reader, uint32_t slice,
-                                   const History& history) {
+                                   const History& history, const proto::CoordinatorState& state) {
   const Place& place = places_[slice];
   ASSIGN_OR_RETURN(const Tensor value, reader.ReadRows(place.variable, place.rows));
   for (const float element : value.span<float>()) {
@@ -297,6 +297,10 @@ absl::Status PsChecker::CheckSaved(const BundleReader& reader, uint32_t slice,
     }
   }
   const auto watermark = static_cast<uint64_t>(numbers[kAppliedWatermark]);
+  if (watermark > state.watermark()) {
+    return absl::InternalError(absl::StrCat("its watermark is ", watermark,
+                                            ", that of the checkpoint is ", state.watermark()));
+  }
   if (said == History(history.lower_bound(watermark), history.end())) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("above ", watermark, " it says that ",
                                           absl::StrJoin(said, " "), " are in it; those are ",

@@ -81,7 +81,8 @@ class PsChecker {
   void CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t watermark);
   void OnCommit(const std::string& prefix);
   // What the files say of a slice is its history.
-  absl::Status CheckSaved(const BundleReader& reader, uint32_t slice, const History& history);
+  absl::Status CheckSaved(const BundleReader& reader, uint32_t slice, const History& history,
+                          const proto::CoordinatorState& state);
   void Violate(const SimMessage& message, const std::string& what);
   // Of a file of a recovery checkpoint; empty for another one.
   std::string PrefixOf(const std::string& path) const;

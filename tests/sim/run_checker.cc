@@ -42,16 +42,16 @@ void RunChecker::OnArrival(const SimMessage& message) {
   const proto::RunClosureRequest request = Parse(message);
   const Closure closure(message.from, request.closure_id());
   // A copy that comes late: nobody knows of it.
-  if (ended_.count({closure, request.attempt()}) > 0) return;
+  if (answered_.count({closure, request.attempt()}) > 0) return;
   running_[closure].push_back(
       {request.epoch(), request.attempt(), request.session(), message.to});
 }
 
-void RunChecker::OnEnd(const SimMessage& message) {
+void RunChecker::OnResponse(const SimMessage& message) {
   if (!IsRun(message)) return;
   const proto::RunClosureRequest request = Parse(message);
   const Closure closure(message.from, request.closure_id());
-  ended_.insert({closure, request.attempt()});
+  answered_.insert({closure, request.attempt()});
   std::vector<Attempt>& running = running_[closure];
   running.erase(std::remove_if(running.begin(), running.end(),
                                [&](const Attempt& attempt) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Watches from outside what runs on workers: a closure may be started again when the call that
-// carried it has ended, in whatever way, or when every ps refuses what its worker still pushes.
+// Watches from outside what runs on workers: a closure may be started again when its worker has
+// answered, or when every ps refuses what the worker still pushes.
 
 #include <cstdint>
 #include <functional>
@@ -27,8 +27,7 @@ class RunChecker {
 
   void OnRequest(const SimMessage& message);
   void OnArrival(const SimMessage& message);
-  // The worker has answered; the coordinator has its answer, or the error of a call that broke.
-  void OnEnd(const SimMessage& message);
+  void OnResponse(const SimMessage& message);
 
  private:
   using Closure = std::pair<std::string, uint64_t>;  // coordinator's host, id
@@ -41,7 +40,7 @@ class RunChecker {
 
   const Options options_;
   std::map<Closure, std::vector<Attempt>> running_;  // also of workers that were killed
-  std::set<std::pair<Closure, uint32_t>> ended_;
+  std::set<std::pair<Closure, uint32_t>> answered_;
 };
 
 }  // namespace cohort

@@ -110,7 +110,7 @@ void SeedRun::OnArrival(const SimMessage& message) {
 
 SimFate SeedRun::OnResponse(const SimMessage& message) {
   checker_.OnResponse(message);
-  runs_.OnEnd(message);
+  runs_.OnResponse(message);
   return injector_.OnResponse(message);
 }
 

@@ -51,7 +51,6 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   SimFate OnRequest(const SimMessage& message) override;
   void OnArrival(const SimMessage& message) override;
   SimFate OnResponse(const SimMessage& message) override;
-  void OnEnd(const SimMessage& message) override { runs_.OnEnd(message); }
   absl::Status OnFileCall(const std::string& host, const FileCall& call,
                           size_t* written) override;
   void OnFileDone(const std::string& host, const FileCall& call) override;

@@ -44,6 +44,7 @@ class Takeover : public testing::Test {
     if (made.ok()) counter = *made;
     const auto resumed = coordinator->ResumeState();
     EXPECT_TRUE(resumed.ok()) << resumed.status();
+    if (resumed.ok()) left = *resumed;
     return coordinator;
   }
 
@@ -64,6 +65,7 @@ class Takeover : public testing::Test {
 
   SimCluster cluster{5, 2, 1};
   std::optional<Variable> counter;  // on ps:0
+  std::optional<proto::CoordinatorState> left;  // to the last that started
 };
 
 TEST_F(Takeover, TheLoserThatWasRecoveringDoesNotTakeTheJobBack) {
@@ -137,6 +139,45 @@ TEST_F(Takeover, ACheckpointHoldsNoClosureThatItDoesNotKnow) {
   const auto value = second->Read(*counter);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value->data<float>(), static_cast<float>(next - 1));
+}
+
+// Holds back what workers answer, so that closures are open whose pushes are applied.
+class SlowAnswer final : public SimWatcher {
+ public:
+  SimFate OnRequest(const SimMessage&) override { return {}; }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage& message) override {
+    SimFate fate;
+    if (absl::EndsWith(message.method, "/RunClosure")) fate.delay = absl::Seconds(2);
+    return fate;
+  }
+};
+
+// The ids of a state are given again one after another. Those that a coordinator has not come to
+// when it dies are the next one's, and no other work gets them.
+TEST_F(Takeover, ACheckpointInTheMiddleOfAResumeKeepsWhatIsLeft) {
+  auto first = Start("chief:0", kFirst);
+  auto program = first->Register(IncrementProgram("counter"));
+  ASSERT_TRUE(program.ok());
+  SlowAnswer slow;
+  cluster.network().SetWatcher(&slow);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(first->Schedule(*program, {}).ok());
+  cluster.sim().RunFor(absl::Milliseconds(100));
+  ASSERT_TRUE(first->MakeDurable().ok());
+  cluster.network().SetWatcher(nullptr);
+  cluster.network().Kill("chief:0");
+
+  auto second = Start("chief:1", kSecond);
+  EXPECT_EQ(second->NextId(), ClosureId{1});
+  EXPECT_TRUE(Increment(*second).ok());
+  ASSERT_TRUE(second->MakeDurable().ok());
+  cluster.network().Kill("chief:1");
+
+  auto third = Start("chief:2", kSecond + 1);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->next_id(), 3u);
+  EXPECT_THAT(left->open(), testing::ElementsAre(2));
+  EXPECT_EQ(third->NextId(), ClosureId{2});
 }
 
 // A ps that dies before the coordinator is connected costs a recovery, not the connection.
