@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -34,16 +35,24 @@ CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& enviro
 int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& environment) {
   cohort::SignalWaiter signals;
   cohort::RealWorld world(2, options.transport);
+  const absl::Duration drain_timeout = options.drain_timeout;
   cohort::BlockingWaiter waiter;
   CoordinatorDaemon daemon(world.world(), waiter, std::move(options),
                            DescribeProcess(environment, world.world().files));
   CoordinatorDaemon::Result result;
+  cohort::Event ended;
   std::thread job([&] {
     result = daemon.Run();
+    ended.Notify();
     signals.Wake();
   });
   if (const int signal = signals.Wait(); signal != 0) {
     daemon.Interrupt(signal == SIGINT ? "SIGINT" : "SIGTERM");
+    if (!ended.WaitFor(drain_timeout)) {
+      Log(cohort::LogLevel::kError, "drain_timeout", {{"waits_for", daemon.GiveUp()}});
+      // The job's thread would lose the world under its feet.
+      _exit(cohort::kExitDrainTimeout);
+    }
   }
   job.join();
   std::fputs(result.error.c_str(), stderr);

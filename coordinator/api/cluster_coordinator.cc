@@ -123,11 +123,23 @@ VariableScope VariableScope::ColocateVarsWith(const Variable& variable) const {
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Connect(World world,
                                                                                 Waiter& waiter,
                                                                                 Options options) {
-  RETURN_IF_ERROR(CheckCluster(options.cluster, options.workers));
-  std::unique_ptr<ClusterCoordinator> coordinator(
-      new ClusterCoordinator(world, waiter, std::move(options)));
+  ASSIGN_OR_RETURN(std::unique_ptr<ClusterCoordinator> coordinator,
+                   Create(world, waiter, std::move(options)));
   RETURN_IF_ERROR(coordinator->WaitForCluster());
   return coordinator;
+}
+
+absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(World world,
+                                                                               Waiter& waiter,
+                                                                               Options options) {
+  RETURN_IF_ERROR(CheckCluster(options.cluster, options.workers));
+  return std::unique_ptr<ClusterCoordinator>(
+      new ClusterCoordinator(world, waiter, std::move(options)));
+}
+
+void ClusterCoordinator::Abort(const absl::Status& reason) {
+  scheduler_->RecordError(reason);
+  cluster_->Abort(reason);
 }
 
 VariableScope ClusterCoordinator::Scope(proto::UpdateRule rule) {
@@ -317,20 +329,18 @@ absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& valu
 }
 
 void ClusterCoordinator::ShutdownTasks() {
-  std::vector<TaskLink> links = cluster_->serving();
+  const std::vector<TaskLink> links = cluster_->serving();
   cluster_->Stop();  // tasks that end from here on are not lost
-  for (const TaskLink& link : links) {
-    Envelope<proto::ShutdownRequest> request;
-    request.header.set_epoch(cluster_->epoch());
-    // A task that ends before its answer left is as good as one that answered.
-    Await<Envelope<proto::ShutdownResponse>>(
-        waiter_, absl::Seconds(5), "a task to end", [&](auto done) {
-          StartCall<proto::ShutdownResponse>(*link.control, "/cohort.proto.TaskService/Shutdown",
-                                             std::move(request), absl::Seconds(4),
-                                             std::move(done));
-        })
-        .IgnoreError();
-  }
+  Envelope<proto::ShutdownRequest> request;
+  request.header.set_epoch(cluster_->epoch());
+  std::vector<Envelope<proto::ShutdownRequest>> requests(links.size(), request);
+  using Answers = std::vector<Envelope<proto::ShutdownResponse>>;
+  // A task that ends before its answer left is as good as one that answered.
+  Await<Answers>(waiter_, absl::Seconds(5), "the tasks to end", [&](auto done) {
+    CallEach<proto::ShutdownResponse>(links, "/cohort.proto.TaskService/Shutdown",
+                                      std::move(requests), absl::Seconds(4), std::move(done),
+                                      &TaskLink::control);
+  }).IgnoreError();
 }
 
 }  // namespace cohort

@@ -79,6 +79,7 @@ class ClusterCoordinator {
     size_t checkpoint_chunk_bytes = kShardChunkBytes;  // of a shard that streams
     std::string recovery_directory;  // empty: the loss of a parameter server is an error
     absl::Duration recovery_interval = absl::Seconds(10);
+    size_t recovery_interval_closures = 0;  // done since the last one; 0: only time counts
     size_t redo_max = 65536;  // closures between two checkpoints
   };
 
@@ -87,6 +88,11 @@ class ClusterCoordinator {
   // DEADLINE_EXCEEDED that says of each task whether it serves, or why not.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
+  // Connect in two steps, for who may have to Abort it while it waits. Nothing else may be called
+  // in between.
+  static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(World world, Waiter& waiter,
+                                                                    Options options);
+  absl::Status WaitForCluster();
   ~ClusterCoordinator();
 
   VariableScope Scope(proto::UpdateRule rule);
@@ -133,10 +139,11 @@ class ClusterCoordinator {
   // The job has ended well: what was kept for its recovery is removed.
   absl::Status ForgetState();
 
-  // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`.
-  void Abort(const absl::Status& reason) { scheduler_->RecordError(reason); }
+  // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`, and so
+  // does, at once, whatever waits for a task that is away.
+  void Abort(const absl::Status& reason);
 
-  // Asks all serving tasks to end.
+  // Asks all serving tasks to end, and gives them a few seconds to answer.
   void ShutdownTasks();
 
   PsControl& ps() { return *ps_; }
@@ -157,7 +164,6 @@ class ClusterCoordinator {
   };
   Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
-  absl::Status WaitForCluster();
   absl::StatusOr<std::optional<RecoveryStore::Committed>> ReadLeftState() const;
   // Who made a handle: this coordinator, through all its epochs.
   uint64_t owner() const { return cluster_->coordinator_incarnation(); }

@@ -70,7 +70,8 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.stop_at_first_error = options_.stop_at_first_error;
   options.closure_timeout = options_.closure_timeout;
   options.redo_max = options_.recovery_directory.empty() ? 0 : options_.redo_max;
-  options.on_redo_full = [parts] {
+  options.checkpoint_every = options_.recovery_interval_closures;
+  options.on_checkpoint_due = [parts] {
     if (const auto recovery = parts->recovery.lock()) {
       recovery->Checkpoint([](const absl::Status&) {});
     }

@@ -90,8 +90,10 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   options.call_timeout = options_.lease / 4;
   std::shared_ptr<EpochClaim> claim;
   std::shared_ptr<EpochClaim> replaced;
+  absl::Status ended;
   {
     MutexLock lock(mutex_);
+    ended = ended_;
     options.ps = roster_.Tasks(Role::kPs);
     options.workers = roster_.Tasks(Role::kWorker);
     options.floor = std::max(floor, epoch_);
@@ -112,6 +114,7 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
     replaced = std::exchange(claim_, claim);
   }
   if (replaced != nullptr) replaced->Cancel();
+  if (!ended.ok()) return claim->Abort(ended);
   claim->Start();
 }
 
@@ -147,34 +150,48 @@ void Cluster::Stop() {
     MutexLock lock(mutex_);
     claim = claim_;
     for (const auto& [task, connection] : connections_) connection->Stop();
-    for (const auto& [task, connection] : leaving_) {
-      if (connection != nullptr) connection->Stop();
+    for (const auto& [task, leaving] : leaving_) {
+      if (leaving.connection != nullptr) leaving.connection->Stop();
     }
   }
   if (claim != nullptr) claim->Cancel();
 }
 
 void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> done) {
-  absl::Status superseded;
+  absl::Status ended;
   {
     MutexLock lock(mutex_);
-    superseded = superseded_;
-    if (superseded.ok() && !IsReadyLocked(min_workers)) {
+    ended = ended_;
+    if (ended.ok() && !IsReadyLocked(min_workers)) {
       ready_waits_.push_back({min_workers, std::move(done)});
       return;
     }
   }
-  done(superseded);
+  done(ended);
 }
 
-void Cluster::OnSuperseded(const absl::Status& cause) {
+void Cluster::Abort(const absl::Status& why) {
+  EndWaits(why);
+  std::shared_ptr<EpochClaim> claim;
+  {
+    MutexLock lock(mutex_);
+    if (claiming_) claim = claim_;
+  }
+  if (claim != nullptr) claim->Abort(why);
+}
+
+void Cluster::EndWaits(const absl::Status& why) {
   std::vector<ReadyWait> waits;
   {
     MutexLock lock(mutex_);
-    superseded_ = cause;
+    ended_ = why;
     waits = std::exchange(ready_waits_, {});
   }
-  for (ReadyWait& wait : waits) wait.done(cause);
+  for (ReadyWait& wait : waits) wait.done(why);
+}
+
+void Cluster::OnSuperseded(const absl::Status& cause) {
+  EndWaits(cause);
   if (options_.on_superseded) options_.on_superseded(cause);
 }
 
@@ -297,13 +314,13 @@ std::string Cluster::Report() const {
 std::vector<Cluster::Silent> Cluster::silent() const {
   MutexLock lock(mutex_);
   std::vector<Silent> silent;
-  for (const auto* const connections : {&connections_, &leaving_}) {
-    for (const auto& [task, connection] : *connections) {
-      if (connection == nullptr) continue;
-      const absl::Duration since = connection->silence();
-      if (since > absl::ZeroDuration()) silent.push_back({task, since});
-    }
-  }
+  const auto ask = [&silent](TaskId task, const std::shared_ptr<TaskConnection>& connection) {
+    const absl::Duration since =
+        connection == nullptr ? absl::ZeroDuration() : connection->silence();
+    if (since > absl::ZeroDuration()) silent.push_back({task, since});
+  };
+  for (const auto& [task, connection] : connections_) ask(task, connection);
+  for (const auto& [task, leaving] : leaving_) ask(task, leaving.connection);
   return silent;
 }
 

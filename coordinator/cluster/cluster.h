@@ -67,11 +67,13 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Ends the present epoch, waits for every ps, claims the next epoch above `floor` there
   // (epoch_claim.h) and attaches all tasks under it. `done` gets the new epoch, before the tasks
   // serve. A later Claim replaces one that is under way, whose `done` then does not run. Errors:
-  // those of EpochClaim.
+  // those of EpochClaim; that of Abort.
   void Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done);
   void Stop();
+  // Whatever waits for tasks ends with the error, now and later.
+  void Abort(const absl::Status& why);
   // Runs `done` once when every ps and at least `min_workers` workers serve, in this epoch or a
-  // later one. Errors: of class STALE when another coordinator has taken over.
+  // later one. Errors: of class STALE when another coordinator has taken over; that of Abort.
   void WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> done);
   void SuspectWorker(int worker, uint64_t incarnation);
   // A worker could not reach this ps: can the coordinator?
@@ -127,9 +129,15 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void OnReady(TaskId task, const TaskLink& link);
   void OnLost(TaskId task, const absl::Status& cause);
   void OnSuperseded(const absl::Status& cause);
+  void EndWaits(const absl::Status& why);
   std::string DescribeLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReadyLocked(int min_workers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // A worker that is being removed: no member any more, and still watched.
+  struct Leaving {
+    Member member;
+    std::shared_ptr<TaskConnection> connection;  // none: it was never attached
+  };
   struct ReadyWait {
     int min_workers;
     absl::AnyInvocable<void(absl::Status)> done;
@@ -144,13 +152,12 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
-  // Of workers that are being removed.
-  std::map<TaskId, std::shared_ptr<TaskConnection>> leaving_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskId, Leaving> leaving_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, TaskLink> links_ ABSL_GUARDED_BY(mutex_);  // of serving tasks
   // A ps that served under an incarnation holds variables; another incarnation has lost them.
   std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReadyWait> ready_waits_ ABSL_GUARDED_BY(mutex_);
-  absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // why nothing waits any more
 };
 
 }  // namespace cohort

@@ -21,7 +21,10 @@ std::string Cluster::AddressOf(TaskId task) const {
 }
 
 std::string Cluster::AddressOfLocked(TaskId task) const {
-  const Member* const member = roster_.Find(task);
+  const Member* member = roster_.Find(task);
+  if (const auto found = leaving_.find(task); found != leaving_.end()) {
+    member = &found->second.member;
+  }
   if (member == nullptr) return kNowhere;
   const bool own = member->added && !member->address.empty();
   return options_.address && !own ? options_.address(task) : member->address;
@@ -61,11 +64,12 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     MutexLock lock(mutex_);
     address = AddressOfLocked(task);
     epoch = epoch_;
+    const Member* const found = roster_.Find(task);
+    const Member member = found == nullptr ? Member() : *found;
     refused = roster_.Remove(task);
     if (refused.ok()) {
       links_.erase(task);
-      const auto found = connections_.find(task);
-      leaving_[task] = found == connections_.end() ? nullptr : found->second;
+      leaving_[task] = {member, connections_[task]};
       connections_.erase(task);
     }
   }
@@ -78,7 +82,7 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     std::shared_ptr<TaskConnection> connection;
     {
       MutexLock lock(self->mutex_);
-      connection = std::move(self->leaving_[task]);
+      connection = std::move(self->leaving_[task].connection);
       self->leaving_.erase(task);
     }
     if (connection != nullptr) connection->Stop();
@@ -131,9 +135,10 @@ std::vector<Cluster::TaskStatus> Cluster::TaskStatuses() const {
     }
     status.text = DescribeLocked(task);
   }
-  for (const auto& [task, connection] : leaving_) {
+  for (const auto& [task, leaving] : leaving_) {
     TaskStatus& status = statuses.emplace_back();
     status.task = task;
+    status.address = AddressOfLocked(task);
     status.leaving = true;
     status.text = absl::StrCat(task.ToString(), " is being removed: closures are in flight there");
   }

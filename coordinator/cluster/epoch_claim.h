@@ -46,6 +46,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
 
   static std::shared_ptr<EpochClaim> Create(World world, Options options, Done done);
   void Start();
+  // `done` runs with the error, unless the claim has ended.
+  void Abort(const absl::Status& why) { Finish(why); }
   // `done` will not run any more, unless it is running now.
   void Cancel();
   // What the last call to a task failed with; OK: it answered, or has not been asked yet.

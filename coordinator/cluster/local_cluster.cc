@@ -282,18 +282,19 @@ void LocalCluster::RemoveWorker(TaskId task) {
   children_.erase(found);
 }
 
+void LocalCluster::Signal(int signal) {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  for (const auto& [task, child] : children_) {
+    if (child.process.has_value()) child.process->Signal(signal);
+  }
+  for (const auto& [task, leftover] : leftovers_) leftover.process.Signal(signal);
+}
+
 void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {
-  const auto signal_all = [this](int signal) {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    for (const auto& [task, child] : children_) {
-      if (child.process.has_value()) child.process->Signal(signal);
-    }
-    for (const auto& [task, leftover] : leftovers_) leftover.process.Signal(signal);
-  };
-  signal_all(SIGTERM);
+  Signal(SIGTERM);
   if (waiter.Wait(ended_, grace)) return;
-  signal_all(SIGKILL);
+  Signal(SIGKILL);
   waiter.Wait(ended_, absl::Seconds(5));
 }
 

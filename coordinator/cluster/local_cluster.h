@@ -9,6 +9,8 @@
 // those that it would have started in the same way, and ends the others; a child to which no
 // coordinator comes ends by itself after the orphan time-out.
 
+#include <signal.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +62,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   // SIGTERM, up to `grace` to drain, then SIGKILL. Blocks on `waiter`.
   void Stop(Waiter& waiter, absl::Duration grace);
+  // SIGKILL, for a process that has no more time.
+  void Kill() { Signal(SIGKILL); }
 
  private:
   struct Child {
@@ -77,6 +81,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
   absl::Status Begin();
+  // To every child and leftover; none is started any more.
+  void Signal(int signal);
   absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Spawn(TaskId task, Child& child) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,6 +1,6 @@
 #pragma once
 
-// One call to every parameter server at once.
+// One call to many tasks at once.
 
 #include <memory>
 #include <string>
@@ -20,7 +20,8 @@ namespace cohort {
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,
-              absl::AnyInvocable<void(absl::StatusOr<std::vector<Envelope<Response>>>)> done) {
+              absl::AnyInvocable<void(absl::StatusOr<std::vector<Envelope<Response>>>)> done,
+              std::shared_ptr<Channel> TaskLink::*lane = &TaskLink::data) {
   struct State {
     Mutex mutex;
     size_t open ABSL_GUARDED_BY(mutex);
@@ -38,7 +39,7 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
   }
   for (size_t i = 0; i < links.size(); ++i) {
     StartCall<Response>(
-        *links[i].data, method, std::move(requests[i]), timeout,
+        *(links[i].*lane), method, std::move(requests[i]), timeout,
         [state, i, task = links[i].task](absl::StatusOr<Envelope<Response>> response) {
           absl::StatusOr<std::vector<Envelope<Response>>> result;
           {

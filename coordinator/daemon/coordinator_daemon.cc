@@ -14,8 +14,6 @@ namespace cohort {
 
 namespace {
 
-constexpr absl::Duration kStopGrace = absl::Seconds(10);
-
 ExitCode CodeOf(const absl::Status& status) {
   switch (ClassOf(status)) {
     case proto::PS_LOST:
@@ -46,7 +44,7 @@ CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOpt
 
 CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   absl::StatusOr<std::string> summary = RunJob();
-  if (local_ != nullptr) local_->Stop(waiter_, kStopGrace);
+  if (local_ != nullptr) local_->Stop(waiter_, options_.drain_timeout);
   Result result;
   if (summary.ok()) {
     result.output = absl::StrCat(*summary, "\n");
@@ -59,43 +57,51 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
 
 void CoordinatorDaemon::Interrupt(absl::string_view reason) {
   MutexLock lock(mutex_);
-  interrupt_reason_ = std::string(reason);
-  if (connected_ != nullptr) {
-    connected_->Abort(MakeError(absl::StatusCode::kCancelled,
-                                absl::StrCat("the job was interrupted by ", reason),
-                                proto::CANCELLED));
-  }
+  interrupt_ = MakeError(absl::StatusCode::kCancelled,
+                         absl::StrCat("the job was interrupted by ", reason), proto::CANCELLED);
+  if (connected_ != nullptr) connected_->Abort(interrupt_);
+}
+
+std::string CoordinatorDaemon::GiveUp() {
+  MutexLock lock(mutex_);
+  if (to_kill_ != nullptr) to_kill_->Kill();
+  return connected_ == nullptr ? "its tasks to start or to end" : connected_->ClusterReport();
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
-      ClusterCoordinator::Connect(world_, waiter_, std::move(options));
-  RETURN_IF_ERROR(OfClass(coordinator.status(), absl::IsInvalidArgument(coordinator.status())
-                                                    ? proto::CONFIGURATION
-                                                    : proto::WORKER_LOST));
+      ClusterCoordinator::Create(world_, waiter_, std::move(options));
+  RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
   {
     MutexLock lock(mutex_);
-    if (!interrupt_reason_.empty()) {
-      return absl::CancelledError(absl::StrCat("interrupted by ", interrupt_reason_));
-    }
     connected_ = coordinator->get();
+    if (!interrupt_.ok()) connected_->Abort(interrupt_);
   }
-  absl::StatusOr<Operation> operation = Operate(**coordinator);
+  const absl::Status ready =
+      OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
   absl::StatusOr<std::string> summary =
-      operation.ok() ? Train(**coordinator) : absl::StatusOr<std::string>(operation.status());
-  if (operation.ok()) {
-    operation->ctl.reset();  // nobody changes the members of a job that has ended
-    if (operation->watch != nullptr) operation->watch->Stop();
-    if (!options_.ctl_address_file.empty()) {
-      world_.files.Remove(options_.ctl_address_file).IgnoreError();
-    }
-  }
+      ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
+  bool interrupted = false;
   {
     MutexLock lock(mutex_);
     connected_ = nullptr;
+    interrupted = !interrupt_.ok();
   }
-  if (local_ == nullptr && !options_.keep_tasks) (*coordinator)->ShutdownTasks();
+  // Tasks that waited in vain for others wait for the next coordinator.
+  const bool is_over = ready.ok() || interrupted;
+  if (is_over && local_ == nullptr && !options_.keep_tasks) (*coordinator)->ShutdownTasks();
+  return summary;
+}
+
+absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
+  ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));
+  absl::StatusOr<std::string> summary = Train(coordinator);
+  operation.ctl.reset();  // nobody changes the members of a job that has ended
+  if (operation.watch != nullptr) operation.watch->Stop();
+  if (!options_.ctl_address_file.empty()) {
+    world_.files.Remove(options_.ctl_address_file).IgnoreError();
+  }
   return summary;
 }
 
@@ -117,6 +123,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
   options.recovery_directory = RecoveryDirectory();
   options.recovery_interval = job.recovery.interval;
+  options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
   if (!options_.local.has_value()) {
     options.cluster = options_.cluster;
@@ -136,6 +143,10 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
       LocalCluster::Start(world_, waiter_, std::move(local));
   RETURN_IF_ERROR(OfClass(started.status(), proto::WORKER_LOST));
   local_ = *std::move(started);
+  {
+    MutexLock lock(mutex_);
+    to_kill_ = local_;
+  }
   options.cluster = local_->spec();
   options.address = [local = local_](TaskId task) { return local->Address(task); };
   Log(LogLevel::kInfo, "local_tasks_started", {{"state_dir", options_.state_directory}});

@@ -37,11 +37,16 @@ class CoordinatorDaemon {
   // Blocks until the job ended and its tasks have been stopped.
   Result Run();
 
-  // The job fails with CANCELLED as soon as closures in flight have ended. Thread-safe.
+  // The job fails with CANCELLED as soon as closures in flight have ended, or at once where it
+  // waits for a task that is away. Thread-safe.
   void Interrupt(absl::string_view reason);
+  // An interrupted job did not end in time and this process ends without it: local tasks are
+  // killed. What the job waited for. Thread-safe.
+  std::string GiveUp();
 
  private:
   absl::StatusOr<std::string> RunJob();
+  absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Of recovery checkpoints; empty: none.
   std::string RecoveryDirectory() const;
@@ -60,11 +65,12 @@ class CoordinatorDaemon {
   Waiter& waiter_;
   CoordinatorOptions options_;
   const Environment environment_;
-  std::shared_ptr<LocalCluster> local_;  // shared with its timers
+  std::shared_ptr<LocalCluster> local_;  // shared with its timers; set by the job's thread
   SystemHostResolver resolver_;
   Mutex mutex_;
+  std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);  // local_, for other threads
   ClusterCoordinator* connected_ ABSL_GUARDED_BY(mutex_) = nullptr;  // while it lives
-  std::string interrupt_reason_ ABSL_GUARDED_BY(mutex_);
+  absl::Status interrupt_ ABSL_GUARDED_BY(mutex_);  // the error of a job that was interrupted
 };
 
 }  // namespace cohort

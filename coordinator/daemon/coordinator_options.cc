@@ -19,12 +19,14 @@ namespace cohort {
 namespace {
 
 constexpr int kLocalTasksMax = 256;
+constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
 struct Flags {
   std::string job_file, local, state_directory, membership, ctl_address;
   std::string orphan_timeout = "30s", transport = "auto", log_level = "info";
   std::vector<std::string> overrides;
   int free_ports = 0;
+  int drain_timeout_s = 10;
   bool keep_tasks = false;
   bool print_config = false, check_config = false, version = false;
 };
@@ -50,6 +52,8 @@ void Declare(FlagParser& parser, Flags& flags) {
              "TF_CONFIG, with local tasks a free loopback port; none: nowhere");
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");
+  parser.Add("drain_timeout_s", flags.drain_timeout_s,
+             "After SIGTERM: seconds for the job and its local tasks to end; default 10");
   parser.Add("free_ports", flags.free_ports,
              "Print so many free loopback ports, one a line, and exit");
   parser.Add("transport", flags.transport,
@@ -63,7 +67,7 @@ void Declare(FlagParser& parser, Flags& flags) {
       "'coordinator ctl --help' tells how to see a running job and to change its workers.\n"
       "Flags win over TF_CONFIG, TF_CONFIG over the job file, the job file over defaults.\n"
       "Exit codes: 0 done, 1 the job failed, 2 bad options, 4 the cluster could not be reached or "
-      "was lost.");
+      "was lost, 5 asked to stop and not done in time.");
 }
 
 std::string DefaultStateDirectory(const Environment& environment, FileSystem& files) {
@@ -171,6 +175,11 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   } else {
     problems.push_back(absl::StrCat("--orphan_timeout: ", orphan_timeout.status().message()));
   }
+  if (flags.drain_timeout_s < 1 || flags.drain_timeout_s > kDrainTimeoutMaxS) {
+    problems.push_back(absl::StrCat("--drain_timeout_s: ", flags.drain_timeout_s,
+                                    " is not from 1 to ", kDrainTimeoutMaxS));
+  }
+  options.drain_timeout = absl::Seconds(flags.drain_timeout_s);
   options.keep_tasks = flags.keep_tasks;
   options.state_directory = flags.state_directory;
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));

@@ -87,6 +87,7 @@ RecoverySpec ReadRecovery(const json& value, const std::string& path, JsonErrors
   reader.Bool("enabled", &recovery.enabled);
   reader.String("directory", &recovery.directory);
   ReadMilliseconds("interval_ms", reader, &recovery.interval);
+  reader.Int("interval_steps", {.min = 0, .max = kRedoMax}, &recovery.interval_steps);
   reader.Int("max_steps", {.min = 1, .max = kRedoMax}, &recovery.max_steps);
   reader.Finish();
   return recovery;
@@ -96,6 +97,7 @@ ordered_json ToJson(const RecoverySpec& recovery) {
   return {{"enabled", recovery.enabled},
           {"directory", recovery.directory},
           {"interval_ms", absl::ToInt64Milliseconds(recovery.interval)},
+          {"interval_steps", recovery.interval_steps},
           {"max_steps", recovery.max_steps}};
 }
 

@@ -54,6 +54,7 @@ struct RecoverySpec {
   // state directory, else there are none.
   std::string directory;
   absl::Duration interval = absl::Seconds(10);
+  int64_t interval_steps = 0;  // steps that ask for one before `interval` does; 0: only time does
   int64_t max_steps = 65536;  // that may run again after a loss
 
   friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;

@@ -149,6 +149,7 @@ void Scheduler::Pump(Effects& effects) {
   FinishStableWaitsLocked(effects);
   AdmitLocked(effects);
   DispatchLocked(effects);
+  AskForCheckpointLocked(effects);
 }
 
 void Scheduler::ObserveErrorLocked(Effects& effects) {
@@ -236,7 +237,7 @@ void Scheduler::AdmitLocked(Effects& effects) {
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() &&
          queue_.HasRoom()) {
     if (!redo_.HasRoom()) {
-      if (options_.on_redo_full) effects.push_back(options_.on_redo_full);
+      if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
       return;
     }
     WaitingCalls::Admission admission = waiting_.TakeSchedule();

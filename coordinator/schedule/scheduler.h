@@ -161,6 +161,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Closures in flight are queued again; what their calls still answer is ignored.
   void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AskForCheckpointLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;
@@ -174,6 +175,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   size_t replays_left_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<ClosureId> snapshots_before_ ABSL_GUARDED_BY(mutex_);  // only these run
   ClosureId snapshots_watermark_ ABSL_GUARDED_BY(mutex_);  // of their cut; no push is above it
+  size_t done_since_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;  // what a checkpoint is due for
+  bool checkpoint_asked_ ABSL_GUARDED_BY(mutex_) = false;  // since the last snapshots
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);

@@ -35,10 +35,18 @@ void Scheduler::MarkDoneLocked(Closure& closure) {
   }
   if (ChangesVariables(closure)) {
     redo_.MarkDone(closure.id);
+    ++done_since_snapshots_;
   } else {
     redo_.Drop(closure.id);
   }
   queue_.MarkDone(closure.id);
+}
+
+void Scheduler::AskForCheckpointLocked(Effects& effects) {
+  if (options_.checkpoint_every == 0 || checkpoint_asked_) return;
+  if (done_since_snapshots_ < options_.checkpoint_every) return;
+  checkpoint_asked_ = true;
+  if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
 }
 
 void Scheduler::HoldLocked(int worker) {
@@ -114,6 +122,7 @@ void Scheduler::Resume(uint64_t epoch) {
     resources_.SetEpoch(epoch);
     fence_ = Fence::kNotNeeded;  // whatever ran before is of an older epoch
     ++stats_.recoveries;
+    done_since_snapshots_ = 0;
     if (closed_.ok()) {
       for (const std::shared_ptr<Closure>& closure : redo_.TakeDone()) {
         if (!closure->replayable) {
@@ -143,6 +152,8 @@ Cut Scheduler::BeginCut() const {
 Cut Scheduler::BeginSnapshots() {
   MutexLock lock(mutex_);
   snapshots_before_ = queue_.next_id();
+  done_since_snapshots_ = 0;
+  checkpoint_asked_ = false;
   Cut cut = redo_.BeginCut(queue_.next_id());
   snapshots_watermark_ = cut.watermark;
   return cut;

@@ -47,6 +47,7 @@ Command CheckpointBench();
 Command OverloadBench();
 Command StandstillBench();
 Command RecoveryBench();
+Command StopBench();
 Command RecoveryCoordinator();
 
 // One line of output.

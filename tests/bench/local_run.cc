@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   if (options.recovery_interval > absl::ZeroDuration()) {
     connect.recovery_directory = JoinPath(local.state_directory, "recovery");
     connect.recovery_interval = options.recovery_interval;
+    connect.recovery_interval_closures = options.recovery_interval_closures;
     connect.queue_bound = 4096;  // what is scheduled ahead must not outgrow the run
   }
   ASSIGN_OR_RETURN(run->coordinator_,

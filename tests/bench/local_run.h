@@ -24,6 +24,7 @@ class LocalRun {
     std::string state_directory = "";  // empty: one of its own
     // Between two recovery checkpoints; zero: losses are errors.
     absl::Duration recovery_interval = absl::ZeroDuration();
+    size_t recovery_interval_closures = 0;  // 0: only time counts
   };
 
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(Options options);

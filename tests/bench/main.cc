@@ -40,7 +40,7 @@ int Main(const std::vector<std::string>& arguments) {
   TuneAllocator();
   const std::vector<Command> commands = {TransportBench(), TransportPeer(), ScheduleBench(),
                                          StepBench(), CheckpointBench(), OverloadBench(),
-                                         StandstillBench(), RecoveryBench(),
+                                         StandstillBench(), RecoveryBench(), StopBench(),
                                          RecoveryCoordinator()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;

@@ -291,6 +291,7 @@ absl::Status FaultInjector::OnFileCall(const std::string& host, const FileCall& 
   const bool shard = RoleOf(host) == "ps" || absl::StrContains(call.path, ".data-");
   if (!shard) place.phase = reads ? Phase::kClaim : Phase::kCommit;
   if (shard && reads) place.phase = Phase::kRestore;
+  if (absl::StrContains(call.path, ".grant")) place.phase = Phase::kClaim;
   if (full_.count(host) > 0 && !reads && !stopped_) {
     return absl::ResourceExhaustedError(absl::StrCat(call.path, ": the disk is full"));
   }

@@ -28,12 +28,16 @@ class ScriptedResolver final : public HostResolver {
   absl::StatusOr<std::vector<std::string>> answer = absl::UnavailableError("no name server");
 };
 
+constexpr absl::Duration kLease = absl::Seconds(5);     // the default
+constexpr absl::Duration kFarewell = absl::Seconds(4);  // an answer that is not waited for longer
+
 constexpr TaskId Worker(int index) { return {Role::kWorker, index}; }
 
 // A job that counts, over two ps and three workers.
 class MembersSim : public testing::Test {
  protected:
   void Begin(uint64_t seed, ClusterCoordinator::Options options = {}) {
+    scheduled = 0;
     changes.reset();
     coordinator.reset();
     world.reset();
@@ -178,6 +182,30 @@ TEST_F(MembersSim, AWorkerThatIsCutOffCanBeRemovedAndItsClosuresRunElsewhere) {
   ExpectCounted();
 }
 
+// It has closures in flight and falls silent only after it was asked to leave: for less than a lease
+// nothing is lost, for longer what it had runs elsewhere.
+TEST_F(MembersSim, AWorkerThatLeavesIsWatchedUntilItIsGone) {
+  for (const bool back_in_time : {true, false}) {
+    SCOPED_TRACE(back_in_time ? "back within the lease" : "never back");
+    Begin(3);
+    Count(500);
+    cluster->sim().RunFor(absl::Milliseconds(20));
+    absl::Status result = absl::UnknownError("no answer");
+    changes->Remove(Worker(1), [&](absl::Status status) { result = std::move(status); });
+    cluster->network().Cut("chief:0", "worker:1");
+    const absl::Time cut = cluster->sim().Now();
+    if (back_in_time) {
+      cluster->sim().RunFor(kLease * 0.8);
+      EXPECT_TRUE(absl::IsUnknown(result)) << "a slow worker was given up";
+      cluster->network().Heal("chief:0", "worker:1");
+    }
+    ASSERT_TRUE(cluster->sim().RunUntil([&] { return !absl::IsUnknown(result); }, kLease * 3));
+    EXPECT_TRUE(result.ok()) << result;
+    if (!back_in_time) EXPECT_LE(cluster->sim().Now() - cut, kLease * 1.1 + kFarewell);
+    ExpectCounted();
+  }
+}
+
 TEST_F(MembersSim, MembersThatWereAddedSurviveARecovery) {
   ClusterCoordinator::Options options;
   options.recovery_directory = "/recovery";
@@ -262,7 +290,6 @@ TEST_F(MembersSim, WhoIsNoFreeWorkerIsRefusedAndTheJobGoesOn) {
 TEST_F(MembersSim, NoIncrementIsLostOrDoubledHoweverWorkersComeAndGo) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    scheduled = 0;
     ClusterCoordinator::Options options;
     if (seed % 2 == 0) options.recovery_directory = "/recovery";
     Begin(seed, std::move(options));

@@ -66,6 +66,7 @@ uint64_t PsChecker::HolderOf(const std::string& host) const {
 
 void PsChecker::OnKill(const std::string& host) {
   ps_.erase(host);
+  if (!options_.grants_are_kept) grants_.erase(host);
 }
 
 void PsChecker::OnResponse(const SimMessage& message) {
@@ -84,14 +85,15 @@ void PsChecker::OnResponse(const SimMessage& message) {
 
 void PsChecker::OnAttach(const SimMessage& message, Ps& ps) {
   const auto request = Parse<proto::AttachRequest>(message.request);
-  const bool older = request.epoch() < ps.epoch;
-  const bool tie = request.epoch() == ps.epoch && request.coordinator_incarnation() !=
-                                                      ps.coordinator;
-  if (older || tie) {
-    Violate(message, absl::StrCat("epoch ", request.epoch(), " of coordinator ",
-                                  request.coordinator_incarnation(), " was granted; held was ",
-                                  ps.epoch, " of ", ps.coordinator));
+  Grant& held = grants_[message.to];
+  const Grant granted{request.epoch(), request.coordinator_incarnation()};
+  const bool tie = granted.epoch == held.epoch && granted.coordinator != held.coordinator;
+  if (granted.epoch < held.epoch || tie) {
+    Violate(message, absl::StrCat("epoch ", granted.epoch, " of coordinator ",
+                                  granted.coordinator, " was granted; held was ", held.epoch,
+                                  " of ", held.coordinator));
   }
+  held = granted;
   if (ps.epoch != request.epoch()) ps.versions.clear();
   if (ps.coordinator != request.coordinator_incarnation()) {
     ps.watermark = 0;
@@ -198,7 +200,9 @@ void PsChecker::OnFence(const SimMessage& message, Ps& ps) {
 
 bool PsChecker::IsFenced(uint64_t epoch, uint64_t session) const {
   return std::all_of(ps_.begin(), ps_.end(), [&](const auto& each) {
-    return each.second.epoch != epoch || each.second.fenced.count(session) > 0;
+    const Ps& ps = each.second;
+    // One that was started again holds nothing until a restore, which is of another epoch.
+    return ps.epoch != epoch || ps.slices.empty() || ps.fenced.count(session) > 0;
   });
 }
 

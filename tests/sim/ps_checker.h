@@ -32,6 +32,7 @@ class PsChecker {
  public:
   struct Options {
     std::string directory;  // of the recovery checkpoints
+    bool grants_are_kept = false;  // by a ps from start to start
     // Closures of a coordinator that push, without those that failed or were cancelled.
     std::function<std::vector<ClosureKnowledge>(uint64_t coordinator)> closures;
     std::function<void(const std::string& what)> violate;
@@ -59,6 +60,10 @@ class PsChecker {
   struct Place {
     std::string variable;
     RowRange rows;
+  };
+  struct Grant {
+    uint64_t epoch = 0;
+    uint64_t coordinator = 0;
   };
   struct Ps {
     uint64_t epoch = 0;
@@ -91,6 +96,7 @@ class PsChecker {
   const Options options_;
   std::map<uint32_t, Place> places_;           // by slice
   std::map<std::string, Ps> ps_;               // by host
+  std::map<std::string, Grant> grants_;        // by host; what a ps has to remember
   // What has been frozen, once per checkpoint and process start.
   std::set<std::pair<std::string, std::string>> held_;        // prefix and host
   std::map<std::string, Slices> saved_;                       // by prefix

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/counter_job.h"
+#include "tests/support/test_programs.h"
 
 namespace cohort {
 namespace {
@@ -52,6 +53,32 @@ TEST(RecoverySim, AFullRedoLogWaitsForACheckpoint) {
   const auto value = RunCounterJob(cluster, job);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value, 300.0f);
+}
+
+// The parameter server does not come back: whatever waits for it ends with the abort, at once.
+TEST(RecoverySim, AnAbortedJobWaitsForNobody) {
+  SimCluster cluster(6, 2, 1);
+  ClusterCoordinator::Options options;
+  options.recovery_directory = "/recovery";
+  const auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  VariableSpec spec;
+  spec.name = "counter";
+  spec.initializer.set_op("zeros");
+  const auto counter = (*coordinator)->Scope(AssignAdd()).CreateVariable(spec);
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  ASSERT_TRUE((*coordinator)->ResumeState().ok());
+  cluster.tasks().Kill({Role::kPs, 1});
+  cluster.sim().RunFor(absl::Seconds(20));
+  absl::Time aborted;
+  cluster.sim().CallAt(cluster.sim().Now() + absl::Seconds(1), [&] {
+    aborted = cluster.sim().Now();
+    (*coordinator)->Abort(absl::CancelledError("enough"));
+  });
+  EXPECT_TRUE(absl::IsCancelled((*coordinator)->Read(*counter).status()));
+  EXPECT_EQ(cluster.sim().Now(), aborted);
+  EXPECT_TRUE(absl::IsCancelled((*coordinator)->Join()));
+  EXPECT_EQ(cluster.sim().Now(), aborted);
 }
 
 // A million increments while one message in twenty is lost, one in twenty comes twice, and twenty

@@ -16,6 +16,7 @@ namespace {
 constexpr char kDirectory[] = "/recovery";
 constexpr absl::Duration kRunTimeMax = absl::Minutes(20);  // simulated
 constexpr absl::Duration kEndTimeMax = absl::Minutes(2);
+constexpr absl::Duration kStartAgain = absl::Milliseconds(500);  // a task that ended as it started
 constexpr uint64_t kFirstIncarnation = 1000;
 constexpr int kLivesMax = 12;
 constexpr uint64_t kEventsMax = 300'000;  // a run that ends has some thousand
@@ -49,7 +50,7 @@ SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
       network_(sim_),
       injector_(seed, InjectorOptions(options), *this),
       plan_(SeedPlan::Draw(seed, {injector_.Wants(Phase::kFence), injector_.WantsTakeover()})),
-      checker_(disk_, {kDirectory, [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
+      checker_(disk_, {kDirectory, !plan_.private_disks, [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
                        [this](const std::string& what) { Violate(what); }}),
       runs_({[this](uint64_t epoch, uint64_t session) { return checker_.IsFenced(epoch, session); },
              [this](const std::string& what) { Violate(what); }}),
@@ -94,7 +95,10 @@ TestCluster::Options SeedRun::TaskOptions() {
   TestCluster::Options options;
   options.ps = FirstIndices(plan_.ps);
   options.workers = FirstIndices(plan_.workers);
+  // Who finds an empty disk has forgotten.
+  if (!plan_.private_disks) options.grant_directory = "/";
   options.world_of = [this](const std::string& host) { return WorldOf(host); };
+  options.on_start_failed = [this](TaskId task) { OnStartFailed(task); };
   return options;
 }
 
@@ -115,6 +119,7 @@ SimFate SeedRun::OnResponse(const SimMessage& message) {
 }
 
 absl::Status SeedRun::OnFileCall(const std::string& host, const FileCall& call, size_t* written) {
+  if (tasks_ == nullptr) return absl::OkStatus();  // a world without faults until all have begun
   return injector_.OnFileCall(host, call, written);
 }
 
@@ -152,10 +157,19 @@ void SeedRun::Kill(const std::string& host) {
   const TaskId task = TaskOf(host);
   // Not here: one of its handlers may be running.
   sim_.Run([this, task] { tasks_->Kill(task); });
-  sim_.CallAt(back, [this, task, host] {
-    down_.erase(host);
-    tasks_->Start(task);
-  });
+  sim_.CallAt(back, [this, task] { StartTask(task); });
+}
+
+void SeedRun::StartTask(TaskId task) {
+  down_.erase(task.ToString());
+  tasks_->Start(task);
+}
+
+// It is started again, as a supervisor does it.
+void SeedRun::OnStartFailed(TaskId task) {
+  Note(absl::StrCat(task.ToString(), " cannot read what it has granted"));
+  down_.insert(task.ToString());
+  sim_.CallAt(sim_.Now() + kStartAgain, [this, task] { StartTask(task); });
 }
 
 void SeedRun::Cut(const std::string& from, const std::string& to, bool both_ways,

@@ -77,6 +77,8 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
 
   World WorldOf(const std::string& host);
   TestCluster::Options TaskOptions();
+  void StartTask(TaskId task);
+  void OnStartFailed(TaskId task);
   void StartCoordinator();
   // As a supervisor does it: sometimes twice, when two of them see that one is missing.
   void StartReplacement();

@@ -56,7 +56,10 @@ void TestCluster::StartPs(TaskId task) {
   if (!options_.grant_directory.empty()) {
     options.grant_file = JoinPath(options_.grant_directory, task.ToString() + ".grant");
     const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
-    COHORT_CHECK(granted.ok(), "a test's grants are readable");
+    if (!granted.ok()) {
+      COHORT_CHECK(options_.on_start_failed != nullptr, "a test's grants are readable");
+      return options_.on_start_failed(task);
+    }
     options.granted = *granted;
   }
   ps_[task] = std::make_unique<PsTask>(world, std::move(options));

@@ -152,6 +152,30 @@ TEST_F(SchedulerRecovery, AFullLogAsksForACheckpointAndHoldsScheduleBack) {
   EXPECT_EQ(admitted.size(), 3u);
 }
 
+TEST_F(SchedulerRecovery, ACheckpointIsAskedForOnceAfterSoManyClosures) {
+  checkpoint_every = 2;
+  Make(2);
+  const auto channel = NewWorker();
+  const auto finish = [&](int count) {
+    for (int i = 0; i < count; ++i) Schedule();
+    channel->AnswerPreparations();
+    for (int i = 0; i < count; ++i) channel->AnswerRun(absl::OkStatus());
+  };
+  finish(1);
+  EXPECT_EQ(checkpoints_asked, 0);
+  finish(1);
+  EXPECT_EQ(checkpoints_asked, 1);
+  finish(2);
+  EXPECT_EQ(checkpoints_asked, 1) << "the one that was asked for has not begun";
+  const Cut cut = scheduler->BeginSnapshots();
+  scheduler->EndSnapshots();
+  finish(1);
+  scheduler->CommitCut(cut);
+  EXPECT_EQ(checkpoints_asked, 1) << "one closure is not covered";
+  finish(1);
+  EXPECT_EQ(checkpoints_asked, 2);
+}
+
 TEST_F(SchedulerRecovery, AClosureThatChangesNothingIsDurableWhenItIsDone) {
   auto evaluation = std::make_shared<RegisteredProgram>(*program);
   evaluation->request.clear_program();

@@ -90,7 +90,8 @@ class SchedulerTest : public testing::Test {
       suspects.push_back(worker);
     };
     options.redo_max = redo_max;
-    options.on_redo_full = [this] { ++checkpoints_asked; };
+    options.checkpoint_every = checkpoint_every;
+    options.on_checkpoint_due = [this] { ++checkpoints_asked; };
     options.on_ps_suspect = [this](int ps) { ps_suspects.push_back(ps); };
     options.fence = [this](uint64_t watermark, Scheduler::Done done) {
       fences.push_back({watermark, std::move(done)});
@@ -134,6 +135,7 @@ class SchedulerTest : public testing::Test {
   Quarantine quarantine = Quarantine::kFail;  // for Make, as the next one
   bool stop_at_first_error = true;
   size_t redo_max = 0;
+  size_t checkpoint_every = 0;
   bool fences_workers = false;
   bool replayable = true;  // of what is scheduled
   int checkpoints_asked = 0;

@@ -1,0 +1,49 @@
+#pragma once
+
+// A job's daemons as real processes, started one by one as people do it, with TF_CONFIG. Every
+// address in it is a proxy's, so that no port is fixed and a test can cut a task off.
+
+#include <deque>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/fault_proxy.h"
+#include "tests/support/run_process.h"
+
+namespace cohort {
+
+// Thread-compatible. Kills what has not ended when it goes.
+class DaemonCluster {
+ public:
+  struct Task {
+    std::string role;
+    int index = 0;
+    FaultProxy proxy;
+    std::unique_ptr<RunningProcess> process;  // none: not started
+  };
+
+  DaemonCluster(int ps, int workers);
+
+  Task& ps(int index) { return ps_[static_cast<size_t>(index)]; }
+  Task& worker(int index) { return workers_[static_cast<size_t>(index)]; }
+  std::vector<Task*> tasks();
+
+  // Returns when it listens; false, and a failed expectation, when it does not.
+  bool Start(Task& task);
+  void StartAll();
+  // The MNIST job on `examples` made-up digits, in batches of 32. `sets` are further fields of it.
+  std::unique_ptr<RunningProcess> StartCoordinator(int examples,
+                                                   const std::vector<std::string>& sets,
+                                                   std::vector<std::string> flags = {});
+
+ private:
+  std::string Config(const std::string& role, int index) const;
+
+  std::deque<Task> ps_;
+  std::deque<Task> workers_;
+  nlohmann::json cluster_;
+};
+
+}  // namespace cohort
