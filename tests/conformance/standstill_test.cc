@@ -10,34 +10,13 @@
 
 #include "common/wire/error_detail.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/sim/standstill.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {
 namespace {
 
 using testing::HasSubstr;
-
-// What is sent to or by the host arrives when it goes on.
-class Standstill final : public SimWatcher {
- public:
-  Standstill(SimWorld& sim, std::string host, absl::Duration duration)
-      : sim_(sim), host_(std::move(host)), until_(sim.Now() + duration) {}
-  SimFate OnRequest(const SimMessage& message) override { return FateOf(message); }
-  void OnArrival(const SimMessage&) override {}
-  SimFate OnResponse(const SimMessage& message) override { return FateOf(message); }
-
- private:
-  SimFate FateOf(const SimMessage& message) const {
-    SimFate fate;
-    const bool concerns = message.from == host_ || message.to == host_;
-    if (concerns && sim_.Now() < until_) fate.delay = until_ - sim_.Now();
-    return fate;
-  }
-
-  SimWorld& sim_;
-  const std::string host_;
-  const absl::Time until_;
-};
 
 class StandstillTest : public testing::TestWithParam<std::string> {
  protected:
