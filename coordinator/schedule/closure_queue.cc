@@ -24,6 +24,7 @@ ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
   closure->id = ClosureId{++last_id_};
   unfinished_.emplace(closure->id, closure);
+  if (unfinished_.size() >= bound_) is_full_ = true;
   return closure->id;
 }
 
@@ -142,7 +143,7 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   }
   for (const auto& [id, closure] : waiting_) cancelled.push_back(closure);
   waiting_.clear();
-  for (const auto& closure : cancelled) unfinished_.erase(closure->id);
+  for (const auto& closure : cancelled) Finish(closure->id);
   return cancelled;
 }
 
@@ -166,6 +167,7 @@ ClosureId ClosureQueue::watermark() const {
 
 void ClosureQueue::Finish(ClosureId id) {
   COHORT_CHECK(unfinished_.erase(id) == 1, "a closure ends once");
+  if (unfinished_.size() < bound_ && unfinished_.size() <= bound_ - bound_ / 8) is_full_ = false;
 }
 
 }  // namespace cohort

@@ -32,6 +32,20 @@ TEST(ClosureQueue, CountsInFlightUnderTheBoundSoThatPutBackNeedsNoRoom) {
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
+TEST(ClosureQueue, AFullQueueHasRoomAgainWhenAnEighthIsFree) {
+  ClosureQueue queue(16);
+  for (int i = 0; i < 15; ++i) queue.Put(MakeClosure());
+  EXPECT_TRUE(queue.HasRoom());
+  queue.Put(MakeClosure());
+  EXPECT_FALSE(queue.HasRoom());
+  queue.MarkDone(queue.Take()->id);
+  EXPECT_FALSE(queue.HasRoom());
+  queue.MarkDone(queue.Take()->id);
+  EXPECT_TRUE(queue.HasRoom());
+  queue.Put(MakeClosure());
+  EXPECT_TRUE(queue.HasRoom());
+}
+
 TEST(ClosureQueue, PutsBackInOrderOfAgeAndCountsAttempts) {
   ClosureQueue queue(8);
   for (int i = 0; i < 4; ++i) queue.Put(MakeClosure());

@@ -11,7 +11,8 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kBound = 6;
+// The larger one is reached seldom, and has room again only when two places are free.
+constexpr size_t kBounds[] = {6, 16};
 constexpr int kSlots = 2;
 constexpr int kWorkersMax = 5;
 constexpr size_t kSchedulesMax = 4;  // that wait
@@ -79,10 +80,10 @@ std::string Name(const ModelRun& run) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(uint64_t seed) : rng_(seed), model_(kBound, kSlots) {
+ModelRunner::ModelRunner(uint64_t seed) : rng_(seed), model_(kBounds[seed % 2], kSlots) {
   Scheduler::Options options;
   options.epoch = epoch_;
-  options.queue_bound = kBound;
+  options.queue_bound = model_.bound();
   options.closures_in_flight = kSlots;
   options.attempts_max = options.quarantine_after = 1 << 30;
   options.fence = [this](uint64_t watermark, Scheduler::Done done) {

@@ -278,8 +278,11 @@ void SchedulerModel::TakeObserver(const std::string& error, Results& failed) {
 // A join is a cut: what is scheduled while it waits waits too.
 std::vector<int> SchedulerModel::Admit() {
   std::vector<int> admitted;
-  while (errors_.empty() && joins_.empty() && !schedules_.empty() &&
-         queued() + in_flight_.size() < bound_) {
+  const auto held = [this] { return queued() + in_flight_.size(); };
+  // Who was full has room again when an eighth is free.
+  if (held() < bound_ && held() <= bound_ - bound_ / 8) is_full_ = false;
+  while (errors_.empty() && joins_.empty() && !schedules_.empty() && !is_full_ &&
+         held() < bound_) {
     const auto [call, ticket] = schedules_.front();
     schedules_.pop_front();
     ended_[call] = "OK";
@@ -289,6 +292,7 @@ std::vector<int> SchedulerModel::Admit() {
     closure.inputs_left = closure.inputs.size();
     closure.state = closure.inputs.empty() ? State::kQueued : State::kWaiting;
     (closure.inputs.empty() ? queued_ : waiting_inputs_).insert(closure.id);
+    is_full_ = held() >= bound_;
     admitted.push_back(ticket);
   }
   return admitted;

@@ -117,6 +117,7 @@ class SchedulerModel {
   bool Stops() const { return !errors_.empty() && fetches_.empty(); }
 
   const size_t bound_;
+  bool is_full_ = false;
   const int slots_;
   std::vector<ClosureState> closures_;
   std::map<uint64_t, int> ticket_of_;  // by id
