@@ -2,6 +2,9 @@
 
 #include <malloc.h>
 
+#include <algorithm>
+#include <thread>
+
 namespace cohort {
 
 namespace {
@@ -15,6 +18,7 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
   mallopt(M_TOP_PAD, kTopPadBytes);
+  mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
 }  // namespace cohort
