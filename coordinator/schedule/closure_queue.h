@@ -22,8 +22,8 @@ class ClosureQueue {
   // bound: waiting, queued and in flight together.
   explicit ClosureQueue(size_t bound);
 
-  // A queue that was full has room again when an eighth of it is free. So callers that wait for room
-  // come in batches; to wake one for each closure that ends would cost half of the throughput.
+  // A queue that was full has room again when an eighth of it is free, so that callers who wait for
+  // it come in batches: to wake one for each closure that ends costs half of the throughput.
   bool HasRoom() const { return !is_full_ && unfinished_.size() < bound_; }
   bool IsIdle() const { return unfinished_.empty(); }
   size_t queued() const { return queue_.size(); }

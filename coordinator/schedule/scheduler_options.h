@@ -34,7 +34,8 @@ struct SchedulerOptions {
   // full log asks for a checkpoint and then holds Schedule back. 0: none, nothing is recovered.
   size_t redo_max = 0;
   size_t checkpoint_every = 0;  // closures done since the last snapshots; 0: only a full log asks
-  std::function<void()> on_checkpoint_due;  // runs outside the lock, must not block; may be repeated
+  // Runs outside the lock, must not block; may be repeated.
+  std::function<void()> on_checkpoint_due;
   // A worker could not reach this ps; runs outside the lock, must not block.
   std::function<void(int ps)> on_ps_suspect;
   // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is

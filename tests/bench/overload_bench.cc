@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -16,7 +15,7 @@
 #include "common/base/status.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/local_run.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort::bench {
 
@@ -62,7 +61,7 @@ class Callers {
   void Call() {
     while (!stop_) {
       if (coordinator_.stats().queued >= queued_max_) {
-        std::this_thread::sleep_for(std::chrono::microseconds(500));
+        nap_.WaitFor(absl::Microseconds(500));
         continue;
       }
       const absl::Status status = coordinator_.Schedule(program_, {}).status();
@@ -76,6 +75,7 @@ class Callers {
   ClusterCoordinator& coordinator_;
   const ProgramHandle program_;
   const size_t queued_max_;
+  const Event nap_;  // never happens
   std::atomic<bool> stop_{false};
   mutable Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
@@ -176,22 +176,17 @@ absl::Status Run(const Options& options) {
   local.recovery_interval = absl::Seconds(1);
   local.recovery_interval_closures = kCheckpointClosures;
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run, LocalRun::Start(local));
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  RETURN_IF_ERROR(run->coordinator().Scope(AssignAdd()).CreateVariable(spec).status());
+  ASSIGN_OR_RETURN(const Counter counter, MakeCounter(run->coordinator()));
   RETURN_IF_ERROR(run->coordinator().ResumeState().status());
-  ASSIGN_OR_RETURN(const ProgramHandle increment,
-                   run->coordinator().Register(IncrementProgram("counter")));
   constexpr size_t kAsManyAsMay = std::numeric_limits<size_t>::max();
   std::vector<std::vector<Window>> peaks;
   std::vector<std::vector<Window>> rounds;
   for (int round = 0; round <= kRounds; ++round) {
-    ASSIGN_OR_RETURN(peaks.emplace_back(), WatchUnder(*run, increment, kFewCallers, kFewQueued,
-                                                      kPeakWindows));
+    ASSIGN_OR_RETURN(peaks.emplace_back(), WatchUnder(*run, counter.increment, kFewCallers,
+                                                      kFewQueued, kPeakWindows));
     if (round == kRounds) break;
     ASSIGN_OR_RETURN(rounds.emplace_back(),
-                     WatchUnder(*run, increment, callers, kAsManyAsMay, windows));
+                     WatchUnder(*run, counter.increment, callers, kAsManyAsMay, windows));
   }
   PrintRates(peaks, rounds, callers);
   PrintMemory(rounds);
@@ -203,7 +198,8 @@ absl::Status Run(const Options& options) {
 Command OverloadBench() {
   return {"overload",
           "what is done, and the memory of every process, while callers schedule without a pause",
-          {{"seconds", "300", "of overload, in 5 rounds"}, {"callers", "64", "threads that schedule"}},
+          {{"seconds", "300", "of overload, in 5 rounds"},
+           {"callers", "64", "threads that schedule"}},
           Run};
 }
 

@@ -10,8 +10,8 @@
 #include "common/wire/error_detail.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/local_run.h"
+#include "tests/support/counter.h"
 #include "tests/support/stop_child.h"
-#include "tests/support/test_programs.h"
 
 namespace cohort::bench {
 
@@ -47,16 +47,11 @@ absl::Status Run(const Options& options) {
   LocalRun::Options local;
   local.workers = 2;
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run, LocalRun::Start(local));
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  RETURN_IF_ERROR(run->coordinator().Scope(AssignAdd()).CreateVariable(spec).status());
-  ASSIGN_OR_RETURN(const ProgramHandle increment,
-                   run->coordinator().Register(IncrementProgram("counter")));
+  ASSIGN_OR_RETURN(const Counter counter, MakeCounter(run->coordinator()));
   for (const TaskId task : {TaskId{Role::kPs, 0}, TaskId{Role::kWorker, 1}}) {
     std::vector<double> overdue;
     for (int i = 0; i < repeats; ++i) {
-      ASSIGN_OR_RETURN(overdue.emplace_back(), Overdue(*run, increment, task));
+      ASSIGN_OR_RETURN(overdue.emplace_back(), Overdue(*run, counter.increment, task));
     }
     Print({"standstill", absl::StrCat(RoleName(task.role), "/after_the_deadline"), Median(overdue),
            "ms", "bound", 100,

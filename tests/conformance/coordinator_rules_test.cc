@@ -15,6 +15,7 @@
 #include "coordinator/api/input_pipeline.h"
 #include "coordinator/api/training_strategy.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/support/counter.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {
@@ -39,13 +40,10 @@ class CoordinatorRules : public testing::Test {
     auto connected = cluster.Connect();
     ASSERT_TRUE(connected.ok()) << connected.status();
     coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    const auto made = MakeCounter(*coordinator);
     ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*made);
-    increment = MustRegister(IncrementProgram("counter"));
+    counter = std::make_unique<Variable>(made->variable);
+    increment = made->increment;
     batch = MustRegister(BatchProgram());
     picky = MustRegister(PickyProgram());
   }
@@ -110,21 +108,16 @@ TEST(TrainingStrategy, EveryCoordinatorOfAStrategyIsTheSameAndIsSetUpOnce) {
   TrainingStrategy strategy(cluster.WorldOf("chief:0"), cluster.waiter(), OptionsFor(cluster));
   const auto first = strategy.Coordinator();
   ASSERT_TRUE(first.ok()) << first.status();
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  const auto counter = (*first)->Scope(AssignAdd()).CreateVariable(spec);
+  const auto counter = MakeCounter(**first);
   ASSERT_TRUE(counter.ok()) << counter.status();
-  const auto increment = (*first)->Register(IncrementProgram("counter"));
-  ASSERT_TRUE(increment.ok());
-  ASSERT_TRUE((*first)->Schedule(*increment, {}).ok());
+  ASSERT_TRUE((*first)->Schedule(counter->increment, {}).ok());
   const auto second = strategy.Coordinator();
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(*first, *second);
   // A second set-up would have another epoch and so refuse what the first one made.
   ASSERT_TRUE((*second)->Join().ok());
   EXPECT_EQ((*second)->stats().done, 1u);
-  EXPECT_EQ(*(*second)->Read(*counter)->data<float>(), 1.0f);
+  EXPECT_EQ(*(*second)->Read(counter->variable)->data<float>(), 1.0f);
 }
 
 TEST(TrainingStrategy, AFailedConnectIsToldAndTriedAgain) {

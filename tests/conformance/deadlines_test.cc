@@ -6,7 +6,7 @@
 
 #include "common/wire/error_detail.h"
 #include "tests/sim/sim_cluster.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort {
 namespace {
@@ -21,15 +21,10 @@ class Deadlines : public testing::Test {
     auto connected = cluster.Connect(std::move(options));
     ASSERT_TRUE(connected.ok()) << connected.status();
     coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    const auto made = MakeCounter(*coordinator);
     ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*made);
-    auto registered = coordinator->Register(IncrementProgram("counter"));
-    ASSERT_TRUE(registered.ok()) << registered.status();
-    increment = *registered;
+    counter = std::make_unique<Variable>(made->variable);
+    increment = made->increment;
     ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
     ASSERT_TRUE(coordinator->Join().ok());
     cluster.tasks().Kill({Role::kWorker, 0});

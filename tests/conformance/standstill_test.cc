@@ -11,7 +11,7 @@
 #include "common/wire/error_detail.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/sim/standstill.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort {
 namespace {
@@ -24,15 +24,10 @@ class StandstillTest : public testing::TestWithParam<std::string> {
     auto connected = cluster.Connect();
     ASSERT_TRUE(connected.ok()) << connected.status();
     coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    const auto made = MakeCounter(*coordinator);
     ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*made);
-    auto registered = coordinator->Register(IncrementProgram("counter"));
-    ASSERT_TRUE(registered.ok()) << registered.status();
-    increment = *registered;
+    counter = std::make_unique<Variable>(made->variable);
+    increment = made->increment;
   }
 
   SimCluster cluster{29, /*ps=*/1, /*workers=*/2};

@@ -9,8 +9,8 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/sim_transport.h"
 #include "common/wire/typed_call.h"
+#include "tests/support/counter.h"
 #include "tests/support/test_cluster.h"
-#include "tests/support/test_programs.h"
 #include "tests/unit/worker/fault_transport.h"
 
 namespace cohort {
@@ -28,15 +28,10 @@ class TransientPs : public testing::Test {
     auto connected = ClusterCoordinator::Connect(WorldOf("chief:0"), waiter, std::move(options));
     ASSERT_TRUE(connected.ok()) << connected.status();
     coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);  // on ps:0
+    const auto made = MakeCounter(*coordinator);
     ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*made);
-    auto registered = coordinator->Register(IncrementProgram("counter"));
-    ASSERT_TRUE(registered.ok()) << registered.status();
-    increment = *registered;
+    counter = std::make_unique<Variable>(made->variable);
+    increment = made->increment;
   }
 
   // The world of a process start on `host`; workers cannot reach ps:0 while it is away.

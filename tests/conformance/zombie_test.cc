@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/sim_cluster.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort {
 namespace {
@@ -15,19 +15,14 @@ TEST(Zombie, PushesNothingAfterTheErrorWasRaised) {
   auto connected = cluster.Connect();
   ASSERT_TRUE(connected.ok()) << connected.status();
   ClusterCoordinator& coordinator = **connected;
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  const auto counter = coordinator.Scope(AssignAdd()).CreateVariable(spec);
+  const auto counter = MakeCounter(coordinator);
   ASSERT_TRUE(counter.ok()) << counter.status();
-  const auto increment = coordinator.Register(IncrementProgram("counter"));
-  ASSERT_TRUE(increment.ok()) << increment.status();
-  ASSERT_TRUE(coordinator.Schedule(*increment, {}).ok());
+  ASSERT_TRUE(coordinator.Schedule(counter->increment, {}).ok());
   ASSERT_TRUE(coordinator.Join().ok());
 
   // The worker gets the closure and cannot push it yet; then the coordinator loses the worker.
   cluster.network().Cut("worker:0", "ps:0");
-  ASSERT_TRUE(coordinator.Schedule(*increment, {}).ok());
+  ASSERT_TRUE(coordinator.Schedule(counter->increment, {}).ok());
   cluster.sim().RunFor(absl::Milliseconds(100));
   cluster.network().Cut("worker:0", "chief:0");
   cluster.sim().RunFor(absl::Seconds(9));  // longer than the lease, shorter than the worker tries
@@ -36,7 +31,7 @@ TEST(Zombie, PushesNothingAfterTheErrorWasRaised) {
 
   cluster.network().Heal("worker:0", "ps:0");
   cluster.sim().RunFor(absl::Minutes(2));
-  const auto value = coordinator.Read(*counter);
+  const auto value = coordinator.Read(counter->variable);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value->data<float>(), 1.0f);
   const auto stats = coordinator.ps().Stats();

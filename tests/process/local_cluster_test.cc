@@ -16,8 +16,8 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "tests/support/counter.h"
 #include "tests/support/temp_directory.h"
-#include "tests/support/test_programs.h"
 
 namespace cohort {
 namespace {
@@ -83,15 +83,10 @@ class LocalClusterTest : public testing::Test {
     auto connected = ClusterCoordinator::Connect(world.world(), waiter, connect);
     ASSERT_TRUE(connected.ok()) << connected.status();
     coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    const auto made = MakeCounter(*coordinator);
     ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*made);
-    auto registered = coordinator->Register(IncrementProgram("counter"));
-    ASSERT_TRUE(registered.ok());
-    increment = *registered;
+    counter = std::make_unique<Variable>(made->variable);
+    increment = made->increment;
   }
 
   void TearDown() override {

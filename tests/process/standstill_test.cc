@@ -17,10 +17,10 @@
 #include "common/wire/unique_fd.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/local_cluster.h"
+#include "tests/support/counter.h"
 #include "tests/support/run_process.h"
 #include "tests/support/stop_child.h"
 #include "tests/support/temp_directory.h"
-#include "tests/support/test_programs.h"
 
 namespace cohort {
 namespace {
@@ -51,15 +51,10 @@ class Standstill : public testing::Test {
     auto connected = ClusterCoordinator::Connect(world.world(), waiter, connect);
     ASSERT_TRUE(connected.ok()) << connected.status();
     coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    const auto made = MakeCounter(*coordinator);
     ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*made);
-    auto registered = coordinator->Register(IncrementProgram("counter"));
-    ASSERT_TRUE(registered.ok()) << registered.status();
-    increment = *registered;
+    counter = std::make_unique<Variable>(made->variable);
+    increment = made->increment;
   }
   void TearDown() override {
     if (tasks == nullptr) return;

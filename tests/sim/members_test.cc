@@ -1,138 +1,15 @@
 // Workers come and go while closures run, in simulated time.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "coordinator/members/ctl_service.h"
-#include "coordinator/members/membership_watch.h"
-#include "tests/sim/sim_cluster.h"
+#include "tests/sim/members_sim.h"
 #include "tests/sim/standstill.h"
-#include "tests/support/test_programs.h"
 
 namespace cohort {
 namespace {
 
 using testing::HasSubstr;
-using Added = WorkerChanges::Added;
-
-// A name service that the test plays.
-class ScriptedResolver final : public HostResolver {
- public:
-  void Resolve(const std::string& host, Done done) override { done(answer); }
-  absl::StatusOr<std::vector<std::string>> answer = absl::UnavailableError("no name server");
-};
-
-constexpr absl::Duration kLease = absl::Seconds(5);     // the default
-constexpr absl::Duration kFarewell = absl::Seconds(4);  // an answer that is not waited for longer
-
-constexpr TaskId Worker(int index) { return {Role::kWorker, index}; }
-
-// A job that counts, over two ps and three workers.
-class MembersSim : public testing::Test {
- protected:
-  void Begin(uint64_t seed, ClusterCoordinator::Options options = {}) {
-    scheduled = 0;
-    changes.reset();
-    coordinator.reset();
-    world.reset();
-    cluster = std::make_unique<SimCluster>(seed, 2, 3);
-    options.attempts_max = options.quarantine_after = 1000;
-    auto connected = cluster->Connect(std::move(options));
-    ASSERT_TRUE(connected.ok()) << connected.status();
-    coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
-    ASSERT_TRUE(made.ok()) << made.status();
-    counter = std::make_unique<Variable>(*std::move(made));
-    increment = *coordinator->Register(IncrementProgram("counter"));
-    ASSERT_TRUE(coordinator->ResumeState().ok());
-    world = std::make_unique<World>(cluster->WorldOf("chief:0"));
-    WorkerChanges::Options how;
-    how.job = "job";
-    changes = WorkerChanges::Create(*world, coordinator->members(), std::move(how));
-  }
-
-  void TearDown() override {
-    if (watch != nullptr) watch->Stop();
-    coordinator.reset();
-  }
-
-  void Count(int increments) {
-    scheduled += increments;
-    for (int i = 0; i < increments; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
-  }
-
-  void Watch(const std::string& where) {
-    watch = MembershipWatch::Create(*world, MakeMembershipSource(where, world->files, resolver),
-                                    coordinator->members(), changes);
-    watch->Start();
-  }
-
-  void ExpectCounted() {
-    ASSERT_TRUE(coordinator->Join().ok());
-    cluster->network().SetFaults(FaultPlan());
-    const auto value = coordinator->Read(*counter);
-    ASSERT_TRUE(value.ok()) << value.status();
-    EXPECT_EQ(*value->data<float>(), static_cast<float>(scheduled));
-  }
-
-  absl::StatusOr<Added> Add(const std::string& address) {
-    absl::StatusOr<Added> result = absl::UnknownError("no answer");
-    bool answered = false;
-    changes->Add(address, [&](absl::StatusOr<Added> added) {
-      result = std::move(added);
-      answered = true;
-    });
-    EXPECT_TRUE(cluster->sim().RunUntil([&] { return answered; }, absl::Minutes(5)));
-    return result;
-  }
-
-  absl::Status Remove(int index) {
-    absl::Status result = absl::UnknownError("no answer");
-    bool answered = false;
-    changes->Remove(Worker(index), [&](absl::Status status) {
-      result = std::move(status);
-      answered = true;
-    });
-    EXPECT_TRUE(cluster->sim().RunUntil([&] { return answered; }, absl::Minutes(5)));
-    return result;
-  }
-
-  std::set<int> WorkersOf(bool serving_only) {
-    std::set<int> workers;
-    for (const Cluster::TaskStatus& member : coordinator->members()->TaskStatuses()) {
-      if (member.task.role != Role::kWorker || member.leaving) continue;
-      if (member.serving || !serving_only) workers.insert(member.task.index);
-    }
-    return workers;
-  }
-  std::set<int> Workers() { return WorkersOf(false); }
-  std::set<int> Serving() { return WorkersOf(true); }
-  uint64_t DoneOn(int worker) { return coordinator->scheduler()->workers()[worker].done; }
-
-  void Put(const std::string& file, const std::string& text) {
-    ASSERT_TRUE(WriteFileAtomically(world->files, file, text).ok());
-  }
-
-  ScriptedResolver resolver;
-  std::unique_ptr<SimCluster> cluster;
-  std::unique_ptr<ClusterCoordinator> coordinator;
-  std::unique_ptr<Variable> counter;
-  ProgramHandle increment;
-  std::unique_ptr<World> world;
-  std::shared_ptr<WorkerChanges> changes;
-  std::shared_ptr<MembershipWatch> watch;
-  int scheduled = 0;
-};
 
 TEST_F(MembersSim, AWorkerThatJoinsInTheMiddleGetsProgramsAndClosures) {
   Begin(1);
@@ -183,8 +60,8 @@ TEST_F(MembersSim, AWorkerThatIsCutOffCanBeRemovedAndItsClosuresRunElsewhere) {
   ExpectCounted();
 }
 
-// It has closures in flight and falls silent only after it was asked to leave: for less than a lease
-// nothing is lost, for longer what it had runs elsewhere.
+// It has closures in flight and falls silent only after it was asked to leave: for less than a
+// lease nothing is lost, for longer what it had runs elsewhere.
 TEST_F(MembersSim, AWorkerThatLeavesIsWatchedUntilItIsGone) {
   for (const bool back_in_time : {true, false}) {
     SCOPED_TRACE(back_in_time ? "back within the lease" : "never back");
@@ -333,76 +210,6 @@ TEST_F(MembersSim, TheStatusShowsMembersAndClosures) {
   EXPECT_EQ(status.closures_done(), 200u);
   EXPECT_EQ(status.epoch(), coordinator->members()->epoch());
   EXPECT_THAT(status.waits(), HasSubstr("0 closures queued"));
-}
-
-TEST_F(MembersSim, AFileDecidesWhoWorksAndABrokenOneChangesNothing) {
-  Begin(9);
-  cluster->tasks().AddWorker(3);
-  Watch("/workers");
-  cluster->sim().RunFor(absl::Seconds(5));
-  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2})) << "there is no file";
-  Put("/workers", "worker0:2222\nworker2:2222\nworker3:2222\n");
-  Count(2000);
-  cluster->sim().RunFor(absl::Seconds(5));
-  EXPECT_EQ(Serving(), (std::set<int>{0, 2, 3}));
-  for (const char* broken : {"", "worker0:2222\nworker2:", R"({"worker": ["worker0:2222")"}) {
-    Put("/workers", broken);
-    cluster->sim().RunFor(absl::Seconds(5));
-    EXPECT_EQ(Serving(), (std::set<int>{0, 2, 3})) << broken;
-  }
-  // One reading of a file that is half written, but looks whole.
-  Put("/workers", "worker0:2222\n");
-  cluster->sim().RunFor(absl::Milliseconds(1000));
-  EXPECT_EQ(Serving(), (std::set<int>{0, 2, 3}));
-  Put("/workers", R"({"worker": ["worker3:2222", "worker2:2222"]})");
-  cluster->sim().RunFor(absl::Seconds(5));
-  EXPECT_EQ(Serving(), (std::set<int>{2, 3}));
-  ExpectCounted();
-}
-
-TEST_F(MembersSim, AListedWorkerIsTakenInOnceItAnswers) {
-  Begin(10);
-  Put("/workers", "worker0:2222\nworker1:2222\nworker2:2222\nworker5:2222\n");
-  Watch("/workers");
-  cluster->sim().RunFor(absl::Seconds(20));
-  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2}));
-  cluster->tasks().AddWorker(5);
-  cluster->sim().RunFor(absl::Seconds(20));
-  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2, 5}));
-}
-
-TEST_F(MembersSim, AFileCannotRemoveMoreThanMayGo) {
-  ClusterCoordinator::Options options;
-  options.workers.min = 2;
-  Begin(11, std::move(options));
-  Put("/workers", "worker1:2222\n");
-  Watch("/workers");
-  cluster->sim().RunFor(absl::Seconds(10));
-  EXPECT_EQ(Workers(), (std::set<int>{1, 2}));
-}
-
-TEST_F(MembersSim, ANameAddsAtOnceAndRemovesWhoIsLost) {
-  Begin(12);
-  resolver.answer = {"worker2", "worker0", "worker1"};
-  Watch("dns:workers:2222");
-  cluster->sim().RunFor(absl::Seconds(20));
-  cluster->tasks().AddWorker(3);
-  resolver.answer = {"worker3", "worker1", "worker0", "worker2"};
-  cluster->sim().RunFor(absl::Seconds(20));
-  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2, 3}));
-  resolver.answer = {"worker0", "worker1"};
-  cluster->sim().RunFor(absl::Seconds(60));
-  EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2, 3})) << "they serve: the name is behind";
-  cluster->tasks().Kill(Worker(3));
-  cluster->sim().RunFor(absl::Seconds(60));
-  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2}));
-  resolver.answer = absl::UnavailableError("no name server");
-  cluster->tasks().Kill(Worker(1));
-  cluster->sim().RunFor(absl::Seconds(60));
-  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2})) << "no answer is no list";
-  resolver.answer = {"worker1", "worker0"};
-  cluster->sim().RunFor(absl::Seconds(60));
-  EXPECT_EQ(Workers(), (std::set<int>{0, 1, 2})) << "worker:1 is away but listed";
 }
 
 }  // namespace

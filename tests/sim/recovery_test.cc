@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/counter_job.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort {
 namespace {
@@ -62,10 +62,7 @@ TEST(RecoverySim, AnAbortedJobWaitsForNobody) {
   options.recovery_directory = "/recovery";
   const auto coordinator = cluster.Connect(std::move(options));
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  const auto counter = (*coordinator)->Scope(AssignAdd()).CreateVariable(spec);
+  const auto counter = MakeCounter(**coordinator);
   ASSERT_TRUE(counter.ok()) << counter.status();
   ASSERT_TRUE((*coordinator)->ResumeState().ok());
   cluster.tasks().Kill({Role::kPs, 1});
@@ -75,7 +72,7 @@ TEST(RecoverySim, AnAbortedJobWaitsForNobody) {
     aborted = cluster.sim().Now();
     (*coordinator)->Abort(absl::CancelledError("enough"));
   });
-  EXPECT_TRUE(absl::IsCancelled((*coordinator)->Read(*counter).status()));
+  EXPECT_TRUE(absl::IsCancelled((*coordinator)->Read(counter->variable).status()));
   EXPECT_EQ(cluster.sim().Now(), aborted);
   EXPECT_TRUE(absl::IsCancelled((*coordinator)->Join()));
   EXPECT_EQ(cluster.sim().Now(), aborted);

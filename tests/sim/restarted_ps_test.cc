@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "tests/sim/sim_cluster.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort {
 namespace {
@@ -36,18 +36,13 @@ TEST(RestartedPs, IsNotSavedBeforeItsVariablesAreBack) {
   auto connected = cluster.Connect(std::move(options));
   ASSERT_TRUE(connected.ok()) << connected.status();
   ClusterCoordinator& coordinator = **connected;
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  const auto counter = coordinator.Scope(AssignAdd()).CreateVariable(spec);
+  const auto counter = MakeCounter(coordinator);
   ASSERT_TRUE(counter.ok()) << counter.status();
   ASSERT_TRUE(coordinator.ResumeState().ok());
-  const auto program = coordinator.Register(IncrementProgram("counter"));
-  ASSERT_TRUE(program.ok()) << program.status();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(coordinator.Schedule(*program, {}).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(coordinator.Schedule(counter->increment, {}).ok());
   ASSERT_TRUE(coordinator.Join().ok());
   ASSERT_TRUE(coordinator.MakeDurable().ok());
-  ASSERT_TRUE(coordinator.Schedule(*program, {}).ok());
+  ASSERT_TRUE(coordinator.Schedule(counter->increment, {}).ok());
   ASSERT_TRUE(coordinator.Join().ok());
 
   SlowAttach slow;
@@ -64,7 +59,7 @@ TEST(RestartedPs, IsNotSavedBeforeItsVariablesAreBack) {
   // What was saved is what was done.
   cluster.tasks().Kill({Role::kPs, 0});
   cluster.tasks().Start({Role::kPs, 0});
-  const auto value = coordinator.Read(*counter);
+  const auto value = coordinator.Read(counter->variable);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(value->data<float>()[0], 4.0f);
 }

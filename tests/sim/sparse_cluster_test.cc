@@ -11,6 +11,7 @@
 #include "coordinator/strategy/partitioner.h"
 #include "coordinator/train/checkpoint_manager.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/support/counter.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {
@@ -53,15 +54,6 @@ class SparseCluster : public testing::Test {
     return *made;
   }
 
-  Variable MakeCounter() {
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
-    EXPECT_TRUE(made.ok()) << made.status();
-    return *made;
-  }
-
   std::vector<float> Values(const Variable& variable) {
     const auto value = coordinator->Read(variable);
     EXPECT_TRUE(value.ok()) << value.status();
@@ -75,20 +67,19 @@ class SparseCluster : public testing::Test {
 
 TEST_F(SparseCluster, VariablesAreDealtOutToTheServersThatExist) {
   EXPECT_THAT(Devices(MakeTable()), ElementsAre(DeviceOfPs(0), DeviceOfPs(3), DeviceOfPs(0)));
-  EXPECT_THAT(Devices(MakeCounter()), ElementsAre(DeviceOfPs(3)));
+  EXPECT_THAT(Devices(MakeCounter(*coordinator)->variable), ElementsAre(DeviceOfPs(3)));
 }
 
 TEST_F(SparseCluster, ClosuresCountOnceAlsoWhenAWorkerDies) {
   MakeTable();
-  const Variable counter = MakeCounter();  // on ps:3
-  const auto increment = coordinator->Register(IncrementProgram("counter"));
-  ASSERT_TRUE(increment.ok()) << increment.status();
+  const auto counter = MakeCounter(*coordinator);  // on ps:3
+  ASSERT_TRUE(counter.ok()) << counter.status();
   for (int i = 0; i < 40; ++i) {
-    ASSERT_TRUE(coordinator->Schedule(*increment, {}).ok());
+    ASSERT_TRUE(coordinator->Schedule(counter->increment, {}).ok());
     if (i == 20) cluster.tasks().Kill({Role::kWorker, 4});
   }
   ASSERT_TRUE(coordinator->Join().ok());
-  EXPECT_THAT(Values(counter), ElementsAre(40.0f));
+  EXPECT_THAT(Values(counter->variable), ElementsAre(40.0f));
   EXPECT_GT(coordinator->stats().put_back, 0u);
 }
 

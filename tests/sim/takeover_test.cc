@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/support/counter.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {
@@ -36,12 +37,9 @@ class Takeover : public testing::Test {
     auto connected = Connect(host, incarnation);
     EXPECT_TRUE(connected.ok()) << connected.status();
     auto coordinator = *std::move(connected);
-    VariableSpec spec;
-    spec.name = "counter";
-    spec.initializer.set_op("zeros");
-    const auto made = coordinator->Scope(AssignAdd()).CreateVariable(spec);
+    const auto made = MakeCounter(*coordinator);
     EXPECT_TRUE(made.ok()) << made.status();
-    if (made.ok()) counter = *made;
+    if (made.ok()) counter = made->variable;
     const auto resumed = coordinator->ResumeState();
     EXPECT_TRUE(resumed.ok()) << resumed.status();
     if (resumed.ok()) left = *resumed;

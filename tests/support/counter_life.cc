@@ -4,16 +4,14 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "tests/support/test_programs.h"
+#include "tests/support/counter.h"
 
 namespace cohort {
 
 absl::Status CounterLife::Begin() {
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  ASSIGN_OR_RETURN(counter_, coordinator_.Scope(AssignAdd()).CreateVariable(spec));
-  ASSIGN_OR_RETURN(increment_, coordinator_.Register(IncrementProgram("counter")));
+  ASSIGN_OR_RETURN(Counter counter, MakeCounter(coordinator_));
+  counter_ = std::move(counter.variable);
+  increment_ = std::move(counter.increment);
   ASSIGN_OR_RETURN(left_, coordinator_.ResumeState());
   if (left_.has_value()) {
     done_before_ = left_->next_id() - 1 - static_cast<uint64_t>(left_->open_size());

@@ -77,8 +77,8 @@ std::unique_ptr<RunningProcess> DaemonCluster::StartCoordinator(
     return absl::StrCat("data.", data, R"(={"class_name": "SyntheticDigits", "config": {"seed": )",
                         seed, R"(, "count": )", count, "}}");
   };
-  flags.insert(flags.end(), {"--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"),
-                             "--transport", "tcp", "--ctl_address", "none"});
+  const std::string job = absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json");
+  flags.insert(flags.end(), {"--job", job, "--transport", "tcp", "--ctl_address", "none"});
   const auto set = [&flags](const std::string& field) {
     flags.insert(flags.end(), {"--set", field});
   };

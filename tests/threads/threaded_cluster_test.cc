@@ -16,6 +16,7 @@
 #include "common/wire/inprocess_transport.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/local_transport.h"
+#include "tests/support/counter.h"
 #include "tests/support/test_cluster.h"
 #include "tests/support/test_programs.h"
 
@@ -67,15 +68,10 @@ class ThreadedCluster : public testing::TestWithParam<TransportChoice> {
 
 TEST_P(ThreadedCluster, CountsEveryIncrementOnceWhileWorkersRestart) {
   Connect();
-  VariableSpec spec;
-  spec.name = "counter";
-  spec.initializer.set_op("zeros");
-  const auto counter = coordinator_->Scope(AssignAdd()).CreateVariable(spec);
+  const auto counter = MakeCounter(*coordinator_);
   ASSERT_TRUE(counter.ok()) << counter.status();
-  const auto increment = coordinator_->Register(IncrementProgram("counter"));
-  ASSERT_TRUE(increment.ok()) << increment.status();
   for (int i = 0; i < 300; ++i) {
-    ASSERT_TRUE(coordinator_->Schedule(*increment, {}).ok());
+    ASSERT_TRUE(coordinator_->Schedule(counter->increment, {}).ok());
     if (i % 100 != 50) continue;
     const TaskId victim{Role::kWorker, i / 100};
     cluster_.Kill(victim);
@@ -83,7 +79,7 @@ TEST_P(ThreadedCluster, CountsEveryIncrementOnceWhileWorkersRestart) {
   }
   const absl::Status joined = coordinator_->Join();
   ASSERT_TRUE(joined.ok()) << joined;
-  const auto value = coordinator_->Read(*counter);
+  const auto value = coordinator_->Read(counter->variable);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value->data<float>(), 300.0f);
 }
