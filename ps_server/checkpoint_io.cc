@@ -109,7 +109,8 @@ BundleTensors TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
     const SliceLayout& layout = shard->layout();
     tensors[layout.variable] = {layout.dtype, layout.full_shape};
     for (const SlotSpec& slot : layout.rule_spec.slots) {
-      if (slots) tensors[SlotTensorName(layout, slot.name)] = {DType::kFloat32, layout.full_shape};
+      if (!slots) continue;
+      tensors[SlotTensorName(layout, slot.name)] = {DType::kFloat32, layout.full_shape_of(slot)};
     }
   }
   return tensors;
@@ -158,9 +159,9 @@ absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
   RETURN_IF_ERROR(held.Add(layout.variable, layout.full_shape, layout.rows, snapshot.value,
                            snapshot.leases[0]));
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
-    const std::string name = SlotTensorName(layout, layout.rule_spec.slots[i].name);
-    RETURN_IF_ERROR(held.Add(name, layout.full_shape, layout.rows, snapshot.slots[i],
-                             snapshot.leases[i + 1]));
+    const SlotSpec& slot = layout.rule_spec.slots[i];
+    RETURN_IF_ERROR(held.Add(SlotTensorName(layout, slot.name), layout.full_shape_of(slot),
+                             layout.rows, snapshot.slots[i], snapshot.leases[i + 1]));
   }
   return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
 }
@@ -205,8 +206,8 @@ absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors
     }
     if (!slots) continue;
     for (const SlotSpec& slot : layout.rule_spec.slots) {
-      plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32, layout.full_shape,
-                      layout.rows});
+      plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
+                      layout.full_shape_of(slot), layout.rows});
     }
   }
   return plan;

@@ -21,6 +21,12 @@ std::string RuleString(const proto::UpdateRule& rule) {
                       ")");
 }
 
+Shape RowsOf(const Shape& full, RowRange rows) {
+  absl::InlinedVector<int64_t, 4> dims(full.dims().begin(), full.dims().end());
+  if (!dims.empty()) dims[0] = rows.count;
+  return Shape(absl::MakeConstSpan(dims));
+}
+
 // The whole variable, as a slice that the homes then cut.
 absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   SliceLayout whole;
@@ -75,15 +81,28 @@ absl::StatusOr<std::vector<SliceLayout>> Cut(const SliceLayout& whole,
 
 }  // namespace
 
-Shape SliceLayout::shape() const {
-  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
-  if (!dims.empty()) dims[0] = rows.count;
-  return Shape(absl::MakeConstSpan(dims));
+Shape SliceLayout::shape() const { return RowsOf(full_shape, rows); }
+
+Shape SliceLayout::full_shape_of(const SlotSpec& slot) const {
+  return slot.per_row && full_shape.rank() > 1 ? Shape{full_shape.dim(0)} : full_shape;
+}
+
+Shape SliceLayout::shape_of(const SlotSpec& slot) const {
+  return RowsOf(full_shape_of(slot), rows);
+}
+
+size_t SliceLayout::row_width() const {
+  int64_t width = 1;
+  for (int i = 1; i < full_shape.rank(); ++i) width *= full_shape.dim(i);
+  return static_cast<size_t>(std::max<int64_t>(width, 1));
 }
 
 size_t SliceLayout::resident_bytes() const {
-  const size_t elements = static_cast<size_t>(shape().num_elements());
-  return elements * (ElementSize(dtype) + rule_spec.slots.size() * sizeof(float));
+  size_t bytes = static_cast<size_t>(shape().num_elements()) * ElementSize(dtype);
+  for (const SlotSpec& slot : rule_spec.slots) {
+    bytes += static_cast<size_t>(shape_of(slot).num_elements()) * sizeof(float);
+  }
+  return bytes;
 }
 
 std::string SliceLayout::ToString() const {

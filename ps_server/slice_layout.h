@@ -29,6 +29,11 @@ struct SliceLayout {
 
   // Of the rows of this slice; a scalar keeps its shape.
   Shape shape() const;
+  // Of a slot beside the whole variable, and beside these rows.
+  Shape full_shape_of(const SlotSpec& slot) const;
+  Shape shape_of(const SlotSpec& slot) const;
+  // Elements of a row, at least 1; those of a scalar or a vector are rows.
+  size_t row_width() const;
   // Of the value and its slots.
   size_t resident_bytes() const;
   // "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9), zeros".

@@ -20,6 +20,17 @@ absl::Span<float> MutableFloats(Tensor& tensor, size_t begin, size_t count) {
   return {reinterpret_cast<float*>(tensor.mutable_raw()) + begin, count};
 }
 
+// The next `count` elements. A row that is longer than a block of the cursor is put together in
+// `wide_row`.
+absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
+                                   std::vector<float>& wide_row) {
+  if (wide_row.empty()) {
+    return {reinterpret_cast<const float*>(cursor.Next(count * sizeof(float))), count};
+  }
+  cursor.CopyTo(reinterpret_cast<std::byte*>(wide_row.data()), count * sizeof(float));
+  return {wide_row.data(), count};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(SliceLayout layout) {
@@ -36,8 +47,12 @@ absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayo
   State state;
   ASSIGN_OR_RETURN(state.value, InitialRows(layout.initializer, layout.variable, layout.dtype,
                                             layout.full_shape, layout.rows));
-  const Shape shape = layout.shape();
   for (const SlotSpec& slot : layout.rule_spec.slots) {
+    if (slot.starts_as_value) {
+      state.slots.push_back(state.value.Clone());
+      continue;
+    }
+    const Shape shape = layout.shape_of(slot);
     state.slots.push_back(Tensor(DType::kFloat32, shape));
     const absl::Span<float> floats =
         MutableFloats(state.slots.back(), 0, static_cast<size_t>(shape.num_elements()));
@@ -53,8 +68,19 @@ VariableShard::VariableShard(SliceLayout layout, State initial,
       shape_(layout_.shape()),
       num_bytes_(initial.value.num_bytes()),
       kernel_(std::move(kernel)),
+      slot_widths_(WidthsOf(layout_)),
       value_(std::move(initial.value)) {
   for (Tensor& slot : initial.slots) slots_.emplace_back(std::move(slot), kSlotSpareBlocksMax);
+}
+
+VariableShard::SlotWidths VariableShard::WidthsOf(const SliceLayout& layout) {
+  SlotWidths widths;
+  widths.row = layout.row_width();
+  for (const SlotSpec& slot : layout.rule_spec.slots) {
+    widths.slots.push_back(slot.per_row ? widths.row : 1);
+    widths.largest = std::max(widths.largest, widths.slots.back());
+  }
+  return widths;
 }
 
 void VariableShard::EnterLocked(const ClosureWindow& window) {
@@ -102,17 +128,22 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
   UpdateStep step;
   step.learning_rate = context.learning_rate;
   step.step = context.step;
+  step.row_width = slot_widths_.row;
   step.slots.resize(slots_.size());
   for (ValueBuffer& slot : slots_) slot.Next();
-  for (size_t begin = 0; begin < count; begin += kBlockFloats) {
-    const size_t block = std::min(kBlockFloats, count - begin);
-    const std::byte* const bytes = gradient.Next(block * sizeof(float));
-    step.gradient = {reinterpret_cast<const float*>(bytes), block};
+  // Whole rows, where a slot has one element for each.
+  const size_t width = slot_widths_.largest;
+  const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
+  std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
+  for (size_t begin = 0; begin < count; begin += whole_rows) {
+    const size_t block = std::min(whole_rows, count - begin);
+    step.gradient = NextFloats(gradient, block, wide_row);
     step.value_in = Floats(in, begin, block);
     step.value_out = MutableFloats(out, begin, block);
     for (size_t i = 0; i < slots_.size(); ++i) {
-      step.slots[i] = {Floats(slots_[i].current(), begin, block),
-                       MutableFloats(slots_[i].next(), begin, block)};
+      const size_t slot_width = slot_widths_.slots[i];
+      step.slots[i] = {Floats(slots_[i].current(), begin / slot_width, block / slot_width),
+                       MutableFloats(slots_[i].next(), begin / slot_width, block / slot_width)};
     }
     kernel_->Apply(step);
   }

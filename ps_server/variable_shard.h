@@ -102,7 +102,16 @@ class VariableShard {
   size_t resident_bytes() const;
 
  private:
+  // Elements of the value for one of each slot: 1, or a row for a slot per row.
+  struct SlotWidths {
+    size_t row = 1;
+    size_t largest = 1;
+    std::vector<size_t> slots;
+  };
+
   VariableShard(SliceLayout layout, State initial, std::unique_ptr<UpdateKernel> kernel);
+
+  static SlotWidths WidthsOf(const SliceLayout& layout);
 
   void EnterLocked(const ClosureWindow& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context)
@@ -114,6 +123,7 @@ class VariableShard {
   const Shape shape_;
   const size_t num_bytes_;
   const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers
+  const SlotWidths slot_widths_;
 
   mutable Mutex mutex_;
   ValueBuffer value_ ABSL_GUARDED_BY(mutex_);

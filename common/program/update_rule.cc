@@ -1,100 +1,191 @@
 #include "common/program/update_rule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace cohort {
 namespace {
 
-// What each rule knows; the learning rate and the step travel in the push.
+using Range = ParameterRange;
+
 struct KnownRule {
-  absl::string_view op;
-  std::vector<absl::string_view> parameters;
+  std::string op;
+  std::vector<RuleParameter> parameters;
 };
 
-std::vector<KnownRule> KnownRules() {
-  return {{"adagrad", {"epsilon", "initial_accumulator_value"}},
-          {"adam", {"amsgrad", "beta_1", "beta_2", "epsilon"}},
+// The learning rate and the step travel in the push. Sorted by op.
+std::vector<KnownRule> OwnParameters() {
+  const RuleParameter rho = {"rho", 0.9, Range::kFractionClosed};
+  const RuleParameter momentum = {"momentum", 0, Range::kFractionClosed};
+  const RuleParameter beta_1 = {"beta_1", 0.9, Range::kFraction};
+  const RuleParameter beta_2 = {"beta_2", 0.999, Range::kFraction};
+  const RuleParameter epsilon = {"epsilon", 1e-7};
+  const RuleParameter accumulator = {"initial_accumulator_value", 0.1};
+  const RuleParameter outside = {"epsilon_outside_root", 0, Range::kFlag};
+  return {{"adadelta", {{"rho", 0.95, Range::kFractionClosed}, epsilon}},
+          {"adagrad", {accumulator, epsilon, outside}},
+          {"adam", {beta_1, beta_2, epsilon, {"amsgrad", 0, Range::kFlag}}},
+          {"adamax", {beta_1, beta_2, epsilon}},
           {"assign_add", {}},
-          {"rmsprop", {"centered", "epsilon", "momentum", "rho"}},
-          {"sgd", {"momentum", "nesterov"}}};
+          {"ftrl",
+           {{"learning_rate_power", -0.5, Range::kNotPositive},
+            accumulator,
+            {"l1_regularization_strength", 0},
+            {"l2_regularization_strength", 0},
+            {"l2_shrinkage_regularization_strength", 0},
+            {"beta", 0}}},
+          {"nadam", {beta_1, beta_2, epsilon}},
+          {"rmsprop", {rho, momentum, epsilon, {"centered", 0, Range::kFlag}, outside}},
+          {"rowwise_adagrad", {accumulator, epsilon, outside}},
+          {"sgd",
+           {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
 }
 
-absl::Status CheckRange(const proto::UpdateRule& rule, const proto::HyperParameter& parameter) {
-  const std::string& name = parameter.name();
-  const double value = parameter.value();
-  const auto bad = [&](const char* need) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer \"", rule.op(), "\": ", name, " = ",
-                                                   value, ", but it must be ", need));
-  };
-  if (name == "nesterov" || name == "centered" || name == "amsgrad") {
-    return value == 0 || value == 1 ? absl::OkStatus() : bad("0 or 1");
+const std::vector<KnownRule>& KnownRules() {
+  static const auto* const kRules = [] {
+    auto* const rules = new std::vector<KnownRule>(OwnParameters());
+    for (KnownRule& rule : *rules) {
+      if (rule.op == "assign_add") continue;  // not an optimizer
+      rule.parameters.insert(rule.parameters.end(),
+                             {{"weight_decay", 0},
+                              {"use_ema", 0, Range::kFlag},
+                              {"ema_momentum", 0.99, Range::kFractionClosed},
+                              {"ema_overwrite_frequency", 0, Range::kCount}});
+    }
+    return rules;
+  }();
+  return *kRules;
+}
+
+const KnownRule* FindRule(const std::string& op) {
+  for (const KnownRule& rule : KnownRules()) {
+    if (rule.op == op) return &rule;
   }
-  if (name == "momentum") return value >= 0 && value <= 1 ? absl::OkStatus() : bad("in [0, 1]");
-  if (name == "rho") return value >= 0 && value <= 1 ? absl::OkStatus() : bad("in [0, 1]");
-  if (name == "beta_1" || name == "beta_2") {
-    return value >= 0 && value < 1 ? absl::OkStatus() : bad("in [0, 1)");
+  return nullptr;
+}
+
+const RuleParameter* FindParameter(const KnownRule& rule, const std::string& name) {
+  for (const RuleParameter& parameter : rule.parameters) {
+    if (parameter.name == name) return &parameter;
   }
-  // epsilon and initial_accumulator_value; the comparison is false for NaN.
-  return value >= 0 ? absl::OkStatus() : bad("0 or more");
+  return nullptr;
+}
+
+// What the value must be, or "" where it is. The comparisons are false for NaN.
+const char* Needed(Range range, double value) {
+  switch (range) {
+    case Range::kFlag:
+      return value == 0 || value == 1 ? "" : "0 or 1";
+    case Range::kFraction:
+      return value >= 0 && value < 1 ? "" : "in [0, 1)";
+    case Range::kFractionClosed:
+      return value >= 0 && value <= 1 ? "" : "in [0, 1]";
+    case Range::kNotNegative:
+      return value >= 0 && std::isfinite(value) ? "" : "0 or more";
+    case Range::kNotPositive:
+      return value <= 0 && std::isfinite(value) ? "" : "0 or less";
+    case Range::kCount:
+      return value >= 0 && value <= 1e15 && std::floor(value) == value ? ""
+                                                                      : "a whole number from 0 on";
+  }
+  return "of a known range";
+}
+
+absl::Status UnknownParameter(const KnownRule& rule, const std::string& name) {
+  std::vector<std::string> names;
+  for (const RuleParameter& parameter : rule.parameters) names.push_back(parameter.name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer \"", rule.op, "\" has no parameter \"", name, "\": it has ",
+                   names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }
 
 absl::Status CheckRule(const proto::UpdateRule& rule) {
-  const std::vector<KnownRule> rules = KnownRules();
-  const auto known = std::find_if(rules.begin(), rules.end(),
-                                  [&](const KnownRule& each) { return each.op == rule.op(); });
-  if (known == rules.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown optimizer \"", rule.op(),
-                     "\": it is one of adagrad, adam, assign_add, rmsprop, sgd"));
+  const KnownRule* const known = FindRule(rule.op());
+  if (known == nullptr) {
+    std::vector<std::string> ops;
+    for (const KnownRule& each : KnownRules()) ops.push_back(each.op);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown optimizer \"", rule.op(), "\": it is one of ", absl::StrJoin(ops, ", ")));
   }
-  const auto& names = known->parameters;
   std::set<std::string> seen;
-  for (const auto& parameter : rule.parameters()) {
-    if (std::find(names.begin(), names.end(), parameter.name()) == names.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("optimizer \"", rule.op(), "\" has no parameter \"", parameter.name(),
-                       "\": it has ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
-    }
+  for (const proto::HyperParameter& parameter : rule.parameters()) {
+    const RuleParameter* const found = FindParameter(*known, parameter.name());
+    if (found == nullptr) return UnknownParameter(*known, parameter.name());
     if (!seen.insert(parameter.name()).second) {
       return absl::InvalidArgumentError(absl::StrCat("optimizer \"", rule.op(), "\": parameter \"",
                                                      parameter.name(), "\" is given twice"));
     }
-    RETURN_IF_ERROR(CheckRange(rule, parameter));
+    const absl::string_view needed = Needed(found->range, parameter.value());
+    if (needed.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("optimizer \"", rule.op(),
+                                                   "\": ", parameter.name(), " = ",
+                                                   parameter.value(), ", but it must be ", needed));
   }
   return absl::OkStatus();
 }
 
+std::vector<SlotSpec> OwnSlots(const proto::UpdateRule& rule) {
+  const std::string& op = rule.op();
+  const auto has = [&](const char* name) { return ParameterOf(rule, name) > 0; };
+  std::vector<SlotSpec> slots;
+  if (op == "sgd") {
+    if (has("momentum")) slots = {{"momentum"}};
+  } else if (op == "adagrad" || op == "rowwise_adagrad") {
+    const double start = ParameterOf(rule, "initial_accumulator_value");
+    slots = {{"accumulator", static_cast<float>(start), op == "rowwise_adagrad"}};
+  } else if (op == "rmsprop") {
+    slots = {{"velocity"}};
+    if (has("momentum")) slots.push_back({"momentum"});
+    if (has("centered")) slots.push_back({"average_gradient"});
+  } else if (op == "adam") {
+    slots = {{"m"}, {"v"}};
+    if (has("amsgrad")) slots.push_back({"vhat"});
+  } else if (op == "adamax") {
+    slots = {{"m"}, {"u"}};
+  } else if (op == "nadam") {
+    slots = {{"m"}, {"v"}};
+  } else if (op == "adadelta") {
+    slots = {{"accumulated_grad"}, {"accumulated_delta_var"}};
+  } else if (op == "ftrl") {
+    const double start = ParameterOf(rule, "initial_accumulator_value");
+    slots = {{"accumulator", static_cast<float>(start)}, {"linear"}};
+  }
+  return slots;
+}
+
 }  // namespace
 
-double ParameterOr(const proto::UpdateRule& rule, const std::string& name, double otherwise) {
-  for (const auto& parameter : rule.parameters()) {
+const std::vector<RuleParameter>& ParametersOf(const std::string& op) {
+  static const auto* const kNone = new std::vector<RuleParameter>();
+  const KnownRule* const rule = FindRule(op);
+  return rule == nullptr ? *kNone : rule->parameters;
+}
+
+double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
+  for (const proto::HyperParameter& parameter : rule.parameters()) {
     if (parameter.name() == name) return parameter.value();
   }
-  return otherwise;
+  const KnownRule* const known = FindRule(rule.op());
+  const RuleParameter* const found = known ? FindParameter(*known, name) : nullptr;
+  COHORT_CHECK(found != nullptr, "a parameter of the operator");
+  return found->otherwise;
 }
 
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule) {
   RETURN_IF_ERROR(CheckRule(rule));
   UpdateRuleSpec spec;
-  if (rule.op() == "sgd") {
-    if (ParameterOr(rule, "momentum", 0) > 0) spec.slots.push_back({"momentum", 0});
-  } else if (rule.op() == "adagrad") {
-    const double start = ParameterOr(rule, "initial_accumulator_value", 0.1);
-    spec.slots.push_back({"accumulator", static_cast<float>(start)});
-  } else if (rule.op() == "rmsprop") {
-    spec.slots.push_back({"velocity", 0});
-    if (ParameterOr(rule, "momentum", 0) > 0) spec.slots.push_back({"momentum", 0});
-    if (ParameterOr(rule, "centered", 0) > 0) spec.slots.push_back({"average_gradient", 0});
-  } else if (rule.op() == "adam") {
-    spec.slots.push_back({"m", 0});
-    spec.slots.push_back({"v", 0});
-    if (ParameterOr(rule, "amsgrad", 0) > 0) spec.slots.push_back({"vhat", 0});
+  spec.slots = OwnSlots(rule);
+  // A push that comes before that of step 1 finds the value it started from, not zero.
+  if (rule.op() != "assign_add" && ParameterOf(rule, "use_ema") > 0) {
+    spec.slots.push_back({.name = "average", .starts_as_value = true});
   }
   return spec;
 }

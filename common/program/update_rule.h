@@ -2,7 +2,24 @@
 
 // An optimizer is an update rule: an operator, the slots it keeps beside each variable with their
 // start values, and hyper-parameters. The coordinator builds rules from Keras's configuration, the
-// ps allocates the slots.
+// ps allocates the slots. What each operator knows is one table (update_rule.cc).
+//
+// Operators and their parameters, with Keras's defaults:
+//   adadelta         rho 0.95, epsilon 1e-7
+//   adagrad          initial_accumulator_value 0.1, epsilon 1e-7, epsilon_outside_root 0
+//   adam             beta_1 0.9, beta_2 0.999, epsilon 1e-7, amsgrad 0 (AdamW: with weight_decay)
+//   adamax           beta_1 0.9, beta_2 0.999, epsilon 1e-7
+//   assign_add       none: value += gradient; also for whole numbers
+//   ftrl             learning_rate_power -0.5, initial_accumulator_value 0.1, beta 0,
+//                    l1_regularization_strength 0, l2_regularization_strength 0,
+//                    l2_shrinkage_regularization_strength 0
+//   nadam            beta_1 0.9, beta_2 0.999, epsilon 1e-7
+//   rmsprop          rho 0.9, momentum 0, epsilon 1e-7, centered 0, epsilon_outside_root 0
+//   rowwise_adagrad  as adagrad, with one accumulator for each row of a variable
+//   sgd              momentum 0, nesterov 0, momentum_of_gradients 0
+// All but assign_add also take weight_decay 0, use_ema 0, ema_momentum 0.99 and
+// ema_overwrite_frequency 0 (never). epsilon_outside_root and momentum_of_gradients give the
+// arithmetic of TensorFlow's older kernels (runtime/kernels/update/update_loops.h).
 
 #include <string>
 #include <vector>
@@ -13,21 +30,39 @@
 namespace cohort {
 
 struct SlotSpec {
-  std::string name;  // Keras's: "momentum", "velocity", "accumulator", "m", "v"
+  std::string name;  // Keras's: "momentum", "velocity", "accumulator", "m", "v", "average"
   float initial_value = 0;
+  bool per_row = false;          // one element for each row of the variable, else its shape
+  bool starts_as_value = false;  // with the variable's own start value
 };
 
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
 };
 
-// Ops: "sgd" (momentum, nesterov), "adagrad" (initial_accumulator_value, epsilon), "rmsprop" (rho,
-// momentum, epsilon, centered), "adam" (beta_1, beta_2, epsilon, amsgrad), "assign_add" (no
-// parameters: value += gradient; also for int64). Missing parameters take Keras's defaults. Errors:
-// INVALID_ARGUMENT naming the unknown op or parameter.
+enum class ParameterRange {
+  kFlag,            // 0 or 1
+  kFraction,        // [0, 1)
+  kFractionClosed,  // [0, 1]
+  kNotNegative,
+  kNotPositive,
+  kCount,           // a whole number >= 0
+};
+
+struct RuleParameter {
+  std::string name;  // Keras's
+  double otherwise = 0;
+  ParameterRange range = ParameterRange::kNotNegative;
+};
+
+// Of an operator, those of its own before those that all optimizers have. Empty for an unknown one.
+const std::vector<RuleParameter>& ParametersOf(const std::string& op);
+
+// The slots: those of the operator, and "average" last with use_ema. Errors: INVALID_ARGUMENT
+// naming the unknown op or parameter, or the value and what it may be.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
 
-// The parameter's value, or `otherwise`.
-double ParameterOr(const proto::UpdateRule& rule, const std::string& name, double otherwise);
+// The parameter's value, or its default. The operator has such a parameter.
+double ParameterOf(const proto::UpdateRule& rule, const std::string& name);
 
 }  // namespace cohort

@@ -1,9 +1,10 @@
 #pragma once
 
 // Applies a pushed gradient to the rows of a slice. The update rule's slots and their start values
-// are defined in common/program/update_rule.h; this is the arithmetic, in Keras's form (tf.keras
-// optimizers; formulas with their sources in update_kernel.cc). Plain functions over spans: the ps
-// calls them, the ApplyUpdate operator wraps them.
+// are defined in common/program/update_rule.h; this is the arithmetic, in Keras's form (formulas
+// with their sources in kernels/update/update_loops.h). The order is Keras's too: weight decay, the
+// rule, the moving average. Plain functions over spans of rows: the ps calls them, the ApplyUpdate
+// operator wraps them.
 
 #include <cstdint>
 #include <memory>
@@ -21,15 +22,18 @@ struct SlotSpans {
   absl::Span<float> out;
 };
 
-// One application. All spans have the same length; an `out` may be its `in` (in place) or a fresh
-// buffer, when the old one is still being read. Slots are in the order of UpdateRuleSpec::slots.
+// One application to whole rows. All spans have the same length, but those of a slot with
+// SlotSpec::per_row, which have one element for each row. An `out` may be its `in` (in place) or a
+// fresh buffer, when the old one is still being read. Slots are in the order of
+// UpdateRuleSpec::slots.
 struct UpdateStep {
   absl::Span<const float> gradient;
   absl::Span<const float> value_in;
   absl::Span<float> value_out;
   std::vector<SlotSpans> slots;
   double learning_rate = 0;
-  uint64_t step = 1;  // t, counts from 1
+  uint64_t step = 1;     // t, counts from 1
+  size_t row_width = 1;  // elements of a row; matters to a rule with a slot per row only
 };
 
 // Immutable; thread-safe.

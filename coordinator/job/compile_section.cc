@@ -2,7 +2,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
@@ -15,92 +14,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr NumberRange kFraction = {.min = 0, .max = 1, .max_excluded = true};  // [0, 1)
-constexpr NumberRange kFractionClosed = {.min = 0, .max = 1};
-constexpr NumberRange kNotNegative = {.min = 0};
-
-struct Parameter {
-  std::string name;
-  double otherwise;
-  NumberRange range;
-  bool is_bool = false;
-};
-
-struct OptimizerClass {
-  std::string class_name;
-  double learning_rate;
-  std::vector<Parameter> parameters;
-};
-
-// Keras's defaults (keras/optimizers/{sgd,adagrad,rmsprop,adam}.py).
-const std::vector<OptimizerClass>& OptimizerClasses() {
-  static const auto* const kClasses = new std::vector<OptimizerClass>{
-      {"SGD", 0.01, {{"momentum", 0, kFractionClosed}, {"nesterov", 0, {}, true}}},
-      {"Adagrad",
-       0.001,
-       {{"initial_accumulator_value", 0.1, kNotNegative}, {"epsilon", 1e-7, kNotNegative}}},
-      {"RMSprop",
-       0.001,
-       {{"rho", 0.9, kFractionClosed},
-        {"momentum", 0, kFractionClosed},
-        {"epsilon", 1e-7, kNotNegative},
-        {"centered", 0, {}, true}}},
-      {"Adam",
-       0.001,
-       {{"beta_1", 0.9, kFraction},
-        {"beta_2", 0.999, kFraction},
-        {"epsilon", 1e-7, kNotNegative},
-        {"amsgrad", 0, {}, true}}},
-  };
-  return *kClasses;
-}
-
-// The class by its name, or by its string form in any case.
-const OptimizerClass* FindOptimizer(const std::string& name) {
-  for (const OptimizerClass& one : OptimizerClasses()) {
-    if (absl::AsciiStrToLower(name) == absl::AsciiStrToLower(one.class_name)) return &one;
-  }
-  return nullptr;
-}
-
-OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErrors& errors) {
-  OptimizerSpec spec;
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return spec;
-  const OptimizerClass* found = FindOptimizer(form.class_name);
-  if (found == nullptr) {
-    std::vector<std::string> names;
-    for (const OptimizerClass& one : OptimizerClasses()) names.push_back(one.class_name);
-    errors.Add(path, UnknownName("optimizer", form.class_name, names));
-    return spec;
-  }
-  spec.class_name = found->class_name;
-  spec.learning_rate = found->learning_rate;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  config.Number("learning_rate", kNotNegative, &spec.learning_rate);
-  for (const Parameter& parameter : found->parameters) {
-    double number = parameter.otherwise;
-    if (parameter.is_bool) {
-      bool flag = number != 0;
-      config.Bool(parameter.name, &flag);
-      number = flag ? 1 : 0;
-    } else {
-      config.Number(parameter.name, parameter.range, &number);
-    }
-    spec.parameters[parameter.name] = number;
-  }
-  for (const char* key : {"name", "ema_momentum", "jit_compile", "is_legacy_optimizer"}) {
-    config.Ignore(key);
-  }
-  for (const char* key :
-       {"weight_decay", "clipnorm", "global_clipnorm", "clipvalue", "ema_overwrite_frequency",
-        "loss_scale_factor", "gradient_accumulation_steps"}) {
-    config.OnlyNeutral(key, nullptr);
-  }
-  config.OnlyNeutral("use_ema", false);
-  config.OnlyNeutral("decay", 0.0);
-  config.Finish();
-  return spec;
-}
 
 struct LossClass {
   LossKind kind;
@@ -204,23 +117,6 @@ std::vector<MetricSpec> ReadMetrics(const json& value, const std::string& path,
   return metrics;
 }
 
-ordered_json ToJson(const OptimizerSpec& optimizer) {
-  ordered_json config = {{"learning_rate", optimizer.learning_rate}};
-  if (const OptimizerClass* found = FindOptimizer(optimizer.class_name)) {
-    for (const Parameter& parameter : found->parameters) {
-      const auto value = optimizer.parameters.find(parameter.name);
-      const double number =
-          value == optimizer.parameters.end() ? parameter.otherwise : value->second;
-      if (parameter.is_bool) {
-        config[parameter.name] = number != 0;
-      } else {
-        config[parameter.name] = number;
-      }
-    }
-  }
-  return ClassFormToJson(optimizer.class_name, std::move(config));
-}
-
 ordered_json ToJson(const LossSpec& loss) {
   ordered_json config = {{"from_logits", loss.from_logits}};
   if (loss.kind == LossKind::kCategoricalCrossentropy) {
@@ -270,7 +166,7 @@ CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& 
 ordered_json CompileToJson(const CompileSpec& compile) {
   ordered_json metrics = ordered_json::array();
   for (const MetricSpec& metric : compile.metrics) metrics.push_back(ToJson(metric));
-  return {{"optimizer", ToJson(compile.optimizer)},
+  return {{"optimizer", OptimizerToJson(compile.optimizer)},
           {"loss", ToJson(compile.loss)},
           {"metrics", std::move(metrics)}};
 }

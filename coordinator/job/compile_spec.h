@@ -12,7 +12,8 @@
 namespace cohort {
 
 struct OptimizerSpec {
-  std::string class_name = "SGD";  // "SGD", "Adagrad", "RMSprop", "Adam"
+  std::string class_name = "SGD";  // Keras's
+  std::string op = "sgd";          // of the update rule
   double learning_rate = 0.01;
   // Every parameter of the class by Keras's name; booleans are 0 or 1.
   std::map<std::string, double> parameters;

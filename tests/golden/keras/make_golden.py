@@ -123,7 +123,9 @@ def main():
     forms = {
         "models": [json.loads(model.to_json()), json.loads(image.to_json())],
         "optimizers": [optimizers.serialize(o) for o in
-                       (optimizers.SGD(), optimizers.Adagrad(), optimizers.RMSprop(), optimizers.Adam())],
+                       (optimizers.SGD(), optimizers.Adagrad(), optimizers.RMSprop(), optimizers.Adam(),
+                        optimizers.AdamW(), optimizers.Adamax(), optimizers.Nadam(), optimizers.Adadelta(),
+                        optimizers.Ftrl())],
         "losses": [losses.serialize(l) for l in
                    (losses.CategoricalCrossentropy(), losses.SparseCategoricalCrossentropy(from_logits=True))],
         "metrics": [metrics.serialize(m) for m in

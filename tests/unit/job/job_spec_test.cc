@@ -72,7 +72,10 @@ TEST(JobSpec, ShippedMnistJobIsTheRExample) {
   EXPECT_EQ(job.compile.optimizer.learning_rate, 0.001);
   EXPECT_THAT(job.compile.optimizer.parameters,
               UnorderedElementsAre(Pair("rho", 0.9), Pair("momentum", 0), Pair("epsilon", 1e-7),
-                                   Pair("centered", 0)));
+                                   Pair("centered", 0), Pair("epsilon_outside_root", 0),
+                                   Pair("weight_decay", 0), Pair("use_ema", 0),
+                                   Pair("ema_momentum", 0.99),
+                                   Pair("ema_overwrite_frequency", 0)));
   EXPECT_EQ(job.compile.loss.kind, LossKind::kCategoricalCrossentropy);
   EXPECT_FALSE(job.compile.loss.from_logits);
   ASSERT_EQ(job.compile.metrics.size(), 1u);

@@ -50,7 +50,7 @@ TEST(KerasForms, ModelsAreTheShippedOneAndOneWithOtherLayers) {
 // learning rate.
 TEST(KerasForms, OptimizersHaveKerasDefaults) {
   const json forms = Forms();
-  ASSERT_EQ(forms["optimizers"].size(), 4u);
+  ASSERT_EQ(forms["optimizers"].size(), 9u);
   for (const json& form : forms["optimizers"]) {
     const std::string name = form["class_name"];
     const OptimizerSpec full =

@@ -30,7 +30,8 @@ std::string Slots(const proto::UpdateRule& rule) {
   for (const SlotSpec& slot : spec->slots) {
     char value[32];
     snprintf(value, sizeof value, "%g", static_cast<double>(slot.initial_value));
-    text += (text.empty() ? "" : " ") + slot.name + "=" + value;
+    text += (text.empty() ? "" : " ") + slot.name + "=" +
+            (slot.starts_as_value ? "value" : value) + (slot.per_row ? " per row" : "");
   }
   return text;
 }
@@ -46,26 +47,41 @@ TEST(UpdateRule, HasKerassSlots) {
             "velocity=0 momentum=0 average_gradient=0");
   EXPECT_EQ(Slots(Rule("adam", {})), "m=0 v=0");
   EXPECT_EQ(Slots(Rule("adam", {{"amsgrad", 1}})), "m=0 v=0 vhat=0");
+  EXPECT_EQ(Slots(Rule("adamax", {})), "m=0 u=0");
+  EXPECT_EQ(Slots(Rule("nadam", {})), "m=0 v=0");
+  EXPECT_EQ(Slots(Rule("adadelta", {})), "accumulated_grad=0 accumulated_delta_var=0");
+  EXPECT_EQ(Slots(Rule("ftrl", {})), "accumulator=0.1 linear=0");
   EXPECT_EQ(Slots(Rule("assign_add", {})), "");
+  EXPECT_EQ(Slots(Rule("rowwise_adagrad", {})), "accumulator=0.1 per row");
+  EXPECT_EQ(Slots(Rule("adam", {{"use_ema", 1}})), "m=0 v=0 average=value");
 }
 
 TEST(UpdateRule, NamesWhatIsWrong) {
   using testing::HasSubstr;
-  EXPECT_THAT(Slots(Rule("adamw", {})), HasSubstr("unknown optimizer \"adamw\""));
+  EXPECT_THAT(Slots(Rule("lion", {})), HasSubstr("unknown optimizer \"lion\""));
   EXPECT_THAT(Slots(Rule("sgd", {{"beta_1", 0.9}})), HasSubstr("no parameter \"beta_1\""));
   EXPECT_THAT(Slots(Rule("adam", {{"beta_1", 1}})), HasSubstr("beta_1 = 1"));
   EXPECT_THAT(Slots(Rule("sgd", {{"nesterov", 0.5}})), HasSubstr("0 or 1"));
   EXPECT_THAT(Slots(Rule("adam", {{"epsilon", std::numeric_limits<double>::quiet_NaN()}})),
               HasSubstr("0 or more"));
+  EXPECT_THAT(Slots(Rule("ftrl", {{"learning_rate_power", 0.5}})), HasSubstr("0 or less"));
+  EXPECT_THAT(Slots(Rule("sgd", {{"ema_overwrite_frequency", 1.5}})), HasSubstr("whole number"));
+  EXPECT_THAT(Slots(Rule("sgd", {{"ema_overwrite_frequency", 1e300}})), HasSubstr("whole number"));
+  EXPECT_THAT(Slots(Rule("assign_add", {{"weight_decay", 1}})), HasSubstr("it has none"));
   proto::UpdateRule twice = Rule("adam", {{"epsilon", 1e-7}});
   *twice.add_parameters() = twice.parameters(0);
   EXPECT_THAT(Slots(twice), HasSubstr("given twice"));
 }
 
-TEST(ParameterOr, TakesTheValueOrTheDefault) {
-  const proto::UpdateRule rule = Rule("sgd", {{"momentum", 0.25}});
-  EXPECT_EQ(ParameterOr(rule, "momentum", 0), 0.25);
-  EXPECT_EQ(ParameterOr(rule, "nesterov", 7), 7);
+TEST(ParameterOf, TakesTheValueOrTheDefault) {
+  EXPECT_EQ(ParameterOf(Rule("sgd", {{"momentum", 0.25}}), "momentum"), 0.25);
+  EXPECT_EQ(ParameterOf(Rule("adam", {}), "beta_2"), 0.999);
+}
+
+TEST(ParametersOf, AreNoneOfAnUnknownOperator) {
+  EXPECT_TRUE(ParametersOf("lion").empty());
+  EXPECT_TRUE(ParametersOf("assign_add").empty());
+  EXPECT_FALSE(ParametersOf("ftrl").empty());
 }
 
 }  // namespace

@@ -25,7 +25,9 @@ std::vector<VariableSpec> Model(const std::string& initializer) {
   return {{"dense/kernel", DType::kFloat32, Shape{13, 7}, Rule("rmsprop", {{"momentum", 0.5}}),
            initializer},
           {"dense/bias", DType::kFloat32, Shape{7}, Rule("adam", {}), initializer},
-          {"temperature", DType::kFloat32, Shape{}, Rule("sgd", {}), initializer},
+          {"rows", DType::kFloat32, Shape{13, 7}, Rule("rowwise_adagrad", {{"use_ema", 1}}),
+           initializer},
+          {"temperature", DType::kFloat32, Shape{}, Rule("rowwise_adagrad", {}), initializer},
           {"iterations", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"}};
 }
 
@@ -106,7 +108,14 @@ TEST_F(CheckpointTest, AnyNumberOfParameterServersRestoresTheSameBits) {
                                  "dense/bias/.OPTIMIZER_SLOT/adam/v", "dense/kernel",
                                  "dense/kernel/.OPTIMIZER_SLOT/rmsprop/momentum",
                                  "dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity", "iterations",
-                                 "temperature"));
+                                 "rows", "rows/.OPTIMIZER_SLOT/rowwise_adagrad/accumulator",
+                                 "rows/.OPTIMIZER_SLOT/rowwise_adagrad/average", "temperature",
+                                 "temperature/.OPTIMIZER_SLOT/rowwise_adagrad/accumulator"));
+  EXPECT_EQ((*BundleReader::Open(files_, prefix))
+                ->tensors()
+                .at("rows/.OPTIMIZER_SLOT/rowwise_adagrad/accumulator")
+                .shape,
+            Shape{13});
   PsCluster straight(1, files_);
   const auto one = LayOut(Model("random_normal"), 1);
   ASSERT_TRUE(straight.CreateAll(one).ok());
@@ -155,7 +164,7 @@ TEST_F(CheckpointTest, WithoutSlotsOnlyTheVariablesComeBack) {
   ASSERT_TRUE(Save(cluster, 1, "/start").ok());
   Train(cluster, layouts, 1);
   ASSERT_TRUE(Save(cluster, 1, "/trained").ok());
-  EXPECT_EQ(*Restore(cluster, 0, "/start", false), 4u);
+  EXPECT_EQ(*Restore(cluster, 0, "/start", false), 5u);
   ASSERT_TRUE(Save(cluster, 1, "/mixed").ok());
   const auto start = Contents(files_, "/start");
   const auto trained = Contents(files_, "/trained");

@@ -24,8 +24,9 @@ Tensor RandomTensor(uint64_t seed, const Shape& shape) {
                       {0, shape.dim(0)});
 }
 
-// Three blocks and a bit.
+// Three blocks and a bit; and rows that are longer than a block.
 const Shape kShape{101, 127};
+const Shape kWideShape{3, 5000};
 
 std::vector<proto::UpdateRule> Rules() {
   return {Rule("sgd", {}),
@@ -35,6 +36,13 @@ std::vector<proto::UpdateRule> Rules() {
           Rule("rmsprop", {{"centered", 1}, {"momentum", 0.5}}),
           Rule("adam", {}),
           Rule("adam", {{"amsgrad", 1}}),
+          Rule("adam", {{"weight_decay", 0.004}, {"use_ema", 1}, {"ema_overwrite_frequency", 3}}),
+          Rule("adamax", {}),
+          Rule("nadam", {}),
+          Rule("adadelta", {}),
+          Rule("ftrl", {{"l1_regularization_strength", 0.1}}),
+          Rule("rowwise_adagrad", {}),
+          Rule("rowwise_adagrad", {{"use_ema", 1}}),
           Rule("assign_add", {})};
 }
 
@@ -47,8 +55,10 @@ void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step
   step.value_in = state.value.span<float>();
   step.value_out = {state.value.mutable_data<float>(), count};
   for (Tensor& slot : state.slots) {
-    step.slots.push_back({slot.span<float>(), {slot.mutable_data<float>(), count}});
+    const size_t elements = static_cast<size_t>(slot.num_elements());
+    step.slots.push_back({slot.span<float>(), {slot.mutable_data<float>(), elements}});
   }
+  step.row_width = layout.row_width();
   step.learning_rate = 0.01;
   step.step = step_number;
   (*MakeUpdateKernel(layout.rule))->Apply(step);
@@ -56,14 +66,18 @@ void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step
 
 TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) {
   SequenceRng rng(TestSeed(1));
-  for (const proto::UpdateRule& rule : Rules()) {
-    const auto shard = Make({"v", DType::kFloat32, kShape, rule});
+  std::vector<std::pair<proto::UpdateRule, Shape>> cases;
+  for (const proto::UpdateRule& rule : Rules()) cases.emplace_back(rule, kShape);
+  cases.emplace_back(Rule("rowwise_adagrad", {}), kWideShape);
+  cases.emplace_back(Rule("rowwise_adagrad", {}), Shape{77});
+  for (const auto& [rule, shape] : cases) {
+    const auto shard = Make({"v", DType::kFloat32, shape, rule});
     VariableShard::Snapshot expected = *shard->TakeSnapshot(Open);
     expected.value = expected.value.Clone();
     for (Tensor& slot : expected.slots) slot = slot.Clone();
     expected.leases.clear();
     for (uint64_t step = 1; step <= 5; ++step) {
-      const Tensor gradient = RandomTensor(step, kShape);
+      const Tensor gradient = RandomTensor(step, shape);
       ApplyWhole(shard->layout(), gradient, step, expected);
       std::vector<size_t> cuts;
       for (int i = 0; i < 7; ++i) cuts.push_back(rng.Below(gradient.num_bytes()));
@@ -82,8 +96,9 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
         << rule.ShortDebugString();
     ASSERT_EQ(held.slots.size(), expected.slots.size());
     for (size_t i = 0; i < held.slots.size(); ++i) {
-      EXPECT_EQ(std::memcmp(held.slots[i].raw(), expected.slots[i].raw(), held.value.num_bytes()),
-                0)
+      ASSERT_EQ(held.slots[i].num_bytes(), expected.slots[i].num_bytes());
+      EXPECT_EQ(
+          std::memcmp(held.slots[i].raw(), expected.slots[i].raw(), held.slots[i].num_bytes()), 0)
           << rule.ShortDebugString() << " slot " << i;
     }
   }

@@ -2,8 +2,10 @@
 
 // The arithmetic of the update rules: one pass over memory per rule, float32, vectorised.
 // Each `in` may equal its own `out`; no other two pointers may overlap. The formulas are Keras's
-// (tf_keras/optimizers, the classes of the same names); t is the step, counted from 1, and enters
-// through the caller's bias correction.
+// (keras/src/optimizers, the classes of the same names); t is the step, counted from 1, and enters
+// through the caller's bias correction. Two flags give those of TensorFlow's older kernels
+// (core/kernels/training_ops.cc) where they differ: Adagrad's and RMSprop's epsilon beside the root
+// instead of under it, and momentum as a sum of gradients, without the learning rate.
 
 #include <cstdint>
 
@@ -32,16 +34,37 @@ struct MomentumRates {
 };
 void MomentumLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
 void NesterovLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
+// m = momentum m + g;  v -= lr m, or Nesterov: v -= lr (g + momentum m)
+void GradientMomentumLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
+void GradientNesterovLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
 
-// a += g^2;  v -= lr g / sqrt(a + epsilon)
+// a += g^2;  v -= lr g / sqrt(a + epsilon), or lr g / (sqrt(a) + epsilon)
 struct AdagradRates {
   float learning_rate;
   float epsilon;
+  bool epsilon_outside_root;
 };
 void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, const AdagradRates& rates);
+// a, one for each row of `width` > 0 elements: a += mean of the row's g^2; then the same.
+void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, int64_t width,
+                        const AdagradRates& rates);
 
-// s = rho s + (1 - rho) g^2;  d = s + epsilon;  increment = lr g / sqrt(d);
-// centered: a = rho a + (1 - rho) g and d = s - a^2 + epsilon;
+// a = rho a + (1 - rho) g^2;  delta = g sqrt((d + epsilon) / (a + epsilon));
+// d = rho d + (1 - rho) delta^2;  v -= lr delta
+struct AdadeltaRates {
+  float learning_rate;
+  float rho;
+  float one_minus_rho;
+  float epsilon;
+};
+struct AdadeltaSlots {
+  SlotSpan gradient;  // a
+  SlotSpan delta;     // d
+};
+void AdadeltaLoop(const UpdateSpan& span, const AdadeltaSlots& slots, const AdadeltaRates& rates);
+
+// s = rho s + (1 - rho) g^2;  d = s;  centered: a = rho a + (1 - rho) g and d = s - a^2;
+// increment = lr g / sqrt(d + epsilon), or lr g / (sqrt(d) + epsilon);
 // with momentum: m = momentum m + increment and v -= m, else v -= increment.
 struct RmspropRates {
   float learning_rate;
@@ -49,6 +72,7 @@ struct RmspropRates {
   float one_minus_rho;
   float momentum;
   float epsilon;
+  bool epsilon_outside_root;
 };
 struct RmspropSlots {
   SlotSpan velocity;
@@ -73,7 +97,59 @@ struct AdamSlots {
 };
 void AdamLoop(const UpdateSpan& span, const AdamSlots& slots, const AdamRates& rates);
 
+// m as Adam's;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
+// rate = lr / (1 - beta_1^t).
+struct AdamaxRates {
+  float rate;
+  float one_minus_beta_1;
+  float beta_2;
+  float epsilon;
+};
+struct AdamaxSlots {
+  SlotSpan m;
+  SlotSpan u;
+};
+void AdamaxLoop(const UpdateSpan& span, const AdamaxSlots& slots, const AdamaxRates& rates);
+
+// m and u as Adam's;  v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) + epsilon), where
+// scale = 1 / (1 - beta_2^t) and the rates are lr times those of Nesterov's look-ahead.
+struct NadamRates {
+  float momentum_rate;
+  float gradient_rate;
+  float scale;
+  float one_minus_beta_1;
+  float one_minus_beta_2;
+  float epsilon;
+};
+struct NadamSlots {
+  SlotSpan m;
+  SlotSpan u;
+};
+void NadamLoop(const UpdateSpan& span, const NadamSlots& slots, const NadamRates& rates);
+
+// n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
+// v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2), and 0 where that is 0 / 0 (an element that has
+// never had a gradient);  n = n'.
+struct FtrlRates {
+  float inverse_learning_rate;
+  float power;  // p
+  float l1;
+  float two_l2;  // with beta: 2 l2 + beta / lr
+  float two_shrinkage;
+};
+struct FtrlSlots {
+  SlotSpan accumulator;  // n
+  SlotSpan linear;       // z
+};
+void FtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRates& rates);
+
 // v += g
 void AddLoop(const UpdateSpan& span);
+
+// v -= decay v. The gradient is not read.
+void DecayLoop(const UpdateSpan& span, float decay);
+
+// a += share (v - a). Writes the average only; the gradient is not read.
+void AverageLoop(const UpdateSpan& span, const SlotSpan& average, float share);
 
 }  // namespace cohort

@@ -1,0 +1,130 @@
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "common/program/update_rule.h"
+#include "coordinator/job/job_sections.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr NumberRange kNotNegative = {.min = 0};
+
+// Parameters, their defaults and ranges are those of the update rule (update_rule.h).
+struct OptimizerClass {
+  const char* class_name;
+  const char* op;
+  double learning_rate;                      // Keras's default
+  std::optional<double> weight_decay = {};  // where its default is not that of the others
+};
+
+constexpr OptimizerClass kOptimizers[] = {
+    {"SGD", "sgd", 0.01},
+    {"Adadelta", "adadelta", 0.001},
+    {"Adagrad", "adagrad", 0.001},
+    {"Adam", "adam", 0.001},
+    {"AdamW", "adam", 0.001, 0.004},
+    {"Adamax", "adamax", 0.001},
+    {"Ftrl", "ftrl", 0.001},
+    {"Nadam", "nadam", 0.001},
+    {"RMSprop", "rmsprop", 0.001},
+    {"RowwiseAdagrad", "rowwise_adagrad", 0.001},  // Keras has none
+};
+
+// The class by its name, or by its string form in any case.
+const OptimizerClass* FindOptimizer(const std::string& name) {
+  for (const OptimizerClass& one : kOptimizers) {
+    if (absl::AsciiStrToLower(name) == absl::AsciiStrToLower(one.class_name)) return &one;
+  }
+  return nullptr;
+}
+
+NumberRange RangeOf(ParameterRange range) {
+  switch (range) {
+    case ParameterRange::kFlag:
+    case ParameterRange::kFractionClosed:
+      return {.min = 0, .max = 1};
+    case ParameterRange::kFraction:
+      return {.min = 0, .max = 1, .max_excluded = true};
+    case ParameterRange::kNotPositive:
+      return {.max = 0};
+    case ParameterRange::kNotNegative:
+    case ParameterRange::kCount:
+      return kNotNegative;
+  }
+  return {};
+}
+
+double ReadParameter(const RuleParameter& parameter, double otherwise, ObjectReader& config) {
+  if (parameter.range == ParameterRange::kFlag) {
+    bool flag = otherwise != 0;
+    config.Bool(parameter.name, &flag);
+    return flag ? 1 : 0;
+  }
+  if (parameter.range == ParameterRange::kCount) {
+    int64_t count = static_cast<int64_t>(otherwise);
+    config.Int(parameter.name, {.min = 0, .max = 1'000'000'000}, &count);
+    return static_cast<double>(count);
+  }
+  double number = otherwise;
+  config.Number(parameter.name, RangeOf(parameter.range), &number);
+  return number;
+}
+
+}  // namespace
+
+OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErrors& errors) {
+  OptimizerSpec spec;
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return spec;
+  const OptimizerClass* found = FindOptimizer(form.class_name);
+  if (found == nullptr) {
+    std::vector<std::string> names;
+    for (const OptimizerClass& one : kOptimizers) names.push_back(one.class_name);
+    errors.Add(path, UnknownName("optimizer", form.class_name, names));
+    return spec;
+  }
+  spec.class_name = found->class_name;
+  spec.op = found->op;
+  spec.learning_rate = found->learning_rate;
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  config.Number("learning_rate", kNotNegative, &spec.learning_rate);
+  for (const RuleParameter& parameter : ParametersOf(spec.op)) {
+    const bool own = parameter.name == "weight_decay" && found->weight_decay.has_value();
+    spec.parameters[parameter.name] =
+        ReadParameter(parameter, own ? *found->weight_decay : parameter.otherwise, config);
+  }
+  for (const char* key : {"name", "jit_compile", "is_legacy_optimizer"}) config.Ignore(key);
+  for (const char* key : {"clipnorm", "global_clipnorm", "clipvalue", "loss_scale_factor",
+                          "gradient_accumulation_steps"}) {
+    config.OnlyNeutral(key, nullptr);
+  }
+  config.OnlyNeutral("decay", 0.0);
+  config.Finish();
+  return spec;
+}
+
+ordered_json OptimizerToJson(const OptimizerSpec& optimizer) {
+  ordered_json config = {{"learning_rate", optimizer.learning_rate}};
+  for (const RuleParameter& parameter : ParametersOf(optimizer.op)) {
+    const auto value = optimizer.parameters.find(parameter.name);
+    const double number = value == optimizer.parameters.end() ? parameter.otherwise : value->second;
+    switch (parameter.range) {
+      case ParameterRange::kFlag:
+        config[parameter.name] = number != 0;
+        break;
+      case ParameterRange::kCount:
+        config[parameter.name] = static_cast<int64_t>(number);
+        break;
+      default:
+        config[parameter.name] = number;
+    }
+  }
+  return ClassFormToJson(optimizer.class_name, std::move(config));
+}
+
+}  // namespace cohort
