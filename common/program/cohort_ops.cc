@@ -159,6 +159,30 @@ OpSchema ConcatGradSchema() {
   return schema;
 }
 
+void LikeEachInput(InferenceContext& ctx) {
+  for (size_t i = 0; i < ctx.getNumOutputs() && i < ctx.getNumInputs(); ++i) {
+    onnx::propagateElemTypeFromInputToOutput(ctx, i, i);
+    if (onnx::hasInputShape(ctx, i)) onnx::propagateShapeFromInputToOutput(ctx, i, i);
+  }
+}
+
+OpSchema ClipByNormSchema() {
+  OpSchema schema = NewSchema("ClipByNorm");
+  schema.Input(0, "x", "", "T", OpSchema::Variadic);
+  schema.Output(0, "clipped", "", "T", OpSchema::Variadic);
+  schema.Attr("clip_norm", "the largest norm", AttributeProto::FLOAT);
+  schema.TypeAndShapeInferenceFunction(LikeEachInput);
+  return schema;
+}
+
+OpSchema ClipByValueSchema() {
+  OpSchema schema = NewSchema("ClipByValue");
+  schema.Input(0, "x", "", "T").Output(0, "clipped", "", "T");
+  schema.Attr("clip_value", "the largest size", AttributeProto::FLOAT);
+  schema.TypeAndShapeInferenceFunction(LikeInput<0, 0>);
+  return schema;
+}
+
 OpSchema GatherGradSchema() {
   OpSchema schema = NewSchema("GatherGrad");
   schema.Input(0, "dy", "", "T").Input(1, "indices", "", "I").Input(2, "data", "", "T");
@@ -231,6 +255,8 @@ std::vector<OpSchema> CohortSchemas() {
           SoftmaxGradSchema("LogSoftmaxGrad"),
           ReduceGradSchema(),
           ConcatGradSchema(),
+          ClipByNormSchema(),
+          ClipByValueSchema(),
           GatherGradSchema(),
           DropoutGradSchema(),
           SoftmaxCrossEntropyGradSchema(),

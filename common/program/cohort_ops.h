@@ -19,6 +19,11 @@
 //     absent: all axes; empty: none. Negative axes count from the end.
 // ConcatGrad(dy, x0, x1, ...; axis) -> dx0, dx1, ...
 //     dy cut along axis into pieces of the shapes of x0, x1, ...; an output named "" is not wanted.
+// ClipByNorm(x0, x1, ...; clip_norm) -> c0, c1, ...
+//     each x times clip_norm / max(norm, clip_norm), where norm is the root of the sum of the
+//     squares of all elements of all x; all NaN where an element is not finite, as in TensorFlow's
+//     clip_by_global_norm.
+// ClipByValue(x; clip_value) -> c       min(max(x, -clip_value), clip_value); NaN stays NaN.
 // GatherGrad(dy, indices int32 or int64, data; axis = 0) -> ddata
 //     zeros of the shape of data, to which dy's slices are added at indices (negative ones count
 //     from the end); data lends its shape.

@@ -11,12 +11,22 @@
 
 namespace cohort {
 
+// Of gradients, before they are pushed; at most one is set, 0: none.
+struct ClippingSpec {
+  double clipnorm = 0;         // the largest norm of each variable's gradient
+  double global_clipnorm = 0;  // of all gradients together
+  double clipvalue = 0;        // the largest size of an element
+
+  friend bool operator==(const ClippingSpec&, const ClippingSpec&) = default;
+};
+
 struct OptimizerSpec {
   std::string class_name = "SGD";  // Keras's
   std::string op = "sgd";          // of the update rule
   double learning_rate = 0.01;
   // Every parameter of the class by Keras's name; booleans are 0 or 1.
   std::map<std::string, double> parameters;
+  ClippingSpec clipping;
 
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };

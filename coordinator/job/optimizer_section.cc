@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "common/program/update_rule.h"
 #include "coordinator/job/job_sections.h"
 #include "nlohmann/json.hpp"
@@ -75,6 +76,24 @@ double ReadParameter(const RuleParameter& parameter, double otherwise, ObjectRea
   return number;
 }
 
+ClippingSpec ReadClipping(ObjectReader& config) {
+  ClippingSpec clipping;
+  const std::pair<const char*, double*> keys[] = {{"clipnorm", &clipping.clipnorm},
+                                                  {"global_clipnorm", &clipping.global_clipnorm},
+                                                  {"clipvalue", &clipping.clipvalue}};
+  const char* first = nullptr;
+  for (const auto& [key, value] : keys) {
+    if (config.Find(key) == nullptr) continue;
+    config.Number(key, kNotNegative, value);
+    if (first != nullptr) {
+      config.AddError(key, absl::StrCat("is given beside ", first,
+                                        "; gradients are clipped in one way or not at all"));
+    }
+    first = key;
+  }
+  return clipping;
+}
+
 }  // namespace
 
 OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErrors& errors) {
@@ -99,10 +118,9 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
         ReadParameter(parameter, own ? *found->weight_decay : parameter.otherwise, config);
   }
   for (const char* key : {"name", "jit_compile", "is_legacy_optimizer"}) config.Ignore(key);
-  for (const char* key : {"clipnorm", "global_clipnorm", "clipvalue", "loss_scale_factor",
-                          "gradient_accumulation_steps"}) {
-    config.OnlyNeutral(key, nullptr);
-  }
+  spec.clipping = ReadClipping(config);
+  config.OnlyNeutral("loss_scale_factor", nullptr);
+  config.OnlyNeutral("gradient_accumulation_steps", nullptr);
   config.OnlyNeutral("decay", 0.0);
   config.Finish();
   return spec;
@@ -124,6 +142,10 @@ ordered_json OptimizerToJson(const OptimizerSpec& optimizer) {
         config[parameter.name] = number;
     }
   }
+  const ClippingSpec& clipping = optimizer.clipping;
+  if (clipping.clipnorm > 0) config["clipnorm"] = clipping.clipnorm;
+  if (clipping.global_clipnorm > 0) config["global_clipnorm"] = clipping.global_clipnorm;
+  if (clipping.clipvalue > 0) config["clipvalue"] = clipping.clipvalue;
   return ClassFormToJson(optimizer.class_name, std::move(config));
 }
 

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
+#include "coordinator/model/clipping.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/optimizer.h"
 #include "coordinator/model/sequential_model.h"
@@ -140,7 +141,9 @@ absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts) {
   ASSIGN_OR_RETURN(const StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
   std::vector<std::string> names;
   for (const VariableSpec& variable : parts.model.variables()) names.push_back(variable.name);
-  ASSIGN_OR_RETURN(const GradientGraph gradients, AddGradients(step.model, step.mean_loss, names));
+  ASSIGN_OR_RETURN(GradientGraph gradients, AddGradients(step.model, step.mean_loss, names));
+  ASSIGN_OR_RETURN(gradients, ClipGradients(std::move(gradients),
+                                            parts.job.compile.optimizer.clipping));
   proto::Program program;
   program.set_name("train_step");
   program.set_model(gradients.model.SerializeAsString());

@@ -121,6 +121,9 @@ void AddMovement(std::vector<Example>& examples) {
   const auto axis = IntAttribute("axis", 0);
   examples.push_back({kOnnx, "Concat", {one, one, one}, {axis}});
   examples.push_back({kCohort, "ConcatGrad", {pair, one, one}, {axis}, 2});
+  examples.push_back(
+      {kCohort, "ClipByNorm", {pair, one}, {FloatAttribute("clip_norm", 1)}, 2});
+  examples.push_back({kCohort, "ClipByValue", {pair}, {FloatAttribute("clip_value", 1)}});
   examples.push_back({kOnnx, "Gather", {pair, index}});
   examples.push_back({kCohort, "GatherGrad", {one, index, {'U', {2}}}});
   examples.push_back({kOnnx, "OneHot", {{'I', {1}, 0}, {'D', {}, 1}, {'V', {2}}}});

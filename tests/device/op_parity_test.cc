@@ -230,6 +230,11 @@ void AddMovement(std::vector<OpCase>& cases) {
   cases.push_back({kOnnx, "Concat", {{{2, 3}}, {{2, 0}}, {{2, 4}}}, {IntAttribute("axis", 1)}});
   cases.push_back(
       {kCohort, "ConcatGrad", {{{2, 7}}, {{2, 3}}, {{2, 4}}}, {IntAttribute("axis", -1)}, 2});
+  for (const float limit : {0.5f, 1e6f}) {
+    const auto norm = FloatAttribute("clip_norm", limit);
+    cases.push_back({kCohort, "ClipByNorm", {{{7, 33}}, {{}}, {{0, 4}}}, {norm}, 3});
+    cases.push_back({kCohort, "ClipByValue", {{{7, 33}}}, {FloatAttribute("clip_value", limit)}});
+  }
   cases.push_back({kOnnx, "Gather", {{{3, 5}}, {{2, 2}, Fill::kLabel}}, {IntAttribute("axis", 0)}});
   cases.push_back({kOnnx, "Gather", {{{2, 4}}, {{0}, Fill::kLabel}}, {IntAttribute("axis", 1)}});
   cases.push_back({kCohort, "GatherGrad", {{{4, 5}}, {{4}, Fill::kLabel}, {{3, 5}}}});

@@ -75,7 +75,7 @@ def run(name, model_layers, optimizer, loss, metric, sparse):
     case["predictions"] = flat(prediction)
     case["loss_sum"] = float(mean) * BATCH
     case["metric_sum"] = float(metric.result()) * BATCH
-    case["gradients"] = [flat(g) for g in gradients]
+    case["gradients"] = [flat(g) for g in optimizer._clip_gradients(gradients)]
     case["after_step"] = []
     for _ in range(STEPS):
         _, _, gradients = step()
@@ -108,6 +108,16 @@ def main():
             optimizers.Adam(0.01, amsgrad=True), losses.SparseCategoricalCrossentropy(),
             metrics.SparseCategoricalAccuracy(), True),
     ]
+    clipped = [
+        ("clipnorm_sgd", optimizers.SGD(0.5, clipnorm=0.05)),
+        ("global_clipnorm_adamax", optimizers.Adamax(0.01, global_clipnorm=0.1)),
+        ("unclipped_nadam", optimizers.Nadam(0.01, global_clipnorm=1e6)),
+        ("clipvalue_ftrl", optimizers.Ftrl(0.1, clipvalue=0.01)),
+        ("decayed_adamw", optimizers.AdamW(0.01, weight_decay=0.1, clipnorm=0.1)),
+        ("averaged_adadelta", optimizers.Adadelta(0.5, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2)),
+    ]
+    cases += [run(name, layers((5, "tanh")), optimizer, losses.CategoricalCrossentropy(),
+                  metrics.CategoricalAccuracy(), False) for name, optimizer in clipped]
     with open(os.path.join(FOLDER, "training.json"), "w") as out:
         json.dump({"tensorflow": tf.__version__, "keras": keras.__version__, "cases": cases}, out)
 

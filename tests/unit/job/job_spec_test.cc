@@ -115,7 +115,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "{\"max_shard_bytes\":1000,\"max_shards\":3}}",
       "compile.loss={\"class_name\":\"CategoricalCrossentropy\",\"config\":"
       "{\"from_logits\":true,\"label_smoothing\":0.1}}",
-      "compile.optimizer={\"class_name\":\"SGD\",\"config\":{\"momentum\":0.9,\"nesterov\":true}}",
+      "compile.optimizer={\"class_name\":\"SGD\",\"config\":{\"momentum\":0.9,\"nesterov\":true,"
+      "\"weight_decay\":0.01,\"use_ema\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5}}",
       "compile.metrics=[\"acc\",{\"class_name\":\"CategoricalAccuracy\",\"config\":"
       "{\"name\":\"hits\"}}]",
       "model.config.layers.1.config.seed=5",
@@ -197,7 +198,13 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"name\": \"a/b\"", {"config.name: is 'a/b'"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": [1]", {"noise_shape", "not supported"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});
-  expect("\"rho\": 0.9", "\"clipnorm\": 1.0", {"config.clipnorm: is 1.0", "not supported"});
+  expect("\"rho\": 0.9", "\"loss_scale_factor\": 2.0",
+         {"config.loss_scale_factor: is 2.0", "not supported"});
+  expect("\"rho\": 0.9", "\"clipnorm\": -1", {"config.clipnorm: is -1", "at least 0"});
+  expect("\"rho\": 0.9", "\"clipvalue\": 1, \"global_clipnorm\": 1",
+         {"config.clipvalue: is given beside global_clipnorm"});
+  expect("\"rho\": 0.9", "\"ema_overwrite_frequency\": 1.5",
+         {"config.ema_overwrite_frequency: is 1.5", "an integer"});
 }
 
 TEST(JobSpec, EveryErrorIsReportedAtOnce) {

@@ -62,7 +62,7 @@ std::vector<ParityCase> LoadAll() {
   std::vector<ParityCase> cases;
   const json golden = ReadGolden("keras/training.json");
   for (const json& one : golden.value("cases", json::array())) cases.push_back(Load(one));
-  EXPECT_EQ(cases.size(), 7u);
+  EXPECT_EQ(cases.size(), 13u);
   return cases;
 }
 
@@ -147,7 +147,10 @@ TEST(KerasParity, WeightsAfterEachOfThreeOptimizerSteps) {
     for (const auto& [name, value] : one.Values(one.golden.at("weights"))) {
       trained[name].value = value;
       for (const SlotSpec& slot : rule->slots) {
-        trained[name].slots.emplace_back(value.num_elements(), slot.initial_value);
+        std::vector<float> start(value.num_elements(), slot.initial_value);
+        const auto values = value.span<float>();
+        if (slot.starts_as_value) start.assign(values.begin(), values.end());
+        trained[name].slots.push_back(std::move(start));
       }
     }
     const json& steps = one.golden.at("after_step");

@@ -170,13 +170,53 @@ TEST(ModelPrograms, ABatchOfOneAndALargeOneRunOnOneProgram) {
 }
 
 TEST(ModelPrograms, OptimizersBecomeRulesThatThePsKnows) {
-  for (const char* name : {"sgd", "adagrad", "rmsprop", "adam"}) {
+  const std::vector<std::pair<const char*, const char*>> ops = {
+      {"sgd", "sgd"},         {"adagrad", "adagrad"},   {"rmsprop", "rmsprop"},
+      {"adam", "adam"},       {"AdamW", "adam"},        {"adamax", "adamax"},
+      {"nadam", "nadam"},     {"adadelta", "adadelta"}, {"ftrl", "ftrl"},
+      {"RowwiseAdagrad", "rowwise_adagrad"}};
+  for (const auto& [name, op] : ops) {
     const ModelPrograms programs = *Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
                                           json::array({"accuracy"}), name);
-    EXPECT_EQ(programs.update_rule.op(), name);
+    EXPECT_EQ(programs.update_rule.op(), op);
     EXPECT_TRUE(DescribeUpdateRule(programs.update_rule).ok());
+    EXPECT_EQ(ParameterOf(programs.update_rule, "weight_decay"),
+              std::string(name) == "AdamW" ? 0.004 : 0);
     EXPECT_EQ(programs.learning_rate, std::string(name) == "sgd" ? 0.01 : 0.001);
   }
+}
+
+// One example, no weights yet: the gradient of the bias is softmax - label = (-2, 1, 1) / 3, that
+// of the kernel is x times it.
+TEST(ModelPrograms, ClippingIsOfEachVariableOrOfAllTogether) {
+  const auto norms = [](const json& config) {
+    const ModelPrograms programs =
+        *Build(Sequential(json::array({Layer("Dense", {{"units", 3}})})),
+               Batch(Component(DType::kFloat32, {-1, 2}), Component(DType::kFloat32, {-1, 3})),
+               {{"class_name", "CategoricalCrossentropy"}, {"config", {{"from_logits", true}}}},
+               json::array(), {{"class_name", "SGD"}, {"config", config}});
+    const auto outputs = RunProgram(programs.train_step,
+                                    {Tensor::FromVector<float>({3, 4}, {1, 2}),
+                                     Tensor::FromVector<float>({1, 0, 0}, {1, 3})},
+                                    {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
+                                     {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    std::vector<double> result;
+    for (size_t i = 2; i < outputs->size(); ++i) {
+      double sum = 0;
+      for (const float element : (*outputs)[i].span<float>()) sum += element * element;
+      result.push_back(std::sqrt(sum));
+    }
+    return result;
+  };
+  using testing::DoubleNear;
+  const double bias = std::sqrt(6.0) / 3;
+  const double all = bias * std::sqrt(26.0);
+  EXPECT_THAT(norms(json::object()),
+              ElementsAre(DoubleNear(5 * bias, 1e-6), DoubleNear(bias, 1e-6)));
+  EXPECT_THAT(norms({{"clipnorm", 1}}), ElementsAre(DoubleNear(1, 1e-6), DoubleNear(bias, 1e-6)));
+  EXPECT_THAT(norms({{"global_clipnorm", 1}}),
+              ElementsAre(DoubleNear(5 * bias / all, 1e-6), DoubleNear(bias / all, 1e-6)));
 }
 
 struct Misfit {

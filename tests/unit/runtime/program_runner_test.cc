@@ -1,5 +1,7 @@
 #include "common/runtime/program_runner.h"
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -231,6 +233,37 @@ TEST_P(ProgramRunnerTest, NodesInAnyOrderAndUnusedNodes) {
   ASSERT_TRUE(outputs.ok());
   EXPECT_THAT((*outputs)[0].span<float>(), testing::ElementsAre(0, -2));
   EXPECT_THAT((*outputs)[1].span<float>(), testing::ElementsAre(-1, 2));
+}
+
+// The norm is of all elements together, and neither overflows nor hides what is not finite.
+TEST_P(ProgramRunnerTest, ClipsToANormOfAllInputs) {
+  GraphBuilder builder("clip");
+  const auto x = builder.Input("x", DType::kFloat32, {2});
+  const auto y = builder.Input("y", DType::kFloat32, {});
+  for (const std::string& clipped :
+       builder.OpN("ClipByNorm", {x, y}, 2, {FloatAttribute("clip_norm", 13)}, "cohort")) {
+    builder.Output(clipped);
+  }
+  const auto program = CompileProgram(*builder.Finish(), registry_);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto clip = [&](float a, float b, float c) {
+    ProgramRunner runner(*program);
+    const auto outputs = runner.Run(
+        {Tensor::FromVector<float>({a, b}, {2}), Tensor::Scalar<float>(c)}, RunContext{});
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    return std::vector<float>{(*outputs)[0].data<float>()[0], (*outputs)[0].data<float>()[1],
+                              (*outputs)[1].data<float>()[0]};
+  };
+  using testing::Each;
+  using testing::ElementsAre;
+  using testing::FloatEq;
+  using testing::IsNan;
+  EXPECT_THAT(clip(3, 4, 12), ElementsAre(3, 4, 12));  // of norm 13
+  EXPECT_THAT(clip(6, -8, 24), ElementsAre(FloatEq(3), FloatEq(-4), FloatEq(12)));
+  EXPECT_THAT(clip(3e30f, 4e30f, 12e30f), ElementsAre(FloatEq(3), FloatEq(4), FloatEq(12)));
+  EXPECT_THAT(clip(0, 0, 0), Each(0));
+  EXPECT_THAT(clip(1, std::numeric_limits<float>::infinity(), 1), Each(IsNan()));
+  EXPECT_THAT(clip(1, 2, std::nanf("")), Each(IsNan()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ProgramRunnerTest, testing::Values(true, false),

@@ -64,6 +64,7 @@ void RegisterCpuElementwise(const CpuRegistration& registration);
 void RegisterCpuSoftmax(const CpuRegistration& registration);
 void RegisterCpuReduce(const CpuRegistration& registration);
 void RegisterCpuDropout(const CpuRegistration& registration);
+void RegisterCpuClipping(const CpuRegistration& registration);
 void RegisterCpuLosses(const CpuRegistration& registration);
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
 

@@ -48,6 +48,32 @@ COHORT_SIMD float SumLoop(const float* in, int64_t count) {
       count, 0.0f, [in](int64_t i) { return in[i]; }, Add);
 }
 
+COHORT_SIMD double SumOfSquaresLoop(const float* in, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double x = in[i + lane];
+      lanes[lane] += x * x;
+    }
+  }
+  double sum = 0;
+  for (; i < count; ++i) sum += static_cast<double>(in[i]) * in[i];
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+COHORT_SIMD void ClipLoop(float limit, const float* in, const FloatRun& run) {
+  const auto [out, count] = run;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = in[i];
+    const float low = x < -limit ? -limit : x;
+    out[i] = low > limit ? limit : low;
+  }
+}
+
 COHORT_SIMD void SoftmaxLines(const float* x, const Lines& lines) {
   const int64_t size = lines.size;
   for (int64_t line = 0; line < lines.count; ++line) {

@@ -25,6 +25,7 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuSoftmax(registration);
   RegisterCpuReduce(registration);
   RegisterCpuDropout(registration);
+  RegisterCpuClipping(registration);
   RegisterCpuMatMul(registration, threads);
   for (const char* op : {"Equal", "ArgMax", "Transpose", "Concat", "Cast", "Gather", "OneHot",
                          "SoftmaxCrossEntropyLoss"}) {

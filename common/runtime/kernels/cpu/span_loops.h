@@ -34,6 +34,10 @@ void ScaleLoop(float scale, const Operand& in, const FloatRun& run);
 void AccumulateLoop(const float* in, const FloatRun& run);
 // Sum in 16 lanes, then of the lanes: the same order on every instruction set.
 float SumLoop(const float* in, int64_t count);
+// In double, so that no square overflows; also in lanes.
+double SumOfSquaresLoop(const float* in, int64_t count);
+// out = min(max(in, -limit), limit); NaN stays.
+void ClipLoop(float limit, const float* in, const FloatRun& run);
 
 // Each of `rows` rows of `columns`: x += bias (nullptr: none), then Relu where asked.
 struct MatrixRows {

@@ -29,4 +29,7 @@ void RegisterReferenceIndexing(KernelRegistry& registry);
 // Dropout; DropoutGrad.
 void RegisterReferenceDropout(KernelRegistry& registry);
 
+// ClipByNorm, ClipByValue.
+void RegisterReferenceClipping(KernelRegistry& registry);
+
 }  // namespace cohort

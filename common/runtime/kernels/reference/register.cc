@@ -15,6 +15,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceMovement(registry);
   RegisterReferenceIndexing(registry);
   RegisterReferenceDropout(registry);
+  RegisterReferenceClipping(registry);
 }
 
 }  // namespace cohort
