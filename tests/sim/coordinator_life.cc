@@ -83,6 +83,7 @@ absl::Status CoordinatorLife::ResumeOpenItems(const proto::CoordinatorState& lef
   for (const uint64_t id : left.open()) {
     if (coordinator_->NextId().value < id) coordinator_->SkipTo(ClosureId{id});
     const int item = log_.entries().at(id).item;
+    KeepPace(plan_.resume_pace);
     for (absl::Status status = ScheduleItem(item); !status.ok(); status = ScheduleItem(item)) {
       RETURN_IF_ERROR(Expected(status));
     }
@@ -91,6 +92,12 @@ absl::Status CoordinatorLife::ResumeOpenItems(const proto::CoordinatorState& lef
     coordinator_->SkipTo(ClosureId{left.next_id()});
   }
   return absl::OkStatus();
+}
+
+void CoordinatorLife::KeepPace(uint32_t milliseconds_max) {
+  if (milliseconds_max == 0) return;
+  actors_.Wait([this] { return killed_ || gave_up_; },
+               absl::Milliseconds(rng_.Below(milliseconds_max)));
 }
 
 absl::Status CoordinatorLife::ScheduleItem(int item) {
@@ -162,10 +169,7 @@ absl::Status CoordinatorLife::DoItems() {
       const absl::Status scheduled = ScheduleItem(item);
       RETURN_IF_ERROR(expected(scheduled, "Schedule"));
       if (!scheduled.ok()) break;  // what was scheduled may have been cancelled
-      if (plan_.pace > 0) {
-        actors_.Wait([this] { return killed_ || gave_up_; },
-                     absl::Milliseconds(rng_.Below(plan_.pace)));
-      }
+      KeepPace(plan_.pace);
       RETURN_IF_ERROR(expected(Disturb(), "Done, Join or Fetch"));
     }
     RETURN_IF_ERROR(expected(JoinAll(), "Join"));

@@ -72,6 +72,7 @@ class CoordinatorLife {
   absl::Status Start();
   absl::Status ResumeOpenItems(const proto::CoordinatorState& left);
   absl::Status DoItems();
+  void KeepPace(uint32_t milliseconds_max);
   absl::Status ScheduleItem(int item);
   absl::Status JoinAll();
   absl::Status Disturb();

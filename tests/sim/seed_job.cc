@@ -82,6 +82,7 @@ SeedPlan SeedPlan::Draw(uint64_t seed, const Wants& wants) {
   plan.private_disks = rng.Below(3) == 0;
   plan.chunk_bytes = size_t{16} << rng.Below(10);
   if (large) plan.chunk_bytes = size_t{64} << 10;
+  plan.resume_pace = rng.Below(3) == 0 ? 0 : static_cast<uint32_t>(5 + rng.Below(40));
   return plan;
 }
 

@@ -30,7 +30,8 @@ struct SeedPlan {
   // checkpoints stream.
   bool private_disks = false;
   size_t chunk_bytes = 0;  // of shards that stream
-  uint32_t pace = 0;  // milliseconds between two items at most
+  uint32_t pace = 0;         // milliseconds between two items at most
+  uint32_t resume_pace = 0;  // as what an earlier coordinator left open is scheduled again
   std::vector<Item> items;
 
   // What the faults of the run are to meet.
