@@ -137,7 +137,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
       if (run.worker == worker) sessions.insert(run.session);
     }
   }
-  FenceAndTakeBack(std::move(sessions), cause);
+  FenceAndTakeBack(sessions, cause);
 }
 
 // Everything that may move after a change, in one place and in one order.

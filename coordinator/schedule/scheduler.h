@@ -143,7 +143,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // The lane of a run whose call broke takes nothing until its worker is attached again.
   void SuspectLocked(const Run& run, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts back what is in flight of these sessions, when every ps has fenced them.
-  void FenceAndTakeBack(std::set<uint64_t> sessions, const absl::Status& cause);
+  void FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause, int tries);
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);

@@ -93,14 +93,16 @@ void Scheduler::SuspectLocked(const Run& run, Effects& effects) {
   });
 }
 
-void Scheduler::FenceAndTakeBack(std::set<uint64_t> sessions, const absl::Status& cause) {
+void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   if (!options_.fence_worker) return TakeBack(sessions, cause);
+  std::set<uint64_t> not_asked;
   {
     MutexLock lock(mutex_);
-    std::erase_if(sessions, [&](uint64_t session) { return fencing_.count(session) > 0; });
-    fencing_.insert(sessions.begin(), sessions.end());
+    for (const uint64_t session : sessions) {
+      if (fencing_.insert(session).second) not_asked.insert(session);
+    }
   }
-  if (!sessions.empty()) AskForFence(sessions, cause, 1);
+  if (!not_asked.empty()) AskForFence(not_asked, cause, 1);
 }
 
 void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause,

@@ -55,6 +55,24 @@ TEST(RecoverySim, AFullRedoLogWaitsForACheckpoint) {
   EXPECT_EQ(*value, 300.0f);
 }
 
+TEST(RecoverySim, CheckpointsComeAfterSoManyClosuresWithoutWaitingForTheTime) {
+  SimCluster cluster(7, 2, 3);
+  ClusterCoordinator::Options options;
+  options.recovery_directory = "/recovery";
+  options.recovery_interval = absl::Hours(1);
+  options.recovery_interval_closures = 25;
+  const auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  const auto counter = MakeCounter(**coordinator);
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  ASSERT_TRUE((*coordinator)->ResumeState().ok());
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
+  ASSERT_TRUE((*coordinator)->Join().ok());
+  const uint64_t checkpoints = (*coordinator)->stats().checkpoints;
+  EXPECT_GE(checkpoints, 2u);
+  EXPECT_LE(checkpoints, 8u);
+}
+
 // The parameter server does not come back: whatever waits for it ends with the abort, at once.
 TEST(RecoverySim, AnAbortedJobWaitsForNobody) {
   SimCluster cluster(6, 2, 1);

@@ -130,6 +130,7 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "\"latest\"}",
       "export.onnx=model.onnx",
       "cluster.lease_timeout_ms=1234",
+      "recovery={\"directory\":\"r\",\"interval_ms\":200,\"interval_steps\":7,\"max_steps\":99}",
   };
   for (const auto& overrides : {std::vector<std::string>(), everything}) {
     const JobSpec job = ParseShipped("mnist_mlp.json", overrides);
@@ -259,6 +260,14 @@ TEST(JobSpec, WholeNumbersWrittenAsDecimalsAreIntegers) {
 TEST(JobSpec, ClusterTimesAreMillisecondsInTheFile) {
   const JobSpec job = ParseShipped("mnist_mlp.json", {"cluster.connect_timeout_ms=1500"});
   EXPECT_EQ(job.cluster.connect_timeout, absl::Milliseconds(1500));
+}
+
+TEST(JobSpec, RecoveryCheckpointsComeByTimeOrBySteps) {
+  const RecoverySpec by_time = ParseShipped("mnist_mlp.json").recovery;
+  EXPECT_EQ(by_time.interval, absl::Seconds(10));
+  EXPECT_EQ(by_time.interval_steps, 0);
+  EXPECT_EQ(ParseShipped("mnist_mlp.json", {"recovery.interval_steps=500"}).recovery.interval_steps,
+            500);
 }
 
 }  // namespace
