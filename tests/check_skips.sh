@@ -10,6 +10,7 @@ reason_holds() {
   case "$1" in
     "needs a GPU"*) ! compgen -G "/dev/nvidia[0-9]*" >/dev/null ;;
     "needs root"*) [[ $(id -u) != 0 ]] ;;
+    "needs network namespaces"*) ! unshare --net true 2>/dev/null ;;
     "needs a user other than root"*) [[ $(id -u) == 0 ]] ;;
     "needs TensorFlow"*) ! python3 -c "import tensorflow" 2>/dev/null ;;
     "needs onnxruntime"*) ! python3 -c "import onnxruntime" 2>/dev/null ;;

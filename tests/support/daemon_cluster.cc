@@ -71,14 +71,13 @@ void DaemonCluster::StartAll() {
   }
 }
 
-std::unique_ptr<RunningProcess> DaemonCluster::StartCoordinator(
-    int examples, const std::vector<std::string>& sets, std::vector<std::string> flags) {
+std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>& sets) {
   const auto digits = [](const std::string& data, int seed, int count) {
     return absl::StrCat("data.", data, R"(={"class_name": "SyntheticDigits", "config": {"seed": )",
                         seed, R"(, "count": )", count, "}}");
   };
   const std::string job = absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json");
-  flags.insert(flags.end(), {"--job", job, "--transport", "tcp", "--ctl_address", "none"});
+  std::vector<std::string> flags = {"--job", job, "--transport", "tcp", "--ctl_address", "none"};
   const auto set = [&flags](const std::string& field) {
     flags.insert(flags.end(), {"--set", field});
   };
@@ -87,8 +86,15 @@ std::unique_ptr<RunningProcess> DaemonCluster::StartCoordinator(
   set("fit.batch_size=32");
   set("fit.validation_split=0");
   for (const std::string& field : sets) set(field);
+  return flags;
+}
+
+std::unique_ptr<RunningProcess> DaemonCluster::StartCoordinator(
+    int examples, const std::vector<std::string>& sets, const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = DigitsJob(examples, sets);
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
   return std::make_unique<RunningProcess>(
-      absl::StrCat(COHORT_BIN_DIR, "/coordinator"), flags,
+      absl::StrCat(COHORT_BIN_DIR, "/coordinator"), arguments,
       std::map<std::string, std::string>{{"TF_CONFIG", Config("chief", 0)}});
 }
 

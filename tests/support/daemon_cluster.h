@@ -14,6 +14,10 @@
 
 namespace cohort {
 
+// Flags of a coordinator for the MNIST job on `examples` made-up digits, in batches of 32, with
+// `sets` as further fields of it.
+std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>& sets);
+
 // Thread-compatible. Kills what has not ended when it goes.
 class DaemonCluster {
  public:
@@ -33,10 +37,10 @@ class DaemonCluster {
   // Returns when it listens; false, and a failed expectation, when it does not.
   bool Start(Task& task);
   void StartAll();
-  // The MNIST job on `examples` made-up digits, in batches of 32. `sets` are further fields of it.
+  // Of DigitsJob.
   std::unique_ptr<RunningProcess> StartCoordinator(int examples,
                                                    const std::vector<std::string>& sets,
-                                                   std::vector<std::string> flags = {});
+                                                   const std::vector<std::string>& flags = {});
 
  private:
   std::string Config(const std::string& role, int index) const;

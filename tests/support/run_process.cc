@@ -102,10 +102,15 @@ bool RunningProcess::ReadSome(std::chrono::steady_clock::time_point deadline) {
   return true;
 }
 
-bool RunningProcess::ReadErrUntil(const std::string& text, absl::Duration timeout) {
+bool RunningProcess::ReadErrUntil(const std::string& text, absl::Duration timeout, int times) {
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
-  while (run_.err.find(text) == std::string::npos) {
-    if (!ReadSome(deadline)) return false;
+  for (size_t begin = 0; times > 0; --times) {
+    size_t at = run_.err.find(text, begin);
+    while (at == std::string::npos) {
+      if (!ReadSome(deadline)) return false;
+      at = run_.err.find(text, begin);
+    }
+    begin = at + text.size();
   }
   return true;
 }

@@ -32,8 +32,8 @@ class RunningProcess {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
-  // False when it ended first, or the time did.
-  bool ReadErrUntil(const std::string& text, absl::Duration timeout);
+  // Until the text has come so many times. False when the process ended first, or the time did.
+  bool ReadErrUntil(const std::string& text, absl::Duration timeout, int times = 1);
   const std::string& err() const { return run_.err; }  // so far
   // To its end; once. Kills it, with its children, after the time-out.
   ProcessRun Wait(absl::Duration timeout);
