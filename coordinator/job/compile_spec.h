@@ -20,10 +20,21 @@ struct ClippingSpec {
   friend bool operator==(const ClippingSpec&, const ClippingSpec&) = default;
 };
 
+// A Keras schedule of the learning rate; without a class name the rate is constant.
+struct ScheduleSpec {
+  std::string class_name;  // "CosineDecay"
+  // By Keras's names; booleans are 0 or 1. "warmup_target" is absent without a warm-up.
+  std::map<std::string, double> parameters;
+  std::vector<double> boundaries, values;  // of PiecewiseConstantDecay
+
+  friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
+};
+
 struct OptimizerSpec {
   std::string class_name = "SGD";  // Keras's
   std::string op = "sgd";          // of the update rule
-  double learning_rate = 0.01;
+  double learning_rate = 0.01;     // without a schedule
+  ScheduleSpec schedule;
   // Every parameter of the class by Keras's name; booleans are 0 or 1.
   std::map<std::string, double> parameters;
   ClippingSpec clipping;

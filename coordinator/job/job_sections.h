@@ -15,6 +15,8 @@ ModelSpec ReadModel(const nlohmann::json& value, const std::string& path, JsonEr
 CompileSpec ReadCompile(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 OptimizerSpec ReadOptimizer(const nlohmann::json& value, const std::string& path,
                             JsonErrors& errors);
+ScheduleSpec ReadSchedule(const nlohmann::json& value, const std::string& path,
+                          JsonErrors& errors);
 DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
@@ -23,6 +25,7 @@ KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::str
 nlohmann::ordered_json ModelToJson(const ModelSpec& model);
 nlohmann::ordered_json CompileToJson(const CompileSpec& compile);
 nlohmann::ordered_json OptimizerToJson(const OptimizerSpec& optimizer);
+nlohmann::ordered_json ScheduleToJson(const ScheduleSpec& schedule);
 nlohmann::ordered_json DataToJson(const DataSpec& data);
 nlohmann::ordered_json StrategyToJson(const StrategySpec& strategy);
 nlohmann::ordered_json InitializerToJson(const KerasInitializerSpec& initializer);

@@ -111,7 +111,12 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
   spec.op = found->op;
   spec.learning_rate = found->learning_rate;
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  config.Number("learning_rate", kNotNegative, &spec.learning_rate);
+  const json* const rate = config.Find("learning_rate");
+  if (rate != nullptr && rate->is_object()) {
+    spec.schedule = ReadSchedule(*rate, JoinPath(config.path(), "learning_rate"), errors);
+  } else {
+    config.Number("learning_rate", kNotNegative, &spec.learning_rate);
+  }
   for (const RuleParameter& parameter : ParametersOf(spec.op)) {
     const bool own = parameter.name == "weight_decay" && found->weight_decay.has_value();
     spec.parameters[parameter.name] =
@@ -127,7 +132,12 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
 }
 
 ordered_json OptimizerToJson(const OptimizerSpec& optimizer) {
-  ordered_json config = {{"learning_rate", optimizer.learning_rate}};
+  ordered_json config;
+  if (optimizer.schedule.class_name.empty()) {
+    config["learning_rate"] = optimizer.learning_rate;
+  } else {
+    config["learning_rate"] = ScheduleToJson(optimizer.schedule);
+  }
   for (const RuleParameter& parameter : ParametersOf(optimizer.op)) {
     const auto value = optimizer.parameters.find(parameter.name);
     const double number = value == optimizer.parameters.end() ? parameter.otherwise : value->second;

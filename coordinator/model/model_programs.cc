@@ -180,7 +180,6 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   programs.fetch_names = {"loss_sum", "count"};
   for (const MetricSpec& metric : job.compile.metrics) programs.fetch_names.push_back(metric.name);
   programs.update_rule = MakeUpdateRule(job.compile.optimizer);
-  programs.learning_rate = job.compile.optimizer.learning_rate;
   return programs;
 }
 

@@ -29,7 +29,6 @@ struct ModelPrograms {
   // Of train_step and eval_step: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
   proto::UpdateRule update_rule;  // of every trainable variable
-  double learning_rate = 0;       // travels in the push
 };
 
 // `batch` is the type of a batch of training data behind the pipeline (TransformElement): component

@@ -10,6 +10,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 
 namespace cohort {
@@ -173,7 +174,6 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   pass.program = train_program_;
   pass.epoch = epoch;
   pass.steps = job_.fit.steps_per_epoch.value_or(train_.batches);
-  pass.learning_rate = model_.learning_rate;
   pass.first_step = progress_->progress().global_step;
   pass.progress = &line;
   pass.training = true;
@@ -216,8 +216,11 @@ absl::StatusOr<RemoteValue> Trainer::ScheduleStep(const PassOptions& options, in
   split.position.set_epoch(options.epoch + step / options.data->batches);
   split.position.set_element(step % options.data->batches);
   closure.input = std::move(split);
-  closure.learning_rate = options.learning_rate;
-  closure.step = static_cast<uint64_t>(options.first_step + step + 1);
+  const int64_t steps_before = options.first_step + step;
+  if (options.training) {
+    closure.learning_rate = LearningRateAt(job_.compile.optimizer, steps_before);
+  }
+  closure.step = static_cast<uint64_t>(steps_before + 1);
   return coordinator_.Schedule(options.program, std::move(closure));
 }
 

@@ -67,7 +67,6 @@ class Trainer {
     ProgramHandle program;
     int64_t epoch = 0;         // of the data
     int64_t steps = 0;
-    double learning_rate = 0;
     int64_t first_step = 0;    // global step before the pass
     ProgressLine* progress = nullptr;
     bool training = false;     // its progress is part of recovery checkpoints

@@ -48,6 +48,7 @@ Command OverloadBench();
 Command StandstillBench();
 Command RecoveryBench();
 Command StopBench();
+Command OptimizerBench();
 Command RecoveryCoordinator();
 
 // One line of output.

@@ -114,6 +114,7 @@ def main():
         ("unclipped_nadam", optimizers.Nadam(0.01, global_clipnorm=1e6)),
         ("clipvalue_ftrl", optimizers.Ftrl(0.1, clipvalue=0.01)),
         ("decayed_adamw", optimizers.AdamW(0.01, weight_decay=0.1, clipnorm=0.1)),
+        ("scheduled_adamw", optimizers.AdamW(optimizers.schedules.ExponentialDecay(0.1, 1, 0.5), weight_decay=0.1)),
         ("averaged_adadelta", optimizers.Adadelta(0.5, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2)),
     ]
     cases += [run(name, layers((5, "tanh")), optimizer, losses.CategoricalCrossentropy(),

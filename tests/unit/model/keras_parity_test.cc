@@ -8,6 +8,7 @@
 
 #include "common/program/update_rule.h"
 #include "common/runtime/update_kernel.h"
+#include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,6 +24,7 @@ constexpr double kTolerance = 2e-6;
 // One case of the golden file, built. Thread-compatible.
 struct ParityCase {
   json golden;
+  OptimizerSpec optimizer;
   ModelPrograms programs;
   std::vector<Tensor> batch;
 
@@ -51,6 +53,7 @@ ParityCase Load(const json& golden) {
   absl::StatusOr<ModelPrograms> programs =
       BuildPrograms(*job, Batch(Component(DType::kFloat32, {-1, features}), y));
   EXPECT_TRUE(programs.ok()) << programs.status();
+  result.optimizer = job->compile.optimizer;
   result.programs = *std::move(programs);
   result.batch = {
       FloatTensor(golden.at("x"), {n, features}),
@@ -62,7 +65,7 @@ std::vector<ParityCase> LoadAll() {
   std::vector<ParityCase> cases;
   const json golden = ReadGolden("keras/training.json");
   for (const json& one : golden.value("cases", json::array())) cases.push_back(Load(one));
-  EXPECT_EQ(cases.size(), 13u);
+  EXPECT_EQ(cases.size(), 14u);
   return cases;
 }
 
@@ -161,7 +164,8 @@ TEST(KerasParity, WeightsAfterEachOfThreeOptimizerSteps) {
       ASSERT_TRUE(outputs.ok()) << outputs.status();
       for (size_t i = 0; i < programs.variables.size(); ++i) {
         TrainedVariable& variable = trained[programs.variables[i].name];
-        variable.Apply(**kernel, (*outputs)[3 + i], programs.learning_rate, t + 1);
+        const double rate = LearningRateAt(one.optimizer, static_cast<int64_t>(t));
+        variable.Apply(**kernel, (*outputs)[3 + i], rate, t + 1);
         const Tensor expected = FloatTensor(steps[t].at(i), programs.variables[i].shape);
         EXPECT_LT(LargestError(variable.value, expected), 1e-5)
             << programs.variables[i].name << " after step " << t + 1;
