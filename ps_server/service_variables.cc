@@ -53,6 +53,12 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
     const Envelope<proto::AssignRequest>& request) {
   const proto::AssignRequest& header = request.header;
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(header.slice_ids()));
+  const auto admit = [&] { return task_service_->CheckEpoch(header.epoch()); };
+  if (header.averages()) {
+    for (const VariableShard* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
+    for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
+    return Envelope<proto::AssignResponse>();
+  }
   if (header.tensors_size() != header.slice_ids_size()) {
     return absl::InvalidArgumentError(absl::StrCat("AssignRequest has ", header.slice_ids_size(),
                                                    " slice_ids and ", header.tensors_size(),
@@ -62,10 +68,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
                                                     header.tensors().pointer_end());
   RETURN_IF_ERROR(CheckTensors(metas, shards, request.payload));
   PayloadCursor cursor(request.payload);
-  for (VariableShard* shard : shards) {
-    RETURN_IF_ERROR(
-        shard->Assign(cursor, [&] { return task_service_->CheckEpoch(header.epoch()); }));
-  }
+  for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->Assign(cursor, admit));
   return Envelope<proto::AssignResponse>();
 }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -173,6 +174,23 @@ absl::Status VariableShard::Assign(PayloadCursor& value, absl::FunctionRef<absl:
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
   value.CopyTo(value_.Next().mutable_raw(), num_bytes_);
+  value_.Commit();
+  return absl::OkStatus();
+}
+
+absl::Status VariableShard::CheckHasAverage() const {
+  const std::vector<SlotSpec>& slots = layout_.rule_spec.slots;
+  if (!slots.empty() && slots.back().name == kAverageSlot) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(layout_.ToString(), " has no moving average"));
+}
+
+absl::Status VariableShard::AssignAverage(absl::FunctionRef<absl::Status()> admit) {
+  RETURN_IF_ERROR(CheckHasAverage());
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(admit());
+  const Tensor& average = slots_.back().current();
+  if (num_bytes_ == 0) return absl::OkStatus();
+  std::memcpy(value_.Next().mutable_raw(), average.raw(), num_bytes_);
   value_.Commit();
   return absl::OkStatus();
 }

@@ -66,6 +66,10 @@ class VariableShard {
   // Replaces the value by num_bytes() from the cursor; slots, version and applied set stay. Errors:
   // those of `admit`, asked under the slice's lock, and then nothing was changed.
   absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
+  // The same with the moving average as the value, which the slice must have. Errors:
+  // INVALID_ARGUMENT naming a slice without one.
+  absl::Status CheckHasAverage() const;
+  absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
 
   // How many pushes are in the value and the slots, and of which closures.
   struct History {

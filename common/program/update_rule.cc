@@ -185,7 +185,7 @@ absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule)
   spec.slots = OwnSlots(rule);
   // A push that comes before that of step 1 finds the value it started from, not zero.
   if (rule.op() != "assign_add" && ParameterOf(rule, "use_ema") > 0) {
-    spec.slots.push_back({.name = "average", .starts_as_value = true});
+    spec.slots.push_back({.name = kAverageSlot, .starts_as_value = true});
   }
   return spec;
 }

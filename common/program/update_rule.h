@@ -36,6 +36,9 @@ struct SlotSpec {
   bool starts_as_value = false;  // with the variable's own start value
 };
 
+// The name of the slot with the moving average, which is the last one where there is one.
+inline constexpr char kAverageSlot[] = "average";
+
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
 };
@@ -58,7 +61,7 @@ struct RuleParameter {
 // Of an operator, those of its own before those that all optimizers have. Empty for an unknown one.
 const std::vector<RuleParameter>& ParametersOf(const std::string& op);
 
-// The slots: those of the operator, and "average" last with use_ema. Errors: INVALID_ARGUMENT
+// The slots: those of the operator, and kAverageSlot last with use_ema. Errors: INVALID_ARGUMENT
 // naming the unknown op or parameter, or the value and what it may be.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
 

@@ -21,16 +21,18 @@ namespace cohort {
 
 namespace {
 
-// With a decay or an average the value is passed over more than once; in parts of so many elements
-// it stays in the first-level cache meanwhile, and memory is still read and written once.
-constexpr size_t kPartElements = 2048;
+// With an average the value is passed over twice; in parts of so many elements it stays in the
+// first-level cache meanwhile, and memory is still read and written once.
+constexpr size_t kPartElements = 4096;
 
 UpdateSpan ToSpan(const UpdateStep& step) {
   const size_t count = step.gradient.size();
   COHORT_CHECK(step.value_in.size() == count && step.value_out.size() == count,
                "gradient and values of one length");
-  return {step.gradient.data(), step.value_in.data(), step.value_out.data(),
-          static_cast<int64_t>(count)};
+  return {.gradient = step.gradient.data(),
+          .value_in = step.value_in.data(),
+          .value_out = step.value_out.data(),
+          .count = static_cast<int64_t>(count)};
 }
 
 // Of a slot with one element for each `width` of the value.
@@ -80,25 +82,25 @@ class OptimizerKernel : public UpdateKernel {
         overwrite_every_(static_cast<uint64_t>(ParameterOf(rule, "ema_overwrite_frequency"))) {}
 
   void Apply(const UpdateStep& step) const final {
-    if (weight_decay_ == 0 && !use_average_) return ApplyRule(step);
+    if (!use_average_) return ApplyRule(step);
     const size_t rows = std::max<size_t>(kPartElements / step.row_width, 1);
     const size_t part = rows * step.row_width;
     for (size_t begin = 0; begin < step.gradient.size(); begin += part) {
-      ApplyPart(PartOf(step, begin, std::min(part, step.gradient.size() - begin)));
+      UpdateStep rest = PartOf(step, begin, std::min(part, step.gradient.size() - begin));
+      ApplyRule(rest);
+      UpdateAverage(rest);
     }
+  }
+
+ protected:
+  UpdateSpan SpanOf(const UpdateStep& step) const {
+    UpdateSpan span = ToSpan(step);
+    span.decay = static_cast<float>(weight_decay_ * step.learning_rate);
+    return span;
   }
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;
-
-  void ApplyPart(UpdateStep step) const {
-    if (weight_decay_ != 0) {
-      DecayLoop(ToSpan(step), static_cast<float>(weight_decay_ * step.learning_rate));
-      step.value_in = step.value_out;
-    }
-    ApplyRule(step);
-    if (use_average_) UpdateAverage(step);
-  }
 
   // The average begins with the first value, as Keras's does.
   void UpdateAverage(UpdateStep& step) const {
@@ -130,14 +132,14 @@ class SgdKernel : public OptimizerKernel {
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const float learning_rate = static_cast<float>(step.learning_rate);
-    if (momentum_ == 0) return SgdLoop(ToSpan(step), learning_rate);
+    if (momentum_ == 0) return SgdLoop(SpanOf(step), learning_rate);
     const MomentumRates rates = {learning_rate, momentum_};
     if (of_gradients_) {
-      nesterov_ ? GradientNesterovLoop(ToSpan(step), Slot(step, 0), rates)
-                : GradientMomentumLoop(ToSpan(step), Slot(step, 0), rates);
+      nesterov_ ? GradientNesterovLoop(SpanOf(step), Slot(step, 0), rates)
+                : GradientMomentumLoop(SpanOf(step), Slot(step, 0), rates);
     } else {
-      nesterov_ ? NesterovLoop(ToSpan(step), Slot(step, 0), rates)
-                : MomentumLoop(ToSpan(step), Slot(step, 0), rates);
+      nesterov_ ? NesterovLoop(SpanOf(step), Slot(step, 0), rates)
+                : MomentumLoop(SpanOf(step), Slot(step, 0), rates);
     }
   }
 
@@ -157,8 +159,8 @@ class AdagradKernel : public OptimizerKernel {
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const AdagradRates rates = {static_cast<float>(step.learning_rate), epsilon_, outside_};
-    if (!per_row_) return AdagradLoop(ToSpan(step), Slot(step, 0), rates);
-    RowwiseAdagradLoop(ToSpan(step), Slot(step, 0, step.row_width),
+    if (!per_row_) return AdagradLoop(SpanOf(step), Slot(step, 0), rates);
+    RowwiseAdagradLoop(SpanOf(step), Slot(step, 0, step.row_width),
                        static_cast<int64_t>(step.row_width), rates);
   }
 
@@ -185,7 +187,7 @@ class RmspropKernel : public OptimizerKernel {
     const RmspropSlots slots = {SlotOrNone(step, velocity_index_),
                                 SlotOrNone(step, momentum_index_),
                                 SlotOrNone(step, average_index_)};
-    RmspropLoop(ToSpan(step), slots,
+    RmspropLoop(SpanOf(step), slots,
                 {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
                  static_cast<float>(1 - rho_), momentum_, epsilon_, outside_});
   }
@@ -218,7 +220,7 @@ class AdadeltaKernel : public OptimizerKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    AdadeltaLoop(ToSpan(step), {Slot(step, 0), Slot(step, 1)},
+    AdadeltaLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
                  {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
                   static_cast<float>(1 - rho_), epsilon_});
   }
@@ -256,7 +258,7 @@ class AdamKernel : public OptimizerKernel {
                          std::sqrt(Betas::Correction(betas_.second, step.step)) /
                          Betas::Correction(betas_.first, step.step);
     const AdamSlots slots = {Slot(step, 0), Slot(step, 1), amsgrad_ ? Slot(step, 2) : SlotSpan()};
-    AdamLoop(ToSpan(step), slots,
+    AdamLoop(SpanOf(step), slots,
              {static_cast<float>(alpha), static_cast<float>(1 - betas_.first),
               static_cast<float>(1 - betas_.second), betas_.epsilon});
   }
@@ -272,7 +274,7 @@ class AdamaxKernel : public OptimizerKernel {
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const double rate = step.learning_rate / Betas::Correction(betas_.first, step.step);
-    AdamaxLoop(ToSpan(step), {Slot(step, 0), Slot(step, 1)},
+    AdamaxLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
                {static_cast<float>(rate), static_cast<float>(1 - betas_.first),
                 static_cast<float>(betas_.second), betas_.epsilon});
   }
@@ -304,7 +306,7 @@ class NadamKernel : public OptimizerKernel {
     const double product = std::pow(betas_.first, t) *
                            products_[std::min<uint64_t>(step.step, products_.size() - 1)];
     const double rate = step.learning_rate;
-    NadamLoop(ToSpan(step), {Slot(step, 0), Slot(step, 1)},
+    NadamLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
               {static_cast<float>(rate * next / (1 - product * next)),
                static_cast<float>(rate * (1 - now) / (1 - product)),
                static_cast<float>(1 / Betas::Correction(betas_.second, step.step)),
@@ -332,7 +334,7 @@ class FtrlKernel : public OptimizerKernel {
     // The formula divides by the rate, and a schedule may end at 0: then nothing moves.
     if (rate == 0) return KeepAll(step);
     const double two_l2 = 2 * l2_ + (beta_ == 0 ? 0 : beta_ / rate);
-    FtrlLoop(ToSpan(step), {Slot(step, 0), Slot(step, 1)},
+    FtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
              {static_cast<float>(1 / rate), power_, l1_, static_cast<float>(two_l2),
               2 * shrinkage_});
   }

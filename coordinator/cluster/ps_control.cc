@@ -182,6 +182,18 @@ absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tens
   return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();
 }
 
+absl::Status PsControl::AssignAverages(absl::Span<const proto::VariableLayout> variables) {
+  auto requests = ForEach<proto::AssignRequest>(num_ps());
+  for (auto& request : requests) request.header.set_averages(true);
+  for (const proto::VariableLayout& variable : variables) {
+    ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+    for (size_t i = 0; i < homes.size(); ++i) {
+      requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
+    }
+  }
+  return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();
+}
+
 absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
     const std::string& prefix, const std::map<std::string, Tensor>& extras) {
   ShardTransfer::SaveOrder order;

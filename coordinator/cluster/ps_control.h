@@ -41,6 +41,8 @@ class PsControl {
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
   // Errors: INVALID_ARGUMENT for a value of another type or shape.
   absl::Status Assign(const proto::VariableLayout& variable, const Tensor& value);
+  // Each variable becomes its moving average. Errors: INVALID_ARGUMENT for one without.
+  absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
   // Writes the data shards of the checkpoint `prefix`, one per ps, in a directory that exists;
   // `extras` go into the first. What was written.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,

@@ -10,6 +10,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/program/update_rule.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 
@@ -54,6 +55,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   while (progress_->progress().epochs_done < job_.fit.epochs) {
     RETURN_IF_ERROR(TrainEpoch(progress_->progress().epochs_done));
   }
+  RETURN_IF_ERROR(TakeAverages());
   if (test_.has_value()) {
     ASSIGN_OR_RETURN(const EpochMeter::Reading reading, Evaluate(*test_));
     summary_.test_loss = reading.loss;
@@ -206,6 +208,17 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
   if (checkpoints_.has_value() && (last || (epoch + 1) % every == 0)) return SaveCheckpoint();
   return absl::OkStatus();
+}
+
+absl::Status Trainer::TakeAverages() {
+  if (ParameterOf(model_.update_rule, "use_ema") == 0) return absl::OkStatus();
+  std::vector<proto::VariableLayout> averaged;
+  for (const proto::VariableLayout& layout : plan_.variables) {
+    if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
+  }
+  RETURN_IF_ERROR(coordinator_.ps().AssignAverages(averaged));
+  // No closure would bring the values back.
+  return coordinator_.MakeDurable();
 }
 
 absl::StatusOr<RemoteValue> Trainer::ScheduleStep(const PassOptions& options, int64_t step) {

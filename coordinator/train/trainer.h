@@ -80,6 +80,8 @@ class Trainer {
   absl::Status Restore();
   absl::Status RestoreCheckpoint();
   absl::Status TrainEpoch(int64_t epoch);
+  // As Keras's fit does at its end: with use_ema the averages are the model.
+  absl::Status TakeAverages();
   absl::StatusOr<RemoteValue> ScheduleStep(const PassOptions& options, int64_t step);
   absl::StatusOr<EpochMeter::Reading> RunPass(const PassOptions& options);
   absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);

@@ -55,30 +55,28 @@ std::vector<RuleCase> Cases() {
           {"adam_average", "adam", {{"use_ema", 1}}}};
 }
 
-// Adds the gradient to each of kArrays arrays.
-template <size_t kArrays>
-COHORT_INLINE void StreamBody(const float* gradient, float* const* arrays, size_t count) {
-  float* out[kArrays];
-  for (size_t k = 0; k < kArrays; ++k) out[k] = arrays[k];
+// Adds the gradient to each of the arrays.
+template <size_t... kArray>
+COHORT_INLINE void StreamBody(std::index_sequence<kArray...>, const float* gradient,
+                              float* const* arrays, size_t count) {
+  float* const out[] = {arrays[kArray]...};
   COHORT_IVDEP
-  for (size_t i = 0; i < count; ++i) {
-    for (size_t k = 0; k < kArrays; ++k) out[k][i] += gradient[i];
-  }
+  for (size_t i = 0; i < count; ++i) ((out[kArray][i] += gradient[i]), ...);
 }
 
 COHORT_SIMD void StreamLoop(const float* gradient, float* const* arrays, size_t num_arrays,
                             size_t count) {
   switch (num_arrays) {
     case 1:
-      return StreamBody<1>(gradient, arrays, count);
+      return StreamBody(std::make_index_sequence<1>(), gradient, arrays, count);
     case 2:
-      return StreamBody<2>(gradient, arrays, count);
+      return StreamBody(std::make_index_sequence<2>(), gradient, arrays, count);
     case 3:
-      return StreamBody<3>(gradient, arrays, count);
+      return StreamBody(std::make_index_sequence<3>(), gradient, arrays, count);
     case 4:
-      return StreamBody<4>(gradient, arrays, count);
+      return StreamBody(std::make_index_sequence<4>(), gradient, arrays, count);
     default:
-      return StreamBody<5>(gradient, arrays, count);
+      return StreamBody(std::make_index_sequence<5>(), gradient, arrays, count);
   }
 }
 

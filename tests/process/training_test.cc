@@ -88,6 +88,59 @@ TEST(Training, PartitionedVariablesTrainTheSameModel) {
       << "every variable has two slices";
 }
 
+double TestLoss(const std::vector<std::string>& sets, const std::string& local) {
+  const ProcessRun run = Train(sets, local);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return run.exit_code == 0 ? json::parse(run.LastLine())["test_loss"].get<double>() : 0;
+}
+
+std::string Optimizer(const std::string& class_name, const std::string& config) {
+  return absl::StrCat("compile.optimizer={\"class_name\": \"", class_name, "\", \"config\": {",
+                      config, "}}");
+}
+
+// Nothing after the first `boundary` + 1 steps, of which an epoch has 16.
+std::string RateFrom(int boundary, double rate) {
+  return absl::StrCat(R"("learning_rate": {"class_name": "PiecewiseConstantDecay", "config": )",
+                      "{\"boundaries\": [", boundary, "], \"values\": [0, ", rate, "]}}");
+}
+
+const char kNoRate[] = R"("learning_rate": 0)";
+
+// Of one worker with one step at a time, so that steps come in their order.
+double LossInOrder(std::vector<std::string> sets) {
+  sets.emplace_back("fit.closures_in_flight=1");
+  return TestLoss(sets, "ps=2,worker=1");
+}
+
+TEST(Training, AScheduleGoesOnFromEpochToEpoch) {
+  const double untrained = LossInOrder({Optimizer("SGD", kNoRate)});
+  const std::string schedule = Optimizer("SGD", RateFrom(15, 0.1));
+  EXPECT_NEAR(LossInOrder({schedule, "fit.epochs=1"}), untrained, 1e-6);
+  EXPECT_LT(LossInOrder({schedule, "fit.epochs=2"}), untrained / 1.1);
+}
+
+TEST(Training, ClippingDoesNotDependOnSlices) {
+  for (const char* key : {"clipnorm", "global_clipnorm"}) {
+    const std::string optimizer =
+        Optimizer("SGD", absl::StrCat(R"("learning_rate": 0.1, ")", key, "\": 0.1"));
+    const double loss = LossInOrder({optimizer});
+    EXPECT_NEAR(LossInOrder({optimizer, "strategy.partitioner.class_name=FixedShardsPartitioner",
+                             "strategy.partitioner.config.num_shards=5"}),
+                loss, 1e-6 * loss)
+        << key;
+  }
+}
+
+// As Keras's fit does at its end. With a momentum of 1 the average stays what the variables were
+// after the first step, which has no rate.
+TEST(Training, EndsWithTheMovingAverages) {
+  const double untrained = LossInOrder({Optimizer("SGD", kNoRate)});
+  EXPECT_LT(LossInOrder({Optimizer("SGD", RateFrom(0, 0.1))}), untrained / 1.1);
+  const std::string averaged = RateFrom(0, 0.1) + R"(, "use_ema": true, "ema_momentum": 1)";
+  EXPECT_NEAR(LossInOrder({Optimizer("SGD", averaged)}), untrained, 1e-6);
+}
+
 // A worker dies in the middle of a job: no step is lost, none counts twice.
 TEST(Training, AKilledWorkerCostsNoStep) {
   const TempDirectory directory("killed-worker");

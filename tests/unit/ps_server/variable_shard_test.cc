@@ -136,6 +136,28 @@ TEST(VariableShard, ADuplicateAndARefusedPushChangeNothing) {
   EXPECT_FALSE(shard->Apply(refused, {.closure_id = 5}, Open)->duplicate) << "not remembered";
 }
 
+TEST(VariableShard, BecomesItsAverage) {
+  const auto rule = Rule("sgd", {{"use_ema", 1}, {"ema_momentum", 0.5}, {"momentum", 0.5}});
+  const auto shard = Make({"v", DType::kFloat32, Shape{2}, rule, "ones"});
+  const Payload payload = {SliceOf(Tensor::FromVector<float>({4, 8}, Shape{2}))};
+  PayloadCursor cursor(payload);
+  // The average is half way from the start to the value.
+  ASSERT_TRUE(shard->Apply(cursor, {.learning_rate = 1, .step = 2, .closure_id = 2}, Open).ok());
+  const VariableShard::Reading before = shard->Read();
+  EXPECT_FALSE(shard->AssignAverage([] { return absl::FailedPreconditionError("stale"); }).ok());
+  EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes.data), -3);
+  ASSERT_TRUE(shard->AssignAverage([] { return absl::OkStatus(); }).ok());
+  const auto* const after = reinterpret_cast<const float*>(shard->Read().bytes.data);
+  EXPECT_EQ(after[0], -1);
+  EXPECT_EQ(after[1], -3);
+  EXPECT_EQ(*reinterpret_cast<const float*>(before.bytes.data), -3) << "a reading does not change";
+
+  const auto without = Make({"w", DType::kFloat32, Shape{2}, Rule("sgd", {}), "ones"});
+  const absl::Status status = without->AssignAverage([] { return absl::OkStatus(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("w "), std::string::npos) << status;
+}
+
 TEST(VariableShard, AFullAppliedSetRefusesAndARisenWatermarkMakesRoom) {
   const auto shard = Make({"n", DType::kInt32, Shape{}, Rule("assign_add", {}), "zeros"});
   const Payload payload = {SliceOf(Tensor::Scalar<int32_t>(1))};

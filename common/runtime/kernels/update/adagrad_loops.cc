@@ -1,8 +1,11 @@
 #include "common/runtime/kernels/update/update_loops.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernels/update/decayed.h"
 
 namespace cohort {
 
@@ -16,31 +19,70 @@ COHORT_INLINE float Root(float sum, float epsilon) {
 template <bool kOutside>
 COHORT_INLINE void AdagradBody(const UpdateSpan& span, const SlotSpan& accumulator,
                                const AdagradRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {
     const float next = sum_in[i] + gradient[i] * gradient[i];
     sum_out[i] = next;
-    out[i] = in[i] - learning_rate * gradient[i] / Root<kOutside>(next, epsilon);
+    out[i] = Decayed(in[i], decay) - learning_rate * gradient[i] / Root<kOutside>(next, epsilon);
   }
 }
 
-// In lanes, so that it is vectorised; the compiler may not change the order of float additions.
+// Rows are short, so their loops are written in vectors: what a compiler puts around a loop whose
+// length it does not know costs as much as the row itself. Four lanes, because inlined helpers are
+// lowered for the baseline first, and wider vectors fall apart there.
+using Quad = float __attribute__((vector_size(16)));
+constexpr int64_t kQuad = 4;
+
+COHORT_INLINE Quad Load(const float* values) {
+  Quad quad;
+  std::memcpy(&quad, values, sizeof(quad));
+  return quad;
+}
+
 COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
-  constexpr int64_t kLanes = 16;
-  float lanes[kLanes] = {};
+  Quad a = {};
+  Quad b = {};
+  Quad c = {};
+  Quad d = {};
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] += values[i + lane] * values[i + lane];
-    }
+  for (; i + 4 * kQuad <= count; i += 4 * kQuad) {
+    const Quad x0 = Load(values + i);
+    const Quad x1 = Load(values + i + kQuad);
+    const Quad x2 = Load(values + i + 2 * kQuad);
+    const Quad x3 = Load(values + i + 3 * kQuad);
+    a += x0 * x0;
+    b += x1 * x1;
+    c += x2 * x2;
+    d += x3 * x3;
   }
-  float sum = 0;
+  const Quad all = (a + b) + (c + d);
+  float sum = (all[0] + all[1]) + (all[2] + all[3]);
   for (; i < count; ++i) sum += values[i] * values[i];
-  for (const float lane : lanes) sum += lane;
   return sum;
+}
+
+// While one array is summed, the next comes from memory; else each would wait for the other.
+COHORT_INLINE void Prefetch(const float* values, int64_t count) {
+  constexpr int64_t kCacheLine = 16;  // elements
+  for (int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(values + i, /*write=*/1);
+}
+
+// A row of `span` from element `begin` on: v -= rate g.
+COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t width, float rate) {
+  const float* const gradient = span.gradient + begin;
+  const float* const in = span.value_in + begin;
+  float* const out = span.value_out + begin;
+  const float decay = span.decay;
+  int64_t i = 0;
+  for (; i + kQuad <= width; i += kQuad) {
+    const Quad v = Load(in + i);
+    const Quad next = v - v * decay - Load(gradient + i) * rate;
+    std::memcpy(out + i, &next, sizeof(next));
+  }
+  for (; i < width; ++i) out[i] = Decayed(in[i], decay) - rate * gradient[i];
 }
 
 }  // namespace
@@ -51,25 +93,39 @@ COHORT_SIMD void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator
                              : AdagradBody<false>(span, accumulator, rates);
 }
 
+// Sums, then rates, then values, each for some rows: roots and quotients are of many rows at once,
+// and no row waits for that before it.
 COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator,
                                     int64_t width, const AdagradRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
   const float share = 1.0f / static_cast<float>(width);
-  for (int64_t row = 0, begin = 0; begin < count; ++row, begin += width) {
-    const float next = sum_in[row] + SumOfSquares(gradient + begin, width) * share;
-    sum_out[row] = next;
-    const float root = outside ? Root<true>(next, epsilon) : Root<false>(next, epsilon);
-    const float rate = learning_rate / root;
+  constexpr int64_t kRowsAtOnce = 64;
+  float of_rows[kRowsAtOnce];
+  const int64_t rows = count / width;
+  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    const int64_t last = std::min(first + kRowsAtOnce, rows);
+    for (int64_t row = first; row < last; ++row) {
+      of_rows[row - first] = SumOfSquares(gradient + row * width, width);
+      Prefetch(in + row * width, width);
+    }
     COHORT_IVDEP
-    for (int64_t i = begin; i < begin + width; ++i) out[i] = in[i] - rate * gradient[i];
+    for (int64_t row = first; row < last; ++row) {
+      const float next = sum_in[row] + of_rows[row - first] * share;
+      sum_out[row] = next;
+      const float inside = outside ? next : next + epsilon;
+      of_rows[row - first] = learning_rate / (std::sqrt(inside) + (outside ? epsilon : 0));
+    }
+    for (int64_t row = first; row < last; ++row) {
+      UpdateRow({gradient, in, out, count, decay}, row * width, width, of_rows[row - first]);
+    }
   }
 }
 
 COHORT_SIMD void AdadeltaLoop(const UpdateSpan& span, const AdadeltaSlots& slots,
                               const AdadeltaRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = slots.gradient;
   const auto [delta_in, delta_out] = slots.delta;
   const auto [learning_rate, rho, one_minus_rho, epsilon] = rates;
@@ -80,7 +136,7 @@ COHORT_SIMD void AdadeltaLoop(const UpdateSpan& span, const AdadeltaSlots& slots
     const float delta = g * std::sqrt((delta_in[i] + epsilon) / (sum + epsilon));
     sum_out[i] = sum;
     delta_out[i] = rho * delta_in[i] + one_minus_rho * delta * delta;
-    out[i] = in[i] - learning_rate * delta;
+    out[i] = Decayed(in[i], decay) - learning_rate * delta;
   }
 }
 

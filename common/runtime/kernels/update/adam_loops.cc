@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernels/update/decayed.h"
 
 namespace cohort {
 
@@ -11,7 +12,7 @@ namespace {
 template <bool kAmsgrad>
 COHORT_INLINE void AdamBody(const UpdateSpan& span, const AdamSlots& slots,
                             const AdamRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = slots.m;
   const auto [u_in, u_out] = slots.u;
   const auto [max_in, max_out] = slots.u_max;
@@ -27,7 +28,7 @@ COHORT_INLINE void AdamBody(const UpdateSpan& span, const AdamSlots& slots,
       square = max_in[i] > square ? max_in[i] : square;
       max_out[i] = square;
     }
-    out[i] = in[i] - alpha * mean / (std::sqrt(square) + epsilon);
+    out[i] = Decayed(in[i], decay) - alpha * mean / (std::sqrt(square) + epsilon);
   }
 }
 
@@ -40,7 +41,7 @@ COHORT_SIMD void AdamLoop(const UpdateSpan& span, const AdamSlots& slots, const 
 
 COHORT_SIMD void AdamaxLoop(const UpdateSpan& span, const AdamaxSlots& slots,
                             const AdamaxRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = slots.m;
   const auto [u_in, u_out] = slots.u;
   const auto [rate, one_minus_beta_1, beta_2, epsilon] = rates;
@@ -53,13 +54,13 @@ COHORT_SIMD void AdamaxLoop(const UpdateSpan& span, const AdamaxSlots& slots,
     const float norm = kept > size ? kept : size;
     m_out[i] = mean;
     u_out[i] = norm;
-    out[i] = in[i] - rate * mean / (norm + epsilon);
+    out[i] = Decayed(in[i], decay) - rate * mean / (norm + epsilon);
   }
 }
 
 COHORT_SIMD void NadamLoop(const UpdateSpan& span, const NadamSlots& slots,
                            const NadamRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = slots.m;
   const auto [u_in, u_out] = slots.u;
   const auto [momentum_rate, gradient_rate, scale, one_minus_beta_1, one_minus_beta_2, epsilon] =
@@ -71,7 +72,7 @@ COHORT_SIMD void NadamLoop(const UpdateSpan& span, const NadamSlots& slots,
     const float square = u_in[i] + (g * g - u_in[i]) * one_minus_beta_2;
     m_out[i] = mean;
     u_out[i] = square;
-    out[i] = in[i] - (momentum_rate * mean + gradient_rate * g) /
+    out[i] = Decayed(in[i], decay) - (momentum_rate * mean + gradient_rate * g) /
                          (std::sqrt(square * scale) + epsilon);
   }
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernels/update/decayed.h"
 
 namespace cohort {
 
@@ -18,14 +19,14 @@ COHORT_INLINE float Power(float base, float power) {
 template <bool kSquareRoot>
 COHORT_INLINE void FtrlBody(const UpdateSpan& span, const FtrlSlots& slots,
                             const FtrlRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = slots.accumulator;
   const auto [linear_in, linear_out] = slots.linear;
   const auto [inverse_rate, power, l1, two_l2, two_shrinkage] = rates;
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient[i];
-    const float v = in[i];
+    const float v = Decayed(in[i], decay);
     const float sum = sum_in[i] + g * g;
     const float root = Power<kSquareRoot>(sum, power);
     const float sigma = (root - Power<kSquareRoot>(sum_in[i], power)) * inverse_rate;

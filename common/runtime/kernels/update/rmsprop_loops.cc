@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernels/update/decayed.h"
 
 namespace cohort {
 
@@ -11,7 +12,7 @@ namespace {
 template <bool kMomentum, bool kCentered, bool kOutside>
 COHORT_INLINE void RmspropBody(const UpdateSpan& span, const RmspropSlots& slots,
                                const RmspropRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [velocity_in, velocity_out] = slots.velocity;
   const auto [m_in, m_out] = slots.momentum;
   const auto [average_in, average_out] = slots.average_gradient;
@@ -33,7 +34,7 @@ COHORT_INLINE void RmspropBody(const UpdateSpan& span, const RmspropSlots& slots
       increment = momentum * m_in[i] + increment;
       m_out[i] = increment;
     }
-    out[i] = in[i] - increment;
+    out[i] = Decayed(in[i], decay) - increment;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "common/runtime/kernels/update/update_loops.h"
 
 #include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernels/update/decayed.h"
 
 namespace cohort {
 
@@ -9,27 +10,27 @@ namespace cohort {
 // iteration.
 
 COHORT_SIMD void SgdLoop(const UpdateSpan& span, float learning_rate) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   COHORT_IVDEP
-  for (int64_t i = 0; i < count; ++i) out[i] = in[i] - learning_rate * gradient[i];
+  for (int64_t i = 0; i < count; ++i) out[i] = Decayed(in[i], decay) - learning_rate * gradient[i];
 }
 
 COHORT_SIMD void MomentumLoop(const UpdateSpan& span, const SlotSpan& m,
                               const MomentumRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = m;
   const auto [learning_rate, momentum] = rates;
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {
     const float next = momentum * m_in[i] - learning_rate * gradient[i];
     m_out[i] = next;
-    out[i] = in[i] + next;
+    out[i] = Decayed(in[i], decay) + next;
   }
 }
 
 COHORT_SIMD void NesterovLoop(const UpdateSpan& span, const SlotSpan& m,
                               const MomentumRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = m;
   const auto [learning_rate, momentum] = rates;
   COHORT_IVDEP
@@ -37,26 +38,26 @@ COHORT_SIMD void NesterovLoop(const UpdateSpan& span, const SlotSpan& m,
     const float push = learning_rate * gradient[i];
     const float next = momentum * m_in[i] - push;
     m_out[i] = next;
-    out[i] = in[i] + (momentum * next - push);
+    out[i] = Decayed(in[i], decay) + (momentum * next - push);
   }
 }
 
 COHORT_SIMD void GradientMomentumLoop(const UpdateSpan& span, const SlotSpan& m,
                                       const MomentumRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = m;
   const auto [learning_rate, momentum] = rates;
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {
     const float next = momentum * m_in[i] + gradient[i];
     m_out[i] = next;
-    out[i] = in[i] - learning_rate * next;
+    out[i] = Decayed(in[i], decay) - learning_rate * next;
   }
 }
 
 COHORT_SIMD void GradientNesterovLoop(const UpdateSpan& span, const SlotSpan& m,
                                       const MomentumRates& rates) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [m_in, m_out] = m;
   const auto [learning_rate, momentum] = rates;
   COHORT_IVDEP
@@ -64,26 +65,19 @@ COHORT_SIMD void GradientNesterovLoop(const UpdateSpan& span, const SlotSpan& m,
     const float g = gradient[i];
     const float next = momentum * m_in[i] + g;
     m_out[i] = next;
-    out[i] = in[i] - learning_rate * (momentum * next + g);
+    out[i] = Decayed(in[i], decay) - learning_rate * (momentum * next + g);
   }
 }
 
 COHORT_SIMD void AddLoop(const UpdateSpan& span) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) out[i] = in[i] + gradient[i];
 }
 
-// The decay is far below float32's steps around 1, so 1 - decay is not formed.
-COHORT_SIMD void DecayLoop(const UpdateSpan& span, float decay) {
-  const auto [gradient, in, out, count] = span;
-  COHORT_IVDEP
-  for (int64_t i = 0; i < count; ++i) out[i] = in[i] - decay * in[i];
-}
-
 // The value is near its average, so their difference is exact, or nearly.
 COHORT_SIMD void AverageLoop(const UpdateSpan& span, const SlotSpan& average, float share) {
-  const auto [gradient, in, out, count] = span;
+  const auto [gradient, in, out, count, decay] = span;
   const auto [average_in, average_out] = average;
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {

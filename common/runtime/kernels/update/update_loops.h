@@ -6,16 +6,23 @@
 // through the caller's bias correction. Two flags give those of TensorFlow's older kernels
 // (core/kernels/training_ops.cc) where they differ: Adagrad's and RMSprop's epsilon beside the root
 // instead of under it, and momentum as a sum of gradients, without the learning rate.
+//
+// One step gives a value that is off by at most 5 times 2^-24 of the sizes of what is added up to
+// it, 6 times for FTRL (update_steps_test.cc); centered RMSprop loses as many digits more as the
+// difference of square and mean does.
 
 #include <cstdint>
 
 namespace cohort {
 
+// Where a formula has v, it is v - decay v: decoupled weight decay, before the update. Without one
+// it is the same number, and the extra product hides behind memory.
 struct UpdateSpan {
   const float* gradient;
   const float* value_in;
   float* value_out;
   int64_t count;
+  float decay = 0;
 };
 
 // Without one: {nullptr, nullptr}.
@@ -143,11 +150,8 @@ struct FtrlSlots {
 };
 void FtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRates& rates);
 
-// v += g
+// v += g, without decay
 void AddLoop(const UpdateSpan& span);
-
-// v -= decay v. The gradient is not read.
-void DecayLoop(const UpdateSpan& span, float decay);
 
 // a += share (v - a). Writes the average only; the gradient is not read.
 void AverageLoop(const UpdateSpan& span, const SlotSpan& average, float share);
