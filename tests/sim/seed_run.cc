@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/check.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -37,7 +38,8 @@ FaultInjector::Options InjectorOptions(const SeedOptions& options) {
 TaskId TaskOf(const std::string& host) {
   TaskId task;
   task.role = RoleOf(host) == "ps" ? Role::kPs : Role::kWorker;
-  absl::SimpleAtoi(host.substr(host.find(':') + 1), &task.index);
+  COHORT_CHECK(absl::SimpleAtoi(host.substr(host.find(':') + 1), &task.index),
+               "a host of this run");
   return task;
 }
 
