@@ -62,16 +62,21 @@ void FillNormal(const InitializerSpec& spec, const RandomStream& stream, uint64_
   }
 }
 
+// `first` is the index of out[0] in the stream.
+template <typename T>
+void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
+              absl::Span<T> out) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, first, out);
+    if (IsNormal(spec)) return FillNormal<T>(spec, stream, first, out);
+  }
+  std::fill(out.begin(), out.end(), static_cast<T>(ConstantOf(spec)));
+}
+
 template <typename T>
 void Fill(const InitializerSpec& spec, absl::string_view variable, int64_t first, Tensor& out) {
   const absl::Span<T> span(out.mutable_data<T>(), static_cast<size_t>(out.num_elements()));
-  if constexpr (std::is_floating_point_v<T>) {
-    const RandomStream stream(spec.seed, variable);
-    const uint64_t begin = static_cast<uint64_t>(first);
-    if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, begin, span);
-    if (IsNormal(spec)) return FillNormal<T>(spec, stream, begin, span);
-  }
-  std::fill(span.begin(), span.end(), static_cast<T>(ConstantOf(spec)));
+  FillSpan<T>(spec, RandomStream(spec.seed, variable), static_cast<uint64_t>(first), span);
 }
 
 template <typename T>
@@ -175,6 +180,11 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   const int64_t first = rows.begin * full_shape.row_elements();
   VisitElement(dtype, [&](auto element) { Fill<decltype(element)>(spec, variable, first, out); });
   return out;
+}
+
+void FillFromStream(const InitializerSpec& spec, const RandomStream& stream,
+                    absl::Span<float> out) {
+  FillSpan<float>(spec, stream, 0, out);
 }
 
 }  // namespace cohort

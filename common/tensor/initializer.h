@@ -13,6 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/base/rng.h"
 #include "common/tensor/slice_spec.h"
 #include "common/tensor/tensor.h"
 
@@ -34,5 +36,10 @@ absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype);
 // CheckInitializer; INVALID_ARGUMENT for rows outside the shape.
 absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_view variable,
                                    DType dtype, const Shape& full_shape, RowRange rows);
+
+// The first values of `stream` in the distribution of `spec`, which CheckInitializer has passed for
+// float32; for rows that have a stream of their own.
+void FillFromStream(const InitializerSpec& spec, const RandomStream& stream,
+                    absl::Span<float> out);
 
 }  // namespace cohort

@@ -49,6 +49,7 @@ Command StandstillBench();
 Command RecoveryBench();
 Command StopBench();
 Command OptimizerBench();
+Command TableBench();
 Command RecoveryCoordinator();
 
 // One line of output.

@@ -1,0 +1,40 @@
+#include "ps_server/table/row_index.h"
+
+namespace cohort {
+
+void RowIndex::Place(std::vector<Group>& groups, uint64_t hash, uint32_t row) {
+  size_t at = GroupOf(hash, groups.size());
+  // Ends: there are more places than rows.
+  while (true) {
+    Group& group = groups[at];
+    const uint32_t empty = Matches(group, 0);
+    if (empty != 0) {
+      const int place = __builtin_ctz(empty);
+      group.tags[place] = TagOf(hash);
+      group.rows[place] = row;
+      return;
+    }
+    if (group.passed < kPassedMax) ++group.passed;
+    at = at + 1 == groups.size() ? 0 : at + 1;
+  }
+}
+
+void RowIndex::Erase(uint64_t hash, uint32_t row) {
+  const uint8_t tag = TagOf(hash);
+  size_t at = GroupOf(hash);
+  for (size_t tried = 0; tried < groups_.size(); ++tried, at = Next(at)) {
+    Group& group = groups_[at];
+    for (uint32_t match = Matches(group, tag); match != 0; match &= match - 1) {
+      const int place = __builtin_ctz(match);
+      if (group.rows[place] != row) continue;
+      group.tags[place] = 0;
+      --rows_;
+      return;
+    }
+    // A count that stands still at its end has lost count.
+    if (group.passed > 0 && group.passed < kPassedMax) --group.passed;
+  }
+  COHORT_CHECK(false, "the row is in the index");
+}
+
+}  // namespace cohort

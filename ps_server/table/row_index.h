@@ -1,0 +1,145 @@
+#pragma once
+
+// Finds the row of a key. The index holds neither keys nor values: 5 bytes for a row, which are a
+// tag (8 bits of the key's hash) and the row's number. The caller looks into the row whether its
+// key is the right one; a tag is wrong in 1 of 255 cases.
+//
+// A group is one cache line of up to 12 rows. A row belongs into the group that its hash names, or,
+// while that is full, into the first of the following that is not; each full group it had to pass
+// counts it in `passed`. So a search ends at the first group that nothing has passed, and erasing a
+// row leaves no tombstone: it clears the tag and takes the row off the counts. A count that reaches
+// 255 stays there until the next growth, which only makes searches longer.
+//
+// The group of a hash is its upper part scaled to the number of groups, so any number of groups
+// will do, and the index grows by a quarter; the lower 8 bits are free for the choice of a stripe,
+// the next 8 are the tag.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "common/base/check.h"
+#include "ps_server/table/prefetch.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class RowIndex {
+ public:
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  size_t rows() const { return rows_; }
+  size_t bytes() const { return groups_.capacity() * sizeof(Group); }
+
+  void Prefetch(uint64_t hash) const { PrefetchLine(&groups_[GroupOf(hash)]); }
+
+  // A row of the hash's own group that has its tag, or kNone: mostly what Find will find.
+  uint32_t Guess(uint64_t hash) const {
+    const Group& group = groups_[GroupOf(hash)];
+    const uint32_t match = Matches(group, TagOf(hash));
+    return match == 0 ? kNone : group.rows[__builtin_ctz(match)];
+  }
+
+  // The row for which is_row(row) is true, among those inserted under `hash`, or kNone.
+  template <typename IsRow>
+  uint32_t Find(uint64_t hash, IsRow is_row) const {
+    const uint8_t tag = TagOf(hash);
+    size_t at = GroupOf(hash);
+    for (size_t tried = 0; tried < groups_.size(); ++tried, at = Next(at)) {
+      const Group& group = groups_[at];
+      for (uint32_t match = Matches(group, tag); match != 0; match &= match - 1) {
+        const uint32_t row = group.rows[__builtin_ctz(match)];
+        if (is_row(row)) return row;
+      }
+      if (group.passed == 0) return kNone;
+    }
+    return kNone;
+  }
+
+  // True when the next row needs a Grow first.
+  bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
+
+  // Not full(); the row is not there yet.
+  void Insert(uint64_t hash, uint32_t row) {
+    COHORT_CHECK(!full(), "a full index grows first");
+    Place(groups_, hash, row);
+    ++rows_;
+  }
+
+  // The row was inserted under `hash`.
+  void Erase(uint64_t hash, uint32_t row);
+
+  // hash_of(row) is what the row was inserted under; prefetch(row) says that it is asked soon.
+  template <typename HashOf, typename Prefetch>
+  void Grow(HashOf hash_of, Prefetch prefetch) {
+    std::vector<Group> grown(std::max(groups_.size() + 1, groups_.size() / 4 * 5));
+    for (size_t at = 0; at < groups_.size(); ++at) {
+      if (at + kAhead < groups_.size()) VisitRows(groups_[at + kAhead], prefetch);
+      VisitRows(groups_[at], [&](uint32_t row) { Place(grown, hash_of(row), row); });
+    }
+    groups_ = std::move(grown);
+  }
+
+  // Calls visit(row) for all rows, in an order that depends on the hashes and on history.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const Group& group : groups_) VisitRows(group, visit);
+  }
+
+ private:
+  static constexpr uint32_t kWidth = 12;
+  // Rows for a group on average when the index is full: 83 %, at which one search in twelve or so
+  // goes on to a second group.
+  static constexpr size_t kLoadOfGroup = 10;
+  static constexpr size_t kAhead = 4;
+  static constexpr uint8_t kPassedMax = 255;
+
+  struct alignas(64) Group {
+    uint8_t tags[kWidth] = {};  // 0: empty
+    uint8_t passed = 0;
+    uint8_t unused[3] = {};  // tags are compared sixteen at a time
+    uint32_t rows[kWidth] = {};
+  };
+  static_assert(sizeof(Group) == 64);
+
+  static uint8_t TagOf(uint64_t hash) {
+    const uint8_t tag = static_cast<uint8_t>(hash >> 8);
+    return tag == 0 ? 1 : tag;
+  }
+  static size_t GroupOf(uint64_t hash, size_t groups) {
+    return static_cast<size_t>((static_cast<unsigned __int128>(hash) * groups) >> 64);
+  }
+  size_t GroupOf(uint64_t hash) const { return GroupOf(hash, groups_.size()); }
+  size_t Next(size_t at) const { return at + 1 == groups_.size() ? 0 : at + 1; }
+
+  // Bit i is set where tag i is `tag`.
+  static uint32_t Matches(const Group& group, uint8_t tag) {
+#if defined(__SSE2__)
+    const __m128i tags = _mm_load_si128(reinterpret_cast<const __m128i*>(&group));
+    const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8(static_cast<char>(tag)));
+    return static_cast<uint32_t>(_mm_movemask_epi8(equal)) & ((1u << kWidth) - 1);
+#else
+    uint32_t matches = 0;
+    for (uint32_t i = 0; i < kWidth; ++i) matches |= uint32_t{group.tags[i] == tag} << i;
+    return matches;
+#endif
+  }
+
+  template <typename Visit>
+  static void VisitRows(const Group& group, Visit visit) {
+    for (uint32_t i = 0; i < kWidth; ++i) {
+      if (group.tags[i] != 0) visit(group.rows[i]);
+    }
+  }
+
+  static void Place(std::vector<Group>& groups, uint64_t hash, uint32_t row);
+
+  std::vector<Group> groups_ = std::vector<Group>(1);
+  size_t rows_ = 0;
+};
+
+}  // namespace cohort
