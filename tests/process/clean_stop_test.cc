@@ -44,7 +44,8 @@ TEST_F(CleanStop, TheEndOfAJobEndsItsTasks) {
 TEST_F(CleanStop, KeptTasksDoTheNextJob) {
   cluster.StartAll();
   coordinator = cluster.StartCoordinator(kExamples, {kOnce}, {"--keep_tasks"});
-  EXPECT_EQ(coordinator->Wait(kPatience).exit_code, kExitOk);
+  const ProcessRun first = coordinator->Wait(kPatience);
+  EXPECT_EQ(first.exit_code, kExitOk) << first.err;
   coordinator = cluster.StartCoordinator(2 * kExamples, {kOnce, "name=next"});
   const ProcessRun run = coordinator->Wait(kPatience);
   ASSERT_EQ(run.exit_code, kExitOk) << run.err;
