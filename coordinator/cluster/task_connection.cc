@@ -173,13 +173,14 @@ void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
 }
 
 void TaskConnection::Probe(uint64_t round) {
-  const absl::Time now = world_.clock.Now();
+  absl::Time now;
   proto::AttachRequest request;
   absl::Time next;
   absl::Time until;
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_ || !reported_) return;
+    now = world_.clock.Now();
     request = attach_;
     until = suspect_until_;
     next = std::min(now + backoff_, until);
@@ -246,6 +247,7 @@ void TaskConnection::OnWatched(uint64_t generation,
   }
   {
     MutexLock lock(mutex_);
+    if (stopped_) return;  // with the coordinator its world may be gone
     if (generation_ == generation) last_contact_ = world_.clock.Now();
   }
   Watch(generation);
