@@ -13,13 +13,15 @@ RealClock::RealClock()
   pthread_setname_np(thread_.native_handle(), "clock");
 }
 
-RealClock::~RealClock() {
+RealClock::~RealClock() { Stop(); }
+
+void RealClock::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.NotifyAll();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 absl::Time RealClock::Now() const {

@@ -17,6 +17,10 @@ class RealClock final : public Clock {
   RealClock();
   ~RealClock() override;
 
+  // Returns when no timer runs, and none will; Now goes on. Idempotent. Not from a timer; by one
+  // thread.
+  void Stop();
+
   absl::Time Now() const override;
   TimerId CallAt(absl::Time when, Task task) override;
   bool Cancel(TimerId timer) override;

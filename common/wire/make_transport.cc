@@ -1,13 +1,21 @@
 #include "common/wire/make_transport.h"
 
+#include <utility>
+
 #include "common/wire/auto_transport.h"
 #include "common/wire/grpc_transport.h"
+#include "common/wire/joined_transport.h"
 
 namespace cohort {
 
 std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
-  if (kind == TransportKind::kTcp) return std::make_unique<GrpcTransport>();
-  return std::make_unique<AutoTransport>();
+  std::unique_ptr<Transport> inner;
+  if (kind == TransportKind::kTcp) {
+    inner = std::make_unique<GrpcTransport>();
+  } else {
+    inner = std::make_unique<AutoTransport>();
+  }
+  return std::make_unique<JoinedTransport>(std::move(inner));
 }
 
 }  // namespace cohort

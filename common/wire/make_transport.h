@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// The transport of a program that serves or calls other processes.
+// The transport of a program that serves or calls other processes. Its calls end with it.
 std::unique_ptr<Transport> MakeTransport(TransportKind kind);
 
 }  // namespace cohort

@@ -19,14 +19,18 @@ class RealWorld {
   explicit RealWorld(int threads, TransportKind transport = TransportKind::kAuto)
       : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 
+  ~RealWorld() {
+    transport_.reset();  // ends its calls, which use all the rest
+    clock_.Stop();       // its timers use the pool, and the pool's tasks the clock
+  }
+
   World world() { return World{clock_, pool_, files_, *transport_}; }
 
  private:
-  // Destroyed in reverse: the transport first, whose calls use the rest.
   PosixFileSystem files_;
-  ThreadPool pool_;
   RealClock clock_;
-  const std::unique_ptr<Transport> transport_;
+  ThreadPool pool_;
+  std::unique_ptr<Transport> transport_;
 };
 
 }  // namespace cohort

@@ -247,7 +247,6 @@ void TaskConnection::OnWatched(uint64_t generation,
   }
   {
     MutexLock lock(mutex_);
-    if (stopped_) return;  // with the coordinator its world may be gone
     if (generation_ == generation) last_contact_ = world_.clock.Now();
   }
   Watch(generation);

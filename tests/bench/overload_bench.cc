@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -23,7 +24,9 @@ namespace {
 
 constexpr int kWorkers = 2;
 constexpr int kFewCallers = 4;  // enough to keep the workers busy
-constexpr int kFewQueued = 256;
+constexpr int kFewAhead = 64;  // closures of one of them that are not done
+constexpr int kAnyAhead = std::numeric_limits<int>::max();
+constexpr int kBatch = 16;  // closures from one that is waited for to the next
 // Rates of a shared machine drift within minutes, so overload and peak take turns.
 constexpr int kRounds = 5;
 constexpr absl::Duration kWindow = absl::Seconds(5);
@@ -39,11 +42,12 @@ double ResidentBytes(pid_t pid) {
   return resident * static_cast<double>(getpagesize());
 }
 
-// Threads that schedule while fewer than `queued_max` closures wait, until the end of its life.
+// Threads that schedule, each while about `ahead` of its closures are not done, until the end of
+// its life.
 class Callers {
  public:
-  Callers(ClusterCoordinator& coordinator, ProgramHandle program, int count, size_t queued_max)
-      : coordinator_(coordinator), program_(std::move(program)), queued_max_(queued_max) {
+  Callers(ClusterCoordinator& coordinator, ProgramHandle program, int count, int ahead)
+      : coordinator_(coordinator), program_(std::move(program)), ahead_(ahead) {
     for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Call(); });
   }
   ~Callers() {
@@ -59,23 +63,25 @@ class Callers {
 
  private:
   void Call() {
-    while (!stop_) {
-      if (coordinator_.stats().queued >= queued_max_) {
-        nap_.WaitFor(absl::Microseconds(500));
-        continue;
+    std::deque<RemoteValue> awaited;  // every kBatch-th
+    for (uint64_t i = 1; !stop_; ++i) {
+      absl::StatusOr<RemoteValue> value = coordinator_.Schedule(program_, {});
+      if (!value.ok()) {
+        MutexLock lock(mutex_);
+        error_ = value.status();
+        return;
       }
-      const absl::Status status = coordinator_.Schedule(program_, {}).status();
-      if (status.ok()) continue;
-      MutexLock lock(mutex_);
-      error_ = status;
-      return;
+      if (ahead_ == kAnyAhead || i % kBatch != 0) continue;
+      awaited.push_back(*std::move(value));
+      if (static_cast<int>(awaited.size()) * kBatch < ahead_) continue;
+      awaited.front().state().event().WaitFor(absl::InfiniteDuration());
+      awaited.pop_front();
     }
   }
 
   ClusterCoordinator& coordinator_;
   const ProgramHandle program_;
-  const size_t queued_max_;
-  const Event nap_;  // never happens
+  const int ahead_;
   std::atomic<bool> stop_{false};
   mutable Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
@@ -104,8 +110,8 @@ Window Watch(LocalRun& run) {
 }
 
 absl::StatusOr<std::vector<Window>> WatchUnder(LocalRun& run, const ProgramHandle& program,
-                                               int callers, size_t queued_max, int windows) {
-  const Callers load(run.coordinator(), program, callers, queued_max);
+                                               int callers, int ahead, int windows) {
+  const Callers load(run.coordinator(), program, callers, ahead);
   Watch(run);  // warm
   std::vector<Window> seen;
   for (int i = 0; i < windows; ++i) {
@@ -178,15 +184,14 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run, LocalRun::Start(local));
   ASSIGN_OR_RETURN(const Counter counter, MakeCounter(run->coordinator()));
   RETURN_IF_ERROR(run->coordinator().ResumeState().status());
-  constexpr size_t kAsManyAsMay = std::numeric_limits<size_t>::max();
   std::vector<std::vector<Window>> peaks;
   std::vector<std::vector<Window>> rounds;
   for (int round = 0; round <= kRounds; ++round) {
     ASSIGN_OR_RETURN(peaks.emplace_back(), WatchUnder(*run, counter.increment, kFewCallers,
-                                                      kFewQueued, kPeakWindows));
+                                                      kFewAhead, kPeakWindows));
     if (round == kRounds) break;
     ASSIGN_OR_RETURN(rounds.emplace_back(),
-                     WatchUnder(*run, counter.increment, callers, kAsManyAsMay, windows));
+                     WatchUnder(*run, counter.increment, callers, kAnyAhead, windows));
   }
   PrintRates(peaks, rounds, callers);
   PrintMemory(rounds);

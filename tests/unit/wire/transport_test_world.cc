@@ -8,6 +8,7 @@
 #include "common/wire/auto_transport.h"
 #include "common/wire/grpc_transport.h"
 #include "common/wire/inprocess_transport.h"
+#include "common/wire/joined_transport.h"
 #include "common/wire/local_transport.h"
 #include "common/wire/sim_transport.h"
 #include "proto/ps.pb.h"
@@ -59,22 +60,24 @@ class GrpcWorld final : public ThreadedWorld {
 
 class LocalWorld final : public ThreadedWorld {
  public:
-  explicit LocalWorld(size_t message_bytes_max) : transport_({message_bytes_max}) {}
+  explicit LocalWorld(size_t message_bytes_max)
+      : transport_(std::make_unique<LocalTransport>(LocalTransport::Options{message_bytes_max})) {}
   Transport& transport() override { return transport_; }
   std::string ListenAddress() override { return "cohort-test:0"; }
 
  private:
-  LocalTransport transport_;
+  JoinedTransport transport_;
 };
 
 class AutoWorld final : public ThreadedWorld {
  public:
-  explicit AutoWorld(size_t message_bytes_max) : transport_({message_bytes_max}) {}
+  explicit AutoWorld(size_t message_bytes_max)
+      : transport_(std::make_unique<AutoTransport>(AutoTransport::Options{message_bytes_max})) {}
   Transport& transport() override { return transport_; }
   std::string ListenAddress() override { return "127.0.0.1:0"; }
 
  private:
-  AutoTransport transport_;
+  JoinedTransport transport_;
 };
 
 class SimulatedWorld final : public TransportTestWorld {
