@@ -18,7 +18,10 @@ std::string RuleString(const proto::UpdateRule& rule) {
                                       absl::StrAppend(out, parameter.name(), "=",
                                                       parameter.value());
                                     }),
-                      ")");
+                      ")", rule.sparse() == proto::DENSE_EXACT ? "" : " ",
+                      rule.sparse() == proto::DENSE_EXACT
+                          ? ""
+                          : SparseModeNames()[static_cast<size_t>(rule.sparse())]);
 }
 
 Shape RowsOf(const Shape& full, RowRange rows) {

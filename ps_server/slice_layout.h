@@ -36,7 +36,7 @@ struct SliceLayout {
   size_t row_width() const;
   // Of the value and its slots.
   size_t resident_bytes() const;
-  // "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9), zeros".
+  // "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9) lazy, zeros".
   std::string ToString() const;
 };
 

@@ -79,6 +79,46 @@ const RuleParameter* FindParameter(const KnownRule& rule, const std::string& nam
   return nullptr;
 }
 
+constexpr const char* kSparseModes[] = {"dense_exact", "lazy", "lazy_compensated"};
+
+// Whether a gradient of zeros leaves everything as it is.
+bool ZerosChangeNothing(const proto::UpdateRule& rule) {
+  const std::string& op = rule.op();
+  if (op == "assign_add") return true;
+  if (ParameterOf(rule, "weight_decay") != 0 || ParameterOf(rule, "use_ema") != 0) return false;
+  if (op == "sgd") return ParameterOf(rule, "momentum") == 0;
+  return op == "adagrad" || op == "rowwise_adagrad";
+}
+
+// Missed steps of Adam move a value by beta_1^j / sqrt(beta_2^j) of one step's move, which must
+// fade; of Adamax by beta_1^j / beta_2^j.
+absl::Status CheckFades(const proto::UpdateRule& rule) {
+  const std::string& op = rule.op();
+  const bool root = op == "nadam" || (op == "adam" && ParameterOf(rule, "amsgrad") == 0);
+  if (!root && op != "adamax") return absl::OkStatus();
+  const double beta_1 = ParameterOf(rule, "beta_1");
+  if ((root ? beta_1 * beta_1 : beta_1) < ParameterOf(rule, "beta_2")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "optimizer \"", op, "\": lazy_compensated needs ", root ? "beta_1^2" : "beta_1",
+      " < beta_2; they are ", beta_1, " and ", ParameterOf(rule, "beta_2")));
+}
+
+absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
+  if (!proto::SparseMode_IsValid(rule.sparse())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sparse mode ", static_cast<int>(rule.sparse()), " is unknown: it is one of ",
+                     absl::StrJoin(kSparseModes, ", ")));
+  }
+  if (rule.sparse() == proto::DENSE_EXACT || rule.op() == "assign_add") return absl::OkStatus();
+  if (ParameterOf(rule, "use_ema") != 0 && ParameterOf(rule, "ema_overwrite_frequency") != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer \"", rule.op(), "\": ema_overwrite_frequency = ",
+                     ParameterOf(rule, "ema_overwrite_frequency"), " makes whole variables their "
+                     "averages; sparse updates must be dense_exact then"));
+  }
+  return rule.sparse() == proto::LAZY_COMPENSATED ? CheckFades(rule) : absl::OkStatus();
+}
+
 // What the value must be, or "" where it is. The comparisons are false for NaN.
 const char* Needed(Range range, double value) {
   switch (range) {
@@ -169,6 +209,8 @@ const std::vector<RuleParameter>& ParametersOf(const std::string& op) {
   return rule == nullptr ? *kNone : rule->parameters;
 }
 
+absl::Span<const char* const> SparseModeNames() { return kSparseModes; }
+
 double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
   for (const proto::HyperParameter& parameter : rule.parameters()) {
     if (parameter.name() == name) return parameter.value();
@@ -181,8 +223,14 @@ double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
 
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule) {
   RETURN_IF_ERROR(CheckRule(rule));
+  RETURN_IF_ERROR(CheckSparseMode(rule));
   UpdateRuleSpec spec;
   spec.slots = OwnSlots(rule);
+  const bool others_change = !ZerosChangeNothing(rule);
+  spec.sweeps = others_change && rule.sparse() == proto::DENSE_EXACT;
+  if (others_change && rule.sparse() == proto::LAZY_COMPENSATED) {
+    spec.slots.push_back({.name = kLastStepSlot, .per_row = true});
+  }
   // A push that comes before that of step 1 finds the value it started from, not zero.
   if (rule.op() != "assign_add" && ParameterOf(rule, "use_ema") > 0) {
     spec.slots.push_back({.name = kAverageSlot, .starts_as_value = true});

@@ -20,11 +20,30 @@
 // All but assign_add also take weight_decay 0, use_ema 0, ema_momentum 0.99 and
 // ema_overwrite_frequency 0 (never). epsilon_outside_root and momentum_of_gradients give the
 // arithmetic of TensorFlow's older kernels (runtime/kernels/update/update_loops.h).
+//
+// A push may bring the gradients of some rows only; those of one row are added up first, in the
+// order in which they came, and the row is updated once. What happens to the other rows is the
+// rule's sparse mode:
+//   DENSE_EXACT       what a gradient of zeros does, bit for bit, as Keras has it. Where that is
+//                     nothing (sgd without momentum, adagrad, rowwise_adagrad, assign_add, each
+//                     without weight decay and average) the other rows are not looked at; else the
+//                     push costs a pass over the slice. (Nothing: a -0 stays -0.)
+//   LAZY              nothing at all: slots and weights do not decay. TensorFlow's older sparse
+//                     kernels, and LazyAdam. Bias corrections are those of the push's step.
+//   LAZY_COMPENSATED  nothing yet: the next push that has the row first makes up for the steps that
+//                     the row missed (since kLastStepSlot), in closed form. Slots and weights decay
+//                     by all steps, and the value moves by what momenta would have moved it; for
+//                     that all missed steps have the learning rate and bias correction of the push,
+//                     and Adam's and its kin's epsilon decays like the root beside it. The average
+//                     takes up the value as it stood there to be read. So it is what DENSE_EXACT
+//                     gives, but for rounding: for sgd, adagrad, adadelta, rmsprop and ftrl at a
+//                     constant rate; for adam and its kin nearly.
 
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -36,11 +55,17 @@ struct SlotSpec {
   bool starts_as_value = false;  // with the variable's own start value
 };
 
+// With LAZY_COMPENSATED where a row that gets no gradient changes: per row, the step of its last
+// update, the bits of a uint32.
+inline constexpr char kLastStepSlot[] = "last_step";
+
 // The name of the slot with the moving average, which is the last one where there is one.
 inline constexpr char kAverageSlot[] = "average";
 
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
+  // A push of some rows changes the others too.
+  bool sweeps = false;
 };
 
 enum class ParameterRange {
@@ -61,9 +86,13 @@ struct RuleParameter {
 // Of an operator, those of its own before those that all optimizers have. Empty for an unknown one.
 const std::vector<RuleParameter>& ParametersOf(const std::string& op);
 
-// The slots: those of the operator, and kAverageSlot last with use_ema. Errors: INVALID_ARGUMENT
-// naming the unknown op or parameter, or the value and what it may be.
+// The slots: those of the operator, kLastStepSlot where there is one, and kAverageSlot last with
+// use_ema. Errors: INVALID_ARGUMENT naming the unknown op or parameter, or the value and what it
+// may be, or what the sparse mode cannot do.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
+
+// "dense_exact", "lazy", "lazy_compensated", by number.
+absl::Span<const char* const> SparseModeNames();
 
 // The parameter's value, or its default. The operator has such a parameter.
 double ParameterOf(const proto::UpdateRule& rule, const std::string& name);

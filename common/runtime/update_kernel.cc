@@ -1,16 +1,11 @@
 #include "common/runtime/update_kernel.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/program/update_rule.h"
-#include "common/runtime/kernels/update/update_loops.h"
+#include "common/runtime/optimizer_kernel.h"
 
 // Sources of the formulas: keras/src/optimizers/{sgd,adagrad,rmsprop,adam,adamax,nadam,adadelta,
 // ftrl}.py, `update_step`, and base_optimizer.py for what surrounds it. Two choices of Keras that
@@ -21,110 +16,10 @@ namespace cohort {
 
 namespace {
 
-// With an average the value is passed over twice; in parts of so many elements it stays in the
-// first-level cache meanwhile, and memory is still read and written once.
-constexpr size_t kPartElements = 4096;
-
-UpdateSpan ToSpan(const UpdateStep& step) {
-  const size_t count = step.gradient.size();
-  COHORT_CHECK(step.value_in.size() == count && step.value_out.size() == count,
-               "gradient and values of one length");
-  return {.gradient = step.gradient.data(),
-          .value_in = step.value_in.data(),
-          .value_out = step.value_out.data(),
-          .count = static_cast<int64_t>(count)};
-}
-
-// Of a slot with one element for each `width` of the value.
-SlotSpan Slot(const UpdateStep& step, size_t index, size_t width = 1) {
-  COHORT_CHECK(index < step.slots.size(), "spans for each slot of the rule");
-  const SlotSpans& slot = step.slots[index];
-  COHORT_CHECK(slot.in.size() * width == step.gradient.size() && slot.out.size() == slot.in.size(),
-               "slots as long as the gradient, or as it has rows");
-  return {slot.in.data(), slot.out.data()};
-}
-
-float FloatOf(const proto::UpdateRule& rule, const char* name) {
-  return static_cast<float>(ParameterOf(rule, name));
-}
-
-template <typename T>
-void Copy(absl::Span<const T> in, absl::Span<T> out) {
-  if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
-}
-
-void KeepAll(const UpdateStep& step) {
-  Copy(step.value_in, step.value_out);
-  for (const SlotSpans& slot : step.slots) Copy(slot.in, slot.out);
-}
-
-// `begin` and `count` are whole rows.
-UpdateStep PartOf(const UpdateStep& step, size_t begin, size_t count) {
-  UpdateStep part = step;
-  part.gradient = step.gradient.subspan(begin, count);
-  part.value_in = step.value_in.subspan(begin, count);
-  part.value_out = step.value_out.subspan(begin, count);
-  for (SlotSpans& slot : part.slots) {
-    const size_t width = step.gradient.size() / slot.in.size();
-    slot = {slot.in.subspan(begin / width, count / width),
-            slot.out.subspan(begin / width, count / width)};
-  }
-  return part;
-}
-
-// What all optimizers share.
-class OptimizerKernel : public UpdateKernel {
- public:
-  explicit OptimizerKernel(const proto::UpdateRule& rule)
-      : weight_decay_(ParameterOf(rule, "weight_decay")),
-        use_average_(ParameterOf(rule, "use_ema") != 0),
-        average_share_(static_cast<float>(1 - ParameterOf(rule, "ema_momentum"))),
-        overwrite_every_(static_cast<uint64_t>(ParameterOf(rule, "ema_overwrite_frequency"))) {}
-
-  void Apply(const UpdateStep& step) const final {
-    if (!use_average_) return ApplyRule(step);
-    const size_t rows = std::max<size_t>(kPartElements / step.row_width, 1);
-    const size_t part = rows * step.row_width;
-    for (size_t begin = 0; begin < step.gradient.size(); begin += part) {
-      UpdateStep rest = PartOf(step, begin, std::min(part, step.gradient.size() - begin));
-      ApplyRule(rest);
-      UpdateAverage(rest);
-    }
-  }
-
- protected:
-  UpdateSpan SpanOf(const UpdateStep& step) const {
-    UpdateSpan span = ToSpan(step);
-    span.decay = static_cast<float>(weight_decay_ * step.learning_rate);
-    return span;
-  }
-
- private:
-  virtual void ApplyRule(const UpdateStep& step) const = 0;
-
-  // The average begins with the first value, as Keras's does.
-  void UpdateAverage(UpdateStep& step) const {
-    step.value_in = step.value_out;
-    const SlotSpans& slot = step.slots.back();
-    if (step.step == 1) {
-      Copy(step.value_in, slot.out);
-    } else {
-      AverageLoop(ToSpan(step), Slot(step, step.slots.size() - 1), average_share_);
-    }
-    const bool overwrites = overwrite_every_ != 0 && step.step % overwrite_every_ == 0;
-    if (overwrites) Copy<float>(slot.out, step.value_out);
-  }
-
-  const double weight_decay_;
-  const bool use_average_;
-  const float average_share_;  // of the value in its average
-  const uint64_t overwrite_every_;  // 0: never
-};
-
 class SgdKernel : public OptimizerKernel {
  public:
-  explicit SgdKernel(const proto::UpdateRule& rule)
-      : OptimizerKernel(rule),
+  SgdKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
+      : OptimizerKernel(rule, spec),
         momentum_(FloatOf(rule, "momentum")),
         nesterov_(ParameterOf(rule, "nesterov") != 0),
         of_gradients_(ParameterOf(rule, "momentum_of_gradients") != 0) {}
@@ -143,6 +38,14 @@ class SgdKernel : public OptimizerKernel {
     }
   }
 
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    if (momentum_ == 0) return LoseLoop(SpanOf(step, missed));
+    const double rate = (of_gradients_ ? -step.learning_rate : 1) * (nesterov_ ? momentum_ : 1);
+    MoveLoop(SpanOf(step, missed), Slot(step, 0).in,
+             static_cast<float>(rate * missed.Moves(momentum_)));
+    ScaleSlot(step, 0, missed.Scale(momentum_));
+  }
+
   const float momentum_;
   const bool nesterov_;
   const bool of_gradients_;
@@ -150,8 +53,8 @@ class SgdKernel : public OptimizerKernel {
 
 class AdagradKernel : public OptimizerKernel {
  public:
-  explicit AdagradKernel(const proto::UpdateRule& rule)
-      : OptimizerKernel(rule),
+  AdagradKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
+      : OptimizerKernel(rule, spec),
         per_row_(rule.op() == "rowwise_adagrad"),
         epsilon_(FloatOf(rule, "epsilon")),
         outside_(ParameterOf(rule, "epsilon_outside_root") != 0) {}
@@ -164,6 +67,11 @@ class AdagradKernel : public OptimizerKernel {
                        static_cast<int64_t>(step.row_width), rates);
   }
 
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    LoseLoop(SpanOf(step, missed));
+    KeepSlot(step.slots[0]);
+  }
+
   const bool per_row_;
   const float epsilon_;
   const bool outside_;
@@ -173,14 +81,14 @@ class AdagradKernel : public OptimizerKernel {
 class RmspropKernel : public OptimizerKernel {
  public:
   RmspropKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule),
+      : OptimizerKernel(rule, spec),
         rho_(ParameterOf(rule, "rho")),
         momentum_(FloatOf(rule, "momentum")),
         epsilon_(FloatOf(rule, "epsilon")),
         outside_(ParameterOf(rule, "epsilon_outside_root") != 0),
-        velocity_index_(IndexOf(spec, "velocity")),
-        momentum_index_(IndexOf(spec, "momentum")),
-        average_index_(IndexOf(spec, "average_gradient")) {}
+        velocity_index_(IndexOfSlot(spec, "velocity")),
+        momentum_index_(IndexOfSlot(spec, "momentum")),
+        average_index_(IndexOfSlot(spec, "average_gradient")) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
@@ -192,11 +100,17 @@ class RmspropKernel : public OptimizerKernel {
                  static_cast<float>(1 - rho_), momentum_, epsilon_, outside_});
   }
 
-  static int IndexOf(const UpdateRuleSpec& spec, const std::string& name) {
-    for (size_t i = 0; i < spec.slots.size(); ++i) {
-      if (spec.slots[i].name == name) return static_cast<int>(i);
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    if (momentum_index_ < 0) {
+      LoseLoop(SpanOf(step, missed));
+    } else {
+      MoveLoop(SpanOf(step, missed), SlotOrNone(step, momentum_index_).in,
+               static_cast<float>(-missed.Moves(momentum_)));
+      ScaleSlot(step, static_cast<size_t>(momentum_index_), missed.Scale(momentum_));
     }
-    return -1;
+    for (const int average : {velocity_index_, average_index_}) {
+      if (average >= 0) ScaleSlot(step, static_cast<size_t>(average), missed.Scale(rho_));
+    }
   }
   static SlotSpan SlotOrNone(const UpdateStep& step, int index) {
     return index < 0 ? SlotSpan() : Slot(step, static_cast<size_t>(index));
@@ -213,8 +127,8 @@ class RmspropKernel : public OptimizerKernel {
 
 class AdadeltaKernel : public OptimizerKernel {
  public:
-  explicit AdadeltaKernel(const proto::UpdateRule& rule)
-      : OptimizerKernel(rule),
+  AdadeltaKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
+      : OptimizerKernel(rule, spec),
         rho_(ParameterOf(rule, "rho")),
         epsilon_(FloatOf(rule, "epsilon")) {}
 
@@ -225,103 +139,19 @@ class AdadeltaKernel : public OptimizerKernel {
                   static_cast<float>(1 - rho_), epsilon_});
   }
 
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    LoseLoop(SpanOf(step, missed));
+    for (const size_t slot : {0, 1}) ScaleSlot(step, slot, missed.Scale(rho_));
+  }
+
   const double rho_;
   const float epsilon_;
 };
 
-// Of Adam and its kin. Bias corrections are computed in double: 1 - 0.999 in float32 is already off
-// by 1e-5 of its value.
-struct Betas {
-  explicit Betas(const proto::UpdateRule& rule)
-      : first(ParameterOf(rule, "beta_1")),
-        second(ParameterOf(rule, "beta_2")),
-        epsilon(FloatOf(rule, "epsilon")) {}
-
-  // 1 - beta^t
-  static double Correction(double beta, uint64_t t) {
-    return 1 - std::pow(beta, static_cast<double>(t));
-  }
-
-  const double first;
-  const double second;
-  const float epsilon;
-};
-
-class AdamKernel : public OptimizerKernel {
- public:
-  explicit AdamKernel(const proto::UpdateRule& rule)
-      : OptimizerKernel(rule), betas_(rule), amsgrad_(ParameterOf(rule, "amsgrad") != 0) {}
-
- private:
-  void ApplyRule(const UpdateStep& step) const override {
-    const double alpha = step.learning_rate *
-                         std::sqrt(Betas::Correction(betas_.second, step.step)) /
-                         Betas::Correction(betas_.first, step.step);
-    const AdamSlots slots = {Slot(step, 0), Slot(step, 1), amsgrad_ ? Slot(step, 2) : SlotSpan()};
-    AdamLoop(SpanOf(step), slots,
-             {static_cast<float>(alpha), static_cast<float>(1 - betas_.first),
-              static_cast<float>(1 - betas_.second), betas_.epsilon});
-  }
-
-  const Betas betas_;
-  const bool amsgrad_;
-};
-
-class AdamaxKernel : public OptimizerKernel {
- public:
-  explicit AdamaxKernel(const proto::UpdateRule& rule) : OptimizerKernel(rule), betas_(rule) {}
-
- private:
-  void ApplyRule(const UpdateStep& step) const override {
-    const double rate = step.learning_rate / Betas::Correction(betas_.first, step.step);
-    AdamaxLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
-               {static_cast<float>(rate), static_cast<float>(1 - betas_.first),
-                static_cast<float>(betas_.second), betas_.epsilon});
-  }
-
-  const Betas betas_;
-};
-
-// Nadam's momentum of step t is beta_1 f(t) with f(t) = 1 - 0.96^t / 2, and its bias correction
-// needs the product of the momenta of all steps until t: beta_1^t f(1) ... f(t). Keras multiplies
-// it up in a variable; here it follows from t, so that steps may come in any order, and after a
-// restore. From t = 900 on f is exactly 1 in double, and the product of the f stays as it is: a
-// table up to there serves every t.
-class NadamKernel : public OptimizerKernel {
- public:
-  explicit NadamKernel(const proto::UpdateRule& rule) : OptimizerKernel(rule), betas_(rule) {
-    products_[0] = 1;
-    for (size_t t = 1; t < products_.size(); ++t) {
-      products_[t] = products_[t - 1] * Schedule(static_cast<double>(t));
-    }
-  }
-
- private:
-  static double Schedule(double t) { return 1 - 0.5 * std::pow(0.96, t); }
-
-  void ApplyRule(const UpdateStep& step) const override {
-    const double t = static_cast<double>(step.step);
-    const double now = betas_.first * Schedule(t);
-    const double next = betas_.first * Schedule(t + 1);
-    const double product = std::pow(betas_.first, t) *
-                           products_[std::min<uint64_t>(step.step, products_.size() - 1)];
-    const double rate = step.learning_rate;
-    NadamLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
-              {static_cast<float>(rate * next / (1 - product * next)),
-               static_cast<float>(rate * (1 - now) / (1 - product)),
-               static_cast<float>(1 / Betas::Correction(betas_.second, step.step)),
-               static_cast<float>(1 - betas_.first), static_cast<float>(1 - betas_.second),
-               betas_.epsilon});
-  }
-
-  const Betas betas_;
-  std::array<double, 1024> products_;
-};
-
 class FtrlKernel : public OptimizerKernel {
  public:
-  explicit FtrlKernel(const proto::UpdateRule& rule)
-      : OptimizerKernel(rule),
+  FtrlKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
+      : OptimizerKernel(rule, spec),
         power_(-FloatOf(rule, "learning_rate_power")),
         l1_(FloatOf(rule, "l1_regularization_strength")),
         l2_(ParameterOf(rule, "l2_regularization_strength")),
@@ -330,13 +160,20 @@ class FtrlKernel : public OptimizerKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    const double rate = step.learning_rate;
     // The formula divides by the rate, and a schedule may end at 0: then nothing moves.
-    if (rate == 0) return KeepAll(step);
+    if (step.learning_rate == 0) return KeepAll(step);
+    FtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step));
+  }
+
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    if (step.learning_rate == 0) return KeepAll(step);
+    MissedFtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step), missed.count);
+  }
+
+  FtrlRates RatesOf(const UpdateStep& step) const {
+    const double rate = step.learning_rate;
     const double two_l2 = 2 * l2_ + (beta_ == 0 ? 0 : beta_ / rate);
-    FtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
-             {static_cast<float>(1 / rate), power_, l1_, static_cast<float>(two_l2),
-              2 * shrinkage_});
+    return {static_cast<float>(1 / rate), power_, l1_, static_cast<float>(two_l2), 2 * shrinkage_};
   }
 
   const float power_;
@@ -356,15 +193,15 @@ class AssignAddKernel : public UpdateKernel {
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule) {
   ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));
   const std::string& op = rule.op();
-  if (op == "sgd") return std::make_unique<SgdKernel>(rule);
-  if (op == "adagrad" || op == "rowwise_adagrad") return std::make_unique<AdagradKernel>(rule);
+  if (op == "sgd") return std::make_unique<SgdKernel>(rule, spec);
+  if (op == "adagrad" || op == "rowwise_adagrad") {
+    return std::make_unique<AdagradKernel>(rule, spec);
+  }
   if (op == "rmsprop") return std::make_unique<RmspropKernel>(rule, spec);
-  if (op == "adadelta") return std::make_unique<AdadeltaKernel>(rule);
-  if (op == "adam") return std::make_unique<AdamKernel>(rule);
-  if (op == "adamax") return std::make_unique<AdamaxKernel>(rule);
-  if (op == "nadam") return std::make_unique<NadamKernel>(rule);
-  if (op == "ftrl") return std::make_unique<FtrlKernel>(rule);
+  if (op == "adadelta") return std::make_unique<AdadeltaKernel>(rule, spec);
+  if (op == "ftrl") return std::make_unique<FtrlKernel>(rule, spec);
   if (op == "assign_add") return std::make_unique<AssignAddKernel>();
+  if (std::unique_ptr<UpdateKernel> kernel = MakeAdamKernel(rule, spec)) return kernel;
   return absl::InvalidArgumentError(
       absl::StrCat("update rule '", op, "' has no kernel on this device"));
 }

@@ -56,6 +56,57 @@ TEST(UpdateRule, HasKerassSlots) {
   EXPECT_EQ(Slots(Rule("adam", {{"use_ema", 1}})), "m=0 v=0 average=value");
 }
 
+proto::UpdateRule Sparse(proto::UpdateRule rule, proto::SparseMode mode) {
+  rule.set_sparse(mode);
+  return rule;
+}
+
+TEST(UpdateRule, CompensatedModesKeepTheLastStepOfARowWhereRowsChangeWithoutAGradient) {
+  const auto slots = [](const proto::UpdateRule& rule) {
+    return Slots(Sparse(rule, proto::LAZY_COMPENSATED));
+  };
+  EXPECT_EQ(slots(Rule("sgd", {})), "");
+  EXPECT_EQ(slots(Rule("adagrad", {})), "accumulator=0.1");
+  EXPECT_EQ(slots(Rule("assign_add", {})), "");
+  EXPECT_EQ(slots(Rule("sgd", {{"weight_decay", 0.1}})), "last_step=0 per row");
+  EXPECT_EQ(slots(Rule("ftrl", {})), "accumulator=0.1 linear=0 last_step=0 per row");
+  EXPECT_EQ(slots(Rule("adam", {{"use_ema", 1}})), "m=0 v=0 last_step=0 per row average=value");
+  EXPECT_EQ(Slots(Sparse(Rule("adam", {}), proto::LAZY)), "m=0 v=0");
+}
+
+TEST(UpdateRule, SweepsWhereDenseExactChangesOtherRows) {
+  const auto sweeps = [](const proto::UpdateRule& rule) {
+    return DescribeUpdateRule(rule)->sweeps;
+  };
+  EXPECT_FALSE(sweeps(Rule("sgd", {})));
+  EXPECT_FALSE(sweeps(Rule("rowwise_adagrad", {})));
+  EXPECT_FALSE(sweeps(Rule("assign_add", {})));
+  EXPECT_TRUE(sweeps(Rule("sgd", {{"momentum", 0.9}})));
+  EXPECT_TRUE(sweeps(Rule("adagrad", {{"weight_decay", 0.1}})));
+  EXPECT_TRUE(sweeps(Rule("adagrad", {{"use_ema", 1}})));
+  EXPECT_TRUE(sweeps(Rule("rmsprop", {})));
+  EXPECT_FALSE(sweeps(Sparse(Rule("rmsprop", {}), proto::LAZY)));
+  EXPECT_FALSE(sweeps(Sparse(Rule("rmsprop", {}), proto::LAZY_COMPENSATED)));
+}
+
+TEST(UpdateRule, RefusesWhatASparseModeCannotDo) {
+  using testing::HasSubstr;
+  const proto::UpdateRule overwrites =
+      Rule("adam", {{"use_ema", 1}, {"ema_overwrite_frequency", 5}});
+  EXPECT_THAT(Slots(Sparse(overwrites, proto::LAZY)), HasSubstr("must be dense_exact"));
+  EXPECT_THAT(Slots(Sparse(Rule("adam", {{"beta_1", 0.95}, {"beta_2", 0.9}}),
+                           proto::LAZY_COMPENSATED)),
+              HasSubstr("beta_1^2 < beta_2"));
+  EXPECT_THAT(Slots(Sparse(Rule("adamax", {{"beta_1", 0.9}, {"beta_2", 0.9}}),
+                           proto::LAZY_COMPENSATED)),
+              HasSubstr("beta_1 < beta_2"));
+  EXPECT_THAT(Slots(Sparse(Rule("adam", {{"beta_1", 0.95}, {"beta_2", 0.9}, {"amsgrad", 1}}),
+                           proto::LAZY_COMPENSATED)),
+              HasSubstr("vhat"));
+  EXPECT_THAT(Slots(Sparse(Rule("sgd", {}), static_cast<proto::SparseMode>(7))),
+              HasSubstr("sparse mode 7 is unknown"));
+}
+
 TEST(UpdateRule, NamesWhatIsWrong) {
   using testing::HasSubstr;
   EXPECT_THAT(Slots(Rule("lion", {})), HasSubstr("unknown optimizer \"lion\""));

@@ -1,10 +1,10 @@
 // A million random steps: every rule, with random hyper-parameters, from random values and slots,
-// against its formula in double. The errors allowed are those that update_loops.h documents.
+// dense and of some rows in all sparse modes, against its formula in double. The errors allowed are
+// those that update_loops.h and missed_loops.h document.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,159 +13,20 @@
 #include "common/program/update_rule.h"
 #include "common/runtime/update_kernel.h"
 #include "gtest/gtest.h"
+#include "tests/support/test_seed.h"
+#include "tests/unit/runtime/sparse_rows.h"
+#include "tests/unit/runtime/update_formulas.h"
 
 namespace cohort {
 namespace {
 
 constexpr double kUnit = 1.0 / (1 << 24);  // half a unit of the last place of 1 in float32
-constexpr size_t kElements = 9;  // a vector and a rest
-constexpr uint64_t kStepMax = 2000;
+constexpr double kUnitsOfMissed = 2;  // more, where rows have missed steps
+constexpr size_t kRows = 4;
+constexpr size_t kWidth = 3;  // 12 elements: a vector and a rest
+constexpr uint64_t kMissedMax = 60;
 constexpr int kStepsOfAll = 1'000'000;
-
-using Parameters = std::map<std::string, double>;
-
-// One element before the step, and what the formula makes of it.
-struct Element {
-  double g = 0;
-  double v = 0;
-  std::vector<double> slots;
-  double scale = 0;  // the largest of what is added up to the next v
-};
-
-struct Step {
-  Parameters p;
-  double lr = 0;
-  double t = 1;
-};
-
-using Formula = std::function<void(const Step&, Element&)>;
-
-// v - change, whose parts are at most `parts` in size.
-void Subtract(Element& e, double change, double parts) {
-  e.scale = std::abs(e.v) + std::abs(parts);
-  e.v -= change;
-}
-
-void Sgd(const Step& s, Element& e) {
-  const double momentum = s.p.at("momentum");
-  if (momentum == 0) return Subtract(e, s.lr * e.g, s.lr * e.g);
-  double& m = e.slots[0];
-  const bool sums = s.p.at("momentum_of_gradients") != 0;
-  const double added = sums ? e.g : -s.lr * e.g;
-  const double parts = momentum * std::abs(m) + std::abs(added);
-  m = momentum * m + added;
-  const double moved = s.p.at("nesterov") != 0 ? momentum * m + added : m;
-  const double rate = sums ? s.lr : -1;
-  Subtract(e, rate * moved, rate * (parts + std::abs(added)));
-}
-
-double Root(const Step& s, double x) {
-  const double epsilon = s.p.at("epsilon");
-  return s.p.at("epsilon_outside_root") != 0 ? std::sqrt(x) + epsilon : std::sqrt(x + epsilon);
-}
-
-void Adagrad(const Step& s, Element& e) {
-  e.slots[0] += e.g * e.g;
-  const double change = s.lr * e.g / Root(s, e.slots[0]);
-  Subtract(e, change, change);
-}
-
-void Rmsprop(const Step& s, Element& e) {
-  const double rho = s.p.at("rho");
-  size_t next = 1;
-  double* const m = s.p.at("momentum") > 0 ? &e.slots[next++] : nullptr;
-  double* const mean = s.p.at("centered") != 0 ? &e.slots[next] : nullptr;
-  double& square = e.slots[0];
-  square = rho * square + (1 - rho) * e.g * e.g;
-  double variance = square;
-  if (mean != nullptr) {
-    *mean = rho * *mean + (1 - rho) * e.g;
-    variance -= *mean * *mean;
-  }
-  double change = s.lr * e.g / Root(s, variance);
-  // What the difference of square and mean loses.
-  const double lost = mean != nullptr ? change * (square / variance) : change;
-  double parts = std::abs(lost);
-  if (m != nullptr) {
-    parts += std::abs(s.p.at("momentum") * *m);
-    change += s.p.at("momentum") * *m;
-    *m = change;
-  }
-  Subtract(e, change, parts);
-}
-
-void Adam(const Step& s, Element& e) {
-  const double beta_1 = s.p.at("beta_1");
-  const double beta_2 = s.p.at("beta_2");
-  const double parts = std::max(std::abs(e.slots[0]), std::abs(e.g));
-  e.slots[0] += (e.g - e.slots[0]) * (1 - beta_1);
-  e.slots[1] += (e.g * e.g - e.slots[1]) * (1 - beta_2);
-  double square = e.slots[1];
-  if (s.p.at("amsgrad") != 0) square = e.slots[2] = std::max(e.slots[2], square);
-  const double rate =
-      s.lr * std::sqrt(1 - std::pow(beta_2, s.t)) / (1 - std::pow(beta_1, s.t)) /
-      (std::sqrt(square) + s.p.at("epsilon"));
-  Subtract(e, rate * e.slots[0], rate * parts);
-}
-
-void Adamax(const Step& s, Element& e) {
-  const double beta_1 = s.p.at("beta_1");
-  const double parts = std::max(std::abs(e.slots[0]), std::abs(e.g));
-  e.slots[0] += (e.g - e.slots[0]) * (1 - beta_1);
-  e.slots[1] = std::max(s.p.at("beta_2") * e.slots[1], std::abs(e.g));
-  const double rate =
-      s.lr / (1 - std::pow(beta_1, s.t)) / (e.slots[1] + s.p.at("epsilon"));
-  Subtract(e, rate * e.slots[0], rate * parts);
-}
-
-void Nadam(const Step& s, Element& e) {
-  const double beta_1 = s.p.at("beta_1");
-  const double beta_2 = s.p.at("beta_2");
-  const auto momentum = [&](double t) { return beta_1 * (1 - 0.5 * std::pow(0.96, t)); };
-  static const std::vector<double> products = [] {
-    std::vector<double> result = {1};
-    while (result.size() <= kStepMax) {
-      const double t = static_cast<double>(result.size());
-      result.push_back(result.back() * (1 - 0.5 * std::pow(0.96, t)));
-    }
-    return result;
-  }();
-  const double product = std::pow(beta_1, s.t) * products[static_cast<size_t>(s.t)];
-  const double parts = std::max(std::abs(e.slots[0]), std::abs(e.g));
-  e.slots[0] += (e.g - e.slots[0]) * (1 - beta_1);
-  e.slots[1] += (e.g * e.g - e.slots[1]) * (1 - beta_2);
-  const double next = momentum(s.t + 1);
-  const double of_m = next / (1 - product * next);
-  const double of_g = (1 - momentum(s.t)) / (1 - product);
-  const double root = std::sqrt(e.slots[1] / (1 - std::pow(beta_2, s.t))) + s.p.at("epsilon");
-  Subtract(e, s.lr * (of_m * e.slots[0] + of_g * e.g) / root,
-           s.lr * (of_m + of_g) * parts / root);
-}
-
-void Adadelta(const Step& s, Element& e) {
-  const double rho = s.p.at("rho");
-  const double epsilon = s.p.at("epsilon");
-  e.slots[0] = rho * e.slots[0] + (1 - rho) * e.g * e.g;
-  const double delta = e.g * std::sqrt(e.slots[1] + epsilon) / std::sqrt(e.slots[0] + epsilon);
-  e.slots[1] = rho * e.slots[1] + (1 - rho) * delta * delta;
-  Subtract(e, s.lr * delta, s.lr * delta);
-}
-
-void Ftrl(const Step& s, Element& e) {
-  const double power = -s.p.at("learning_rate_power");
-  const double l1 = s.p.at("l1_regularization_strength");
-  const double l2 = s.p.at("l2_regularization_strength") + s.p.at("beta") / (2 * s.lr);
-  const double shrunk = e.g + 2 * s.p.at("l2_shrinkage_regularization_strength") * e.v;
-  const double sum = e.slots[0] + e.g * e.g;
-  const double root = std::pow(sum, power) / s.lr;
-  const double sigma = root - std::pow(e.slots[0], power) / s.lr;
-  const double parts = std::abs(e.slots[1]) + std::abs(shrunk) + root * std::abs(e.v) + l1;
-  e.slots[0] = sum;
-  e.slots[1] += shrunk - sigma * e.v;
-  const double divisor = root + 2 * l2;
-  e.v = (std::clamp(e.slots[1], -l1, l1) - e.slots[1]) / divisor;
-  e.scale = parts / divisor;
-}
+constexpr int kStepsOfOneKernel = 10;
 
 // Those that the formula needs, in the ranges of use.
 Parameters RandomParameters(const std::string& op, SequenceRng& rng) {
@@ -177,7 +38,7 @@ Parameters RandomParameters(const std::string& op, SequenceRng& rng) {
     if (parameter.name == "momentum" || parameter.name == "rho") value = pick({0.5, 0.9, 0.99});
     if (parameter.name == "momentum" && rng.Below(3) == 0) value = 0;
     if (parameter.name == "beta_1") value = pick({0.5, 0.9, 0.95});
-    if (parameter.name == "beta_2") value = pick({0.9, 0.99, 0.999});
+    if (parameter.name == "beta_2") value = pick({0.96, 0.99, 0.999});
     if (parameter.name == "epsilon") value = pick({1e-7, 1e-4, 1e-2});
     if (parameter.name == "learning_rate_power") value = pick({-0.5, -0.5, -0.75, 0});
     if (parameter.name == "beta") value = pick({0, 1});
@@ -210,67 +71,173 @@ void RandomState(const UpdateRuleSpec& spec, SequenceRng& rng, Element& e) {
   }
 }
 
-struct RuleFormula {
-  const char* op;
-  Formula formula;
-  double units = 5;  // allowed, in half units of the last place of the largest part of v
-};
+enum class Push { kDense, kDenseExact, kLazy, kLazyCompensated };
+constexpr Push kPushes[] = {Push::kDense, Push::kDenseExact, Push::kLazy, Push::kLazyCompensated};
 
-// One step for kElements elements. The largest error of a v in units of its scale.
-double ErrorOfStep(const RuleFormula& rule, SequenceRng& rng) {
-  Step step;
-  step.p = RandomParameters(rule.op, rng);
-  step.lr = std::pow(10, -3 + 3 * RandomStream(rng.Next(), "rate").Uniform(0));
-  step.t = static_cast<double>(1 + rng.Below(rng.Below(10) == 0 ? kStepMax : 20));
-  proto::UpdateRule proto;
-  proto.set_op(rule.op);
-  for (const auto& [name, value] : step.p) {
-    proto.add_parameters()->set_name(name);
-    proto.mutable_parameters()->rbegin()->set_value(value);
+class RandomSteps {
+ public:
+  RandomSteps(const RuleFormula& rule, Push push, uint64_t seed)
+      : rule_(rule), push_(push), rng_(seed) {
+    step_.p = RandomParameters(rule.op, rng_);
+    proto::UpdateRule proto;
+    proto.set_op(rule.op);
+    if (push == Push::kLazy) proto.set_sparse(proto::LAZY);
+    if (push == Push::kLazyCompensated) proto.set_sparse(proto::LAZY_COMPENSATED);
+    for (const auto& [name, value] : step_.p) {
+      proto.add_parameters()->set_name(name);
+      proto.mutable_parameters()->rbegin()->set_value(value);
+    }
+    const std::vector<float> start(kRows * kWidth);
+    table_ = std::make_unique<SparseRows>(proto, start, kWidth);
   }
-  const UpdateRuleSpec spec = *DescribeUpdateRule(proto);
-  std::vector<Element> elements(kElements);
-  std::vector<float> gradient;
-  std::vector<float> value;
-  std::vector<std::vector<float>> slots(spec.slots.size());
-  for (Element& e : elements) {
-    RandomState(spec, rng, e);
-    gradient.push_back(static_cast<float>(e.g));
-    value.push_back(static_cast<float>(e.v));
-    for (size_t i = 0; i < slots.size(); ++i) slots[i].push_back(static_cast<float>(e.slots[i]));
+
+  // One step from a random state. The largest error of a v in units of its scale.
+  double ErrorOfStep() {
+    step_.lr = std::pow(10, -3 + 3 * RandomStream(rng_.Next(), "rate").Uniform(0));
+    step_.t = static_cast<double>(1 + rng_.Below(rng_.Below(10) == 0 ? kStepMax : 20));
+    RandomRows();
+    const SparseRows before = *table_;
+    Apply();
+    double largest = 0;
+    for (size_t row = 0; row < kRows; ++row) {
+      if (push_ >= Push::kLazy && !pushed_[row]) {
+        ExpectUntouched(before, row);
+      } else {
+        Expect(row);
+        for (size_t i = row * kWidth; i < (row + 1) * kWidth; ++i) {
+          largest = std::max(largest, CheckElement(i));
+        }
+      }
+    }
+    return largest;
   }
-  UpdateStep update = {gradient, value, absl::MakeSpan(value), {}, step.lr,
-                       static_cast<uint64_t>(step.t)};
-  for (std::vector<float>& slot : slots) update.slots.push_back({slot, absl::MakeSpan(slot)});
-  (*MakeUpdateKernel(proto))->Apply(update);
-  double largest = 0;
-  for (size_t i = 0; i < kElements; ++i) {
-    Element& e = elements[i];
-    e.v -= e.v * step.p.at("weight_decay") * step.lr;
-    rule.formula(step, e);
-    largest = std::max(largest, std::abs(value[i] - e.v) / (kUnit * e.scale));
-    for (size_t k = 0; k < slots.size(); ++k) {
-      const double size = std::max({std::abs(e.slots[k]), std::abs(e.g), std::abs(e.v), 1.0}) +
-                          (spec.slots[k].name == "linear" ? e.scale / step.lr * 10 : 0);
-      EXPECT_NEAR(slots[k][i], e.slots[k], rule.units * kUnit * size * 8)
-          << rule.op << " " << spec.slots[k].name;
+
+ private:
+  void RandomRows() {
+    elements_.assign(kRows * kWidth, {});
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      Element& e = elements_[i];
+      RandomState(table_->spec(), rng_, e);
+      e.g = 0;  // comes with the push
+      table_->value[i] = static_cast<float>(e.v);
+      for (size_t k = 0; k < e.slots.size(); ++k) {
+        if (!PerRow(k)) {
+          table_->slots[k][i] = static_cast<float>(e.slots[k]);
+        } else if (i % kWidth == 0) {
+          table_->slots[k][i / kWidth] = static_cast<float>(e.slots[k]);
+        } else {
+          e.slots[k] = elements_[i - 1].slots[k];
+        }
+      }
+    }
+    missed_.assign(kRows, 0);
+    const int last = static_cast<int>(table_->spec().slots.size()) - 1;
+    if (last < 0 || table_->spec().slots.back().name != kLastStepSlot) return;
+    for (size_t row = 0; row < kRows; ++row) {
+      const uint64_t most = std::min(static_cast<uint64_t>(step_.t) - 1, kMissedMax);
+      missed_[row] = rng_.Below(most + 1);
+      const auto seen = static_cast<uint32_t>(step_.t) - 1 - static_cast<uint32_t>(missed_[row]);
+      table_->slots.back()[row] = std::bit_cast<float>(seen);
     }
   }
-  return largest;
-}
+
+  bool PerRow(size_t slot) const { return table_->spec().slots[slot].per_row; }
+
+  void Apply() {
+    const RandomStream random(rng_.Next(), "gradient");
+    std::vector<int64_t> rows;
+    for (size_t i = rng_.Below(2 * kRows); i > 0; --i) {
+      rows.push_back(static_cast<int64_t>(rng_.Below(kRows)));
+    }
+    if (push_ == Push::kDense) rows = {0, 1, 2, 3};
+    std::vector<float> gradients(rows.size() * kWidth);
+    std::vector<float> sums(kRows * kWidth);
+    pushed_.assign(kRows, false);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i] = static_cast<float>(random.Normal(i));
+      const size_t row = static_cast<size_t>(rows[i / kWidth]);
+      sums[row * kWidth + i % kWidth] += gradients[i];
+      pushed_[row] = true;
+    }
+    for (size_t i = 0; i < sums.size(); ++i) elements_[i].g = sums[i];
+    const auto t = static_cast<uint64_t>(step_.t);
+    if (push_ == Push::kDense) {
+      table_->PushDense(gradients, step_.lr, t);
+    } else {
+      table_->Push(rows, gradients, step_.lr, t);
+    }
+  }
+
+  // What the formulas make of a row.
+  void Expect(size_t row) {
+    double squares = 0;
+    for (size_t i = row * kWidth; i < (row + 1) * kWidth; ++i) {
+      squares += elements_[i].g * elements_[i].g;
+    }
+    for (size_t i = row * kWidth; i < (row + 1) * kWidth; ++i) {
+      Element& e = elements_[i];
+      if (missed_[row] > 0) MissSteps(rule_, step_, static_cast<double>(missed_[row]), e);
+      e.row_square = squares / kWidth;
+      e.v -= e.v * step_.p.at("weight_decay") * step_.lr;
+      rule_.formula(step_, e);
+    }
+  }
+
+  double CheckElement(size_t i) const {
+    const Element& e = elements_[i];
+    for (size_t k = 0; k < e.slots.size(); ++k) {
+      const SlotSpec& slot = table_->spec().slots[k];
+      if (slot.name == kLastStepSlot) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(table_->slots[k][i / kWidth]), step_.t);
+        continue;
+      }
+      const double size = std::max({std::abs(e.slots[k]), std::abs(e.g), std::abs(e.v), 1.0}) +
+                          (slot.name == "linear" ? e.scale / step_.lr * 10 : 0);
+      EXPECT_NEAR(table_->slots[k][PerRow(k) ? i / kWidth : i], e.slots[k],
+                  rule_.units * kUnit * size * 8)
+          << rule_.op << " " << slot.name;
+    }
+    return std::abs(table_->value[i] - e.v) / (kUnit * e.scale);
+  }
+
+  void ExpectUntouched(const SparseRows& before, size_t row) const {
+    for (size_t i = row * kWidth; i < (row + 1) * kWidth; ++i) {
+      EXPECT_EQ(table_->value[i], before.value[i]);
+      for (size_t k = 0; k < before.slots.size(); ++k) {
+        const size_t at = PerRow(k) ? row : i;
+        EXPECT_EQ(table_->slots[k][at], before.slots[k][at]);
+      }
+    }
+  }
+
+  const RuleFormula& rule_;
+  const Push push_;
+  SequenceRng rng_;
+  Step step_;
+  std::unique_ptr<SparseRows> table_;
+  std::vector<Element> elements_;
+  std::vector<uint64_t> missed_;
+  std::vector<bool> pushed_;
+};
 
 TEST(UpdateStepsTest, AMillionRandomStepsAreAsNearToTheFormulasAsDocumented) {
-  const std::vector<RuleFormula> rules = {{"sgd", Sgd},       {"adagrad", Adagrad},
-                                          {"rmsprop", Rmsprop}, {"adam", Adam},
-                                          {"adamax", Adamax}, {"nadam", Nadam},
-                                          {"adadelta", Adadelta}, {"ftrl", Ftrl, 6}};
-  const int steps = kStepsOfAll / static_cast<int>(rules.size());
+  const std::vector<RuleFormula> rules = RuleFormulas();
+  const int kernels = kStepsOfAll / kStepsOfOneKernel / static_cast<int>(rules.size()) / 4;
   for (const RuleFormula& rule : rules) {
-    SequenceRng rng(7);
-    double largest = 0;
-    for (int i = 0; i < steps; ++i) largest = std::max(largest, ErrorOfStep(rule, rng));
-    RecordProperty(rule.op, absl::StrCat(largest));
-    EXPECT_LE(largest, rule.units) << rule.op;
+    for (const Push push : kPushes) {
+      double largest = 0;
+      uint64_t seed = TestSeed(1);
+      for (int i = 0; i < kernels && !testing::Test::HasFailure(); ++i, ++seed) {
+        SCOPED_TRACE(Replay("runtime_test", seed, "UpdateStepsTest.*"));
+        RandomSteps steps(rule, push, seed);
+        for (int k = 0; k < kStepsOfOneKernel; ++k) {
+          largest = std::max(largest, steps.ErrorOfStep());
+        }
+        const double units = rule.units + (push == Push::kLazyCompensated ? kUnitsOfMissed : 0);
+        EXPECT_LE(largest, units) << rule.op << " " << static_cast<int>(push);
+      }
+      RecordProperty(absl::StrCat(rule.op, static_cast<int>(push)), absl::StrCat(largest));
+    }
   }
 }
 

@@ -1,0 +1,59 @@
+#pragma once
+
+// What all optimizers' kernels share: weight decay, the moving average, and the steps that a row
+// has missed. A kernel itself is a rule: what one step does, and what many without a gradient do.
+
+#include "common/program/update_rule.h"
+#include "common/runtime/kernels/update/missed_loops.h"
+#include "common/runtime/kernels/update/update_loops.h"
+#include "common/runtime/update_kernel.h"
+
+namespace cohort {
+
+// Immutable; thread-safe.
+class OptimizerKernel : public UpdateKernel {
+ public:
+  OptimizerKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec);
+
+  void Apply(const UpdateStep& step) const final;
+
+ protected:
+  UpdateSpan SpanOf(const UpdateStep& step) const;
+  // With what the value loses by all of them.
+  static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
+
+ private:
+  virtual void ApplyRule(const UpdateStep& step) const = 0;
+  // Steps without a gradient, from every `in` of value and own slots to its `out`. The step's
+  // learning rate counts for all of them.
+  virtual void CatchUp(const UpdateStep& step, const MissedSteps& missed) const = 0;
+
+  // Rows that have missed the same steps.
+  void ApplyAfter(uint64_t missed, const UpdateStep& step) const;
+  void ApplyOnce(const UpdateStep& step) const;
+  void UpdateAverage(const UpdateStep& step) const;
+
+  const double weight_decay_;
+  const bool use_average_;
+  const float average_share_;       // of the value in its average
+  const uint64_t overwrite_every_;  // 0: never
+  const int last_step_;             // index of that slot, or -1
+};
+
+UpdateSpan ToSpan(const UpdateStep& step);
+// Of a slot with one element for each `width` of the value.
+SlotSpan Slot(const UpdateStep& step, size_t index, size_t width = 1);
+// Index of a slot by name, -1: none.
+int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name);
+float FloatOf(const proto::UpdateRule& rule, const char* name);
+
+// From in to out.
+void KeepSlot(const SlotSpans& slot);
+void KeepAll(const UpdateStep& step);
+void ScaleSlot(const UpdateStep& step, size_t index, double factor);
+
+// Adam, Adamax and Nadam (adam_kernels.cc); null for another operator.
+std::unique_ptr<UpdateKernel> MakeAdamKernel(const proto::UpdateRule& rule,
+                                             const UpdateRuleSpec& spec);
+
+}  // namespace cohort
