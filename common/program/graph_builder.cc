@@ -65,6 +65,11 @@ std::string GraphBuilder::FreshName(const std::string& stem) {
 
 std::string GraphBuilder::Input(const std::string& name, DType dtype,
                                 absl::Span<const int64_t> dims) {
+  return Input(name, dtype, dims, "N");
+}
+
+std::string GraphBuilder::Input(const std::string& name, DType dtype,
+                                absl::Span<const int64_t> dims, const std::string& symbol) {
   onnx::ValueInfoProto* input = model_.mutable_graph()->add_input();
   input->set_name(name);
   auto* type = input->mutable_type()->mutable_tensor_type();
@@ -72,7 +77,7 @@ std::string GraphBuilder::Input(const std::string& name, DType dtype,
   auto* shape = type->mutable_shape();
   for (const int64_t dim : dims) {
     if (dim < 0) {
-      shape->add_dim()->set_dim_param("N");
+      shape->add_dim()->set_dim_param(symbol);
     } else {
       shape->add_dim()->set_dim_value(dim);
     }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The layers of a Sequential model, as plain values. Each mirrors the `config` of the Keras layer
-// of that name, with Keras's defaults; names are already unique within the model ("dense",
-// "dense_1", ...).
+// The layers of a model and how they are put together, as plain values. Each layer mirrors the
+// `config` of the Keras layer of that name, with Keras's defaults; names are already unique within
+// the model ("dense", "dense_1", ...).
 
 #include <cstdint>
 #include <optional>
@@ -34,7 +34,7 @@ struct KerasInitializerSpec {
   friend bool operator==(const KerasInitializerSpec&, const KerasInitializerSpec&) = default;
 };
 
-// Only as the first layer. `shape` is that of one example, without the batch.
+// In a Sequential model only as the first layer. `shape` is that of one example, without the batch.
 struct InputLayerSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -75,15 +75,68 @@ struct ActivationSpec {
   friend bool operator==(const ActivationSpec&, const ActivationSpec&) = default;
 };
 
-using LayerSpec = std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec>;
+// Joins what it is given along `axis`, which counts the batch as 0.
+struct ConcatenateSpec {
+  std::string name;
+  int64_t axis = -1;
+
+  friend bool operator==(const ConcatenateSpec&, const ConcatenateSpec&) = default;
+};
+
+// A row of a table for each id.
+struct EmbeddingSpec {
+  std::string name;
+  int64_t input_dim = 1;   // rows
+  int64_t output_dim = 1;
+  KerasInitializerSpec embeddings_initializer{
+      .class_name = "RandomUniform", .a = -0.05, .b = 0.05};
+
+  friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
+};
+
+// The rows of an example's ids in one; Keras has no such layer. A negative id is none, so that
+// examples may have different numbers of them; an example without ids gives zeros.
+enum class Combiner { kSum, kMean, kSqrtn };
+
+struct EmbeddingBagSpec {
+  std::string name;
+  int64_t input_dim = 1;
+  int64_t output_dim = 1;
+  Combiner combiner = Combiner::kMean;
+  KerasInitializerSpec embeddings_initializer{
+      .class_name = "RandomUniform", .a = -0.05, .b = 0.05};
+
+  friend bool operator==(const EmbeddingBagSpec&, const EmbeddingBagSpec&) = default;
+};
+
+// "sum", "mean", "sqrtn".
+absl::string_view CombinerName(Combiner combiner);
+
+using LayerSpec = std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec,
+                               ConcatenateSpec, EmbeddingSpec, EmbeddingBagSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
 
-// An `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer in
-// front of it.
+// One use of a layer. A layer that is used twice has the same variables in both.
+struct LayerCall {
+  size_t layer = 0;
+  std::vector<size_t> inputs;  // calls before this one, in the order in which the layer takes them
+
+  friend bool operator==(const LayerCall&, const LayerCall&) = default;
+};
+
+// In a Sequential model each layer is given what the one before it gives; an `input_shape` or
+// `batch_input_shape` in the first layer's config becomes an InputLayer in front of it. A
+// functional one says what each use of a layer is given.
 struct ModelSpec {
   std::string name = "sequential";
   std::vector<LayerSpec> layers;
+  // Of a functional model only, in an order in which they can be computed.
+  std::vector<LayerCall> calls;
+  std::vector<size_t> inputs;  // calls of InputLayers, in the order of the model's inputs
+  size_t output = 0;           // call
+
+  bool functional() const { return !calls.empty(); }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/program/graph_builder.h"
 #include "coordinator/job/compile_spec.h"
-#include "coordinator/model/sequential_model.h"
+#include "coordinator/model/layer_nodes.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {

@@ -11,7 +11,7 @@
 #include "coordinator/model/clipping.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/optimizer.h"
-#include "coordinator/model/sequential_model.h"
+#include "coordinator/model/model.h"
 
 namespace cohort {
 namespace {
@@ -19,36 +19,9 @@ namespace {
 // What all three programs are made of. Lives for one BuildPrograms.
 struct Parts {
   const JobSpec& job;
-  const SequentialModel& model;
-  const proto::ElementSpec& batch;
+  const Model& model;
+  const proto::ComponentSpec& labels;
 };
-
-// The dimensions of a component with a symbolic batch.
-std::vector<int64_t> SymbolicDims(const proto::ComponentSpec& component) {
-  std::vector<int64_t> dims(component.dims().begin(), component.dims().end());
-  dims[0] = -1;
-  return dims;
-}
-
-std::string AddBatchInput(const char* name, const proto::ComponentSpec& component,
-                          GraphBuilder& graph) {
-  return graph.Input(name, static_cast<DType>(component.dtype()), SymbolicDims(component));
-}
-
-void BindInputs(int batch_components, const std::vector<VariableSpec>& variables,
-                proto::Program& program) {
-  constexpr const char* kNames[] = {"x", "y"};
-  for (int i = 0; i < batch_components; ++i) {
-    proto::InputBinding* binding = program.add_inputs();
-    binding->set_input(kNames[i]);
-    binding->set_batch_component(static_cast<uint32_t>(i));
-  }
-  for (const VariableSpec& variable : variables) {
-    proto::InputBinding* binding = program.add_inputs();
-    binding->set_input(variable.name);
-    binding->set_variable(variable.name);
-  }
-}
 
 void BindFetch(const std::string& output, proto::Program& program) {
   proto::OutputBinding* binding = program.add_outputs();
@@ -58,17 +31,16 @@ void BindFetch(const std::string& output, proto::Program& program) {
 
 absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   GraphBuilder graph("predict");
-  const std::string x = AddBatchInput("x", parts.batch.components(0), graph);
-  parts.model.AddVariableInputs(graph);
-  std::string output = parts.model.AddLayers(x, ModelMode::kInference, graph).value;
+  proto::Program program;
+  program.set_name("predict");
+  parts.model.AddColumns(ModelMode::kPrediction, graph, program);
+  parts.model.AddVariables(ModelMode::kPrediction, graph, program);
+  std::string output = parts.model.AddLayers(ModelMode::kPrediction, graph).value;
   graph.SetNamePrefix("");
   output = graph.Op("Identity", {output});  // an output is no input, even of a model without nodes
   graph.Output(output);
-  proto::Program program;
-  program.set_name("predict");
   ASSIGN_OR_RETURN(const onnx::ModelProto model, graph.Finish());
   program.set_model(model.SerializeAsString());
-  BindInputs(1, parts.model.variables(), program);
   BindFetch(output, program);
   return program;
 }
@@ -95,8 +67,10 @@ void RemoveUnreadNodes(onnx::GraphProto& graph) {
   *graph.mutable_value_info() = std::move(types);
 }
 
-// The graph of a step with its fetched outputs in order, and the name of the mean loss.
+// The graph of a step with its fetched outputs in order, and the name of the mean loss. The program
+// has the inputs bound.
 struct StepGraph {
+  proto::Program program;
   onnx::ModelProto model;
   std::vector<std::string> fetches;
   std::string mean_loss;
@@ -105,11 +79,13 @@ struct StepGraph {
 absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const char* name) {
   StepGraph step;
   GraphBuilder graph(name);
-  const auto y_dtype = static_cast<DType>(parts.batch.components(1).dtype());
-  const std::string x = AddBatchInput("x", parts.batch.components(0), graph);
-  const std::string y = AddBatchInput("y", parts.batch.components(1), graph);
-  parts.model.AddVariableInputs(graph);
-  const ModelOutput output = parts.model.AddLayers(x, mode, graph);
+  step.program.set_name(name);
+  const std::string& y = parts.model.labels_name();
+  const auto y_dtype = static_cast<DType>(parts.labels.dtype());
+  parts.model.AddColumns(mode, graph, step.program);
+  parts.model.AddLabels(graph, step.program);
+  parts.model.AddVariables(mode, graph, step.program);
+  const ModelOutput output = parts.model.AddLayers(mode, graph);
   const std::string losses =
       AddLoss(parts.job.compile.loss, output, y, y_dtype, parts.model.output_shape().dim(0), graph);
   step.fetches = {graph.Op("ReduceSum", {losses}, {IntAttribute("keepdims", 0)})};
@@ -128,33 +104,29 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
 }
 
 absl::StatusOr<proto::Program> BuildEvalStep(const Parts& parts) {
-  ASSIGN_OR_RETURN(const StepGraph step, BuildStep(parts, ModelMode::kInference, "eval_step"));
-  proto::Program program;
-  program.set_name("eval_step");
+  ASSIGN_OR_RETURN(StepGraph step, BuildStep(parts, ModelMode::kEvaluation, "eval_step"));
+  proto::Program& program = step.program;
   program.set_model(step.model.SerializeAsString());
-  BindInputs(2, parts.model.variables(), program);
   for (const std::string& fetch : step.fetches) BindFetch(fetch, program);
-  return program;
+  return std::move(program);
 }
 
 absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts) {
-  ASSIGN_OR_RETURN(const StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
+  ASSIGN_OR_RETURN(StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
   std::vector<std::string> names;
   for (const VariableSpec& variable : parts.model.variables()) names.push_back(variable.name);
   ASSIGN_OR_RETURN(GradientGraph gradients, AddGradients(step.model, step.mean_loss, names));
   ASSIGN_OR_RETURN(gradients, ClipGradients(std::move(gradients),
                                             parts.job.compile.optimizer.clipping));
-  proto::Program program;
-  program.set_name("train_step");
+  proto::Program& program = step.program;
   program.set_model(gradients.model.SerializeAsString());
-  BindInputs(2, parts.model.variables(), program);
   for (const std::string& fetch : step.fetches) BindFetch(fetch, program);
   for (size_t i = 0; i < names.size(); ++i) {
     proto::OutputBinding* binding = program.add_outputs();
     binding->set_output(gradients.gradients[i]);
     binding->set_push(names[i]);
   }
-  return program;
+  return std::move(program);
 }
 
 }  // namespace
@@ -165,13 +137,13 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
         absl::StrCat("training data has ", batch.components_size(),
                      " components; it must give examples x and labels y"));
   }
-  ASSIGN_OR_RETURN(const SequentialModel model,
-                   SequentialModel::Create(job.model, job.seed, batch.components(0)));
+  ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   if (model.variables().empty()) {
     return absl::InvalidArgumentError("the model has nothing to train; give it a Dense layer");
   }
-  RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), batch.components(1)));
-  const Parts parts{job, model, batch};
+  const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
+  RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
+  const Parts parts{job, model, labels};
   ModelPrograms programs;
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts));
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));

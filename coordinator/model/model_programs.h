@@ -1,11 +1,13 @@
 #pragma once
 
-// From a job to the three programs that train it. A program's graph inputs are the components of a
-// batch ("x", then "y" where it is used; symbolic batch N) and the variables, bound by name; its
-// outputs are, in this order,
+// From a job to the three programs that train it. A program's graph inputs are the columns of a
+// batch that the model reads ("x", or the names of a functional model's inputs; symbolic batch N;
+// an embedding's ids bound to rows of its table), the labels ("y") where they are used, and the
+// variables, bound by name; its outputs are, in this order,
 //   train_step  loss_sum, count, one sum per metric (fetched), then one gradient per variable
-//   (pushed) eval_step   loss_sum, count, one sum per metric (fetched); no dropout predict     the
-//   model's output (fetched); input "x" and the variables only
+//               (pushed)
+//   eval_step   loss_sum, count, one sum per metric (fetched); no dropout
+//   predict     the model's output (fetched); no labels, tables whole
 // loss_sum is float32, the sum of the per-example losses; count and the metric sums are float32 too
 // (examples, examples counted correct), so that an epoch's figure is sum / count over all its
 // batches. The pushed gradient is that of the MEAN loss over the batch.
@@ -31,9 +33,9 @@ struct ModelPrograms {
   proto::UpdateRule update_rule;  // of every trainable variable
 };
 
-// `batch` is the type of a batch of training data behind the pipeline (TransformElement): component
-// 0 is x, 1 is y. Errors: INVALID_ARGUMENT naming the layer, loss or metric, the type or shape it
-// was given and the remedy.
+// `batch` is the type of a batch of training data behind the pipeline (TransformElement); model.h
+// says which component is what. Errors: INVALID_ARGUMENT naming the layer, loss or metric, the type
+// or shape it was given and the remedy.
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch);
 
 }  // namespace cohort

@@ -46,15 +46,20 @@ proto::ElementSpec Batch(const proto::ComponentSpec& x, const proto::ComponentSp
 absl::StatusOr<std::vector<Tensor>> RunProgram(const proto::Program& program,
                                                const std::vector<Tensor>& batch,
                                                const std::map<std::string, Tensor>& variables) {
-  KernelRegistry registry;
-  RegisterReferenceKernels(registry);
   ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadProgram(program));
-  ASSIGN_OR_RETURN(auto compiled, CompileProgram(model, registry));
   std::vector<Tensor> inputs;
   for (const proto::InputBinding& binding : program.inputs()) {
     inputs.push_back(binding.has_batch_component() ? batch.at(binding.batch_component())
                                                    : variables.at(binding.variable()));
   }
+  return RunGraph(model, inputs);
+}
+
+absl::StatusOr<std::vector<Tensor>> RunGraph(const onnx::ModelProto& model,
+                                             const std::vector<Tensor>& inputs) {
+  KernelRegistry registry;
+  RegisterReferenceKernels(registry);
+  ASSIGN_OR_RETURN(auto compiled, CompileProgram(model, registry));
   ProgramRunner runner(std::move(compiled));
   RunContext context;
   context.seed = 1;

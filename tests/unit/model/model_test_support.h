@@ -10,6 +10,7 @@
 #include "common/tensor/tensor.h"
 #include "coordinator/job/job_spec.h"
 #include "nlohmann/json.hpp"
+#include "onnx/onnx_pb.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
@@ -30,6 +31,10 @@ proto::ElementSpec Batch(const proto::ComponentSpec& x, const proto::ComponentSp
 absl::StatusOr<std::vector<Tensor>> RunProgram(const proto::Program& program,
                                                const std::vector<Tensor>& batch,
                                                const std::map<std::string, Tensor>& variables);
+
+// A model on the reference kernels, without bindings.
+absl::StatusOr<std::vector<Tensor>> RunGraph(const onnx::ModelProto& model,
+                                             const std::vector<Tensor>& inputs);
 
 Tensor FloatTensor(const nlohmann::json& values, const Shape& shape);
 Tensor Int64Tensor(const nlohmann::json& values, const Shape& shape);

@@ -1,0 +1,352 @@
+#include "coordinator/job/layer_section.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/cluster/json_text.h"
+#include "coordinator/job/job_sections.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int64_t kDimMax = int64_t{1} << 24;
+constexpr int64_t kRowsMax = int64_t{1} << 40;
+constexpr size_t kRankMax = 8;
+
+const std::vector<std::string>& ActivationNames() {
+  static const auto* const kNames =
+      new std::vector<std::string>{"linear", "relu", "sigmoid", "tanh", "softmax"};
+  return *kNames;
+}
+
+const std::vector<std::string>& CombinerNames() {
+  static const auto* const kNames = new std::vector<std::string>{"sum", "mean", "sqrtn"};
+  return *kNames;
+}
+
+// One layer's config with what every Keras layer has.
+// Thread-compatible.
+class LayerReader {
+ public:
+  LayerReader(const ClassForm& form, JsonErrors& errors)
+      : config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors) {
+    config.OnlyNeutral("trainable", true);
+  }
+
+  std::string Name() {
+    std::string name;
+    config.String("name", &name);
+    const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+    });
+    if (!valid) {
+      config.AddError("name", absl::StrCat("is '", absl::CHexEscape(name),
+                                           "'; use letters, digits, '_', '-' and '.' only"));
+      return "";
+    }
+    return name;
+  }
+
+  // "float32", or Keras 3's {"class_name": "DTypePolicy", "config": {"name": "float32"}}.
+  DType ElementType() {
+    const json* value = config.Find("dtype");
+    if (value == nullptr) return DType::kFloat32;
+    const json* name = value;
+    if (value->is_object() && value->contains("config") && (*value)["config"].is_object() &&
+        (*value)["config"].contains("name")) {
+      name = &(*value)["config"]["name"];
+    }
+    if (name->is_string()) {
+      const absl::StatusOr<DType> dtype = DTypeFromName(name->get<std::string>());
+      if (dtype.ok()) return *dtype;
+    }
+    config.AddError("dtype", absl::StrCat("is ", JsonExcerpt(*value),
+                                          "; it must be the name of a type such as 'float32'"));
+    return DType::kFloat32;
+  }
+
+  void OnlyFloat32() {
+    if (ElementType() != DType::kFloat32) {
+      config.AddError("dtype", "is not 'float32', the only type that layers compute in");
+    }
+  }
+
+  Activation ReadActivation() {
+    const json* value = config.Find("activation");
+    if (value == nullptr) return Activation::kLinear;
+    const std::string path = JoinPath(config.path(), "activation");
+    if (value->is_string()) {
+      const std::vector<std::string>& names = ActivationNames();
+      const auto found = std::find(names.begin(), names.end(), value->get<std::string>());
+      if (found != names.end()) return static_cast<Activation>(found - names.begin());
+      config.errors().Add(path, UnknownName("activation", value->get<std::string>(), names));
+    } else {
+      config.errors().Add(
+          path, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a name such as 'relu'"));
+    }
+    return Activation::kLinear;
+  }
+
+  // The shape of one example under any of Keras's names for it.
+  std::optional<std::vector<int64_t>> ExampleShape() {
+    std::optional<std::vector<int64_t>> shape;
+    for (const char* key : {"batch_shape", "batch_input_shape"}) {
+      if (const json* value = config.Find(key)) shape = WithoutBatch(key, *value);
+    }
+    for (const char* key : {"shape", "input_shape"}) {
+      if (const json* value = config.Find(key)) {
+        shape = ReadInts(*value, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
+                         config.errors());
+      }
+    }
+    std::optional<int64_t> input_dim;
+    config.OptionalInt("input_dim", {.min = 1, .max = kDimMax}, &input_dim);
+    if (input_dim) shape = {*input_dim};
+    if (shape && shape->size() > kRankMax) {
+      config.errors().Add(config.path(),
+                          absl::StrCat("the input has more than ", kRankMax, " dimensions"));
+      return std::nullopt;
+    }
+    return shape;
+  }
+
+  ObjectReader config;
+
+ private:
+  std::optional<std::vector<int64_t>> WithoutBatch(const char* key, const json& value) {
+    if (!value.is_array() || value.empty() || !value[0].is_null()) {
+      config.AddError(key, absl::StrCat("is ", JsonExcerpt(value),
+                                        "; it must be a list that begins with null, the batch"));
+      return std::nullopt;
+    }
+    json rest = json::array();
+    rest.insert(rest.end(), value.begin() + 1, value.end());
+    return ReadInts(rest, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
+                    config.errors());
+  }
+};
+
+InputLayerSpec ReadInputLayer(LayerReader& reader) {
+  InputLayerSpec layer;
+  layer.name = reader.Name();
+  layer.dtype = reader.ElementType();
+  std::optional<std::vector<int64_t>> shape = reader.ExampleShape();
+  if (shape) layer.shape = *std::move(shape);
+  reader.config.OnlyNeutral("sparse", false);
+  reader.config.OnlyNeutral("ragged", false);
+  reader.config.OnlyNeutral("optional", false);
+  return layer;
+}
+
+DenseSpec ReadDense(LayerReader& reader) {
+  DenseSpec layer;
+  layer.name = reader.Name();
+  reader.OnlyFloat32();
+  reader.config.Require("units");
+  reader.config.Int("units", {.min = 1, .max = kDimMax}, &layer.units);
+  layer.activation = reader.ReadActivation();
+  reader.config.Bool("use_bias", &layer.use_bias);
+  for (auto [key, initializer] : {std::pair{"kernel_initializer", &layer.kernel_initializer},
+                                  std::pair{"bias_initializer", &layer.bias_initializer}}) {
+    if (const json* value = reader.config.Find(key)) {
+      *initializer =
+          ReadInitializer(*value, JoinPath(reader.config.path(), key), reader.config.errors());
+    }
+  }
+  for (const char* key :
+       {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint",
+        "bias_constraint", "lora_rank", "quantization_config"}) {
+    reader.config.OnlyNeutral(key, nullptr);
+  }
+  return layer;
+}
+
+DropoutSpec ReadDropout(LayerReader& reader) {
+  DropoutSpec layer;
+  layer.name = reader.Name();
+  reader.OnlyFloat32();
+  reader.config.Require("rate");
+  reader.config.Number("rate", {.min = 0, .max = 1, .max_excluded = true}, &layer.rate);
+  reader.config.OptionalSeed("seed", &layer.seed);
+  reader.config.OnlyNeutral("noise_shape", nullptr);
+  return layer;
+}
+
+FlattenSpec ReadFlatten(LayerReader& reader) {
+  FlattenSpec layer;
+  layer.name = reader.Name();
+  reader.config.OnlyNeutral("data_format", "channels_last");
+  reader.ElementType();
+  return layer;
+}
+
+ActivationSpec ReadActivationLayer(LayerReader& reader) {
+  ActivationSpec layer;
+  layer.name = reader.Name();
+  reader.OnlyFloat32();
+  reader.config.Require("activation");
+  layer.activation = reader.ReadActivation();
+  return layer;
+}
+
+ConcatenateSpec ReadConcatenate(LayerReader& reader) {
+  ConcatenateSpec layer;
+  layer.name = reader.Name();
+  reader.OnlyFloat32();
+  reader.config.Int("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &layer.axis);
+  return layer;
+}
+
+// What Embedding and EmbeddingBag have in common.
+template <typename Spec>
+Spec ReadTable(LayerReader& reader) {
+  Spec layer;
+  layer.name = reader.Name();
+  reader.OnlyFloat32();
+  for (const char* key : {"input_dim", "output_dim"}) reader.config.Require(key);
+  reader.config.Int("input_dim", {.min = 1, .max = kRowsMax}, &layer.input_dim);
+  reader.config.Int("output_dim", {.min = 1, .max = kDimMax}, &layer.output_dim);
+  if (const json* value = reader.config.Find("embeddings_initializer")) {
+    layer.embeddings_initializer =
+        ReadInitializer(*value, JoinPath(reader.config.path(), "embeddings_initializer"),
+                        reader.config.errors());
+  }
+  for (const char* key : {"embeddings_regularizer", "activity_regularizer",
+                          "embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
+    reader.config.OnlyNeutral(key, nullptr);
+  }
+  reader.config.OnlyNeutral("mask_zero", false);
+  reader.config.Ignore("input_length");
+  return layer;
+}
+
+EmbeddingBagSpec ReadEmbeddingBag(LayerReader& reader) {
+  auto layer = ReadTable<EmbeddingBagSpec>(reader);
+  std::string name(CombinerName(layer.combiner));
+  reader.config.Choice("combiner", CombinerNames(), &name);
+  const std::vector<std::string>& names = CombinerNames();
+  layer.combiner = static_cast<Combiner>(std::find(names.begin(), names.end(), name) -
+                                         names.begin());
+  return layer;
+}
+
+const std::vector<std::string>& LayerClasses() {
+  static const auto* const kNames = new std::vector<std::string>{
+      "InputLayer", "Dense", "Dropout", "Flatten", "Activation", "Concatenate", "Embedding",
+      "EmbeddingBag"};
+  return *kNames;
+}
+
+std::optional<LayerSpec> ReadLayerOfClass(const std::string& class_name, LayerReader& reader) {
+  if (class_name == "InputLayer") return ReadInputLayer(reader);
+  if (class_name == "Dense") return ReadDense(reader);
+  if (class_name == "Dropout") return ReadDropout(reader);
+  if (class_name == "Flatten") return ReadFlatten(reader);
+  if (class_name == "Activation") return ReadActivationLayer(reader);
+  if (class_name == "Concatenate") return ReadConcatenate(reader);
+  if (class_name == "Embedding") return ReadTable<EmbeddingSpec>(reader);
+  if (class_name == "EmbeddingBag") return ReadEmbeddingBag(reader);
+  return std::nullopt;
+}
+
+ordered_json ToJson(const InputLayerSpec& layer) {
+  ordered_json shape = ordered_json::array({nullptr});
+  for (const int64_t dim : layer.shape) shape.push_back(dim);
+  return ClassFormToJson("InputLayer", {{"name", layer.name},
+                                        {"batch_input_shape", std::move(shape)},
+                                        {"dtype", std::string(DTypeName(layer.dtype))}});
+}
+
+ordered_json ToJson(const DenseSpec& layer) {
+  return ClassFormToJson("Dense",
+                         {{"name", layer.name},
+                          {"units", layer.units},
+                          {"activation", std::string(ActivationName(layer.activation))},
+                          {"use_bias", layer.use_bias},
+                          {"kernel_initializer", InitializerToJson(layer.kernel_initializer)},
+                          {"bias_initializer", InitializerToJson(layer.bias_initializer)}});
+}
+
+ordered_json ToJson(const DropoutSpec& layer) {
+  ordered_json config = {{"name", layer.name}, {"rate", layer.rate}};
+  if (layer.seed) config["seed"] = *layer.seed;
+  return ClassFormToJson("Dropout", std::move(config));
+}
+
+ordered_json ToJson(const FlattenSpec& layer) {
+  return ClassFormToJson("Flatten", {{"name", layer.name}});
+}
+
+ordered_json ToJson(const ActivationSpec& layer) {
+  return ClassFormToJson(
+      "Activation",
+      {{"name", layer.name}, {"activation", std::string(ActivationName(layer.activation))}});
+}
+
+ordered_json ToJson(const ConcatenateSpec& layer) {
+  return ClassFormToJson("Concatenate", {{"name", layer.name}, {"axis", layer.axis}});
+}
+
+template <typename Spec>
+ordered_json TableConfig(const Spec& layer) {
+  return {{"name", layer.name},
+          {"input_dim", layer.input_dim},
+          {"output_dim", layer.output_dim},
+          {"embeddings_initializer", InitializerToJson(layer.embeddings_initializer)}};
+}
+
+ordered_json ToJson(const EmbeddingSpec& layer) {
+  return ClassFormToJson("Embedding", TableConfig(layer));
+}
+
+ordered_json ToJson(const EmbeddingBagSpec& layer) {
+  ordered_json config = TableConfig(layer);
+  config["combiner"] = std::string(CombinerName(layer.combiner));
+  return ClassFormToJson("EmbeddingBag", std::move(config));
+}
+
+}  // namespace
+
+ReadLayerResult ReadLayer(const json& value, const std::string& path, JsonErrors& errors) {
+  ReadLayerResult result;
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return result;
+  const std::vector<std::string>& known = LayerClasses();
+  if (std::find(known.begin(), known.end(), form.class_name) == known.end()) {
+    errors.Add(path, UnknownName("layer", form.class_name, known));
+    return result;
+  }
+  LayerReader reader(form, errors);
+  result.layer = ReadLayerOfClass(form.class_name, reader);
+  result.config_path = form.config_path;
+  const bool is_table = form.class_name == "Embedding" || form.class_name == "EmbeddingBag";
+  // The input_dim of a table is its rows.
+  if (form.class_name != "InputLayer" && !is_table) result.input_shape = reader.ExampleShape();
+  reader.config.Finish();
+  return result;
+}
+
+ordered_json LayerToJson(const LayerSpec& layer) {
+  return std::visit([](const auto& one) { return ToJson(one); }, layer);
+}
+
+absl::string_view CombinerName(Combiner combiner) {
+  return CombinerNames()[static_cast<size_t>(combiner)];
+}
+
+absl::string_view ActivationName(Activation activation) {
+  return ActivationNames()[static_cast<size_t>(activation)];
+}
+
+const std::string& LayerName(const LayerSpec& layer) {
+  return std::visit([](const auto& one) -> const std::string& { return one.name; }, layer);
+}
+
+}  // namespace cohort

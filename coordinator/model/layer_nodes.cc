@@ -1,0 +1,128 @@
+#include "coordinator/model/layer_nodes.h"
+
+#include <utility>
+
+#include "coordinator/model/layer_shapes.h"
+
+namespace cohort {
+namespace {
+
+std::string CastTo(DType dtype, const std::string& value, GraphBuilder& graph) {
+  return graph.Op("Cast", {value}, {IntAttribute("to", static_cast<int64_t>(dtype))});
+}
+
+// Adds nodes of one layer. Lives for one call. Thread-compatible.
+class LayerNodes {
+ public:
+  LayerNodes(GraphBuilder& graph, ModelMode mode, const LayerInputs& inputs)
+      : graph_(graph), mode_(mode), inputs_(inputs), x_(inputs.values[0]) {}
+
+  ModelOutput operator()(const InputLayerSpec&) { return x_; }
+
+  ModelOutput operator()(const DenseSpec& layer) {
+    const std::string kernel = layer.name + "/kernel";
+    const std::string bias = layer.name + "/bias";
+    std::string y;
+    if (layer.use_bias && inputs_.first_shape.rank() == 1) {
+      y = graph_.Op("Gemm", {x_.value, kernel, bias});
+    } else {
+      y = graph_.Op("MatMul", {x_.value, kernel});
+      if (layer.use_bias) y = graph_.Op("Add", {y, bias});
+    }
+    return Activate(layer.activation, y);
+  }
+
+  // Where nothing is dropped Keras hands its input through, logits included.
+  ModelOutput operator()(const DropoutSpec& layer) {
+    if (mode_ != ModelMode::kTraining || layer.rate == 0) return x_;
+    const std::string ratio =
+        graph_.Constant(layer.name + "/ratio", Tensor::Scalar(static_cast<float>(layer.rate)));
+    const std::string training = graph_.Constant(layer.name + "/training", Tensor::Scalar(true));
+    std::vector<onnx::AttributeProto> attributes;
+    if (layer.seed) attributes.push_back(IntAttribute("seed", static_cast<int64_t>(*layer.seed)));
+    return {graph_.Op("Dropout", {x_.value, ratio, training}, std::move(attributes)), ""};
+  }
+
+  ModelOutput operator()(const FlattenSpec&) {
+    if (inputs_.first_shape.rank() == 1) return {x_.value, ""};
+    return {graph_.Op("Flatten", {x_.value}, {IntAttribute("axis", 1)}), ""};
+  }
+
+  ModelOutput operator()(const ActivationSpec& layer) {
+    return Activate(layer.activation, x_.value);
+  }
+
+  ModelOutput operator()(const ConcatenateSpec& layer) {
+    std::vector<std::string> values;
+    for (const ModelOutput& input : inputs_.values) values.push_back(input.value);
+    return {graph_.Op("Concat", values, {IntAttribute("axis", layer.axis)}), ""};
+  }
+
+  ModelOutput operator()(const EmbeddingSpec& layer) {
+    return {graph_.Op("Gather", {TableOf(layer), x_.value}, {IntAttribute("axis", 0)}), ""};
+  }
+
+  // ONNX has no bag, so it is spelled out: a negative id reads row 0, times 0.
+  ModelOutput operator()(const EmbeddingBagSpec& layer) {
+    const std::string ids = CastTo(DType::kInt64, x_.value, graph_);
+    const std::string one = graph_.Constant(layer.name + "/one", Tensor::Scalar<int64_t>(1));
+    const std::string marks = graph_.Op("Relu", {graph_.Op("Add", {ids, one})});
+    const std::string mask = IsNotZero(marks);
+    const std::string safe = graph_.Op("Relu", {ids});
+    const std::string rows =
+        graph_.Op("Gather", {TableOf(layer), safe}, {IntAttribute("axis", 0)});
+    const std::string column = graph_.Constant(
+        layer.name + "/column", Tensor::FromVector<int64_t>({0, 0, 1}, {3}));  // 0 keeps
+    const std::string kept =
+        graph_.Op("Mul", {rows, graph_.Op("Reshape", {mask, column})});
+    const std::string axis =
+        graph_.Constant(layer.name + "/axis", Tensor::FromVector<int64_t>({1}, {1}));
+    const std::string sum = graph_.Op("ReduceSum", {kept, axis}, {IntAttribute("keepdims", 0)});
+    if (layer.combiner == Combiner::kSum) return {sum, ""};
+    const std::string count = graph_.Op("ReduceSum", {mask, axis}, {IntAttribute("keepdims", 1)});
+    std::string divisor = OrOne(layer.name, count);
+    if (layer.combiner == Combiner::kSqrtn) divisor = graph_.Op("Sqrt", {divisor});
+    return {graph_.Op("Div", {sum, divisor}), ""};
+  }
+
+ private:
+  std::string IsNotZero(const std::string& value) {
+    return CastTo(DType::kFloat32, CastTo(DType::kBool, value, graph_), graph_);
+  }
+
+  // 1 in the place of 0, so that an example without ids gives 0 and not 0 / 0.
+  std::string OrOne(const std::string& layer, const std::string& count) {
+    const std::string one = graph_.Constant(layer + "/least", Tensor::Scalar(1.0f));
+    return graph_.Op("Add", {count, graph_.Op("Sub", {one, IsNotZero(count)})});
+  }
+
+  ModelOutput Activate(Activation activation, const std::string& x) {
+    switch (activation) {
+      case Activation::kLinear:
+        return {x, ""};
+      case Activation::kRelu:
+        return {graph_.Op("Relu", {x}), ""};
+      case Activation::kSigmoid:
+        return {graph_.Op("Sigmoid", {x}), x};
+      case Activation::kTanh:
+        return {graph_.Op("Tanh", {x}), ""};
+      case Activation::kSoftmax:
+        return {graph_.Op("Softmax", {x}, {IntAttribute("axis", -1)}), x};
+    }
+    return {x, ""};
+  }
+
+  GraphBuilder& graph_;
+  const ModelMode mode_;
+  const LayerInputs& inputs_;
+  const ModelOutput& x_;
+};
+
+}  // namespace
+
+ModelOutput AddLayerNodes(const LayerSpec& layer, const LayerInputs& inputs, ModelMode mode,
+                          GraphBuilder& graph) {
+  return std::visit(LayerNodes(graph, mode, inputs), layer);
+}
+
+}  // namespace cohort

@@ -1,0 +1,156 @@
+#include "coordinator/model/layer_shapes.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/model/initializer.h"
+
+namespace cohort {
+namespace {
+
+constexpr int64_t kElementsMax = int64_t{1} << 31;  // of one example or one variable
+constexpr int64_t kTableElementsMax = int64_t{1} << 40;
+
+absl::Status WrongInput(absl::string_view layer, const Shape& shape, absl::string_view need) {
+  return absl::InvalidArgumentError(absl::StrCat("layer '", layer, "' is given examples of shape ",
+                                                 shape.ToString(), "; ", need));
+}
+
+// Finds the shape that one layer gives. Lives for one call. Thread-compatible.
+class ShapeFinder {
+ public:
+  explicit ShapeFinder(absl::Span<const Shape> inputs) : inputs_(inputs) {}
+
+  absl::StatusOr<Shape> operator()(const InputLayerSpec&) const { return inputs_[0]; }
+
+  absl::StatusOr<Shape> operator()(const DenseSpec& layer) const {
+    const Shape& shape = inputs_[0];
+    if (shape.rank() < 1) {
+      return WrongInput(layer.name, shape, "Dense needs at least one dimension beside the batch");
+    }
+    const int64_t inputs = shape.dim(shape.rank() - 1);
+    if (inputs > kElementsMax / layer.units ||
+        shape.num_elements() / inputs > kElementsMax / layer.units) {
+      return WrongInput(layer.name, shape,
+                        absl::StrCat(layer.units, " units make more than 2^31 elements"));
+    }
+    std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+    dims.back() = layer.units;
+    return Shape(dims);
+  }
+
+  absl::StatusOr<Shape> operator()(const DropoutSpec&) const { return inputs_[0]; }
+
+  absl::StatusOr<Shape> operator()(const FlattenSpec&) const {
+    return Shape({inputs_[0].num_elements()});  // Keras makes [N,1] of one number per example
+  }
+
+  absl::StatusOr<Shape> operator()(const ActivationSpec& layer) const {
+    if (layer.activation == Activation::kSoftmax && inputs_[0].rank() < 1) {
+      return WrongInput(layer.name, inputs_[0],
+                        "softmax needs at least one dimension beside the batch");
+    }
+    return inputs_[0];
+  }
+
+  absl::StatusOr<Shape> operator()(const ConcatenateSpec& layer) const {
+    const int rank = inputs_[0].rank();
+    // The axis counts the batch.
+    const int64_t axis = layer.axis < 0 ? layer.axis + rank : layer.axis - 1;
+    if (axis < 0 || axis >= rank) {
+      return WrongInput(layer.name, inputs_[0],
+                        absl::StrCat("its axis ", layer.axis, " is none of their dimensions"));
+    }
+    std::vector<int64_t> joined(inputs_[0].dims().begin(), inputs_[0].dims().end());
+    for (const Shape& shape : inputs_.subspan(1)) {
+      bool fits = shape.rank() == rank;
+      for (int i = 0; fits && i < rank; ++i) fits = i == axis || shape.dim(i) == joined[i];
+      if (!fits) {
+        return WrongInput(layer.name, shape,
+                          absl::StrCat("it joins dimension ", axis + 1, " and the first is ",
+                                       inputs_[0].ToString()));
+      }
+      joined[static_cast<size_t>(axis)] += shape.dim(static_cast<int>(axis));
+    }
+    const Shape shape(joined);
+    if (shape.num_elements() > kElementsMax) {
+      return WrongInput(layer.name, shape, "that is more than 2^31 elements");
+    }
+    return shape;
+  }
+
+  absl::StatusOr<Shape> operator()(const EmbeddingSpec& layer) const {
+    RETURN_IF_ERROR(CheckTable(layer));
+    std::vector<int64_t> dims(inputs_[0].dims().begin(), inputs_[0].dims().end());
+    dims.push_back(layer.output_dim);
+    return Shape(dims);
+  }
+
+  absl::StatusOr<Shape> operator()(const EmbeddingBagSpec& layer) const {
+    RETURN_IF_ERROR(CheckTable(layer));
+    if (inputs_[0].rank() != 1) {
+      return WrongInput(layer.name, inputs_[0],
+                        "EmbeddingBag takes one list of ids per example, filled up with -1");
+    }
+    return Shape({layer.output_dim});
+  }
+
+ private:
+  template <typename Spec>
+  absl::Status CheckTable(const Spec& layer) const {
+    const bool fits = layer.input_dim <= kTableElementsMax / layer.output_dim &&
+                      inputs_[0].num_elements() <= kElementsMax / layer.output_dim;
+    if (fits) return absl::OkStatus();
+    return WrongInput(layer.name, inputs_[0],
+                      absl::StrCat(layer.input_dim, " rows of ", layer.output_dim,
+                                   " make more than 2^40 elements, or an example more than 2^31"));
+  }
+
+  const absl::Span<const Shape> inputs_;
+};
+
+VariableSpec Variable(const std::string& name, const Shape& shape,
+                      const KerasInitializerSpec& initializer, uint64_t seed) {
+  VariableSpec variable;
+  variable.name = name;
+  variable.shape = shape;
+  variable.initializer = MakeInitializer(initializer, shape, seed);
+  return variable;
+}
+
+}  // namespace
+
+absl::StatusOr<Shape> LayerOutputShape(const LayerSpec& layer, absl::Span<const Shape> inputs) {
+  return std::visit(ShapeFinder(inputs), layer);
+}
+
+std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& input,
+                                         uint64_t seed) {
+  std::vector<VariableSpec> variables;
+  if (const auto* dense = std::get_if<DenseSpec>(&layer)) {
+    const Shape kernel({input.dim(input.rank() - 1), dense->units});
+    variables.push_back(
+        Variable(dense->name + "/kernel", kernel, dense->kernel_initializer, seed));
+    if (dense->use_bias) {
+      variables.push_back(
+          Variable(dense->name + "/bias", Shape({dense->units}), dense->bias_initializer, seed));
+    }
+  } else if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer)) {
+    variables.push_back(Variable(TableOf(layer),
+                                 Shape({embedding->input_dim, embedding->output_dim}),
+                                 embedding->embeddings_initializer, seed));
+  } else if (const auto* bag = std::get_if<EmbeddingBagSpec>(&layer)) {
+    variables.push_back(Variable(TableOf(layer), Shape({bag->input_dim, bag->output_dim}),
+                                 bag->embeddings_initializer, seed));
+  }
+  return variables;
+}
+
+std::string TableOf(const LayerSpec& layer) {
+  const bool is_table = std::holds_alternative<EmbeddingSpec>(layer) ||
+                        std::holds_alternative<EmbeddingBagSpec>(layer);
+  return is_table ? LayerName(layer) + "/embeddings" : "";
+}
+
+}  // namespace cohort

@@ -1,0 +1,305 @@
+#include "coordinator/model/model.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "coordinator/model/layer_shapes.h"
+
+namespace cohort {
+namespace {
+
+constexpr int64_t kElementsMax = int64_t{1} << 31;  // of one example
+constexpr char kLabelColumn[] = "label";
+
+absl::Status CheckColumn(const std::string& name, const proto::ComponentSpec& x) {
+  RETURN_IF_ERROR(DTypeFromNumber(x.dtype()).status());
+  if (x.dims_size() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has no batch dimension; batch the data set"));
+  }
+  int64_t elements = 1;
+  for (int i = 1; i < x.dims_size(); ++i) {
+    if (x.dims(i) < 1 || elements > kElementsMax / x.dims(i)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " has ", x.dims(i), " in dimension ", i,
+          "; every dimension but the batch must be known, with fewer than 2^31 elements in all"));
+    }
+    elements *= x.dims(i);
+  }
+  return absl::OkStatus();
+}
+
+// The dimensions of a component with a symbolic batch.
+std::vector<int64_t> SymbolicDims(const proto::ComponentSpec& component) {
+  std::vector<int64_t> dims(component.dims().begin(), component.dims().end());
+  dims[0] = -1;
+  return dims;
+}
+
+std::string LookupName(const std::string& table, const std::string& column) {
+  return absl::StrCat(table, ":", column);
+}
+
+// Keras gives a layer [N,1] where the data has one number per example.
+std::string ToShape(const std::string& value, const Shape& from, const Shape& to,
+                    GraphBuilder& graph) {
+  if (from == to) return value;
+  std::vector<int64_t> dims{-1};
+  dims.insert(dims.end(), to.dims().begin(), to.dims().end());
+  const auto rank = static_cast<int64_t>(dims.size());
+  return graph.Op("Reshape", {value, graph.Constant("shape", Tensor::FromVector<int64_t>(
+                                                                 std::move(dims), {rank}))});
+}
+
+}  // namespace
+
+absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
+                                    const proto::ElementSpec& batch) {
+  Model model;
+  model.batch_ = batch;
+  model.TakeLayers(spec);
+  RETURN_IF_ERROR(model.TakeColumns(spec, batch));
+  for (size_t i = 0; i < model.calls_.size(); ++i) {
+    RETURN_IF_ERROR(model.TakeCall(model.calls_[i], seed));
+  }
+  if (model.calls_[model.output_].column >= 0) {
+    model.columns_[static_cast<size_t>(model.calls_[model.output_].column)].is_value = true;
+  }
+  // In the order of the layers, whatever the order of their uses.
+  std::vector<size_t> order(model.variables_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return model.variable_layers_[a] < model.variable_layers_[b];
+  });
+  std::vector<VariableSpec> variables;
+  for (const size_t i : order) variables.push_back(std::move(model.variables_[i]));
+  model.variables_ = std::move(variables);
+  return model;
+}
+
+void Model::TakeLayers(const ModelSpec& spec) {
+  layers_ = spec.layers;
+  if (spec.functional()) {
+    for (const LayerCall& call : spec.calls) {
+      Call& taken = calls_.emplace_back();
+      taken.layer = call.layer;
+      taken.inputs = call.inputs;
+    }
+    inputs_ = spec.inputs;
+    output_ = spec.output;
+  } else {
+    if (layers_.empty() || !std::holds_alternative<InputLayerSpec>(layers_[0])) {
+      layers_.insert(layers_.begin(), InputLayerSpec());  // of whatever shape the data has
+    }
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      Call& taken = calls_.emplace_back();
+      taken.layer = i;
+      if (i > 0) taken.inputs = {i - 1};
+    }
+    inputs_ = {0};
+    output_ = layers_.size() - 1;
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) calls_[inputs_[i]].column = static_cast<int>(i);
+}
+
+absl::Status Model::TakeColumns(const ModelSpec& spec, const proto::ElementSpec& batch) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const std::string& name = LayerName(layers_[calls_[inputs_[i]].layer]);
+    Column column;
+    column.name = spec.functional() ? name : "x";
+    if (column.name == labels_name_) labels_name_ = "labels";
+    if (spec.functional()) {
+      ASSIGN_OR_RETURN(column.component, FindComponent(name, i, batch));
+    }
+    const proto::ComponentSpec& component = batch.components(static_cast<int>(column.component));
+    RETURN_IF_ERROR(CheckColumn(column.name, component));
+    column.dtype = static_cast<DType>(component.dtype());
+    column.shape = Shape(absl::MakeConstSpan(component.dims().data(),
+                                             static_cast<size_t>(component.dims_size()))
+                             .subspan(1));
+    if (!spec.functional() && !std::holds_alternative<InputLayerSpec>(spec.layers.front())) {
+      std::get<InputLayerSpec>(layers_[0]).shape.assign(column.shape.dims().begin(),
+                                                        column.shape.dims().end());
+    }
+    columns_.push_back(std::move(column));
+  }
+  ASSIGN_OR_RETURN(labels_, FindComponent(kLabelColumn, inputs_.size(), batch));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> Model::FindComponent(const std::string& name, size_t position,
+                                              const proto::ElementSpec& batch) const {
+  std::vector<std::string> known;
+  for (int i = 0; i < batch.components_size(); ++i) {
+    known.push_back(batch.components(i).name());
+    if (known.back() == name) return static_cast<uint32_t>(i);
+  }
+  if (!known.empty() && !known[0].empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model reads '", name, "', but the data has no such column; it has ",
+                     absl::StrJoin(known, ", ")));
+  }
+  if (position < known.size()) return static_cast<uint32_t>(position);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the model has ", inputs_.size(), " inputs, and the data ", known.size(),
+                   " components; it must have one for each input and then the labels"));
+}
+
+absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
+  const Shape declared(layer.shape);
+  const Shape& actual = columns_[static_cast<size_t>(call.column)].shape;
+  call.shape = declared;
+  if (declared == actual || (actual.rank() == 0 && declared == Shape({1}))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "layer '", layer.name, "' is given examples of shape ", actual.ToString(),
+      "; the model declares ", declared.ToString(),
+      "; change input_shape, or data.pipeline (Flatten joins dimensions)"));
+}
+
+absl::Status Model::TakeCall(Call& call, uint64_t seed) {
+  const LayerSpec& layer = layers_[call.layer];
+  if (const auto* input = std::get_if<InputLayerSpec>(&layer)) return TakeInput(*input, call);
+  if (!TableOf(layer).empty()) {
+    RETURN_IF_ERROR(TakeLookup(layer, call));
+  } else {
+    for (const size_t input : call.inputs) {
+      if (calls_[input].column < 0) continue;
+      columns_[static_cast<size_t>(calls_[input].column)].is_value = true;
+    }
+  }
+  std::vector<Shape> shapes;
+  for (const size_t input : call.inputs) shapes.push_back(calls_[input].shape);
+  ASSIGN_OR_RETURN(call.shape, LayerOutputShape(layer, shapes));
+  return TakeVariables(call, shapes[0], seed);
+}
+
+absl::Status Model::TakeLookup(const LayerSpec& layer, const Call& call) {
+  const Call& source = calls_[call.inputs[0]];
+  if (source.column < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer '", LayerName(layer), "' looks up what layer '",
+                     LayerName(layers_[source.layer]), "' gives; ids come from an InputLayer"));
+  }
+  Column& column = columns_[static_cast<size_t>(source.column)];
+  if (column.dtype != DType::kInt32 && column.dtype != DType::kInt64) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer '", LayerName(layer), "' looks up '", column.name, "', which is ",
+                     DTypeName(column.dtype), "; ids are int32 or int64"));
+  }
+  const std::string table = TableOf(layer);
+  if (std::find(column.tables.begin(), column.tables.end(), table) == column.tables.end()) {
+    column.tables.push_back(table);
+  }
+  tables_.insert(table);
+  return absl::OkStatus();
+}
+
+// A layer that is used again keeps the variables of its first use.
+absl::Status Model::TakeVariables(const Call& call, const Shape& input, uint64_t seed) {
+  std::vector<VariableSpec> variables = LayerVariables(layers_[call.layer], input, seed);
+  for (VariableSpec& variable : variables) {
+    const auto known =
+        std::find_if(variables_.begin(), variables_.end(),
+                     [&](const VariableSpec& one) { return one.name == variable.name; });
+    if (known == variables_.end()) {
+      variables_.push_back(std::move(variable));
+      variable_layers_.push_back(call.layer);
+    } else if (known->shape != variable.shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer '", LayerName(layers_[call.layer]), "' is used for examples of shape ",
+          input.ToString(), ", for which its ", variable.name, " would be ",
+          variable.shape.ToString(), ", and before as ", known->shape.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& program) const {
+  const auto add = [&](const std::string& name, const Column& column) {
+    const proto::ComponentSpec& component = batch_.components(static_cast<int>(column.component));
+    graph.Input(name, column.dtype, SymbolicDims(component));
+    proto::InputBinding* const binding = program.add_inputs();
+    binding->set_input(name);
+    binding->set_batch_component(column.component);
+    return binding;
+  };
+  for (const Column& column : columns_) {
+    const bool reads_ids = mode == ModelMode::kPrediction && !column.tables.empty();
+    if (column.is_value || reads_ids) add(column.name, column);
+    if (mode == ModelMode::kPrediction) continue;
+    for (const std::string& table : column.tables) {
+      add(LookupName(table, column.name), column)->set_rows_of(table);
+    }
+  }
+}
+
+void Model::AddLabels(GraphBuilder& graph, proto::Program& program) const {
+  const proto::ComponentSpec& component = batch_.components(static_cast<int>(labels_));
+  graph.Input(labels_name_, static_cast<DType>(component.dtype()), SymbolicDims(component));
+  proto::InputBinding* const binding = program.add_inputs();
+  binding->set_input(labels_name_);
+  binding->set_batch_component(labels_);
+}
+
+void Model::AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const {
+  for (const VariableSpec& variable : variables_) {
+    std::vector<int64_t> dims(variable.shape.dims().begin(), variable.shape.dims().end());
+    if (mode != ModelMode::kPrediction && tables_.contains(variable.name)) {
+      dims[0] = -1;
+      graph.Input(variable.name, variable.dtype, dims, absl::StrCat(variable.name, ":rows"));
+    } else {
+      graph.Input(variable.name, variable.dtype, dims);
+    }
+    proto::InputBinding* const binding = program.add_inputs();
+    binding->set_input(variable.name);
+    binding->set_variable(variable.name);
+  }
+}
+
+ModelOutput Model::AddInput(const Column& column, const Call& call, GraphBuilder& graph) const {
+  if (!column.is_value) return {};
+  std::string value = column.name;
+  if (column.dtype != DType::kFloat32) {
+    value = graph.Op("Cast", {value}, {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
+  }
+  return {ToShape(value, column.shape, call.shape, graph), ""};
+}
+
+std::string Model::AddIds(const Column& column, const Call& call, const std::string& table,
+                          ModelMode mode, GraphBuilder& graph) const {
+  const std::string ids =
+      mode == ModelMode::kPrediction ? column.name : LookupName(table, column.name);
+  return ToShape(ids, column.shape, call.shape, graph);
+}
+
+ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph) const {
+  std::vector<ModelOutput> outputs(calls_.size());
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const Call& call = calls_[i];
+    const LayerSpec& layer = layers_[call.layer];
+    const std::string& name = LayerName(layer);
+    graph.SetNamePrefix(name.empty() ? "input/" : name + "/");
+    if (call.column >= 0) {
+      outputs[i] = AddInput(columns_[static_cast<size_t>(call.column)], call, graph);
+      continue;
+    }
+    const Call& first = calls_[call.inputs[0]];
+    std::vector<ModelOutput> values;
+    if (const std::string table = TableOf(layer); !table.empty()) {
+      const Column& column = columns_[static_cast<size_t>(first.column)];
+      values.push_back({AddIds(column, first, table, mode, graph), ""});
+    } else {
+      for (const size_t input : call.inputs) values.push_back(outputs[input]);
+    }
+    outputs[i] = AddLayerNodes(layer, {values, first.shape}, mode, graph);
+  }
+  return outputs[output_];
+}
+
+}  // namespace cohort
