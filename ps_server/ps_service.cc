@@ -53,7 +53,7 @@ Service PsService::service() {
   Service service;
   service.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
   Bind(service, "CreateVariables", Place::kStrand, &PsService::CreateVariables);
-  Bind(service, "Pull", Place::kTransport, &PsService::Pull);
+  Bind(service, "Pull", Place::kByPayloadSize, &PsService::Pull);
   Bind(service, "Push", Place::kByPayloadSize, &PsService::Push);
   Bind(service, "Assign", Place::kByPayloadSize, &PsService::Assign);
   Bind(service, "HoldShard", Place::kStrand, &PsService::HoldShard);

@@ -1,8 +1,9 @@
 #pragma once
 
-// Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls and small
-// pushes are answered on the transport's thread: they hold a slice's lock for one pass over little
-// memory. Large pushes and assigns go to the executor. What makes, freezes or restores slices goes
+// Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls of
+// whole slices and what is small are answered on the transport's thread: they hold a slice's lock
+// for one pass over little memory. Large pushes and assigns, and pulls of many rows, go to the
+// executor. What makes, freezes or restores slices goes
 // through one strand, in the order in which it was asked for; what writes or sends a frozen shard
 // goes through a second one, so that no freezing waits for a disk.
 //

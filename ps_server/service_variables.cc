@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "ps_server/ps_service.h"
+#include "ps_server/pull_rows.h"
 
 namespace cohort {
 
@@ -31,8 +32,12 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const Envelope<proto::PullRequest>& request) {
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
                    store_.Find(request.header.slice_ids()));
+  std::vector<uint32_t> row_slices;
+  for (const proto::PullRows& rows : request.header.rows()) row_slices.push_back(rows.slice_id());
+  ASSIGN_OR_RETURN(const std::vector<VariableShard*> row_shards, store_.Find(row_slices));
+  ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));
   Envelope<proto::PullResponse> response;
-  response.payload.reserve(shards.size());
+  response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
   for (const VariableShard* shard : shards) {
     VariableShard::Reading reading = shard->Read();
@@ -44,6 +49,10 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     counted.slices += 1;
     counted.bytes += reading.bytes.size;
     if (reading.bytes.size > 0) response.payload.push_back(std::move(reading.bytes));
+  }
+  if (!row_shards.empty()) {
+    counted.slices += row_shards.size();
+    counted.bytes += AnswerRows(row_ids, row_shards, response);
   }
   stats_.AddPull(counted);
   return response;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "ps_server/table/prefetch.h"
 
 namespace cohort {
 
@@ -95,6 +96,22 @@ void VariableShard::EnterLocked(const ClosureWindow& window) {
 VariableShard::Reading VariableShard::Read() const {
   MutexLock lock(mutex_);
   return {{value_.Lease(), value_.current().raw(), num_bytes_}, history_.version};
+}
+
+uint64_t VariableShard::ReadRows(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const {
+  constexpr size_t kAhead = 16;  // rows that are fetched ahead of the one that is copied
+  const size_t row_bytes = slot_widths_.row * ElementSize(layout_.dtype);
+  COHORT_CHECK(out.size() == rows.size() * row_bytes, "room for these rows");
+  MutexLock lock(mutex_);
+  const std::byte* const first = value_.current().raw();
+  const auto at = [&](size_t i) {
+    return first + static_cast<size_t>(rows[i] - layout_.rows.begin) * row_bytes;
+  };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) PrefetchLine(at(i + kAhead));
+    std::memcpy(out.data() + i * row_bytes, at(i), row_bytes);
+  }
+  return history_.version;
 }
 
 absl::StatusOr<VariableShard::Applied> VariableShard::Apply(PayloadCursor& gradient,

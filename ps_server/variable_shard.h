@@ -43,6 +43,10 @@ class VariableShard {
   };
   Reading Read() const;
 
+  // Copies rows, by their numbers in the whole variable, which are of this slice, into `out`, which
+  // has room for just these. The version that all of them are of.
+  uint64_t ReadRows(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const;
+
   // Asked under the slice's lock, so that a fence or an epoch that came in between is seen. Its
   // error ends the call, and nothing was changed.
   using AskGate = absl::FunctionRef<absl::StatusOr<ClosureWindow>()>;

@@ -1,10 +1,12 @@
 #include "worker/closure_run.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "worker/row_lookup.h"
 
 namespace cohort {
 
@@ -24,14 +26,8 @@ absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now) {
   return now + absl::Milliseconds(request.timeout_ms());
 }
 
-bool SameType(const Tensor& value, const VariableType& variable) {
-  return value.dtype() == variable.dtype && value.shape() == variable.shape;
-}
-
-absl::Status CheckOutputType(const Tensor& value, const VariableType& variable) {
-  if (SameType(value, variable)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the program computed ", value.TypeString(),
-                                                 " for variable ", variable.ToString()));
+int64_t Microseconds(absl::Time from, absl::Time to) {
+  return std::max<int64_t>(absl::ToInt64Microseconds(to - from), 0);
 }
 
 }  // namespace
@@ -47,14 +43,21 @@ ClosureRun::ClosureRun(std::shared_ptr<const ClosureParts> parts,
       reply_(std::move(reply)) {}
 
 void ClosureRun::Start(ClosureInput input) {
+  marks_.start = marks_.batch = marks_.pulled = parts_->world.clock.Now();
   const bool batch = input.stream != nullptr || input.dataset != nullptr;
-  const bool pulls = !program_->pulls.empty();
+  // Rows are pulled behind the batch that names them: one part with it.
+  const bool by_rows = !program_->lookups.empty();
+  const bool pulls = !program_->pulls.empty() && !by_rows;
   {
     MutexLock lock(mutex_);
-    parts_left_ = 1 + (batch ? 1 : 0) + (pulls ? 1 : 0);
+    parts_left_ = 1 + (batch || by_rows ? 1 : 0) + (pulls ? 1 : 0);
   }
   if (pulls) StartPulls();
-  if (batch) StartBatch(std::move(input));
+  if (batch) {
+    StartBatch(std::move(input));
+  } else if (by_rows) {
+    LookUpAndPull();
+  }
   PartReady(absl::OkStatus());
 }
 
@@ -67,27 +70,59 @@ void ClosureRun::StartBatch(ClosureInput input) {
         return self->PartReady(InputError(absl::OutOfRangeError(absl::StrCat(
             "end of data: iterator ", self->header_.iterator_id(), " has no more elements"))));
       }
-      self->element_ = std::move((**item).element);
       self->position_ = std::move((**item).position);
       self->next_position_ = std::move((**item).next_position);
-      self->PartReady(absl::OkStatus());
+      self->TakeElement(std::move((**item).element));
     });
     return;
   }
   parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
     absl::StatusOr<Element> element = input.dataset->ElementAt(input.position);
     if (!element.ok()) return self->PartReady(InputError(element.status()));
-    self->element_ = *std::move(element);
-    self->PartReady(absl::OkStatus());
+    self->TakeElement(*std::move(element));
   });
+}
+
+void ClosureRun::TakeElement(Element element) {
+  element_ = std::move(element);
+  marks_.batch = parts_->world.clock.Now();
+  if (program_->lookups.empty()) return PartReady(absl::OkStatus());
+  // A stream may call on the transport's thread.
+  parts_->world.executor.Run([self = shared_from_this()] { self->LookUpAndPull(); });
+}
+
+void ClosureRun::LookUpAndPull() {
+  if (absl::Status status = LookUp(); !status.ok()) return PartReady(InputError(status));
+  StartPulls();
+}
+
+absl::Status ClosureRun::LookUp() {
+  RETURN_IF_ERROR(CheckBatch());
+  auto rows = std::make_shared<RowIds>(program_->pulls.variables.size());
+  positions_.resize(program_->num_positions);
+  for (const TableLookup& lookup : program_->lookups) {
+    const VariableType& table = program_->pulls.variables[lookup.variable];
+    std::vector<IdColumn> columns;
+    for (const TableLookup::Column& column : lookup.columns) {
+      columns.push_back({column.input, &element_[column.component], column.negative_is_none});
+    }
+    ASSIGN_OR_RETURN(RowLookup found, LookUpRows(table.name, table.shape.dim(0), columns));
+    (*rows)[lookup.variable] = std::move(found.rows);
+    for (size_t i = 0; i < columns.size(); ++i) {
+      positions_[lookup.columns[i].position] = std::move(found.positions[i]);
+    }
+  }
+  rows_ = std::move(rows);
+  return absl::OkStatus();
 }
 
 void ClosureRun::StartPulls() {
   const PsClient::Plan plan(program_, &program_->pulls);
-  parts_->ps_client->Pull(plan, ContextOfTransfer(),
+  parts_->ps_client->Pull(plan, rows_, ContextOfTransfer(),
                           [self = shared_from_this()](absl::StatusOr<Pulled> pulled) {
                             if (!pulled.ok()) return self->PartReady(pulled.status());
                             self->pulled_ = *std::move(pulled);
+                            self->marks_.pulled = self->parts_->world.clock.Now();
                             self->PartReady(absl::OkStatus());
                           });
 }
@@ -105,8 +140,11 @@ void ClosureRun::PartReady(absl::Status status) {
 }
 
 void ClosureRun::Compute() {
+  marks_.compute = parts_->world.clock.Now();
   absl::StatusOr<std::vector<Tensor>> outputs = RunProgram();
+  marks_.computed = parts_->world.clock.Now();
   element_.clear();
+  positions_.clear();
   pulled_.values.clear();  // back to the pool for the next closure's pull
   if (!outputs.ok()) return Finish(outputs.status());
   SendOutputs(*std::move(outputs));
@@ -149,6 +187,7 @@ absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
       case InputSource::Kind::kBatch: inputs.push_back(element_[source.index]); break;
       case InputSource::Kind::kVariable: inputs.push_back(pulled_.values[source.index]); break;
       case InputSource::Kind::kArgument: inputs.push_back(arguments[source.index]); break;
+      case InputSource::Kind::kPositions: inputs.push_back(positions_[source.index]); break;
       case InputSource::Kind::kContext: inputs.push_back(ContextTensor(source.context)); break;
     }
   }
@@ -182,8 +221,7 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
       continue;
     }
     const bool push = sink.kind == OutputSink::Kind::kPush;
-    const TransferPlan& plan = push ? program_->pushes : program_->assigns;
-    checked.Update(CheckOutputType(outputs[i], plan.variables[sink.index]));
+    checked.Update(CheckOutput(outputs[i], sink));
     (push ? pushed : assigned)[sink.index] = std::move(outputs[i]);
   }
   if (next_position_.has_value()) {
@@ -206,15 +244,43 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
     }
     self->Finish(std::move(error));
   };
-  if (!pushed.empty()) {
-    parts_->ps_client->Push(PsClient::Plan(program_, &program_->pushes), std::move(pushed),
-                            PushVersions(), ContextOfTransfer(), ContextOfPush(), acknowledged);
-  }
+  if (!pushed.empty()) Push(std::move(pushed), acknowledged);
   if (!assigned.empty()) {
     parts_->ps_client->Assign(PsClient::Plan(program_, &program_->assigns), std::move(assigned),
                               ContextOfTransfer(), acknowledged);
   }
   acknowledged(absl::OkStatus());
+}
+
+void ClosureRun::Push(std::vector<Tensor> values, PsClient::Done done) {
+  PsClient::Gradients gradients{std::move(values), nullptr, PushVersions()};
+  if (rows_ != nullptr) {
+    auto rows = std::make_shared<RowIds>(program_->pushes.variables.size());
+    for (size_t i = 0; i < rows->size(); ++i) {
+      const int64_t pulled = program_->pushed_rows[i];
+      if (pulled >= 0) (*rows)[i] = (*rows_)[static_cast<size_t>(pulled)];
+    }
+    gradients.rows = std::move(rows);
+  }
+  parts_->ps_client->Push(PsClient::Plan(program_, &program_->pushes), std::move(gradients),
+                          ContextOfTransfer(), ContextOfPush(), std::move(done));
+}
+
+absl::Status ClosureRun::CheckOutput(const Tensor& value, const OutputSink& sink) const {
+  const bool push = sink.kind == OutputSink::Kind::kPush;
+  const VariableType& variable =
+      (push ? program_->pushes : program_->assigns).variables[sink.index];
+  const Shape shape =
+      variable.by_rows ? RowsShape(variable, PushedRows(sink.index)) : variable.shape;
+  if (value.dtype() == variable.dtype && value.shape() == shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the program computed ", value.TypeString(), " for ",
+                   variable.by_rows ? absl::StrCat(shape.dim(0), " rows of ") : "", "variable ",
+                   variable.ToString()));
+}
+
+size_t ClosureRun::PushedRows(size_t variable) const {
+  return (*rows_)[static_cast<size_t>(program_->pushed_rows[variable])].size();
 }
 
 std::vector<uint64_t> ClosureRun::PushVersions() const {
@@ -251,6 +317,13 @@ PushContext ClosureRun::ContextOfPush() const {
 
 void ClosureRun::Finish(absl::Status status) {
   Replied reply = std::exchange(reply_, nullptr);
+  proto::StepTimes* const times = response_.header.mutable_times();
+  times->set_input_us(Microseconds(marks_.start, marks_.batch));
+  times->set_pull_us(
+      Microseconds(rows_ != nullptr ? marks_.batch : marks_.start, marks_.pulled));
+  times->set_queue_us(Microseconds(std::max(marks_.batch, marks_.pulled), marks_.compute));
+  times->set_compute_us(Microseconds(marks_.compute, marks_.computed));
+  times->set_push_us(Microseconds(marks_.computed, parts_->world.clock.Now()));
   if (status.ok()) return reply(std::move(response_));
   proto::ErrorDetail detail = DetailOf(status);
   if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {

@@ -5,9 +5,12 @@
 //   Start --> next batch --+
 //         \-> pulls -------+--> compute (compute strand) --> pushes, assigns --> reply
 //
-// The batch and the pulls run at the same time, and those of the next closures while this one
-// computes. The reply leaves when every push was acknowledged. The epoch is checked again before
-// the computation and before the pushes: what an old coordinator sent changes nothing any more.
+//   Start --> next batch --> rows that it names --> pulls --> compute ...
+//
+// The batch and the pulls run at the same time, unless the batch says which rows to pull; and those
+// of the next closures while this one computes. The reply leaves when every push was acknowledged.
+// The epoch is checked again before the computation and before the pushes: what an old coordinator
+// sent changes nothing any more.
 
 #include <atomic>
 #include <cstdint>
@@ -68,6 +71,9 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
 
  private:
   void StartBatch(ClosureInput input);
+  void TakeElement(Element element);
+  void LookUpAndPull();
+  absl::Status LookUp();
   void StartPulls();
   void PartReady(absl::Status status);
   void Compute();
@@ -76,6 +82,9 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   absl::StatusOr<std::vector<Tensor>> RunProgram();
   Tensor ContextTensor(proto::ContextValue value) const;
   void SendOutputs(std::vector<Tensor> outputs);
+  void Push(std::vector<Tensor> values, PsClient::Done done);
+  absl::Status CheckOutput(const Tensor& value, const OutputSink& sink) const;
+  size_t PushedRows(size_t variable) const;
   std::vector<uint64_t> PushVersions() const;
   TransferContext ContextOfTransfer() const;
   PushContext ContextOfPush() const;
@@ -91,7 +100,18 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   Element element_;
   proto::IteratorPosition position_;  // of the element, when it is an iterator's
   std::optional<proto::IteratorPosition> next_position_;
+  PsClient::Rows rows_;            // by the pull plan's variables
+  std::vector<Tensor> positions_;  // that lookups gave
   Pulled pulled_;
+  // When it began, had its batch and its values, began to compute, and had computed.
+  struct Marks {
+    absl::Time start;
+    absl::Time batch;
+    absl::Time pulled;
+    absl::Time compute;
+    absl::Time computed;
+  };
+  Marks marks_;
   Envelope<proto::RunClosureResponse> response_;
   Replied reply_;
 

@@ -1,12 +1,14 @@
 #include "worker/ps_client.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
@@ -32,6 +34,35 @@ bool SameMeta(const VariableType& type, const SliceTransfer& slice, const proto:
 void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
   if (slice.bytes == 0) return;
   payload.push_back(ByteSlice{value.buffer(), value.raw() + slice.offset, slice.bytes});
+}
+
+void FillIdsMeta(size_t count, proto::TensorMeta* meta) {
+  meta->set_dtype(static_cast<int32_t>(DType::kInt64));
+  meta->add_dims(static_cast<int64_t>(count));
+}
+
+void AddIds(const PsClient::Rows& rows, size_t variable, const RowRun& run, Payload& payload) {
+  if (run.count == 0) return;
+  payload.push_back(
+      ByteSlice{rows, reinterpret_cast<const std::byte*>((*rows)[variable].data() + run.begin),
+                run.count * sizeof(int64_t)});
+}
+
+Shape RunShape(const VariableType& type, const RowRun& run) {
+  std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
+  dims[0] = static_cast<int64_t>(run.count);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta) {
+  meta->set_dtype(static_cast<int32_t>(type.dtype));
+  for (const int64_t dim : RunShape(type, run).dims()) meta->add_dims(dim);
+}
+
+bool SameRowsMeta(const VariableType& type, const RowRun& run, const proto::TensorMeta& meta) {
+  return meta.dtype() == static_cast<int32_t>(type.dtype) &&
+         Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
+             RunShape(type, run);
 }
 
 absl::Status BadAnswer(uint32_t ps, absl::string_view what) {
@@ -75,40 +106,101 @@ class PsClient::FanOut {
 // own, so parts need no lock between them; FanOut orders them before the reader.
 class PsClient::PullState {
  public:
-  PullState(Plan plan, const PsClient& client) : plan_(std::move(plan)) {
-    for (const VariableType& type : plan_->variables) {
-      pulled_.values.push_back(client.Allocate(type));
+  PullState(Plan plan, Rows rows, const PsClient& client)
+      : plan_(std::move(plan)), rows_(std::move(rows)) {
+    for (size_t i = 0; i < plan_->variables.size(); ++i) {
+      const VariableType& type = plan_->variables[i];
+      const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
+      pulled_.values.push_back(client.Allocate(type, shape));
+      if (type.by_rows && (*rows_)[i].empty()) {
+        std::memset(pulled_.values.back().mutable_raw(), 0, pulled_.values.back().num_bytes());
+      }
     }
     pulled_.versions.resize(plan_->num_slices);
   }
 
   Pulled Take() { return std::move(pulled_); }
 
+  Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch) const {
+    const PsTransfer& home = plan_->by_ps[part];
+    Envelope<proto::PullRequest> request;
+    request.header.set_epoch(epoch);
+    for (const SliceTransfer& slice : home.slices) request.header.add_slice_ids(slice.slice_id);
+    for (const RowSlice& slice : home.row_slices) {
+      const RowRun run = RunOf(slice);
+      proto::PullRows* const rows = request.header.add_rows();
+      rows->set_slice_id(slice.slice_id);
+      FillIdsMeta(run.count, rows->mutable_ids());
+      AddIds(rows_, slice.variable, run, request.payload);
+    }
+    return request;
+  }
+
   absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer) {
     const PsTransfer& home = plan_->by_ps[part];
-    const auto count = static_cast<int>(home.slices.size());
+    const auto whole = static_cast<int>(home.slices.size());
+    const int count = whole + static_cast<int>(home.row_slices.size());
+    const size_t bytes = home.bytes + RowBytes(home);
     if (answer.header.tensors_size() != count || answer.header.versions_size() != count ||
-        PayloadBytes(answer.payload) != home.bytes) {
+        PayloadBytes(answer.payload) != bytes) {
       return BadAnswer(home.ps, absl::StrCat(answer.header.tensors_size(), " tensors of ",
                                              PayloadBytes(answer.payload), " bytes, not ", count,
-                                             " of ", home.bytes));
+                                             " of ", bytes));
     }
     PayloadReader reader(answer.payload);
     for (int i = 0; i < count; ++i) {
-      const SliceTransfer& slice = home.slices[static_cast<size_t>(i)];
-      if (!SameMeta(plan_->variables[slice.variable], slice, answer.header.tensors(i))) {
-        return BadAnswer(home.ps, absl::StrCat("a slice ", slice.slice_id,
+      const proto::TensorMeta& meta = answer.header.tensors(i);
+      const Place place = i < whole
+                              ? PlaceOf(home.slices[static_cast<size_t>(i)], meta)
+                              : PlaceOf(home.row_slices[static_cast<size_t>(i - whole)], meta);
+      if (!place.fits) {
+        return BadAnswer(home.ps, absl::StrCat("a slice ", place.slice_id,
                                                " of another type or shape"));
       }
-      std::byte* const rows = pulled_.values[slice.variable].mutable_raw() + slice.offset;
-      RETURN_IF_ERROR(reader.Read(absl::MakeSpan(rows, slice.bytes)));
-      pulled_.versions[slice.ordinal] = answer.header.versions(i);
+      RETURN_IF_ERROR(reader.Read(place.bytes));
+      pulled_.versions[place.ordinal] = answer.header.versions(i);
     }
     return absl::OkStatus();
   }
 
  private:
+  // Where the bytes of a slice belong, and whether they are what was asked for.
+  struct Place {
+    bool fits = false;
+    uint32_t slice_id = 0;
+    size_t ordinal = 0;
+    absl::Span<std::byte> bytes;
+  };
+
+  RowRun RunOf(const RowSlice& slice) const {
+    return RowsOfSlice((*rows_)[slice.variable], slice);
+  }
+
+  size_t RowBytes(const PsTransfer& home) const {
+    size_t bytes = 0;
+    for (const RowSlice& slice : home.row_slices) {
+      bytes += RunOf(slice).count * plan_->variables[slice.variable].row_bytes();
+    }
+    return bytes;
+  }
+
+  Place PlaceOf(const SliceTransfer& slice, const proto::TensorMeta& meta) {
+    std::byte* const rows = pulled_.values[slice.variable].mutable_raw() + slice.offset;
+    return {SameMeta(plan_->variables[slice.variable], slice, meta), slice.slice_id, slice.ordinal,
+            absl::MakeSpan(rows, slice.bytes)};
+  }
+
+  Place PlaceOf(const RowSlice& slice, const proto::TensorMeta& meta) {
+    const VariableType& type = plan_->variables[slice.variable];
+    const RowRun run = RunOf(slice);
+    std::byte* const rows =
+        pulled_.values[slice.variable].mutable_raw() + run.begin * type.row_bytes();
+    return {SameRowsMeta(type, run, meta), slice.slice_id, slice.ordinal,
+            absl::MakeSpan(rows, run.count * type.row_bytes())};
+  }
+
   const Plan plan_;
+  const Rows rows_;
   Pulled pulled_;
 };
 
@@ -164,25 +256,23 @@ void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller c
   world_.executor.Run([done = std::move(done), unknown]() mutable { done(unknown); });
 }
 
-Tensor PsClient::Allocate(const VariableType& type) const {
-  const size_t bytes =
-      static_cast<size_t>(type.shape.num_elements()) * ElementSize(type.dtype);
-  return Tensor(type.dtype, type.shape, pool_->Take(bytes), 0);
+Tensor PsClient::Allocate(const VariableType& type, const Shape& shape) const {
+  size_t bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(type.dtype);
+  // The pool keeps buffers by size, and numbers of rows differ from step to step.
+  if (type.by_rows) bytes = std::bit_ceil(std::max<size_t>(bytes, 1));
+  return Tensor(type.dtype, shape, pool_->Take(bytes), 0);
 }
 
-void PsClient::Pull(Plan plan, const TransferContext& context, PullDone done) {
-  auto state = std::make_shared<PullState>(plan, *this);
+void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDone done) {
+  auto state = std::make_shared<PullState>(plan, std::move(rows), *this);
   auto fan_out = std::make_shared<FanOut>(
       plan->by_ps.size(), [state, done = std::move(done)](absl::Status status) mutable {
         if (!status.ok()) return done(std::move(status));
         done(state->Take());
       });
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
-    const PsTransfer& home = plan->by_ps[part];
-    proto::PullRequest request;
-    request.set_epoch(context.epoch);
-    for (const SliceTransfer& slice : home.slices) request.add_slice_ids(slice.slice_id);
-    Call(home.ps, kPullMethod, Message{request.SerializeAsString(), {}}, context.caller,
+    Call(plan->by_ps[part].ps, kPullMethod, Pack(state->Request(part, context.epoch)),
+         context.caller,
          [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
            if (!answer.ok()) return fan_out->Finish(part, answer.status());
            const size_t bytes = PayloadBytes(answer->payload);
@@ -197,8 +287,34 @@ void PsClient::Pull(Plan plan, const TransferContext& context, PullDone done) {
   }
 }
 
-void PsClient::Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t> versions,
-                    const TransferContext& context, const PushContext& push, Done done) {
+void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
+                            const Gradients& gradients, Envelope<proto::PushRequest>& request) {
+  for (const SliceTransfer& slice : home.slices) {
+    proto::PushSlice* const pushed = request.header.add_slices();
+    pushed->set_slice_id(slice.slice_id);
+    pushed->set_pulled_version(gradients.versions[slice.ordinal]);
+    FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
+    AddBytes(gradients.values[slice.variable], slice, request.payload);
+  }
+  for (const RowSlice& slice : home.row_slices) {
+    const VariableType& type = plan.variables[slice.variable];
+    const RowRun run = RowsOfSlice((*gradients.rows)[slice.variable], slice);
+    proto::PushSlice* const pushed = request.header.add_slices();
+    pushed->set_slice_id(slice.slice_id);
+    pushed->set_pulled_version(gradients.versions[slice.ordinal]);
+    FillRowsMeta(type, run, pushed->mutable_tensor());
+    FillIdsMeta(run.count, pushed->mutable_ids());
+    AddIds(gradients.rows, slice.variable, run, request.payload);
+    if (run.count == 0) continue;
+    const Tensor& value = gradients.values[slice.variable];
+    request.payload.push_back(ByteSlice{value.buffer(),
+                                        value.raw() + run.begin * type.row_bytes(),
+                                        run.count * type.row_bytes()});
+  }
+}
+
+void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
+                    const PushContext& push, Done done) {
   auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
     const PsTransfer& home = plan->by_ps[part];
@@ -210,13 +326,7 @@ void PsClient::Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t>
     request.header.set_watermark(push.watermark);
     request.header.set_learning_rate(push.learning_rate);
     request.header.set_step(push.step);
-    for (const SliceTransfer& slice : home.slices) {
-      proto::PushSlice* const pushed = request.header.add_slices();
-      pushed->set_slice_id(slice.slice_id);
-      pushed->set_pulled_version(versions[slice.ordinal]);
-      FillMeta(plan->variables[slice.variable], slice, pushed->mutable_tensor());
-      AddBytes(values[slice.variable], slice, request.payload);
-    }
+    AddGradients(home, *plan, gradients, request);
     Call(home.ps, kPushMethod, Pack(std::move(request)), context.caller,
          [fan_out, part](absl::StatusOr<Message> answer) {
            fan_out->Finish(part, answer.status());

@@ -2,7 +2,9 @@
 
 // Moves the values of variables between this worker and the parameter servers: one call to each
 // server that is a home of the plan's slices, all at once. Received bytes are copied once, into
-// their rows of the whole variable; sent gradients are slices of the tensors they are in.
+// their rows of the whole variable, or of the rows that are moved; sent gradients are slices of the
+// tensors they are in. A slice of a variable that moves by rows is in every call, also with none of
+// its rows: a push of no rows is one of its closure's pushes like any other.
 //
 // Errors of all three: those of StartPsCall; UNAVAILABLE (PS_LOST) for a server that Attach did not
 // name; INTERNAL (APPLICATION) for an answer that is not what was asked for. With several failed
@@ -17,6 +19,8 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/runtime/output_pool.h"
+#include "common/wire/typed_call.h"
+#include "proto/ps.pb.h"
 #include "proto/task.pb.h"
 #include "worker/ps_call.h"
 #include "worker/transfer_plan.h"
@@ -54,6 +58,8 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   using Done = absl::AnyInvocable<void(absl::Status)>;
   // Shared: with the program that it belongs to, which may be released meanwhile.
   using Plan = std::shared_ptr<const TransferPlan>;
+  // Of a plan's variables. Shared with requests on their way. Null: none moves by rows.
+  using Rows = std::shared_ptr<const RowIds>;
 
   PsClient(World world, RetryPolicy policy);
 
@@ -62,11 +68,17 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
                 absl::Duration window);
 
   // `done` may run on any thread, never inside the call.
-  void Pull(Plan plan, const TransferContext& context, PullDone done);
+  void Pull(Plan plan, Rows rows, const TransferContext& context, PullDone done);
 
-  // `values` by the plan's variables, of their type; `versions` that were pulled, by its slices.
-  void Push(Plan plan, std::vector<Tensor> values, std::vector<uint64_t> versions,
-            const TransferContext& context, const PushContext& push, Done done);
+  // What is pushed: `values` by the plan's variables, of their type, or a row for each of `rows`;
+  // `versions` that were pulled, by its slices.
+  struct Gradients {
+    std::vector<Tensor> values;
+    Rows rows;
+    std::vector<uint64_t> versions;
+  };
+  void Push(Plan plan, Gradients gradients, const TransferContext& context,
+            const PushContext& push, Done done);
 
   void Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context, Done done);
 
@@ -76,7 +88,9 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
 
   std::shared_ptr<PsLink> LinkOf(uint32_t ps) const;
   void Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done);
-  Tensor Allocate(const VariableType& type) const;
+  Tensor Allocate(const VariableType& type, const Shape& shape) const;
+  static void AddGradients(const PsTransfer& home, const TransferPlan& plan,
+                           const Gradients& gradients, Envelope<proto::PushRequest>& request);
 
   World world_;
   const RetryPolicy policy_;

@@ -1,5 +1,6 @@
 #include "worker/transfer_plan.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -27,7 +28,8 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
   }
   return VariableType{layout.name(), *dtype,
                       Shape(absl::MakeConstSpan(layout.dims().data(),
-                                                static_cast<size_t>(layout.dims_size())))};
+                                                static_cast<size_t>(layout.dims_size()))),
+                      false};
 }
 
 Shape SliceShape(const Shape& whole, int64_t rows) {
@@ -41,8 +43,7 @@ Shape SliceShape(const Shape& whole, int64_t rows) {
 absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& type,
                        size_t variable, std::map<uint32_t, PsTransfer>& by_ps) {
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0);
-  const size_t row_bytes =
-      static_cast<size_t>(type.shape.row_elements()) * ElementSize(type.dtype);
+  const size_t row_bytes = type.row_bytes();
   int64_t next_row = 0;
   for (const proto::SliceHome& slice : layout.slices()) {
     if (slice.row_begin() != next_row || slice.row_count() < 1 ||
@@ -54,6 +55,11 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
     next_row += slice.row_count();
     PsTransfer& home = by_ps[slice.ps()];
     home.ps = slice.ps();
+    if (type.by_rows) {
+      home.row_slices.push_back(
+          {slice.slice_id(), variable, 0, slice.row_begin(), slice.row_count()});
+      continue;
+    }
     SliceTransfer transfer;
     transfer.slice_id = slice.slice_id();
     transfer.variable = variable;
@@ -75,17 +81,35 @@ std::string VariableType::ToString() const {
   return absl::StrCat(name, ": ", DTypeName(dtype), shape.ToString());
 }
 
+size_t VariableType::row_bytes() const {
+  return static_cast<size_t>(shape.row_elements()) * ElementSize(dtype);
+}
+
+RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice) {
+  const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin);
+  const auto end = std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count);
+  return {static_cast<size_t>(begin - ids.begin()), static_cast<size_t>(end - begin)};
+}
+
+Shape RowsShape(const VariableType& type, size_t rows) {
+  return SliceShape(type.shape, static_cast<int64_t>(std::max<size_t>(rows, 1)));
+}
+
 absl::StatusOr<TransferPlan> MakeTransferPlan(
-    absl::Span<const proto::VariableLayout* const> variables) {
+    absl::Span<const proto::VariableLayout* const> variables,
+    const std::set<std::string>& by_rows) {
   TransferPlan plan;
   std::map<uint32_t, PsTransfer> by_ps;
   for (const proto::VariableLayout* layout : variables) {
     ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
+    type.by_rows = by_rows.contains(layout->name());
+    if (type.by_rows && type.shape.rank() == 0) return Bad(*layout, "a scalar has no rows");
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), by_ps));
     plan.variables.push_back(std::move(type));
   }
   for (auto& [ps, transfer] : by_ps) {
     for (SliceTransfer& slice : transfer.slices) slice.ordinal = plan.num_slices++;
+    for (RowSlice& slice : transfer.row_slices) slice.ordinal = plan.num_slices++;
     plan.by_ps.push_back(std::move(transfer));
   }
   return plan;

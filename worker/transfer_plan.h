@@ -3,9 +3,12 @@
 // Which bytes of which tensors travel between a worker and each parameter server. A variable is cut
 // into slices of rows, each with a home; a plan lists the slices of some variables by home, so that
 // one call to each server moves all of them, straight to or from their place in the whole tensor.
+// Of a variable that moves by rows, the tensor is the rows that a transfer names, in ascending
+// order, so that those of one slice lie together.
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +23,9 @@ struct VariableType {
   std::string name;
   DType dtype = DType::kUndefined;
   Shape shape;
+  bool by_rows = false;
   std::string ToString() const;  // "w: float32[784,256]"
+  size_t row_bytes() const;
 };
 
 struct SliceTransfer {
@@ -32,11 +37,36 @@ struct SliceTransfer {
   Shape shape;
 };
 
+// Of a variable that moves by rows.
+struct RowSlice {
+  uint32_t slice_id = 0;
+  size_t variable = 0;
+  size_t ordinal = 0;
+  int64_t row_begin = 0;
+  int64_t row_count = 0;
+};
+
 struct PsTransfer {
   uint32_t ps = 0;
-  std::vector<SliceTransfer> slices;
-  size_t bytes = 0;
+  std::vector<SliceTransfer> slices;  // whole
+  size_t bytes = 0;                   // of them
+  std::vector<RowSlice> row_slices;
 };
+
+// The rows of each variable of a plan that a transfer moves, ascending and each once; empty for
+// variables that move whole.
+using RowIds = std::vector<std::vector<int64_t>>;
+
+// Where those of a slice lie among them.
+struct RowRun {
+  size_t begin = 0;
+  size_t count = 0;
+};
+RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice);
+
+// A tensor of rows has at least one, for graphs that read a row times zero: of zeros, and never
+// sent, where no row is named.
+Shape RowsShape(const VariableType& type, size_t rows);
 
 struct TransferPlan {
   std::vector<VariableType> variables;
@@ -46,9 +76,10 @@ struct TransferPlan {
   bool empty() const { return variables.empty(); }
 };
 
-// Errors: INVALID_ARGUMENT naming the variable whose type is unknown or whose slices do not cover
-// axis 0 once, in row order.
+// The variables of these names move by rows. Errors: INVALID_ARGUMENT naming the variable whose
+// type is unknown, whose slices do not cover axis 0 once, in row order, or that has no rows.
 absl::StatusOr<TransferPlan> MakeTransferPlan(
-    absl::Span<const proto::VariableLayout* const> variables);
+    absl::Span<const proto::VariableLayout* const> variables,
+    const std::set<std::string>& by_rows);
 
 }  // namespace cohort

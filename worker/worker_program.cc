@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +45,9 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
 // Collects the variables of one direction in the order in which the graph names them.
 class Binder {
  public:
-  explicit Binder(const Layouts& layouts) : layouts_(layouts) {}
+  // The variables of `by_rows` move by rows.
+  Binder(const Layouts& layouts, const std::set<std::string>& by_rows)
+      : layouts_(layouts), by_rows_(by_rows) {}
 
   absl::StatusOr<size_t> Add(const std::string& variable, const onnx::ValueInfoProto& value) {
     ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts_, variable));
@@ -54,7 +57,7 @@ class Binder {
   }
 
   absl::StatusOr<TransferPlan> Finish() const {
-    ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_));
+    ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_, by_rows_));
     for (size_t i = 0; i < values_.size(); ++i) {
       RETURN_IF_ERROR(CheckDeclared(*values_[i], plan.variables[i]));
     }
@@ -63,13 +66,54 @@ class Binder {
 
  private:
   const Layouts& layouts_;
+  const std::set<std::string>& by_rows_;
   std::vector<const proto::VariableLayout*> chosen_;
   std::vector<const onnx::ValueInfoProto*> values_;
 };
 
+std::set<std::string> TablesOf(const proto::Program& program) {
+  std::set<std::string> tables;
+  for (const proto::InputBinding& binding : program.inputs()) {
+    if (!binding.rows_of().empty()) tables.insert(binding.rows_of());
+  }
+  return tables;
+}
+
+// The lookups, once all variables are bound.
+absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
+  std::map<std::string, size_t> variables;
+  for (size_t i = 0; i < bound.pulls.variables.size(); ++i) {
+    const VariableType& type = bound.pulls.variables[i];
+    if (!variables.emplace(type.name, i).second && type.by_rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", type.name, "' is read by rows and has two inputs"));
+    }
+  }
+  std::map<size_t, TableLookup> lookups;
+  for (int i = 0; i < program.inputs_size(); ++i) {
+    const proto::InputBinding& binding = program.inputs(i);
+    if (binding.rows_of().empty()) continue;
+    const auto variable = variables.find(binding.rows_of());
+    if (variable == variables.end() || !binding.has_batch_component()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input '", binding.input(), "' is bound to rows of '", binding.rows_of(),
+                       "'; it must be a component of the batch, and the variable an input"));
+    }
+    TableLookup& lookup = lookups[variable->second];
+    lookup.variable = variable->second;
+    InputSource& source = bound.inputs[static_cast<size_t>(i)];
+    lookup.columns.push_back({source.index, bound.num_positions, binding.input(),
+                              binding.negative_is_none()});
+    source = {InputSource::Kind::kPositions, bound.num_positions++, proto::CONTEXT_UNKNOWN};
+  }
+  for (auto& entry : lookups) bound.lookups.push_back(std::move(entry.second));
+  return absl::OkStatus();
+}
+
 absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& graph,
                         const Layouts& layouts, WorkerProgram& bound) {
-  Binder pulls(layouts);
+  const std::set<std::string> tables = TablesOf(program);
+  Binder pulls(layouts, tables);
   for (int i = 0; i < program.inputs_size(); ++i) {
     const proto::InputBinding& binding = program.inputs(i);
     InputSource source;
@@ -93,13 +137,15 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
     bound.inputs.push_back(source);
   }
   ASSIGN_OR_RETURN(bound.pulls, pulls.Finish());
-  return absl::OkStatus();
+  return BindLookups(program, bound);
 }
 
 absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& graph,
                          const Layouts& layouts, WorkerProgram& bound) {
-  Binder pushes(layouts);
-  Binder assigns(layouts);
+  const std::set<std::string> tables = TablesOf(program);
+  const std::set<std::string> whole;
+  Binder pushes(layouts, tables);
+  Binder assigns(layouts, whole);
   size_t fetches = 0;
   for (int i = 0; i < program.outputs_size(); ++i) {
     const proto::OutputBinding& binding = program.outputs(i);
@@ -117,6 +163,13 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   }
   ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());
   ASSIGN_OR_RETURN(bound.assigns, assigns.Finish());
+  for (const VariableType& pushed : bound.pushes.variables) {
+    const auto& pulled = bound.pulls.variables;
+    const auto same = std::find_if(pulled.begin(), pulled.end(), [&](const VariableType& type) {
+      return type.name == pushed.name;
+    });
+    bound.pushed_rows.push_back(pushed.by_rows ? same - pulled.begin() : -1);
+  }
   bound.training = !bound.pushes.empty() || !bound.assigns.empty();
   return absl::OkStatus();
 }
@@ -125,13 +178,16 @@ std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPla
   std::map<uint32_t, size_t> ordinal_of;
   for (const PsTransfer& home : pulls.by_ps) {
     for (const SliceTransfer& slice : home.slices) ordinal_of[slice.slice_id] = slice.ordinal;
+    for (const RowSlice& slice : home.row_slices) ordinal_of[slice.slice_id] = slice.ordinal;
   }
   std::vector<int64_t> ordinals;
+  const auto add = [&](uint32_t slice_id) {
+    const auto found = ordinal_of.find(slice_id);
+    ordinals.push_back(found == ordinal_of.end() ? -1 : static_cast<int64_t>(found->second));
+  };
   for (const PsTransfer& home : pushes.by_ps) {
-    for (const SliceTransfer& slice : home.slices) {
-      const auto found = ordinal_of.find(slice.slice_id);
-      ordinals.push_back(found == ordinal_of.end() ? -1 : static_cast<int64_t>(found->second));
-    }
+    for (const SliceTransfer& slice : home.slices) add(slice.slice_id);
+    for (const RowSlice& slice : home.row_slices) add(slice.slice_id);
   }
   return ordinals;
 }

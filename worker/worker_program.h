@@ -16,9 +16,11 @@
 namespace cohort {
 
 struct InputSource {
-  enum class Kind { kBatch, kVariable, kArgument, kContext };
+  enum class Kind { kBatch, kVariable, kArgument, kContext, kPositions };
   Kind kind = Kind::kContext;
-  size_t index = 0;  // component of the batch, variable of the pull plan or argument
+  // Component of the batch, variable of the pull plan, argument, or position among all that lookups
+  // give.
+  size_t index = 0;
   proto::ContextValue context = proto::CONTEXT_UNKNOWN;
 };
 
@@ -26,6 +28,18 @@ struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
   size_t index = 0;  // fetch: position in the reply; else the variable of the plan
+};
+
+// The rows of one variable of the pull plan that a batch names.
+struct TableLookup {
+  struct Column {
+    size_t component = 0;  // of the batch
+    size_t position = 0;   // InputSource.index of what it gives
+    std::string input;     // of the graph
+    bool negative_is_none = false;
+  };
+  size_t variable = 0;
+  std::vector<Column> columns;
 };
 
 // Constant but for the runner, which is touched on the worker's compute strand only.
@@ -40,6 +54,11 @@ struct WorkerProgram {
   TransferPlan assigns;
   // For each slice of the push plan, its ordinal in the pull plan; -1 when it is not pulled.
   std::vector<int64_t> pulled_ordinal;
+  std::vector<TableLookup> lookups;
+  size_t num_positions = 0;  // that they give
+  // For each variable of the push plan that moves by rows, the one of the pull plan whose rows it
+  // takes; -1 for one that moves whole.
+  std::vector<int64_t> pushed_rows;
   size_t num_arguments = 0;
   size_t num_components = 0;  // 0: the program takes no batch
   bool training = false;      // it changes variables

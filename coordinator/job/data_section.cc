@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@ using nlohmann::ordered_json;
 constexpr int64_t kExamplesMax = int64_t{1} << 40;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
 constexpr size_t kTransformsMax = 100;
+constexpr size_t kCategories = 26;  // of a click log
 
 MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   MnistSpec source;
@@ -28,21 +30,53 @@ MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   return source;
 }
 
-IdxSpec ReadIdx(ObjectReader& config) {
-  IdxSpec source;
+std::vector<std::string> ReadPaths(ObjectReader& config) {
+  std::vector<std::string> names;
   const json* paths = config.Require("paths");
-  if (paths == nullptr) return source;
+  if (paths == nullptr) return names;
   bool valid = paths->is_array() && !paths->empty();
   if (valid) {
     for (const json& path : *paths) {
       valid = valid && path.is_string();
-      if (valid) source.paths.push_back(path.get<std::string>());
+      if (valid) names.push_back(path.get<std::string>());
     }
   }
   if (!valid) {
     config.AddError("paths",
                     absl::StrCat("is ", JsonExcerpt(*paths), "; it must be a list of file names"));
   }
+  return names;
+}
+
+// A number for all categories, or one for each.
+std::vector<int64_t> ReadBuckets(ObjectReader& config) {
+  constexpr IntRange kBuckets = {.min = 1, .max = INT32_MAX};
+  const std::vector<int64_t> otherwise(kCategories, 1000);
+  const json* value = config.Find("hash_buckets");
+  if (value == nullptr) return otherwise;
+  if (!value->is_array()) {
+    int64_t each = otherwise[0];
+    config.Int("hash_buckets", kBuckets, &each);
+    return std::vector<int64_t>(kCategories, each);
+  }
+  const std::string path = JoinPath(config.path(), "hash_buckets");
+  const std::optional<std::vector<int64_t>> all = ReadInts(*value, path, kBuckets, config.errors());
+  if (!all) return otherwise;
+  if (all->size() == kCategories) return *all;
+  config.AddError("hash_buckets", absl::StrCat("has ", all->size(), " numbers; it must be one, or "
+                                               "one for each of the 26 categories"));
+  return otherwise;
+}
+
+ClickLogSpec ReadClickLog(const std::string& class_name, ObjectReader& config) {
+  ClickLogSpec source;
+  if (class_name == "ClickLog") {
+    source.paths = ReadPaths(config);
+  } else {
+    config.Seed("seed", &source.seed);
+    config.Int("count", {.min = 1, .max = kExamplesMax}, &source.count);
+  }
+  source.hash_buckets = ReadBuckets(config);
   return source;
 }
 
@@ -55,14 +89,18 @@ DataSourceSpec ReadSource(const json& value, const std::string& path, const std:
   if (form.class_name == "MNIST") {
     source = ReadMnist(config, split);
   } else if (form.class_name == "IDX") {
-    source = ReadIdx(config);
+    source = IdxSpec{ReadPaths(config)};
   } else if (form.class_name == "SyntheticDigits") {
     SyntheticDigitsSpec digits;
     config.Seed("seed", &digits.seed);
     config.Int("count", {.min = 1, .max = kExamplesMax}, &digits.count);
     source = digits;
+  } else if (form.class_name == "ClickLog" || form.class_name == "SyntheticClickLog") {
+    source = ReadClickLog(form.class_name, config);
   } else {
-    errors.Add(path, UnknownName("data set", form.class_name, {"MNIST", "IDX", "SyntheticDigits"}));
+    errors.Add(path, UnknownName("data set", form.class_name,
+                                 {"MNIST", "IDX", "SyntheticDigits", "ClickLog",
+                                  "SyntheticClickLog"}));
     return source;
   }
   config.Finish();
@@ -70,12 +108,13 @@ DataSourceSpec ReadSource(const json& value, const std::string& path, const std:
 }
 
 std::optional<TransformSpec> ReadTransform(const json& value, const std::string& path,
+                                           const std::vector<std::string>& columns,
                                            JsonErrors& errors) {
   const ClassForm form = ReadClassForm(value, path, errors);
   if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
   TransformSpec transform;
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  std::string component = "x";
+  std::string component = columns.front();
   if (form.class_name == "Flatten") {
     transform.kind = TransformSpec::Kind::kFlatten;
   } else if (form.class_name == "Rescaling") {
@@ -85,7 +124,7 @@ std::optional<TransformSpec> ReadTransform(const json& value, const std::string&
     config.Number("offset", {}, &transform.offset);
   } else if (form.class_name == "CategoryEncoding") {
     transform.kind = TransformSpec::Kind::kCategoryEncoding;
-    component = "y";
+    component = columns.back();
     config.Require("num_tokens");
     config.Int("num_tokens", {.min = 1, .max = kClassesMax}, &transform.num_tokens);
     std::string mode = "one_hot";
@@ -95,8 +134,9 @@ std::optional<TransformSpec> ReadTransform(const json& value, const std::string&
                                  {"Flatten", "Rescaling", "CategoryEncoding"}));
     return std::nullopt;
   }
-  config.Choice("component", {"x", "y"}, &component);
-  transform.component = component == "x" ? 0 : 1;
+  config.Choice("component", columns, &component);
+  transform.component = static_cast<uint32_t>(
+      std::find(columns.begin(), columns.end(), component) - columns.begin());
   config.Ignore("name");
   config.Finish();
   return transform;
@@ -117,8 +157,21 @@ ordered_json ToJson(const SyntheticDigitsSpec& source) {
   return ClassFormToJson("SyntheticDigits", {{"seed", source.seed}, {"count", source.count}});
 }
 
-ordered_json ToJson(const TransformSpec& transform) {
-  ordered_json config = {{"component", transform.component == 0 ? "x" : "y"}};
+ordered_json ToJson(const ClickLogSpec& source) {
+  ordered_json config = ordered_json::object();
+  if (source.paths.empty()) {
+    config["seed"] = source.seed;
+    config["count"] = source.count;
+  } else {
+    config["paths"] = source.paths;
+  }
+  config["hash_buckets"] = source.hash_buckets;
+  return ClassFormToJson(source.paths.empty() ? "SyntheticClickLog" : "ClickLog",
+                         std::move(config));
+}
+
+ordered_json ToJson(const TransformSpec& transform, const std::vector<std::string>& columns) {
+  ordered_json config = {{"component", columns.at(transform.component)}};
   switch (transform.kind) {
     case TransformSpec::Kind::kFlatten:
       return ClassFormToJson("Flatten", std::move(config));
@@ -158,7 +211,8 @@ DataSpec ReadData(const json& value, const std::string& path, JsonErrors& errors
     } else {
       for (size_t i = 0; i < pipeline->size(); ++i) {
         const std::string item_path = JoinPath(list_path, absl::StrCat(i));
-        std::optional<TransformSpec> transform = ReadTransform((*pipeline)[i], item_path, errors);
+        std::optional<TransformSpec> transform =
+            ReadTransform((*pipeline)[i], item_path, ColumnNames(data.train), errors);
         if (transform) data.pipeline.push_back(*transform);
       }
     }
@@ -169,7 +223,10 @@ DataSpec ReadData(const json& value, const std::string& path, JsonErrors& errors
 
 ordered_json DataToJson(const DataSpec& data) {
   ordered_json pipeline = ordered_json::array();
-  for (const TransformSpec& transform : data.pipeline) pipeline.push_back(ToJson(transform));
+  const std::vector<std::string> columns = ColumnNames(data.train);
+  for (const TransformSpec& transform : data.pipeline) {
+    pipeline.push_back(ToJson(transform, columns));
+  }
   ordered_json section = ordered_json::object();
   section["train"] = SourceToJson(data.train);
   if (data.test) section["test"] = SourceToJson(*data.test);

@@ -54,7 +54,23 @@ struct Target {
   uint32_t component;
 };
 
+std::string NameOf(const proto::ElementSpec& element, uint32_t component) {
+  if (component < static_cast<uint32_t>(element.components_size())) {
+    const std::string& name = element.components(static_cast<int>(component)).name();
+    if (!name.empty()) return name;
+  }
+  return component == 0 ? "x" : component == 1 ? "y" : absl::StrCat("component ", component);
+}
+
 }  // namespace
+
+std::vector<std::string> ColumnNames(const DataSourceSpec& source) {
+  if (!std::holds_alternative<ClickLogSpec>(source)) return {"x", "y"};
+  std::vector<std::string> names = {"dense"};
+  for (int i = 1; i <= 26; ++i) names.push_back(absl::StrCat("C", i));
+  names.push_back("label");
+  return names;
+}
 
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
   std::vector<proto::DatasetTransform> transforms;
@@ -101,12 +117,12 @@ absl::StatusOr<proto::ElementSpec> TransformElement(
     if (target.component >= static_cast<uint32_t>(element.components_size())) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": the data set has ", element.components_size(),
-                       " components, none for '", target.component == 0 ? "x" : "y", "'"));
+                       " components, none for '", NameOf(element, target.component), "'"));
     }
     proto::ComponentSpec& component =
         *element.mutable_components(static_cast<int>(target.component));
     const std::string context =
-        absl::StrCat(where, " of ", target.component == 0 ? "x" : "y", " ", TypeText(component));
+        absl::StrCat(where, " of ", NameOf(element, target.component), " ", TypeText(component));
     if (transform.kind_case() == proto::DatasetTransform::kFlatten) {
       RETURN_IF_ERROR(Annotate(Flatten(component), context));
     } else if (transform.kind_case() == proto::DatasetTransform::kOneHot) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Where examples come from and what is done to them. A data set yields pairs (x, y) = components
-// (0, 1); the pipeline is one list for training and test data alike, written with the names of the
-// Keras layers that do the same.
+// (0, 1), or named columns, each a component; the pipeline is one list for training and test data
+// alike, written with the names of the Keras layers that do the same.
 
 #include <cstdint>
 #include <optional>
@@ -41,13 +41,26 @@ struct SyntheticDigitsSpec {
   friend bool operator==(const SyntheticDigitsSpec&, const SyntheticDigitsSpec&) = default;
 };
 
-using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec>;
+// Rows in the format of Criteo's click logs, from files or made by the program (proto::ClickLog).
+struct ClickLogSpec {
+  std::vector<std::string> paths;  // empty: made by the program
+  uint64_t seed = 0;
+  int64_t count = 100000;
+  std::vector<int64_t> hash_buckets;  // of each of the 26 categories
+
+  friend bool operator==(const ClickLogSpec&, const ClickLogSpec&) = default;
+};
+
+using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec, ClickLogSpec>;
+
+// What the components of a source are called in the pipeline, in order.
+std::vector<std::string> ColumnNames(const DataSourceSpec& source);
 
 // Flatten, Rescaling or CategoryEncoding (one_hot) of one component.
 struct TransformSpec {
   enum class Kind { kFlatten, kRescaling, kCategoryEncoding };
   Kind kind = Kind::kFlatten;
-  uint32_t component = 0;  // 0 is x, 1 is y
+  uint32_t component = 0;  // position in ColumnNames
   double scale = 1;        // Rescaling: x * scale + offset, in float32
   double offset = 0;
   int64_t num_tokens = 0;  // CategoryEncoding: classes

@@ -193,8 +193,10 @@ absl::Status Model::TakeLookup(const LayerSpec& layer, const Call& call) {
                      DTypeName(column.dtype), "; ids are int32 or int64"));
   }
   const std::string table = TableOf(layer);
-  if (std::find(column.tables.begin(), column.tables.end(), table) == column.tables.end()) {
-    column.tables.push_back(table);
+  const bool known = std::any_of(column.lookups.begin(), column.lookups.end(),
+                                 [&](const Lookup& lookup) { return lookup.table == table; });
+  if (!known) {
+    column.lookups.push_back({table, std::holds_alternative<EmbeddingBagSpec>(layer)});
   }
   tables_.insert(table);
   return absl::OkStatus();
@@ -230,11 +232,13 @@ void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& prog
     return binding;
   };
   for (const Column& column : columns_) {
-    const bool reads_ids = mode == ModelMode::kPrediction && !column.tables.empty();
+    const bool reads_ids = mode == ModelMode::kPrediction && !column.lookups.empty();
     if (column.is_value || reads_ids) add(column.name, column);
     if (mode == ModelMode::kPrediction) continue;
-    for (const std::string& table : column.tables) {
-      add(LookupName(table, column.name), column)->set_rows_of(table);
+    for (const Lookup& lookup : column.lookups) {
+      proto::InputBinding* const binding = add(LookupName(lookup.table, column.name), column);
+      binding->set_rows_of(lookup.table);
+      binding->set_negative_is_none(lookup.negative_is_none);
     }
   }
 }

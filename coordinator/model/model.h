@@ -49,13 +49,18 @@ class Model {
   ModelOutput AddLayers(ModelMode mode, GraphBuilder& graph) const;
 
  private:
+  // A table that a column has ids of.
+  struct Lookup {
+    std::string table;
+    bool negative_is_none = false;
+  };
   struct Column {
     std::string name;  // in graphs
     uint32_t component = 0;
     DType dtype = DType::kFloat32;
     Shape shape;                      // of one example, in the data
-    bool is_value = false;            // some layer computes with it
-    std::vector<std::string> tables;  // that it has ids of
+    bool is_value = false;  // some layer computes with it
+    std::vector<Lookup> lookups;
   };
   struct Call {
     size_t layer = 0;

@@ -18,6 +18,14 @@ constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
+void AddTimes(const proto::StepTimes& times, proto::StepTimes& sums) {
+  sums.set_input_us(sums.input_us() + times.input_us());
+  sums.set_pull_us(sums.pull_us() + times.pull_us());
+  sums.set_queue_us(sums.queue_us() + times.queue_us());
+  sums.set_compute_us(sums.compute_us() + times.compute_us());
+  sums.set_push_us(sums.push_us() + times.push_us());
+}
+
 Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t epoch,
                                                ClosureId watermark) {
   Envelope<proto::RunClosureRequest> request;
@@ -228,6 +236,7 @@ void Scheduler::End(const Run& run,
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
+    if (response.ok()) AddTimes(response->header.times(), stats_.times);
     if (response.ok() && response->header.has_next_position()) {
       const auto* iterator =
           std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);

@@ -10,6 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "proto/worker.pb.h"
 
 namespace cohort {
 
@@ -62,6 +63,7 @@ struct SchedulerStats {
   size_t queued = 0;  // or waiting for its arguments
   size_t in_flight = 0;
   int workers_ready = 0;
+  proto::StepTimes times;  // sums over the answers of closures that were done
   std::string ToString() const;
 };
 

@@ -19,6 +19,16 @@ proto::DatasetSource Synthetic(uint64_t seed, int64_t count) {
   return source;
 }
 
+proto::DatasetSource Clicks(const ClickLogSpec& spec) {
+  proto::DatasetSource source;
+  proto::ClickLog& log = *source.mutable_click_log();
+  log.mutable_paths()->Assign(spec.paths.begin(), spec.paths.end());
+  log.set_seed(spec.seed);
+  log.set_count(spec.count);
+  log.mutable_buckets()->Assign(spec.hash_buckets.begin(), spec.hash_buckets.end());
+  return source;
+}
+
 proto::DatasetSource Idx(const std::vector<std::string>& paths) {
   proto::DatasetSource source;
   for (const std::string& path : paths) source.mutable_idx()->add_paths(path);
@@ -39,6 +49,10 @@ class SourceFinder {
     if (const auto* digits = std::get_if<SyntheticDigitsSpec>(&spec)) {
       name = "synthetic_digits";
       return Synthetic(digits->seed, digits->count);
+    }
+    if (const auto* clicks = std::get_if<ClickLogSpec>(&spec)) {
+      name = clicks->paths.empty() ? "synthetic_click_log" : "click_log";
+      return Clicks(*clicks);
     }
     return FindMnistSplit(std::get<MnistSpec>(spec), name);
   }

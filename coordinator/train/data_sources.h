@@ -13,7 +13,9 @@
 namespace cohort {
 
 struct DataSources {
-  std::string name;  // what the summary calls it: "mnist", "synthetic_digits", "idx"
+  // What the summary calls it: "mnist", "synthetic_digits", "idx", "click_log",
+  // "synthetic_click_log".
+  std::string name;
   proto::DatasetSource train;
   std::optional<proto::DatasetSource> test;
 };

@@ -50,6 +50,7 @@ Command RecoveryBench();
 Command StopBench();
 Command OptimizerBench();
 Command TableBench();
+Command EmbeddingBench();
 Command RecoveryCoordinator();
 
 // One line of output.

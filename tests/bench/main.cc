@@ -41,7 +41,8 @@ int Main(const std::vector<std::string>& arguments) {
   const std::vector<Command> commands = {TransportBench(), TransportPeer(), ScheduleBench(),
                                          StepBench(), CheckpointBench(), OverloadBench(),
                                          StandstillBench(), RecoveryBench(), StopBench(),
-                                         OptimizerBench(), TableBench(), RecoveryCoordinator()};
+                                         OptimizerBench(), TableBench(), EmbeddingBench(),
+                                         RecoveryCoordinator()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;
     const absl::Status status = Run(command, {arguments.begin() + 1, arguments.end()});

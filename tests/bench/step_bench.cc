@@ -1,10 +1,8 @@
-// Steps per second of the MNIST MLP over 2 ps and 2 workers as separate processes, beside the arithmetic bound that the
-// matrix products alone set. Every step pulls every slice and pushes every slice.
-
-#include <dnnl.h>
+// Steps per second of the MNIST MLP over 2 ps and 2 workers as separate processes, beside the
+// arithmetic bound that the matrix products alone set. Every step pulls every slice and pushes
+// every slice.
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +10,7 @@
 #include "coordinator/train/trainer.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/local_run.h"
+#include "tests/bench/sgemm_rate.h"
 
 namespace cohort::bench {
 
@@ -19,31 +18,17 @@ namespace {
 
 constexpr int kCores = 2;  // that the bound counts
 
-// Forward 2mnk per layer, twice that again for the gradients of weights and, but for the first layer, of inputs.
+// Forward 2mnk per layer, twice that again for the gradients of weights and, but for the first
+// layer, of inputs.
 constexpr double FlopsPerStep(double batch) {
   const double first = 784.0 * 256, second = 256.0 * 128, third = 128.0 * 10;
   return 2 * batch * (2 * first + 3 * second + 3 * third);
 }
 
-// FLOP/s of oneDNN's SGEMM on one thread for the largest product of the step.
-double SgemmRate() {
-  constexpr int kM = 128, kN = 256, kK = 784, kCalls = 200;
-  std::vector<float> a(kM * kK, 0.5f), b(kK * kN, 0.25f), c(kM * kN);
-  std::vector<double> rates;
-  for (int repeat = 0; repeat < 7; ++repeat) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kCalls; ++i) {
-      dnnl_sgemm('N', 'N', kM, kN, kK, 1.0f, a.data(), kK, b.data(), kN, 0.0f, c.data(), kN);
-    }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    rates.push_back(2.0 * kM * kN * kK * kCalls / seconds.count());
-  }
-  return Median(rates);
-}
-
 absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job, TransportKind transport) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
-                   LocalRun::Start({2, 2, static_cast<int>(job.fit.closures_in_flight), transport}));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<LocalRun> run,
+      LocalRun::Start({2, 2, static_cast<int>(job.fit.closures_in_flight), transport}));
   MnistSearch search;
   search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
   search.download = false;
@@ -62,7 +47,8 @@ double SteadyRate(const TrainSummary& summary) {
 absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int epochs, options.Number("epochs"));
-  if (epochs < 2) return absl::InvalidArgumentError("--epochs: the first is a warm-up, so 2 or more");
+  if (epochs < 2)
+    return absl::InvalidArgumentError("--epochs: the first is a warm-up, so 2 or more");
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
   ASSIGN_OR_RETURN(const TransportKind transport,
                    TransportKindFromName(options.Text("transport")));
@@ -74,7 +60,7 @@ absl::Status Run(const Options& options) {
   job.fit.closures_in_flight = in_flight;
   std::vector<double> rates, accuracies;
   TrainSummary last;
-  const double sgemm = SgemmRate();
+  const double sgemm = SgemmRate({128, 256, 784});
   for (int i = 0; i < repeats; ++i) {
     ASSIGN_OR_RETURN(last, TrainOnce(job, transport));
     rates.push_back(SteadyRate(last));
@@ -108,14 +94,15 @@ absl::Status Run(const Options& options) {
 }  // namespace
 
 Command StepBench() {
-  return {"step",
-          "Training steps per second of the MNIST MLP on 2 ps and 2 workers",
-          {{"job", "deploy/jobs/mnist_mlp.json", "job file"},
-           {"repeats", "5", "runs; the median is printed"},
-           {"epochs", "4", "epochs per run; the first, in which workers read the data, is not timed"},
-           {"transport", "auto", "auto: shared memory between the processes; tcp: gRPC alone"},
-           {"in_flight", "4", "K: closures in flight per worker"}},
-          Run};
+  return {
+      "step",
+      "Training steps per second of the MNIST MLP on 2 ps and 2 workers",
+      {{"job", "deploy/jobs/mnist_mlp.json", "job file"},
+       {"repeats", "5", "runs; the median is printed"},
+       {"epochs", "4", "epochs per run; the first, in which workers read the data, is not timed"},
+       {"transport", "auto", "auto: shared memory between the processes; tcp: gRPC alone"},
+       {"in_flight", "4", "K: closures in flight per worker"}},
+      Run};
 }
 
 }  // namespace cohort::bench

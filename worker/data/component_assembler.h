@@ -28,6 +28,7 @@ class ComponentAssembler {
                                                   uint32_t component,
                                                   const proto::DatasetSpec& spec);
 
+  const std::string& name() const { return source_.name; }
   DType dtype() const { return dtype_; }
   const Shape& element_shape() const { return element_shape_; }
 

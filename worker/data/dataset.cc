@@ -68,6 +68,7 @@ void Dataset::DescribeElement() {
   for (const ComponentAssembler& component : components_) {
     proto::ComponentSpec* const spec = element_spec_.add_components();
     spec->set_dtype(static_cast<int32_t>(component.dtype()));
+    spec->set_name(component.name());
     // A batch whose last one may be short has no fixed number of rows, as in tf.data.
     if (plan_.batched()) spec->add_dims(plan_.drop_remainder() ? plan_.batch_size() : -1);
     for (const int64_t dim : component.element_shape().dims()) spec->add_dims(dim);

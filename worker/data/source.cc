@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "worker/data/click_log.h"
 #include "worker/data/idx.h"
 #include "worker/data/synthetic_digits.h"
 
@@ -29,7 +30,7 @@ absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& pa
     crc = ExtendCrc32c(crc, absl::string_view(chunk.data(), size));
     offset += size;
   }
-  return absl::StrCat("idx:", file->size(), ":", crc, ":", path);
+  return absl::StrCat(file->size(), ":", crc, ":", path);
 }
 
 absl::StatusOr<Source> OpenRange(const proto::Range& range) {
@@ -38,7 +39,7 @@ absl::StatusOr<Source> OpenRange(const proto::Range& range) {
     return absl::InvalidArgumentError(
         absl::StrCat("range from ", range.begin(), " to ", range.end(), " is too long"));
   }
-  return Source{std::max<int64_t>(0, count), {SourceComponent{nullptr, range.begin()}}};
+  return Source{std::max<int64_t>(0, count), {SourceComponent{nullptr, range.begin(), ""}}};
 }
 
 absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int component) {
@@ -87,7 +88,7 @@ absl::StatusOr<Source> OpenInline(const proto::InlineTensors& inline_tensors) {
   std::vector<std::string> names;
   for (int i = 0; i < inline_tensors.tensors_size(); ++i) {
     ASSIGN_OR_RETURN(Tensor tensor, ReadInline(inline_tensors.tensors(i), i));
-    components.push_back({std::make_shared<const Tensor>(std::move(tensor)), 0});
+    components.push_back({std::make_shared<const Tensor>(std::move(tensor)), 0, ""});
     names.push_back(absl::StrCat("inline_tensors.tensors[", i, "]"));
   }
   return Assemble(std::move(components), names);
@@ -106,6 +107,7 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
     case proto::DatasetSource::kSyntheticDigits: return OpenSynthetic(source.synthetic_digits());
     case proto::DatasetSource::kRange: return OpenRange(source.range());
     case proto::DatasetSource::kInlineTensors: return OpenInline(source.inline_tensors());
+    case proto::DatasetSource::kClickLog: return OpenClickLog(source.click_log());
     default: return absl::InvalidArgumentError("the data set has no source");
   }
 }
@@ -115,7 +117,7 @@ absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::vector<std::string> names;
   for (const std::string& path : idx.paths()) {
     ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(path));
-    components.push_back({std::move(array), 0});
+    components.push_back({std::move(array), 0, ""});
     names.push_back(path);
   }
   return Assemble(std::move(components), names);
@@ -130,11 +132,36 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
     images = Keep(key + ":images", std::move(set.images));
     labels = Keep(key + ":labels", std::move(set.labels));
   }
-  return Source{digits.count(), {{std::move(images), 0}, {std::move(labels), 0}}};
+  return Source{digits.count(), {{std::move(images), 0, ""}, {std::move(labels), 0, ""}}};
+}
+
+absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
+  std::string key = absl::StrCat("clicks:", log.seed(), ":", log.count());
+  for (const int64_t buckets : log.buckets()) absl::StrAppend(&key, ":", buckets);
+  for (const std::string& path : log.paths()) {
+    ASSIGN_OR_RETURN(const std::string content, Fingerprint(files_, path));
+    absl::StrAppend(&key, ":", content);
+  }
+  Source source;
+  for (const std::string& name : ClickColumnNames()) {
+    source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name});
+  }
+  const bool all = std::all_of(source.components.begin(), source.components.end(),
+                               [](const SourceComponent& one) { return one.array != nullptr; });
+  if (!all) {
+    ASSIGN_OR_RETURN(std::vector<ClickColumn> columns, ReadClickLog(log, files_));
+    for (size_t i = 0; i < columns.size(); ++i) {
+      source.components[i].array =
+          Keep(absl::StrCat(key, ":", columns[i].name), std::move(columns[i].values));
+    }
+  }
+  source.elements = source.components[0].array->shape().dim(0);
+  return source;
 }
 
 absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string key, Fingerprint(files_, path));
+  ASSIGN_OR_RETURN(const std::string content, Fingerprint(files_, path));
+  const std::string key = "idx:" + content;
   std::shared_ptr<const Tensor> array = Find(key);
   if (array != nullptr) return array;
   ASSIGN_OR_RETURN(Tensor read, ReadIdx(files_, path));

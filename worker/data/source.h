@@ -22,6 +22,7 @@ struct SourceComponent {
   // Shared with the cache and with other data sets of the same file; null for a range.
   std::shared_ptr<const Tensor> array;
   int64_t range_begin = 0;
+  std::string name = "";  // of a column, where the source names its columns
 
   DType dtype() const { return array ? array->dtype() : DType::kInt64; }
   // Of one element.
@@ -48,6 +49,7 @@ class SourceCache {
  private:
   absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
   absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
+  absl::StatusOr<Source> OpenClickLog(const proto::ClickLog& log);
   absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const std::string& path);
   std::shared_ptr<const Tensor> Find(const std::string& key) const;
   std::shared_ptr<const Tensor> Keep(const std::string& key, Tensor array);

@@ -28,7 +28,7 @@ proto::VariableLayout Layout(std::vector<int64_t> dims,
 TEST(TransferPlan, PutsSlicesToTheirHomesAndRows) {
   const proto::VariableLayout matrix = Layout({5, 2}, {{0, 2}, {2, 2}, {4, 1}});
   const proto::VariableLayout scalar = Layout({}, {{0, 1}});
-  const TransferPlan plan = *MakeTransferPlan({&matrix, &scalar});
+  const TransferPlan plan = *MakeTransferPlan({&matrix, &scalar}, {});
   ASSERT_EQ(plan.by_ps.size(), 2u);
   EXPECT_EQ(plan.num_slices, 4u);
   size_t ordinal = 0;
@@ -64,7 +64,7 @@ TEST(TransferPlan, RefusesSlicesThatDoNotCover) {
       {Layout({1 << 30, 1 << 30, 1 << 30}, {{0, 1}}), "bad extent"},
   };
   for (const auto& c : cases) {
-    const absl::Status status = MakeTransferPlan({&c.layout}).status();
+    const absl::Status status = MakeTransferPlan({&c.layout}, {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.says;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
   }

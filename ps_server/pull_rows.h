@@ -1,0 +1,26 @@
+#pragma once
+
+// The rows that a pull asks for of slices that it does not want whole.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/wire/typed_call.h"
+#include "proto/ps.pb.h"
+#include "ps_server/variable_shard.h"
+
+namespace cohort {
+
+// The ids of each of `request.rows`, whose slices are `shards`, checked. Errors: INVALID_ARGUMENT
+// naming the slice and the id that is not of it, or the payload that has not all ids.
+absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
+    const Envelope<proto::PullRequest>& request, absl::Span<VariableShard* const> shards);
+
+// Adds the rows to the answer, all in one piece of memory. The number of bytes.
+size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
+                  absl::Span<VariableShard* const> shards,
+                  Envelope<proto::PullResponse>& response);
+
+}  // namespace cohort

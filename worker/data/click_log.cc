@@ -1,0 +1,225 @@
+#include "worker/data/click_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "common/base/rng.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+// Values in each column of Criteo's display advertising challenge.
+constexpr std::array<uint32_t, kClickCategories> kVocabularies = {
+    1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
+    27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572};
+constexpr double kMissingIntegers = 0.15;
+constexpr double kMissingCategories = 0.03;
+constexpr double kBias = -1.2;
+constexpr double kIntegerWeight = 0.35;   // standard deviations
+constexpr double kCategoryWeight = 0.55;
+constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr size_t kLineBytesMax = 4096;
+
+double Unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+
+// The weight of one cause of a click, the same for every seed.
+double Weight(uint64_t column, uint64_t value) {
+  return RandomStream(0, "click_weights").Child(column).Normal(value);
+}
+
+absl::Status BadField(size_t field, absl::string_view text, absl::string_view need) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("field ", field + 1, " is '", text.substr(0, 20), "', not ", need));
+}
+
+absl::Status CheckBuckets(const proto::ClickLog& log) {
+  const bool valid =
+      log.buckets_size() == static_cast<int>(kClickCategories) &&
+      std::all_of(log.buckets().begin(), log.buckets().end(), [](int64_t buckets) {
+        return buckets >= 1 && buckets <= std::numeric_limits<int32_t>::max();
+      });
+  if (valid) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("click_log.buckets has ", log.buckets_size(),
+                   " numbers; it must have 26, each from 1 to 2^31 - 1"));
+}
+
+// Collects rows by column. Thread-compatible.
+class ClickTable {
+ public:
+  explicit ClickTable(const proto::ClickLog& log)
+      : buckets_(log.buckets().begin(), log.buckets().end()), categories_(kClickCategories) {}
+
+  void Add(const ClickRow& row) {
+    for (const std::optional<int32_t>& value : row.integers) {
+      integers_.push_back(std::log1p(static_cast<float>(std::max(value.value_or(0), 0))));
+    }
+    for (size_t i = 0; i < kClickCategories; ++i) {
+      const int64_t id = row.categories[i].has_value() ? *row.categories[i] % buckets_[i] : 0;
+      categories_[i].push_back(static_cast<int32_t>(id));
+    }
+    labels_.push_back(row.click ? 1 : 0);
+  }
+
+  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+
+  std::vector<ClickColumn> Take() const {
+    const int64_t rows = size();
+    const std::vector<std::string> names = ClickColumnNames();
+    std::vector<ClickColumn> columns;
+    columns.push_back({names.front(), Tensor::FromVector<float>(
+                                          integers_, {rows, int64_t{kClickIntegers}})});
+    for (size_t i = 0; i < kClickCategories; ++i) {
+      columns.push_back({names[i + 1], Tensor::FromVector<int32_t>(categories_[i], {rows})});
+    }
+    columns.push_back({names.back(), Tensor::FromVector<int32_t>(labels_, {rows})});
+    return columns;
+  }
+
+ private:
+  const std::vector<int64_t> buckets_;
+  std::vector<float> integers_;
+  std::vector<std::vector<int32_t>> categories_;
+  std::vector<int32_t> labels_;
+};
+
+absl::Status AddLine(absl::string_view line, const std::string& path, ClickTable& table) {
+  const absl::StatusOr<ClickRow> row = ParseClickRow(line);
+  if (!row.ok()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": line ", table.size() + 1, ": ", row.status().message()));
+  }
+  if (table.size() >= kClickRowsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": more than ", kClickRowsMax, " rows; split the file"));
+  }
+  table.Add(*row);
+  return absl::OkStatus();
+}
+
+absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTable& table) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  std::string text;  // from the start of a line
+  for (uint64_t offset = 0; offset < file->size();) {
+    const size_t before = text.size();
+    const uint64_t size = std::min<uint64_t>(kReadBytes, file->size() - offset);
+    text.resize(before + size);
+    RETURN_IF_ERROR(file->Read(offset, absl::MakeSpan(text.data() + before, size)));
+    offset += size;
+    size_t begin = 0;
+    for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+      RETURN_IF_ERROR(AddLine(absl::string_view(text).substr(begin, end - begin), path, table));
+      begin = end + 1;
+    }
+    text.erase(0, begin);
+    if (text.size() > kLineBytesMax && offset < file->size()) {
+      return absl::DataLossError(absl::StrCat(path, ": line ", table.size() + 1,
+                                              " is longer than ", kLineBytesMax, " bytes"));
+    }
+  }
+  return text.empty() ? absl::OkStatus() : AddLine(text, path, table);
+}
+
+}  // namespace
+
+ClickRow MakeClickRow(uint64_t seed, uint64_t index) {
+  const RandomStream stream = RandomStream(seed, "click_log").Child(index);
+  uint64_t draw = 0;
+  const auto next = [&] { return Unit(stream.Bits(draw++)); };
+  ClickRow row;
+  double logit = kBias;
+  for (size_t i = 0; i < kClickIntegers; ++i) {
+    const bool missing = next() < kMissingIntegers;
+    const double size = next();
+    if (missing) continue;
+    row.integers[i] = static_cast<int32_t>(std::expm1(6 * size * size));
+    logit += kIntegerWeight * Weight(i, 0) * (std::log1p(*row.integers[i]) / 2 - 1);
+  }
+  for (size_t i = 0; i < kClickCategories; ++i) {
+    const bool missing = next() < kMissingCategories;
+    const double rank = next();
+    if (missing) continue;
+    const auto value = static_cast<uint64_t>(std::pow(kVocabularies[i], rank)) - 1;
+    row.categories[i] = static_cast<uint32_t>(Mix64(((i + 1) << 32) + value));
+    logit += kCategoryWeight * Weight(kClickIntegers + i, value);
+  }
+  row.click = next() < 1 / (1 + std::exp(-logit));
+  return row;
+}
+
+absl::StatusOr<ClickRow> ParseClickRow(absl::string_view line) {
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  const std::vector<absl::string_view> fields = absl::StrSplit(line, '\t');
+  if (fields.size() != 1 + kClickIntegers + kClickCategories) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has ", fields.size(), " fields between tabs, not 40"));
+  }
+  ClickRow row;
+  if (fields[0] != "0" && fields[0] != "1") return BadField(0, fields[0], "0 or 1");
+  row.click = fields[0] == "1";
+  for (size_t i = 0; i < kClickIntegers; ++i) {
+    const absl::string_view field = fields[1 + i];
+    int32_t value = 0;
+    if (field.empty()) continue;
+    if (!absl::SimpleAtoi(field, &value)) return BadField(1 + i, field, "an integer");
+    row.integers[i] = value;
+  }
+  for (size_t i = 0; i < kClickCategories; ++i) {
+    const absl::string_view field = fields[1 + kClickIntegers + i];
+    uint32_t value = 0;
+    if (field.empty()) continue;
+    if (field.size() > 8 || !absl::SimpleHexAtoi(field, &value)) {
+      return BadField(1 + kClickIntegers + i, field, "up to 8 hexadecimal digits");
+    }
+    row.categories[i] = value;
+  }
+  return row;
+}
+
+std::string ClickRowText(const ClickRow& row) {
+  std::string text = row.click ? "1" : "0";
+  for (const auto& value : row.integers) {
+    absl::StrAppend(&text, "\t");
+    if (value) absl::StrAppend(&text, *value);
+  }
+  for (const auto& value : row.categories) {
+    absl::StrAppend(&text, "\t");
+    if (value) absl::StrAppendFormat(&text, "%08x", *value);
+  }
+  return text;
+}
+
+std::vector<std::string> ClickColumnNames() {
+  std::vector<std::string> names = {"dense"};
+  for (size_t i = 1; i <= kClickCategories; ++i) names.push_back(absl::StrCat("C", i));
+  names.push_back("label");
+  return names;
+}
+
+absl::StatusOr<std::vector<ClickColumn>> ReadClickLog(const proto::ClickLog& log,
+                                                      FileSystem& files) {
+  RETURN_IF_ERROR(CheckBuckets(log));
+  ClickTable table(log);
+  for (const std::string& path : log.paths()) {
+    RETURN_IF_ERROR(ReadFileLines(path, files, table));
+  }
+  if (!log.paths().empty()) return table.Take();
+  if (log.count() < 1 || log.count() > kClickRowsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("click_log.count is ", log.count(), ", not 1 to ", kClickRowsMax));
+  }
+  for (int64_t i = 0; i < log.count(); ++i) {
+    table.Add(MakeClickRow(log.seed(), static_cast<uint64_t>(i)));
+  }
+  return table.Take();
+}
+
+}  // namespace cohort

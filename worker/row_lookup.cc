@@ -1,0 +1,109 @@
+#include "worker/row_lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+struct Entry {
+  int64_t id = 0;
+  uint32_t at = 0;  // counts the ids of all columns
+};
+
+absl::Status NoRow(const std::string& table, int64_t num_rows, const IdColumn& column,
+                   size_t position, int64_t id) {
+  const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
+  const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "id ", id, " of '", column.name, "' in row ", static_cast<int64_t>(position) / per_example,
+      " of the batch is no row of '", table, "', which has ", num_rows,
+      ": raise input_dim or fix the data"));
+}
+
+template <typename T>
+absl::Status AddIds(const std::string& table, int64_t num_rows, const IdColumn& column,
+                    uint32_t first, std::vector<Entry>& entries) {
+  const absl::Span<const T> ids = column.ids->span<T>();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = ids[i];
+    if (id < 0 && column.negative_is_none) continue;
+    if (id < 0 || id >= num_rows) return NoRow(table, num_rows, column, i, id);
+    entries.push_back({id, first + static_cast<uint32_t>(i)});
+  }
+  return absl::OkStatus();
+}
+
+// By id; a radix sort, whose passes are as many as the ids have digits.
+void SortById(std::vector<Entry>& entries) {
+  constexpr int kBits = 11;
+  constexpr size_t kDigits = size_t{1} << kBits;
+  int64_t all = 0;
+  for (const Entry& entry : entries) all |= entry.id;
+  std::vector<Entry> sorted(entries.size());
+  for (int shift = 0; shift < std::bit_width(static_cast<uint64_t>(all)); shift += kBits) {
+    std::array<uint32_t, kDigits> next{};
+    const auto digit = [&](const Entry& entry) {
+      return static_cast<size_t>(entry.id >> shift) & (kDigits - 1);
+    };
+    for (const Entry& entry : entries) ++next[digit(entry)];
+    uint32_t sum = 0;
+    for (uint32_t& place : next) sum += std::exchange(place, sum);
+    for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
+    entries.swap(sorted);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
+                                     absl::Span<const IdColumn> columns) {
+  RowLookup lookup;
+  std::vector<Entry> entries;
+  std::vector<int64_t*> positions;  // by IdColumn
+  std::vector<int64_t> first;       // of each column among all ids
+  int64_t count = 0;
+  for (const IdColumn& column : columns) {
+    first.push_back(count);
+    count += column.ids->num_elements();
+    if (column.ids->shape().rank() < 1 || count > std::numeric_limits<uint32_t>::max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '", table,
+                       "' come in batches of fewer than 2^32"));
+    }
+    Tensor& tensor = lookup.positions.emplace_back(DType::kInt64, column.ids->shape());
+    std::fill_n(tensor.mutable_data<int64_t>(), tensor.num_elements(), -1);
+  }
+  entries.reserve(static_cast<size_t>(count));
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto offset = static_cast<uint32_t>(first[i]);
+    const DType dtype = columns[i].ids->dtype();
+    if (dtype == DType::kInt32) {
+      RETURN_IF_ERROR(AddIds<int32_t>(table, num_rows, columns[i], offset, entries));
+    } else if (dtype == DType::kInt64) {
+      RETURN_IF_ERROR(AddIds<int64_t>(table, num_rows, columns[i], offset, entries));
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("ids '", columns[i].name, "' of '", table,
+                                                     "' are ", DTypeName(dtype),
+                                                     ", not int32 or int64"));
+    }
+    positions.push_back(lookup.positions[i].mutable_data<int64_t>());
+  }
+  SortById(entries);
+  for (const Entry& entry : entries) {
+    if (lookup.rows.empty() || lookup.rows.back() != entry.id) lookup.rows.push_back(entry.id);
+    const auto behind = std::upper_bound(first.begin(), first.end(), int64_t{entry.at});
+    const auto column = static_cast<size_t>(behind - first.begin()) - 1;
+    positions[column][entry.at - first[column]] = static_cast<int64_t>(lookup.rows.size()) - 1;
+  }
+  return lookup;
+}
+
+}  // namespace cohort

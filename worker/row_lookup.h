@@ -1,0 +1,34 @@
+#pragma once
+
+// From the ids of a batch to the rows that they name: each row once, in ascending order, and for
+// each id its row's position among them. So a row that is named often travels once, and what a
+// graph gathers by position comes back in the order of the ids.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// Ids, int32 or int64, whose first axis counts the examples of a batch.
+struct IdColumn {
+  std::string name;  // for errors
+  const Tensor* ids = nullptr;
+  bool negative_is_none = false;  // else a negative id is an error
+};
+
+struct RowLookup {
+  std::vector<int64_t> rows;
+  std::vector<Tensor> positions;  // by column: int64 of its shape; -1 where there is no id
+};
+
+// `table` has rows [0, num_rows). Errors: INVALID_ARGUMENT naming the table, the column, the id
+// that is no row and its example; for ids of another type.
+absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
+                                     absl::Span<const IdColumn> columns);
+
+}  // namespace cohort
