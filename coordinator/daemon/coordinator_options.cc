@@ -13,6 +13,8 @@
 #include "coordinator/daemon/free_ports.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
+#include "coordinator/strategy/plan_text.h"
+#include "coordinator/train/offline_plan.h"
 
 namespace cohort {
 
@@ -29,6 +31,7 @@ struct Flags {
   int drain_timeout_s = 10;
   bool keep_tasks = false;
   bool print_config = false, check_config = false, version = false;
+  bool print_plan = false, json = false;
 };
 
 void Declare(FlagParser& parser, Flags& flags) {
@@ -61,6 +64,9 @@ void Declare(FlagParser& parser, Flags& flags) {
              "default auto");
   parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
   parser.Add("print_config", flags.print_config, "Print the resolved job and exit");
+  parser.Add("print_plan", flags.print_plan,
+             "Print where variables go, bytes per ps and why, and exit; connects to nothing");
+  parser.Add("json", flags.json, "With --print_plan: as JSON");
   parser.Add("check_config", flags.check_config, "Check flags, TF_CONFIG and job, and exit");
   parser.Add("version", flags.version, "Print the version and exit");
   parser.AddFooter(
@@ -160,6 +166,22 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
   options.job_file = flags.job_file;
 }
 
+absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options,
+                                             PlanFormat format) {
+  ClusterShape cluster;
+  if (options.local.has_value()) {
+    for (int ps = 0; ps < options.local->ps; ++ps) cluster.ps.push_back(ps);
+    for (int worker = 0; worker < options.local->workers; ++worker) {
+      cluster.workers.push_back(worker);
+    }
+  } else {
+    cluster.ps = options.cluster.Indices(Role::kPs);
+    cluster.workers = options.cluster.Indices(Role::kWorker);
+  }
+  ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(options.job, cluster));
+  return PrintAndExit{PlanToText(plan, options.job.strategy, cluster, format)};
+}
+
 absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment& environment,
                                            FileSystem& files) {
   CoordinatorOptions options;
@@ -182,8 +204,12 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   options.drain_timeout = absl::Seconds(flags.drain_timeout_s);
   options.keep_tasks = flags.keep_tasks;
   options.state_directory = flags.state_directory;
+  if (flags.json && !flags.print_plan) problems.emplace_back("--json goes with --print_plan");
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   if (flags.print_config) return PrintAndExit{JobToJson(options.job)};
+  if (flags.print_plan) {
+    return PrintPlan(options, flags.json ? PlanFormat::kJson : PlanFormat::kText);
+  }
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
   if (options.local.has_value() && options.state_directory.empty()) {
     options.state_directory = DefaultStateDirectory(environment, files);

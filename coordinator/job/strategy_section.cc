@@ -75,6 +75,7 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
   if (const json* partitioner = reader.Find("partitioner")) {
     strategy.partitioner = ReadPartitioner(*partitioner, JoinPath(path, "partitioner"), errors);
   }
+  reader.Choice("placement", {"round_robin", "bytes", "measured"}, &strategy.placement);
   reader.Finish();
   return strategy;
 }
@@ -86,6 +87,7 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
     section["partitioner"] =
         std::visit([](const auto& one) { return ToJson(one); }, *strategy.partitioner);
   }
+  section["placement"] = strategy.placement;
   return section;
 }
 

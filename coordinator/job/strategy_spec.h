@@ -42,7 +42,10 @@ using PartitionerSpec =
 
 struct StrategySpec {
   std::string type = "parameter_server";
-  std::optional<PartitionerSpec> partitioner;  // absent: no variable is cut
+  // Absent: no variable is cut with placement "round_robin"; for the others, see JOB_FILE.md.
+  std::optional<PartitionerSpec> partitioner;
+  // Or "bytes", "measured" (coordinator/strategy/placement.h).
+  std::string placement = "round_robin";
 
   friend bool operator==(const StrategySpec&, const StrategySpec&) = default;
 };

@@ -33,8 +33,9 @@ absl::Status CheckVariables(const proto::Program& program, const std::set<std::s
 
 }  // namespace
 
-ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner)
-    : partitioner_(std::move(partitioner)) {}
+ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
+                                                 PlacementPolicy policy)
+    : partitioner_(std::move(partitioner)), policy_(policy) {}
 
 absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& model,
                                                        const ClusterShape& cluster) const {
@@ -46,8 +47,14 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
     return absl::InvalidArgumentError(
         "strategy 'parameter_server' needs at least one worker in the cluster");
   }
+  std::shared_ptr<const Partitioner> partitioner = partitioner_;
+  if (partitioner == nullptr && policy_ != PlacementPolicy::kRoundRobin) {
+    MinSizePartitionerSpec spec;
+    spec.max_shards = static_cast<int64_t>(cluster.ps.size());
+    ASSIGN_OR_RETURN(partitioner, MakePartitioner(spec));
+  }
   Plan plan;
-  VariableCreator creator(cluster.ps, partitioner_);
+  VariableCreator creator(cluster.ps, partitioner);
   std::set<std::string> known;
   for (const VariableSpec& variable : model.variables) {
     const proto::UpdateRule rule = variable.trainable ? model.update_rule : proto::UpdateRule();
@@ -55,6 +62,8 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
     plan.variables.push_back(std::move(layout));
     known.insert(variable.name);
   }
+  plan.placement =
+      PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
   for (const proto::Program* program : {&model.train_step, &model.eval_step, &model.predict}) {
     RETURN_IF_ERROR(CheckVariables(*program, known));
   }

@@ -1,8 +1,8 @@
 #pragma once
 
 // Asynchronous parameter-server training: every variable is cut by the partitioner and its slices
-// are dealt out to the parameter servers in turn; workers pull all slices and push gradients to
-// each slice's home.
+// are dealt out to the parameter servers by the placement policy; workers pull all slices and push
+// gradients to each slice's home.
 
 #include <memory>
 
@@ -14,8 +14,11 @@ namespace cohort {
 // Immutable; thread-safe.
 class ParameterServerStrategy final : public Strategy {
  public:
-  // `partitioner` may be nullptr. Shared with the variable creators that plans use.
-  explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner);
+  // `partitioner` may be nullptr: then nothing is cut, unless the policy looks at sizes; it gets
+  // pieces to share out by TensorFlow's MinSizePartitioner with as many shards as there are
+  // parameter servers. Shared with the variable creators that plans use.
+  explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
+                                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
@@ -23,6 +26,7 @@ class ParameterServerStrategy final : public Strategy {
 
  private:
   const std::shared_ptr<const Partitioner> partitioner_;
+  const PlacementPolicy policy_;
 };
 
 }  // namespace cohort

@@ -1,9 +1,12 @@
 #pragma once
 
-// Round-robin placement: the k-th piece placed goes to server k mod P of the P parameter servers in
-// index order. One counter for all pieces, slices and scalars alike; what is colocated with another
-// variable takes no turn. Servers are named by task index, so a cluster may have holes.
+// Deals pieces out to parameter servers one after another, while more may come that nobody knows of
+// yet. Round robin, TensorFlow's order: the k-th piece goes to server k mod P of the P servers in
+// index order, slices and scalars alike. By bytes: to the server that has been given the fewest so
+// far, the first of equals. What is colocated with another variable takes no turn, but its bytes
+// count. Servers are named by task index, so a cluster may have holes.
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -12,17 +15,35 @@
 
 namespace cohort {
 
+enum class PlacementPolicy { kRoundRobin, kBytes, kMeasured };
+
 // Thread-compatible.
 class Placer {
  public:
-  // `ps`: task indices, ascending.
-  explicit Placer(std::vector<int> ps) : ps_(std::move(ps)) {
+  // `ps`: task indices, ascending. Nothing has been measured of what is created one by one: that
+  // policy is by bytes here.
+  Placer(std::vector<int> ps, PlacementPolicy policy)
+      : ps_(std::move(ps)), policy_(policy), given_(ps_.size(), 0) {
     COHORT_CHECK(!ps_.empty(), "placement needs at least one ps");
   }
-  uint32_t Next() { return static_cast<uint32_t>(ps_[counter_++ % ps_.size()]); }
+
+  uint32_t Place(int64_t bytes) {
+    const size_t least =
+        static_cast<size_t>(std::min_element(given_.begin(), given_.end()) - given_.begin());
+    const size_t chosen =
+        policy_ == PlacementPolicy::kRoundRobin ? counter_++ % ps_.size() : least;
+    given_[chosen] += bytes;
+    return static_cast<uint32_t>(ps_[chosen]);
+  }
+  void Colocate(uint32_t ps, int64_t bytes) {
+    const auto found = std::find(ps_.begin(), ps_.end(), static_cast<int>(ps));
+    if (found != ps_.end()) given_[static_cast<size_t>(found - ps_.begin())] += bytes;
+  }
 
  private:
   const std::vector<int> ps_;
+  const PlacementPolicy policy_;
+  std::vector<int64_t> given_;  // bytes, by position
   uint64_t counter_ = 0;
 };
 

@@ -16,7 +16,8 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec&
   if (spec.partitioner) {
     ASSIGN_OR_RETURN(partitioner, MakePartitioner(*spec.partitioner));
   }
-  return std::make_unique<const ParameterServerStrategy>(std::move(partitioner));
+  ASSIGN_OR_RETURN(const PlacementPolicy policy, PlacementPolicyFromName(spec.placement));
+  return std::make_unique<const ParameterServerStrategy>(std::move(partitioner), policy);
 }
 
 }  // namespace cohort

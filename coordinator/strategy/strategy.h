@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/job/strategy_spec.h"
 #include "coordinator/model/model_programs.h"
+#include "coordinator/strategy/placement.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
@@ -18,8 +19,9 @@ namespace cohort {
 // What a plan depends on of the cluster: who is there, not where. Task indices, ascending; a sparse
 // cluster has holes.
 struct ClusterShape {
-  std::vector<int> ps;
-  std::vector<int> workers;
+  std::vector<int> ps = {};
+  std::vector<int> workers = {};
+  MeasuredLoads loads = {};  // of an earlier run's parameter servers; empty: nothing was measured
 };
 
 // What is sent out: where variables live and what workers run.
@@ -28,6 +30,7 @@ struct Plan {
   proto::Program train_step;
   proto::Program eval_step;
   proto::Program predict;
+  std::vector<PiecePlacement> placement;  // of their slices, in the same order: for people
 };
 
 // Immutable; thread-safe.

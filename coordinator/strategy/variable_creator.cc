@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/tensor/slice_spec.h"
+#include "coordinator/strategy/placement.h"
 
 namespace cohort {
 namespace {
@@ -30,8 +31,9 @@ std::string SliceName(const proto::VariableLayout& layout, int slice) {
 }
 
 VariableCreator::VariableCreator(std::vector<int> ps,
-                                 std::shared_ptr<const Partitioner> partitioner)
-    : partitioner_(std::move(partitioner)), placer_(std::move(ps)) {}
+                                 std::shared_ptr<const Partitioner> partitioner,
+                                 PlacementPolicy policy)
+    : partitioner_(std::move(partitioner)), placer_(std::move(ps), policy) {}
 
 absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) const {
   if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;
@@ -102,7 +104,9 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
       home->set_slice_id(next_slice_id_++);
       home->set_row_begin(range.begin);
       home->set_row_count(range.count);
-      home->set_ps(colocated ? colocated_ps : placer_.Next());
+      const int64_t bytes = PieceBytes(layout, *home);
+      if (colocated) placer_.Colocate(colocated_ps, bytes);
+      home->set_ps(colocated ? colocated_ps : placer_.Place(bytes));
     }
   }
   created_.emplace(spec.name, layout);

@@ -40,7 +40,8 @@ class VariableCreator {
  public:
   // `ps`: task indices, ascending, at least one. `partitioner` may be nullptr. Shared: one
   // partitioner serves every scope of a strategy.
-  VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner);
+  VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner,
+                  PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
   // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
   // value, or a partitioner's answer that is none; NOT_FOUND for a `colocate_with` that names

@@ -1,0 +1,145 @@
+#include "coordinator/strategy/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/program/update_rule.h"
+#include "common/tensor/dtype.h"
+#include "coordinator/strategy/variable_creator.h"
+
+namespace cohort {
+namespace {
+
+// What one server was given so far.
+struct Given {
+  int64_t bytes = 0;
+  int64_t load = 0;
+};
+
+// The measured bytes of some rows: a measurement counts for all of its rows alike.
+int64_t LoadOf(const std::vector<RowsLoad>& measured, const proto::SliceHome& slice) {
+  double load = 0;
+  const int64_t end = slice.row_begin() + slice.row_count();
+  for (const RowsLoad& part : measured) {
+    const int64_t shared = std::min(end, part.rows.begin + part.rows.count) -
+                           std::max(slice.row_begin(), part.rows.begin);
+    if (shared <= 0) continue;
+    load += static_cast<double>(part.bytes) * static_cast<double>(shared) /
+            static_cast<double>(part.rows.count);
+  }
+  return std::llround(load);
+}
+
+std::vector<PiecePlacement> PiecesOf(absl::Span<proto::VariableLayout> layouts,
+                                     const MeasuredLoads& loads) {
+  std::vector<PiecePlacement> pieces;
+  for (const proto::VariableLayout& layout : layouts) {
+    const auto measured = loads.find(layout.name());
+    for (int i = 0; i < layout.slices_size(); ++i) {
+      const proto::SliceHome& slice = layout.slices(i);
+      PiecePlacement& piece = pieces.emplace_back();
+      piece.name = SliceName(layout, i);
+      piece.rows = {slice.row_begin(), slice.row_count()};
+      piece.bytes = PieceBytes(layout, slice);
+      piece.load = measured == loads.end() ? 0 : LoadOf(measured->second, slice);
+    }
+  }
+  return pieces;
+}
+
+void PlaceRoundRobin(const std::vector<int>& ps, std::vector<PiecePlacement>& pieces) {
+  Placer placer(ps, PlacementPolicy::kRoundRobin);
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    pieces[k].ps = placer.Place(pieces[k].bytes);
+    pieces[k].reason =
+        absl::StrCat("piece ", k, " in creation order: ", k, " mod ", ps.size(), " = ",
+                     k % ps.size());
+  }
+}
+
+// A greedy packing, largest first: the fullest server is above the mean by less than the smallest
+// of the pieces that it got last, so by little unless few pieces hold nearly everything.
+void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& pieces) {
+  std::vector<size_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_pair(pieces[a].load, pieces[a].bytes) >
+           std::make_pair(pieces[b].load, pieces[b].bytes);
+  });
+  std::vector<Given> given(ps.size());
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    PiecePlacement& piece = pieces[order[rank]];
+    const bool by_load = piece.load > 0;
+    const auto least =
+        std::min_element(given.begin(), given.end(), [&](const Given& a, const Given& b) {
+          return by_load ? a.load < b.load : a.bytes < b.bytes;
+        });
+    piece.ps = static_cast<uint32_t>(ps[static_cast<size_t>(least - given.begin())]);
+    piece.reason = absl::StrCat("no. ", rank + 1, " of ", pieces.size(),
+                                by_load ? " by load" : " by bytes", ": ps:", piece.ps,
+                                by_load ? " had the least load, " : " had the fewest bytes, ",
+                                by_load ? least->load : least->bytes);
+    least->bytes += piece.bytes;
+    least->load += piece.load;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name) {
+  if (name == "round_robin") return PlacementPolicy::kRoundRobin;
+  if (name == "bytes") return PlacementPolicy::kBytes;
+  if (name == "measured") return PlacementPolicy::kMeasured;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy.placement is '", name, "'; it must be round_robin, bytes or measured"));
+}
+
+int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
+  int64_t row_elements = 1;
+  for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
+  const int64_t elements = slice.row_count() * row_elements;
+  int64_t bytes =
+      elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
+  // A rule that is none is the parameter server's to refuse.
+  const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
+  if (!rule.ok()) return bytes;
+  for (const SlotSpec& slot : rule->slots) {
+    bytes += (slot.per_row ? slice.row_count() : elements) * static_cast<int64_t>(sizeof(float));
+  }
+  return bytes;
+}
+
+std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
+                                        absl::Span<proto::VariableLayout> layouts) {
+  const bool measured = input.policy == PlacementPolicy::kMeasured;
+  std::vector<PiecePlacement> pieces = PiecesOf(layouts, measured ? input.loads : MeasuredLoads());
+  if (input.policy == PlacementPolicy::kRoundRobin) {
+    PlaceRoundRobin(input.ps, pieces);
+  } else {
+    PlaceLargestFirst(input.ps, pieces);
+  }
+  auto piece = pieces.begin();
+  for (proto::VariableLayout& layout : layouts) {
+    for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps((piece++)->ps);
+  }
+  return pieces;
+}
+
+double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int> ps,
+                   int64_t PiecePlacement::*weight) {
+  std::map<int, int64_t> by_ps;
+  int64_t sum = 0;
+  for (const PiecePlacement& piece : pieces) {
+    by_ps[static_cast<int>(piece.ps)] += piece.*weight;
+    sum += piece.*weight;
+  }
+  if (sum == 0) return 1;
+  int64_t most = 0;
+  for (const auto& [index, held] : by_ps) most = std::max(most, held);
+  return static_cast<double>(most) * static_cast<double>(ps.size()) / static_cast<double>(sum);
+}
+
+}  // namespace cohort

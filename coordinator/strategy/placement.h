@@ -1,0 +1,63 @@
+#pragma once
+
+// Where the pieces of a whole model go, and why. The partitioner says how variables are cut; the
+// policy says on which parameter server each piece lies:
+//   round_robin  in creation order, TensorFlow's: piece k on server k mod P
+//   bytes        largest piece first, each to the server that holds the fewest bytes so far. Slots
+//                count: a ps keeps them beside the variable.
+//   measured     the same by the bytes that the parameter servers of an earlier run sent and
+//                received for these rows, so that tables with many requests count for more than
+//                large ones that few ask for. Pieces that nobody asked for are placed by bytes.
+//                Without a measurement: bytes.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/slice_spec.h"
+#include "coordinator/strategy/placer.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// Errors: INVALID_ARGUMENT for a name that is none of those above.
+absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name);
+
+// By variable: what was moved for some of its rows.
+struct RowsLoad {
+  RowRange rows;
+  int64_t bytes = 0;
+};
+using MeasuredLoads = std::map<std::string, std::vector<RowsLoad>>;
+
+// One piece of a plan.
+struct PiecePlacement {
+  std::string name;  // "dense/kernel/part_1"
+  RowRange rows;
+  int64_t bytes = 0;  // value and slots
+  int64_t load = 0;   // bytes moved in the earlier run; 0 without a measurement
+  uint32_t ps = 0;
+  std::string reason;
+};
+
+// Bytes of a slice's value and of the slots that its rule keeps beside it.
+int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
+
+struct PlacementInput {
+  std::vector<int> ps;  // task indices, ascending
+  PlacementPolicy policy = PlacementPolicy::kRoundRobin;
+  MeasuredLoads loads;
+};
+// Gives every slice of `layouts` its home. The pieces in the order of the slices.
+std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
+                                        absl::Span<proto::VariableLayout> layouts);
+
+// The bytes (or the measured load) of the server that has most, as a multiple of the mean; 1 when
+// there is nothing.
+double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int> ps,
+                   int64_t PiecePlacement::*weight);
+
+}  // namespace cohort

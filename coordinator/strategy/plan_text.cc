@@ -1,0 +1,125 @@
+#include "coordinator/strategy/plan_text.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::ordered_json;
+
+// A ratio above which a plan is worth another look.
+constexpr double kEvenEnough = 1.15;
+
+struct Server {
+  int64_t pieces = 0;
+  int64_t bytes = 0;
+  int64_t load = 0;
+};
+
+struct Summary {
+  std::map<int, Server> servers;  // by task index, those without a piece too
+  Server all;
+  double max_over_mean = 1;
+  bool measured = false;  // loads decided
+};
+
+Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster) {
+  Summary summary;
+  for (const int index : cluster.ps) summary.servers[index];
+  for (const PiecePlacement& piece : plan.placement) {
+    for (Server* server : {&summary.servers[static_cast<int>(piece.ps)], &summary.all}) {
+      server->pieces += 1;
+      server->bytes += piece.bytes;
+      server->load += piece.load;
+    }
+  }
+  summary.measured = spec.placement == "measured" && !cluster.loads.empty();
+  summary.max_over_mean =
+      MaxOverMean(plan.placement, cluster.ps,
+                  summary.measured ? &PiecePlacement::load : &PiecePlacement::bytes);
+  return summary;
+}
+
+std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
+  std::string text = absl::StrFormat(
+      "placement %s: %d variables in %d pieces on %d ps, %d bytes with slots, "
+      "max/mean %.3f of %s\n",
+      spec.placement, plan.variables.size(), summary.all.pieces, summary.servers.size(),
+      summary.all.bytes, summary.max_over_mean, summary.measured ? "load" : "bytes");
+  if (spec.placement == "measured" && !summary.measured) {
+    absl::StrAppend(&text, "nothing was measured yet, so it is by bytes\n");
+  }
+  const auto largest = std::max_element(
+      plan.placement.begin(), plan.placement.end(),
+      [](const PiecePlacement& a, const PiecePlacement& b) { return a.bytes < b.bytes; });
+  if (summary.max_over_mean <= kEvenEnough || summary.measured) return text;
+  const int64_t mean = summary.all.bytes / static_cast<int64_t>(summary.servers.size());
+  if (largest->bytes > mean) {
+    absl::StrAppend(&text, largest->name, " alone has ", largest->bytes,
+                    " bytes, more than the mean; cut it with strategy.partitioner, along axis 0\n");
+  } else if (spec.placement == "round_robin") {
+    absl::StrAppend(&text, "strategy.placement \"bytes\" would share them out more evenly\n");
+  }
+  return text;
+}
+
+std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
+  std::string text = Heading(plan, spec, summary);
+  for (const auto& [index, server] : summary.servers) {
+    absl::StrAppendFormat(&text, "  ps:%-3d %14d bytes %6d pieces", index, server.bytes,
+                          server.pieces);
+    if (summary.measured) absl::StrAppendFormat(&text, " %14d load", server.load);
+    absl::StrAppend(&text, "\n");
+  }
+  size_t width = 0;
+  for (const PiecePlacement& piece : plan.placement) width = std::max(width, piece.name.size());
+  for (const PiecePlacement& piece : plan.placement) {
+    absl::StrAppendFormat(&text, "%-*s  rows %d+%d, %d bytes -> ps:%d  (%s)\n",
+                          static_cast<int>(width), piece.name, piece.rows.begin, piece.rows.count,
+                          piece.bytes, piece.ps, piece.reason);
+  }
+  return text;
+}
+
+std::string ToJson(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
+  ordered_json servers = ordered_json::array();
+  for (const auto& [index, server] : summary.servers) {
+    servers.push_back({{"ps", index},
+                       {"pieces", server.pieces},
+                       {"bytes", server.bytes},
+                       {"load", server.load}});
+  }
+  ordered_json pieces = ordered_json::array();
+  for (const PiecePlacement& piece : plan.placement) {
+    pieces.push_back({{"name", piece.name},
+                      {"row_begin", piece.rows.begin},
+                      {"row_count", piece.rows.count},
+                      {"bytes", piece.bytes},
+                      {"load", piece.load},
+                      {"ps", piece.ps},
+                      {"reason", piece.reason}});
+  }
+  const ordered_json whole = {{"placement", spec.placement},
+                              {"measured", summary.measured},
+                              {"bytes", summary.all.bytes},
+                              {"max_over_mean", summary.max_over_mean},
+                              {"servers", std::move(servers)},
+                              {"pieces", std::move(pieces)}};
+  return whole.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string PlanToText(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster,
+                       PlanFormat format) {
+  const Summary summary = Summarise(plan, spec, cluster);
+  return format == PlanFormat::kText ? ToText(plan, spec, summary)
+                                     : ToJson(plan, spec, summary);
+}
+
+}  // namespace cohort

@@ -1,0 +1,58 @@
+#include "coordinator/train/offline_plan.h"
+
+#include <memory>
+#include <variant>
+
+#include "common/base/status.h"
+#include "common/tensor/dtype.h"
+
+namespace cohort {
+namespace {
+
+void AddComponent(DType dtype, absl::Span<const int64_t> example, proto::ElementSpec& element) {
+  proto::ComponentSpec& component = *element.add_components();
+  component.set_dtype(static_cast<int32_t>(dtype));
+  component.add_dims(-1);
+  for (const int64_t dim : example) component.add_dims(dim);
+}
+
+bool HasDigits(const DataSourceSpec& source) {
+  if (const auto* mnist = std::get_if<MnistSpec>(&source)) return mnist->images.empty();
+  return std::holds_alternative<SyntheticDigitsSpec>(source);
+}
+
+// The type of a batch of training data, behind the pipeline.
+absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
+  std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
+  proto::ElementSpec element;
+  if (HasDigits(job.data.train)) {
+    AddComponent(DType::kUint8, {28, 28}, element);
+    AddComponent(DType::kUint8, {}, element);
+    return TransformElement(element, pipeline);
+  }
+  const auto* input =
+      job.model.layers.empty() ? nullptr : std::get_if<InputLayerSpec>(&job.model.layers.front());
+  if (input == nullptr) {
+    return absl::InvalidArgumentError(
+        "only the workers know the shape of the data in files: give the model's first layer an "
+        "input_shape");
+  }
+  // What the model is given, behind the pipeline; of labels files have one byte each.
+  proto::ElementSpec labels;
+  AddComponent(DType::kFloat32, input->shape, labels);
+  AddComponent(DType::kUint8, {}, labels);
+  ASSIGN_OR_RETURN(element, TransformElement(labels, pipeline));
+  *element.mutable_components(0) = labels.components(0);
+  return element;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& cluster) {
+  ASSIGN_OR_RETURN(const proto::ElementSpec batch, ExpectedBatch(job));
+  ASSIGN_OR_RETURN(const ModelPrograms model, BuildPrograms(job, batch));
+  ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job.strategy));
+  return strategy->MakePlan(model, cluster);
+}
+
+}  // namespace cohort
