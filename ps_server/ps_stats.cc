@@ -9,6 +9,7 @@ void PsStats::AddPull(const Pull& pull) {
   counters_.set_pulls(counters_.pulls() + 1);
   counters_.set_pulled_slices(counters_.pulled_slices() + pull.slices);
   counters_.set_bytes_out(counters_.bytes_out() + pull.bytes);
+  AddTrafficLocked(pull.traffic);
 }
 
 void PsStats::AddPush(const Push& push) {
@@ -19,6 +20,11 @@ void PsStats::AddPush(const Push& push) {
   counters_.set_bytes_in(counters_.bytes_in() + push.bytes);
   counters_.set_staleness_sum(counters_.staleness_sum() + push.staleness_sum);
   counters_.set_staleness_max(std::max(counters_.staleness_max(), push.staleness_max));
+  AddTrafficLocked(push.traffic);
+}
+
+void PsStats::AddTrafficLocked(const std::vector<SliceBytes>& traffic) {
+  for (const SliceBytes& slice : traffic) traffic_[slice.slice_id] += slice.bytes;
 }
 
 void PsStats::AddRefusedPush() {
@@ -29,6 +35,11 @@ void PsStats::AddRefusedPush() {
 void PsStats::FillIn(proto::PsStatsResponse& response) const {
   MutexLock lock(mutex_);
   response.MergeFrom(counters_);
+  for (const auto& [slice_id, bytes] : traffic_) {
+    proto::SliceTraffic& slice = *response.add_traffic();
+    slice.set_slice_id(slice_id);
+    slice.set_bytes(bytes);
+  }
 }
 
 }  // namespace cohort

@@ -4,6 +4,8 @@
 // of other pushes that were applied between its pull and its own apply.
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "proto/ps.pb.h"
@@ -13,9 +15,15 @@ namespace cohort {
 // Thread-safe.
 class PsStats {
  public:
+  // What moved for one slice.
+  struct SliceBytes {
+    uint32_t slice_id = 0;
+    uint64_t bytes = 0;
+  };
   struct Pull {
     uint64_t slices = 0;
     uint64_t bytes = 0;
+    std::vector<SliceBytes> traffic;
   };
   void AddPull(const Pull& pull);
 
@@ -25,6 +33,7 @@ class PsStats {
     uint64_t bytes = 0;
     uint64_t staleness_sum = 0;
     uint64_t staleness_max = 0;
+    std::vector<SliceBytes> traffic;
   };
   void AddPush(const Push& push);
 
@@ -34,8 +43,12 @@ class PsStats {
   void FillIn(proto::PsStatsResponse& response) const;
 
  private:
+  void AddTrafficLocked(const std::vector<SliceBytes>& traffic)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable Mutex mutex_;
   proto::PsStatsResponse counters_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);  // by slice id
 };
 
 }  // namespace cohort

@@ -98,6 +98,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     const uint64_t staleness = applied.version_before - pulled;
     counted.applied += 1;
+    counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
     counted.staleness_sum += staleness;
     counted.staleness_max = std::max(counted.staleness_max, staleness);
   }

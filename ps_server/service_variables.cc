@@ -48,6 +48,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     response.header.add_versions(reading.version);
     counted.slices += 1;
     counted.bytes += reading.bytes.size;
+    counted.traffic.push_back({shard->layout().slice_id, reading.bytes.size});
     if (reading.bytes.size > 0) response.payload.push_back(std::move(reading.bytes));
   }
   if (!row_shards.empty()) {

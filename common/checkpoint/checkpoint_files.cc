@@ -6,6 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/status.h"
+#include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
 
 namespace cohort {
@@ -75,6 +77,15 @@ absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::s
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       directory, " has ", kNamesMax, " checkpoints called ", name, "; use another directory"));
+}
+
+absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
+                                           const std::string& which) {
+  if (which != "latest") return which;
+  const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files, directory);
+  if (absl::IsNotFound(state.status())) return std::string();
+  RETURN_IF_ERROR(state.status());
+  return absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
 }
 
 }  // namespace cohort

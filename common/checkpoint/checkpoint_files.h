@@ -31,4 +31,9 @@ absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix);
 absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::string& directory,
                                                  const std::string& name);
 
+// The prefix that `which`, "latest" or a prefix, names; "" when there is no latest one. Errors:
+// DATA_LOSS for a damaged state file.
+absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
+                                           const std::string& which);
+
 }  // namespace cohort

@@ -61,6 +61,7 @@ class ClusterCoordinator {
     std::string job = "job";
     uint64_t seed = 0;
     std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
+    PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // of variables made in a scope
     WorkerLimits workers;  // it starts when `min` serve, and later ones may come and go
     int worker_threads = 0;
     size_t queue_bound = 262144;
@@ -129,6 +130,8 @@ class ClusterCoordinator {
   // Schedule what it leaves open anew under its ids; SkipTo passes over the others. Nothing without
   // one. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
+  // What that is, and nothing is done about it. Errors: DATA_LOSS naming the file.
+  absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
   // The next closure gets this id. Only grows.
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
   ClosureId NextId() const { return scheduler_->NextId(); }

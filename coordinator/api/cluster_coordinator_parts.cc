@@ -32,7 +32,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     : world_(world),
       waiter_(waiter),
       options_(std::move(options)),
-      creator_(options_.cluster.Indices(Role::kPs), options_.partitioner) {
+      creator_(options_.cluster.Indices(Role::kPs), options_.partitioner, options_.placement) {
   auto parts = std::make_shared<Parts>();
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
@@ -198,6 +198,13 @@ absl::StatusOr<std::optional<RecoveryStore::Committed>> ClusterCoordinator::Read
   return WithDetail(Annotate(left.status(), absl::StrCat("the state of an earlier coordinator in ",
                                                          options_.recovery_directory)),
                     detail);
+}
+
+absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::LeftState() const {
+  if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
+  ASSIGN_OR_RETURN(std::optional<RecoveryStore::Committed> left, ReadLeftState());
+  if (!left.has_value()) return std::optional<proto::CoordinatorState>();
+  return std::optional<proto::CoordinatorState>(std::move(left->state));
 }
 
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {

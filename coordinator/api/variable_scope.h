@@ -10,8 +10,9 @@ namespace cohort {
 
 class ClusterCoordinator;
 
-// Variables made through a scope go to the parameter servers, round-robin; colocated ones are never
-// partitioned. Thread-compatible; the coordinator outlives it.
+// Variables made through a scope go to the parameter servers, one after another as the
+// coordinator's placement says (strategy/placer.h); colocated ones are never partitioned.
+// Thread-compatible; the coordinator outlives it.
 class VariableScope {
  public:
   // Errors: INVALID_ARGUMENT (variable_creator.h); what the parameter servers answer.

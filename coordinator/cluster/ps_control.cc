@@ -249,6 +249,7 @@ absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
     sum.set_apply_log_entries(sum.apply_log_entries() + one.apply_log_entries());
     sum.set_resident_bytes(sum.resident_bytes() + one.resident_bytes());
     sum.set_refused_pushes(sum.refused_pushes() + one.refused_pushes());
+    sum.mutable_traffic()->MergeFrom(one.traffic());
   }
   return sum;
 }

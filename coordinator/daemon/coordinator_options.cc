@@ -14,6 +14,7 @@
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
 #include "coordinator/strategy/plan_text.h"
+#include "coordinator/train/load_record.h"
 #include "coordinator/train/offline_plan.h"
 
 namespace cohort {
@@ -166,7 +167,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
   options.job_file = flags.job_file;
 }
 
-absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options,
+absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, FileSystem& files,
                                              PlanFormat format) {
   ClusterShape cluster;
   if (options.local.has_value()) {
@@ -178,6 +179,7 @@ absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options,
     cluster.ps = options.cluster.Indices(Role::kPs);
     cluster.workers = options.cluster.Indices(Role::kWorker);
   }
+  ASSIGN_OR_RETURN(cluster.loads, ReadJobLoads(files, options.job));
   ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(options.job, cluster));
   return PrintAndExit{PlanToText(plan, options.job.strategy, cluster, format)};
 }
@@ -208,7 +210,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   if (flags.print_config) return PrintAndExit{JobToJson(options.job)};
   if (flags.print_plan) {
-    return PrintPlan(options, flags.json ? PlanFormat::kJson : PlanFormat::kText);
+    return PrintPlan(options, files, flags.json ? PlanFormat::kJson : PlanFormat::kText);
   }
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
   if (options.local.has_value() && options.state_directory.empty()) {

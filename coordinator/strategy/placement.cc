@@ -128,6 +128,26 @@ std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
   return pieces;
 }
 
+std::vector<uint32_t> HomesOf(absl::Span<const proto::VariableLayout> layouts) {
+  std::vector<uint32_t> homes;
+  for (const proto::VariableLayout& layout : layouts) {
+    for (const proto::SliceHome& slice : layout.slices()) homes.push_back(slice.ps());
+  }
+  return homes;
+}
+
+void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
+             absl::Span<proto::VariableLayout> layouts) {
+  const bool known = std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
+    return std::find(ps.begin(), ps.end(), static_cast<int>(home)) != ps.end();
+  });
+  if (!known || homes.size() != HomesOf(layouts).size()) return;
+  auto home = homes.begin();
+  for (proto::VariableLayout& layout : layouts) {
+    for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(*home++);
+  }
+}
+
 double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int> ps,
                    int64_t PiecePlacement::*weight) {
   std::map<int, int64_t> by_ps;

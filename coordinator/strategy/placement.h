@@ -55,6 +55,12 @@ struct PlacementInput {
 std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
                                         absl::Span<proto::VariableLayout> layouts);
 
+// The homes of all slices, in their order.
+std::vector<uint32_t> HomesOf(absl::Span<const proto::VariableLayout> layouts);
+// Gives the slices these homes, if there is one for each and it is one of `ps`; else they stay.
+void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
+             absl::Span<proto::VariableLayout> layouts);
+
 // The bytes (or the measured load) of the server that has most, as a multiple of the mean; 1 when
 // there is nothing.
 double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int> ps,

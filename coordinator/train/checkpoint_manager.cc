@@ -50,16 +50,22 @@ CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coor
                                      Options options)
     : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
 
-absl::StatusOr<std::string> CheckpointManager::Save(const Progress& progress) {
+absl::StatusOr<std::string> CheckpointManager::Save(
+    const Progress& progress, absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   ASSIGN_OR_RETURN(const std::string name,
                    UnusedCheckpointName(files_, options_.directory,
                                         absl::StrCat("ckpt-", progress.global_step)));
   const std::string prefix = JoinPath(options_.directory, name);
-  ASSIGN_OR_RETURN(
-      const std::vector<proto::SavedSlice> saved,
-      coordinator_.ps().Save(prefix, {{kStepName, Tensor::Scalar(progress.global_step)},
-                                      {kEpochName, Tensor::Scalar(progress.epochs_done)}}));
+  std::map<std::string, Tensor> extras;
+  if (!variables.empty()) {
+    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
+    extras = loads_.Take(stats, variables);
+  }
+  extras[kStepName] = Tensor::Scalar(progress.global_step);
+  extras[kEpochName] = Tensor::Scalar(progress.epochs_done);
+  ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
+                   coordinator_.ps().Save(prefix, extras));
   RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_ps(), saved));
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
@@ -86,14 +92,8 @@ absl::StatusOr<std::string> CheckpointManager::Save(const Progress& progress) {
 
 absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
     const std::string& which, absl::Span<const proto::VariableLayout> variables) {
-  std::string prefix = which;
-  if (which == "latest") {
-    const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files_, options_.directory);
-    if (absl::IsNotFound(state.status())) return std::optional<Progress>();
-    RETURN_IF_ERROR(state.status());
-    prefix = absl::StartsWith(state->latest, "/") ? state->latest
-                                                  : JoinPath(options_.directory, state->latest);
-  }
+  ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(files_, options_.directory, which));
+  if (prefix.empty()) return std::optional<Progress>();
   ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                    BundleReader::Open(files_, prefix));
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/train/load_record.h"
 #include "coordinator/train/train_progress.h"
 
 namespace cohort {
@@ -27,8 +28,10 @@ class CheckpointManager {
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
 
-  // The prefix of the new checkpoint. Deletes those beyond max_to_keep.
-  absl::StatusOr<std::string> Save(const Progress& progress);
+  // The prefix of the new checkpoint. Deletes those beyond max_to_keep. What the parameter servers
+  // moved for the slices of `variables` since the last one is saved with it (load_record.h).
+  absl::StatusOr<std::string> Save(const Progress& progress,
+                                   absl::Span<const proto::VariableLayout> variables = {});
 
   // Restores variables and slots. `which` is "latest" or a prefix. Nothing when "latest" finds no
   // checkpoint. Errors: NOT_FOUND; DATA_LOSS naming the file; FAILED_PRECONDITION for a checkpoint
@@ -40,6 +43,7 @@ class CheckpointManager {
   FileSystem& files_;
   ClusterCoordinator& coordinator_;
   const Options options_;
+  LoadRecord loads_;
 };
 
 }  // namespace cohort

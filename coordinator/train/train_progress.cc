@@ -34,6 +34,12 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   return absl::OkStatus();
 }
 
+std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
+  proto::TrainState train;
+  if (!train.ParseFromString(state.application())) return {};
+  return {train.homes().begin(), train.homes().end()};
+}
+
 Progress TrainProgress::progress() const {
   MutexLock lock(mutex_);
   return progress_;
@@ -68,6 +74,11 @@ void TrainProgress::SetProgress(const Progress& progress) {
   progress_ = progress;
 }
 
+void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
+  MutexLock lock(mutex_);
+  homes_ = std::move(homes);
+}
+
 std::string TrainProgress::Save(const Cut& cut) {
   MutexLock lock(mutex_);
   proto::TrainState train;
@@ -76,6 +87,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_epochs_done(progress_.epochs_done);
   train.set_examples(totals_.examples);
   train.set_seconds(totals_.seconds);
+  train.mutable_homes()->Add(homes_.begin(), homes_.end());
   train.set_first_id(first_.value);
   if (first_.value == 0) return train.SerializeAsString();
   for (const Cut::Covered& covered : cut.covered) {

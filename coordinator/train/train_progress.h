@@ -34,6 +34,9 @@ class TrainProgress {
   // DATA_LOSS.
   absl::Status Load(const proto::CoordinatorState& state);
 
+  // What SetHomes was given where `state` was saved; nothing else is taken up by this.
+  static std::vector<uint32_t> HomesIn(const proto::CoordinatorState& state);
+
   Progress progress() const;
   // Examples and seconds of the epochs that are done.
   struct Totals {
@@ -54,6 +57,8 @@ class TrainProgress {
   std::optional<Begun> BeginEpoch(ClosureId first);
   // All its steps are done.
   void EndEpoch(int64_t steps, const Totals& epoch);
+  // Where the slices lie, by id; empty: that follows from the job and its cluster.
+  void SetHomes(std::vector<uint32_t> homes);
   // Progress that did not come from a recovery checkpoint.
   void SetProgress(const Progress& progress);
 
@@ -65,6 +70,7 @@ class TrainProgress {
   mutable Mutex mutex_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   ClosureId first_ ABSL_GUARDED_BY(mutex_);               // 0: no epoch is under way
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);  // of an earlier process
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);  // by covered closures

@@ -13,6 +13,7 @@
 #include "common/program/update_rule.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
+#include "coordinator/train/load_record.h"
 
 namespace cohort {
 
@@ -123,13 +124,26 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
 
 absl::Status Trainer::PrepareModel() {
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, train_.element));
-  ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job_.strategy));
-  const ClusterSpec& cluster = coordinator_.cluster();
-  const ClusterShape shape{cluster.Indices(Role::kPs), cluster.Indices(Role::kWorker)};
-  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
+  RETURN_IF_ERROR(PlanVariables());
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
   ASSIGN_OR_RETURN(eval_program_, coordinator_.Register(plan_.eval_step));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::PlanVariables() {
+  ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job_.strategy));
+  const ClusterSpec& cluster = coordinator_.cluster();
+  ClusterShape shape{cluster.Indices(Role::kPs), cluster.Indices(Role::kWorker)};
+  ASSIGN_OR_RETURN(shape.loads, ReadJobLoads(world_.files, job_));
+  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
+  if (job_.strategy.placement != "measured") return absl::OkStatus();
+  // Another checkpoint may be the latest one by now; the slices lie where they lay.
+  ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
+  if (left.has_value()) {
+    PlaceAt(TrainProgress::HomesIn(*left), shape.ps, absl::MakeSpan(plan_.variables));
+  }
+  progress_->SetHomes(HomesOf(plan_.variables));
   return absl::OkStatus();
 }
 
@@ -145,12 +159,13 @@ absl::Status Trainer::Restore() {
     summary_.epochs = progress.epochs_done;
     summary_.examples = progress_->totals().examples;
     summary_.train_time = absl::Seconds(progress_->totals().seconds);
-  } else {
-    RETURN_IF_ERROR(RestoreCheckpoint());
   }
   coordinator_.SetApplicationState(
       [progress = progress_](const Cut& cut) { return progress->Save(cut); });
-  return absl::OkStatus();
+  if (left.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(RestoreCheckpoint());
+  // Who goes on must find the homes, whatever checkpoint is the latest one by then.
+  return job_.strategy.placement == "measured" ? coordinator_.MakeDurable() : absl::OkStatus();
 }
 
 absl::Status Trainer::RestoreCheckpoint() {
@@ -285,7 +300,7 @@ absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
 }
 
 absl::Status Trainer::SaveCheckpoint() {
-  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_->Save(progress_->progress()));
+  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_->Save(progress_->progress(), plan_.variables));
   return absl::OkStatus();
 }
 

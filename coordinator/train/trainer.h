@@ -76,6 +76,7 @@ class Trainer {
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();
+  absl::Status PlanVariables();
   // From a recovery checkpoint, or as the job says.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();

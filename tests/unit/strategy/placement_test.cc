@@ -118,13 +118,7 @@ ModelPrograms FourTables() {
   return model;
 }
 
-std::vector<uint32_t> Homes(const Plan& plan) {
-  std::vector<uint32_t> homes;
-  for (const proto::VariableLayout& layout : plan.variables) {
-    for (const proto::SliceHome& slice : layout.slices()) homes.push_back(slice.ps());
-  }
-  return homes;
-}
+std::vector<uint32_t> Homes(const Plan& plan) { return HomesOf(plan.variables); }
 
 TEST(Placement, SlotsCount) {
   ModelPrograms model = FourTables();
@@ -186,6 +180,15 @@ TEST(Placement, ByBytesTheUserMayForbidToCut) {
   const auto plan = (*MakeStrategy(spec))->MakePlan(model, {.ps = {0, 1}, .workers = {0}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->placement.size(), model.variables.size());
+}
+
+TEST(Placement, HomesOfBeforeAreTakenWhereTheyAllExist) {
+  Plan plan = MakePlan(FourTables(), "bytes", {.ps = {0, 3}});
+  PlaceAt({3, 3, 0, 0}, {0, 3}, absl::MakeSpan(plan.variables));
+  EXPECT_THAT(HomesOf(plan.variables), ElementsAre(3, 3, 0, 0));
+  PlaceAt({3, 3, 0, 1}, {0, 3}, absl::MakeSpan(plan.variables));  // no ps:1
+  PlaceAt({0, 0, 0}, {0, 3}, absl::MakeSpan(plan.variables));     // of other slices
+  EXPECT_THAT(HomesOf(plan.variables), ElementsAre(3, 3, 0, 0));
 }
 
 TEST(Placement, AnUnknownPolicyIsNamed) {
