@@ -41,6 +41,15 @@ absl::Status AddIds(const std::string& table, int64_t num_rows, const IdColumn& 
   return absl::OkStatus();
 }
 
+// Of the ids' own type; row numbers of an int32 column fit it, and so do their positions.
+template <typename T>
+Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
+  Tensor tensor(DTypeOf<T>::value, shape);
+  std::transform(positions.begin(), positions.end(), tensor.mutable_data<T>(),
+                 [](int64_t position) { return static_cast<T>(position); });
+  return tensor;
+}
+
 // By id; a radix sort, whose passes are as many as the ids have digits.
 void SortById(std::vector<Entry>& entries) {
   constexpr int kBits = 11;
@@ -48,7 +57,8 @@ void SortById(std::vector<Entry>& entries) {
   int64_t all = 0;
   for (const Entry& entry : entries) all |= entry.id;
   std::vector<Entry> sorted(entries.size());
-  for (int shift = 0; shift < std::bit_width(static_cast<uint64_t>(all)); shift += kBits) {
+  const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(all)));
+  for (int shift = 0; shift < bits; shift += kBits) {
     std::array<uint32_t, kDigits> next{};
     const auto digit = [&](const Entry& entry) {
       return static_cast<size_t>(entry.id >> shift) & (kDigits - 1);
@@ -67,8 +77,7 @@ absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
                                      absl::Span<const IdColumn> columns) {
   RowLookup lookup;
   std::vector<Entry> entries;
-  std::vector<int64_t*> positions;  // by IdColumn
-  std::vector<int64_t> first;       // of each column among all ids
+  std::vector<int64_t> first;  // of each column among all ids
   int64_t count = 0;
   for (const IdColumn& column : columns) {
     first.push_back(count);
@@ -78,8 +87,6 @@ absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
           absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '", table,
                        "' come in batches of fewer than 2^32"));
     }
-    Tensor& tensor = lookup.positions.emplace_back(DType::kInt64, column.ids->shape());
-    std::fill_n(tensor.mutable_data<int64_t>(), tensor.num_elements(), -1);
   }
   entries.reserve(static_cast<size_t>(count));
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -94,14 +101,20 @@ absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
                                                      "' are ", DTypeName(dtype),
                                                      ", not int32 or int64"));
     }
-    positions.push_back(lookup.positions[i].mutable_data<int64_t>());
   }
   SortById(entries);
+  std::vector<int64_t> positions(static_cast<size_t>(count), -1);
   for (const Entry& entry : entries) {
     if (lookup.rows.empty() || lookup.rows.back() != entry.id) lookup.rows.push_back(entry.id);
-    const auto behind = std::upper_bound(first.begin(), first.end(), int64_t{entry.at});
-    const auto column = static_cast<size_t>(behind - first.begin()) - 1;
-    positions[column][entry.at - first[column]] = static_cast<int64_t>(lookup.rows.size()) - 1;
+    positions[entry.at] = static_cast<int64_t>(lookup.rows.size()) - 1;
+  }
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Tensor& ids = *columns[i].ids;
+    const absl::Span<const int64_t> own = absl::MakeConstSpan(positions).subspan(
+        static_cast<size_t>(first[i]), static_cast<size_t>(ids.num_elements()));
+    lookup.positions.push_back(ids.dtype() == DType::kInt32
+                                   ? PositionsOf<int32_t>(ids.shape(), own)
+                                   : PositionsOf<int64_t>(ids.shape(), own));
   }
   return lookup;
 }

@@ -23,7 +23,7 @@ struct IdColumn {
 
 struct RowLookup {
   std::vector<int64_t> rows;
-  std::vector<Tensor> positions;  // by column: int64 of its shape; -1 where there is no id
+  std::vector<Tensor> positions;  // by column: of its type and shape; -1 where there is no id
 };
 
 // `table` has rows [0, num_rows). Errors: INVALID_ARGUMENT naming the table, the column, the id
