@@ -56,7 +56,8 @@ Shape RunShape(const VariableType& type, const RowRun& run) {
 
 void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta) {
   meta->set_dtype(static_cast<int32_t>(type.dtype));
-  for (const int64_t dim : RunShape(type, run).dims()) meta->add_dims(dim);
+  const Shape shape = RunShape(type, run);
+  for (const int64_t dim : shape.dims()) meta->add_dims(dim);
 }
 
 bool SameRowsMeta(const VariableType& type, const RowRun& run, const proto::TensorMeta& meta) {
