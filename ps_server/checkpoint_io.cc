@@ -151,17 +151,21 @@ namespace {
 
 absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& value) {
   const Shape& shape = value.shape();
-  return held.Add(name, shape, {0, shape.rank() == 0 ? 1 : shape.dim(0)}, value, nullptr);
+  Payload bytes;
+  if (value.num_bytes() > 0) bytes.push_back(SliceOf(value));
+  return held.Add(name, {value.dtype(), shape}, {0, shape.rank() == 0 ? 1 : shape.dim(0)},
+                  std::move(bytes));
 }
 
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
-                         const VariableShard::Snapshot& snapshot) {
-  RETURN_IF_ERROR(held.Add(layout.variable, layout.full_shape, layout.rows, snapshot.value,
-                           snapshot.leases[0]));
+                         VariableShard::Snapshot snapshot) {
+  RETURN_IF_ERROR(held.Add(layout.variable, {layout.dtype, layout.full_shape}, layout.rows,
+                           std::move(snapshot.value)));
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
     const SlotSpec& slot = layout.rule_spec.slots[i];
-    RETURN_IF_ERROR(held.Add(SlotTensorName(layout, slot.name), layout.full_shape_of(slot),
-                             layout.rows, snapshot.slots[i], snapshot.leases[i + 1]));
+    RETURN_IF_ERROR(held.Add(SlotTensorName(layout, slot.name),
+                             {DType::kFloat32, layout.full_shape_of(slot)}, layout.rows,
+                             std::move(snapshot.slots[i])));
   }
   return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
 }
@@ -174,8 +178,8 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       VariableShard::AskGate gate) {
   auto held = std::make_shared<HeldShard>(std::move(target));
   for (VariableShard* shard : shards) {
-    ASSIGN_OR_RETURN(const VariableShard::Snapshot snapshot, shard->TakeSnapshot(gate));
-    RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), snapshot));
+    ASSIGN_OR_RETURN(VariableShard::Snapshot snapshot, shard->TakeSnapshot(gate));
+    RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), std::move(snapshot)));
   }
   for (const ExtraTensor& extra : extras) {
     RETURN_IF_ERROR(AddWhole(*held, extra.name, extra.value));

@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/checkpoint/bundle.h"
 #include "common/checkpoint/shard_layout.h"
 
 namespace cohort {
 
-absl::Status HeldShard::Add(const std::string& name, const Shape& full_shape, RowRange rows,
-                            const Tensor& value, std::shared_ptr<const void> lease) {
-  ASSIGN_OR_RETURN(proto::SavedSlice saved, DescribeSlice(name, full_shape, rows, value));
+absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor, RowRange rows,
+                            Payload bytes) {
+  ASSIGN_OR_RETURN(proto::SavedSlice saved, DescribeSlice(name, tensor, rows));
+  COHORT_CHECK(PayloadBytes(bytes) == static_cast<size_t>(saved.size()), "the rows' bytes");
   saved.set_shard(target_.shard);
   saved.set_offset(static_cast<int64_t>(size_));
-  size_ += value.num_bytes();
+  size_ += static_cast<uint64_t>(saved.size());
   layout_.push_back(std::move(saved));
-  pieces_.push_back(std::make_shared<const Piece>(Piece{full_shape, value, std::move(lease)}));
+  pieces_.push_back(std::move(bytes));
   return absl::OkStatus();
 }
 
@@ -28,13 +29,16 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
       });
   Payload payload;
   for (auto slice = first; slice != layout_.end() && bytes_max > 0; ++slice) {
-    const uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
-    const uint64_t count = std::min(static_cast<uint64_t>(slice->size()) - skip, bytes_max);
-    if (count == 0) continue;
-    const auto& piece = pieces_[static_cast<size_t>(slice - layout_.begin())];
-    payload.push_back({piece, piece->value.raw() + skip, static_cast<size_t>(count)});
-    offset += count;
-    bytes_max -= count;
+    uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
+    for (const ByteSlice& bytes : pieces_[static_cast<size_t>(slice - layout_.begin())]) {
+      const uint64_t passed = std::min<uint64_t>(skip, bytes.size);
+      const uint64_t count = std::min<uint64_t>(bytes.size - passed, bytes_max);
+      skip -= passed;
+      if (count == 0) continue;
+      payload.push_back({bytes.owner, bytes.data + passed, static_cast<size_t>(count)});
+      offset += count;
+      bytes_max -= count;
+    }
   }
   return payload;
 }
@@ -47,10 +51,12 @@ absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& file
       const std::unique_ptr<DataShardWriter> writer,
       DataShardWriter::Create(files, target_.prefix, target_.shard, target_.num_shards));
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const proto::SavedSlice& slice = layout[i];
-    const std::shared_ptr<const Piece> piece = std::move(pieces[i]);
-    RETURN_IF_ERROR(writer->Add(slice.tensor(), piece->full_shape,
-                                {slice.row_begin(), slice.row_count()}, piece->value));
+    const Payload bytes = std::move(pieces[i]);
+    std::vector<absl::string_view> views;
+    for (const ByteSlice& slice : bytes) {
+      views.emplace_back(reinterpret_cast<const char*>(slice.data), slice.size);
+    }
+    RETURN_IF_ERROR(writer->Add(layout[i], views));
   }
   return writer->Finish();
 }

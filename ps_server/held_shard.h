@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
+#include "common/checkpoint/bundle.h"
 #include "common/tensor/slice_spec.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/message.h"
@@ -30,10 +31,10 @@ class HeldShard {
 
   const ShardTarget& target() const { return target_; }
 
-  // `value` has rows `rows` of the logical tensor `name` of shape `full_shape`; `lease` keeps it as
-  // it is. Errors: INVALID_ARGUMENT.
-  absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
-                   const Tensor& value, std::shared_ptr<const void> lease);
+  // `bytes` are rows `rows` of the logical tensor `name`; their owners keep them as they are.
+  // Errors: INVALID_ARGUMENT.
+  absl::Status Add(const std::string& name, const BundleTensor& tensor, RowRange rows,
+                   Payload bytes);
 
   // Without checksums.
   const std::vector<proto::SavedSlice>& layout() const { return layout_; }
@@ -47,14 +48,8 @@ class HeldShard {
   absl::StatusOr<std::vector<proto::SavedSlice>> Write(FileSystem& files);
 
  private:
-  struct Piece {
-    Shape full_shape;
-    Tensor value;
-    std::shared_ptr<const void> lease;
-  };
   const ShardTarget target_;
-  // In the order of the layout. Shared with bytes that are being sent.
-  std::vector<std::shared_ptr<const Piece>> pieces_;
+  std::vector<Payload> pieces_;  // in the order of the layout
   std::vector<proto::SavedSlice> layout_;
   uint64_t size_ = 0;
 };

@@ -21,17 +21,28 @@ size_t PayloadCursor::AtHand() {
   return payload_[slice_].size - offset_;
 }
 
+const std::byte* PayloadCursor::InPlace(size_t size) {
+  const size_t at_hand = AtHand();
+  const std::byte* const here = payload_[slice_].data + offset_;
+  if (at_hand < size || reinterpret_cast<uintptr_t>(here) % kElementAlignment != 0) return nullptr;
+  offset_ += size;
+  return here;
+}
+
 const std::byte* PayloadCursor::Next(size_t size) {
   COHORT_CHECK(size <= kBlockBytes, "a block");
   if (size == 0) return scratch_;
-  const size_t at_hand = AtHand();
-  const std::byte* const here = payload_[slice_].data + offset_;
-  if (at_hand >= size && reinterpret_cast<uintptr_t>(here) % kElementAlignment == 0) {
-    offset_ += size;
-    return here;
-  }
+  if (const std::byte* const here = InPlace(size)) return here;
   CopyTo(scratch_, size);
   return scratch_;
+}
+
+const std::byte* PayloadCursor::NextWhole(size_t size, std::shared_ptr<Buffer>& copy) {
+  if (size == 0) return scratch_;
+  if (const std::byte* const here = InPlace(size)) return here;
+  copy = Buffer::Allocate(size);
+  CopyTo(copy->data(), size);
+  return copy->data();
 }
 
 void PayloadCursor::Skip(size_t size) {

@@ -7,6 +7,7 @@
 // on them gives the same bits.
 
 #include <cstddef>
+#include <memory>
 
 #include "common/wire/message.h"
 
@@ -24,6 +25,10 @@ class PayloadCursor {
   // caller has checked that the payload has them.
   const std::byte* Next(size_t size);
 
+  // The next `size` bytes in one piece: where they lie, or put together in `copy`. Aligned for any
+  // element, valid as long as the payload and `copy`.
+  const std::byte* NextWhole(size_t size, std::shared_ptr<Buffer>& copy);
+
   // Passes over `size` bytes.
   void Skip(size_t size);
 
@@ -33,6 +38,8 @@ class PayloadCursor {
  private:
   // The bytes at hand in the current slice, at least one.
   size_t AtHand();
+  // The next `size` > 0 bytes where they lie, or null where they are not in one slice and aligned.
+  const std::byte* InPlace(size_t size);
 
   const Payload& payload_;
   size_t slice_ = 0;

@@ -73,26 +73,21 @@ absl::Status PsService::Refusal(const absl::Status& status) const {
   return Attributed(status, proto::APPLICATION, task_service_->task_ref());
 }
 
-absl::Status CheckTensors(absl::Span<const proto::TensorMeta* const> metas,
-                          absl::Span<VariableShard* const> shards, const Payload& payload) {
-  size_t expected = 0;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const SliceLayout& layout = shards[i]->layout();
-    const Shape came(
-        absl::MakeConstSpan(metas[i]->dims().data(), static_cast<size_t>(metas[i]->dims_size())));
-    if (metas[i]->dtype() != static_cast<int32_t>(layout.dtype) || came != shards[i]->shape()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice ", layout.slice_id, " of ", layout.variable, " is ",
-                       DTypeName(layout.dtype), shards[i]->shape().ToString(),
-                       ", the message has type ", metas[i]->dtype(), " ", came.ToString()));
-    }
-    expected += shards[i]->num_bytes();
-  }
-  if (PayloadBytes(payload) != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("the payload has ", PayloadBytes(payload),
-                                                   " bytes, its tensors need ", expected));
-  }
-  return absl::OkStatus();
+absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,
+                         const Shape& shape) {
+  const SliceLayout& layout = shard.layout();
+  const Shape came(
+      absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
+  if (meta.dtype() == static_cast<int32_t>(layout.dtype) && came == shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "slice ", layout.slice_id, " of ", layout.variable, " is ", DTypeName(layout.dtype),
+      shape.ToString(), ", the message has type ", meta.dtype(), " ", came.ToString()));
+}
+
+absl::Status CheckPayload(size_t expected, size_t came) {
+  if (came == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the payload has ", came, " bytes, its tensors need ", expected));
 }
 
 }  // namespace cohort

@@ -25,6 +25,7 @@
 #include "ps_server/held_shards.h"
 #include "ps_server/ps_stats.h"
 #include "ps_server/push_gate.h"
+#include "ps_server/pushed_rows.h"
 #include "ps_server/staging.h"
 #include "ps_server/variable_store.h"
 
@@ -85,7 +86,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
   // Of a push that the gate has admitted.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
-                                    absl::Span<VariableShard* const> shards);
+                                    absl::Span<VariableShard* const> shards,
+                                    absl::Span<const PushedRows> rows);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
   // What LoadAndRestore brings to the slices, wherever it comes from.
@@ -120,9 +122,11 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Strand shard_strand_;
 };
 
-// Checks that each tensor is the value of its shard by type and shape and that the payload has
-// exactly their bytes. Errors: INVALID_ARGUMENT naming the variable, what came and what is held.
-absl::Status CheckTensors(absl::Span<const proto::TensorMeta* const> metas,
-                          absl::Span<VariableShard* const> shards, const Payload& payload);
+// Checks that a tensor is of its shard's type and of this shape. Errors: INVALID_ARGUMENT naming
+// the variable, what came and what must.
+absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,
+                         const Shape& shape);
+// Errors: INVALID_ARGUMENT where a payload has not as many bytes as its tensors need.
+absl::Status CheckPayload(size_t expected, size_t came);
 
 }  // namespace cohort

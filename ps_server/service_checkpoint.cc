@@ -143,14 +143,17 @@ absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
   stats_.FillIn(response.header);
   size_t resident = 0;
   size_t intervals = 0;
+  uint64_t copied = 0;
   for (VariableShard* shard : store_.All()) {
     resident += shard->resident_bytes();
+    copied += shard->copied_bytes();
     ASSIGN_OR_RETURN(const size_t held,
                      shard->Settle([&] { return push_gate_->Window(request.header.epoch()); }));
     intervals += held;
   }
   response.header.set_resident_bytes(resident);
   response.header.set_apply_log_entries(intervals);
+  response.header.set_copied_bytes(copied);
   return response;
 }
 

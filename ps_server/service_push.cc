@@ -1,11 +1,8 @@
 // Push and Fence.
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "ps_server/ps_service.h"
@@ -19,32 +16,6 @@ std::vector<uint32_t> SliceIdsOf(const proto::PushRequest& push) {
   ids.reserve(static_cast<size_t>(push.slices_size()));
   for (const proto::PushSlice& slice : push.slices()) ids.push_back(slice.slice_id());
   return ids;
-}
-
-absl::Status CheckPush(const Envelope<proto::PushRequest>& request,
-                       absl::Span<VariableShard* const> shards) {
-  const proto::PushRequest& push = request.header;
-  std::vector<const proto::TensorMeta*> metas;
-  std::set<uint32_t> seen;
-  for (const proto::PushSlice& slice : push.slices()) {
-    metas.push_back(&slice.tensor());
-    if (!seen.insert(slice.slice_id()).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("PushRequest.slices has slice ", slice.slice_id(), " twice"));
-    }
-  }
-  RETURN_IF_ERROR(CheckTensors(metas, shards, request.payload));
-  if (!std::isfinite(push.learning_rate())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
-  }
-  const bool optimizer_needs_step = std::any_of(
-      shards.begin(), shards.end(),
-      [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });
-  if (push.step() == 0 && optimizer_needs_step) {
-    return absl::InvalidArgumentError("PushRequest.step is 0; steps count from 1");
-  }
-  return absl::OkStatus();
 }
 
 PushTicket TicketOf(const proto::PushRequest& push) {
@@ -72,13 +43,14 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
     const Envelope<proto::PushRequest>& request) {
   const std::vector<uint32_t> ids = SliceIdsOf(request.header);
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(ids));
-  RETURN_IF_ERROR(CheckPush(request, shards));
+  ASSIGN_OR_RETURN(const std::vector<PushedRows> rows, CheckPush(request, shards));
   RETURN_IF_ERROR(push_gate_->Admit(TicketOf(request.header)));
-  return Apply(request, shards);
+  return Apply(request, shards, rows);
 }
 
 absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
-    const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards) {
+    const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards,
+    absl::Span<const PushedRows> rows) {
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
   const VariableShard::UpdateContext context = {push.learning_rate(), push.step(),
@@ -88,8 +60,11 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   counted.bytes = PayloadBytes(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
+    const auto gate = [&] { return push_gate_->Check(ticket); };
+    cursor.Skip(rows[i].ids.size() * sizeof(int64_t));
     ASSIGN_OR_RETURN(const VariableShard::Applied applied,
-                     shards[i]->Apply(cursor, context, [&] { return push_gate_->Check(ticket); }));
+                     rows[i].all ? shards[i]->Apply(cursor, context, gate)
+                                 : shards[i]->ApplyRows(rows[i].ids, cursor, context, gate));
     if (applied.duplicate) {
       counted.duplicates += 1;
       continue;

@@ -1,5 +1,7 @@
 // CreateVariables, Pull and Assign.
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -47,9 +49,9 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     response.header.add_versions(reading.version);
     counted.slices += 1;
-    counted.bytes += reading.bytes.size;
-    counted.traffic.push_back({shard->layout().slice_id, reading.bytes.size});
-    if (reading.bytes.size > 0) response.payload.push_back(std::move(reading.bytes));
+    counted.bytes += shard->num_bytes();
+    counted.traffic.push_back({shard->layout().slice_id, shard->num_bytes()});
+    std::move(reading.bytes.begin(), reading.bytes.end(), std::back_inserter(response.payload));
   }
   if (!row_shards.empty()) {
     counted.slices += row_shards.size();
@@ -74,9 +76,13 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
                                                    " slice_ids and ", header.tensors_size(),
                                                    " tensors"));
   }
-  const std::vector<const proto::TensorMeta*> metas(header.tensors().pointer_begin(),
-                                                    header.tensors().pointer_end());
-  RETURN_IF_ERROR(CheckTensors(metas, shards, request.payload));
+  size_t expected = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::TensorMeta& meta = header.tensors(static_cast<int>(i));
+    RETURN_IF_ERROR(CheckTensor(meta, *shards[i], shards[i]->shape()));
+    expected += shards[i]->num_bytes();
+  }
+  RETURN_IF_ERROR(CheckPayload(expected, PayloadBytes(request.payload)));
   PayloadCursor cursor(request.payload);
   for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->Assign(cursor, admit));
   return Envelope<proto::AssignResponse>();

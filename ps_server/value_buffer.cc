@@ -1,6 +1,7 @@
 #include "ps_server/value_buffer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace cohort {
@@ -53,6 +54,14 @@ void ValueBuffer::Commit() {
     spares_.push_back(std::move(next_));
   }
   next_.reset();
+}
+
+size_t ValueBuffer::Own() {
+  if (IsFree(*current_)) return 0;
+  const size_t bytes = current_->tensor.num_bytes();
+  std::memcpy(Next().mutable_raw(), current_->tensor.raw(), bytes);
+  Commit();
+  return bytes;
 }
 
 size_t ValueBuffer::resident_bytes() const {

@@ -1,6 +1,7 @@
 #pragma once
 
-// The memory of one slice's value, or of one of its slots, readable while it is replaced. A reader
+// The memory of a page of a slice's value or slot (paged_value.h), readable while it is replaced. A
+// reader
 // takes a lease on the current block and may hold it for long (a transport sends from it, a
 // checkpoint writes it to a file). A writer that finds the
 // current block leased writes the new value to a spare block instead, so a reader never sees a
@@ -39,6 +40,9 @@ class ValueBuffer {
   Tensor& next() { return next_->tensor; }
   // The block from Next is current from now on.
   void Commit();
+  // Makes the current block one that nobody reads, with the same content: Next will be in place.
+  // How many bytes were copied for that.
+  size_t Own();
 
   // Of all blocks.
   size_t resident_bytes() const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,24 +12,22 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kBlockFloats = kBlockBytes / sizeof(float);
-
-absl::Span<const float> Floats(const Tensor& tensor, size_t begin, size_t count) {
-  return {reinterpret_cast<const float*>(tensor.raw()) + begin, count};
-}
 absl::Span<float> MutableFloats(Tensor& tensor, size_t begin, size_t count) {
   return {reinterpret_cast<float*>(tensor.mutable_raw()) + begin, count};
 }
 
-// The next `count` elements. A row that is longer than a block of the cursor is put together in
-// `wide_row`.
-absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
-                                   std::vector<float>& wide_row) {
-  if (wide_row.empty()) {
-    return {reinterpret_cast<const float*>(cursor.Next(count * sizeof(float))), count};
-  }
-  cursor.CopyTo(reinterpret_cast<std::byte*>(wide_row.data()), count * sizeof(float));
-  return {wide_row.data(), count};
+void ReplaceBy(const Tensor& tensor, PagedValue& paged) {
+  size_t done = 0;
+  paged.Replace([&](std::byte* out, size_t size) {
+    COHORT_CHECK(done + size <= tensor.num_bytes(), "a tensor of the slice's shape");
+    std::memcpy(out, tensor.raw() + done, size);
+    done += size;
+  });
+  COHORT_CHECK(done == tensor.num_bytes(), "a tensor of the slice's shape");
+}
+
+size_t PageRowsOf(const SliceLayout& layout) {
+  return std::max<size_t>(kPageBytes / (layout.row_width() * ElementSize(layout.dtype)), 1);
 }
 
 }  // namespace
@@ -71,8 +68,13 @@ VariableShard::VariableShard(SliceLayout layout, State initial,
       num_bytes_(initial.value.num_bytes()),
       kernel_(std::move(kernel)),
       slot_widths_(WidthsOf(layout_)),
-      value_(std::move(initial.value)) {
-  for (Tensor& slot : initial.slots) slots_.emplace_back(std::move(slot), kSlotSpareBlocksMax);
+      page_rows_(PageRowsOf(layout_)),
+      value_(initial.value, page_rows_ * slot_widths_.row, kSpareBlocksMax) {
+  const size_t page_elements = page_rows_ * slot_widths_.row;
+  for (size_t i = 0; i < initial.slots.size(); ++i) {
+    slots_.emplace_back(initial.slots[i], page_elements / slot_widths_.slots[i],
+                        kSlotSpareBlocksMax);
+  }
 }
 
 VariableShard::SlotWidths VariableShard::WidthsOf(const SliceLayout& layout) {
@@ -95,17 +97,18 @@ void VariableShard::EnterLocked(const ClosureWindow& window) {
 
 VariableShard::Reading VariableShard::Read() const {
   MutexLock lock(mutex_);
-  return {{value_.Lease(), value_.current().raw(), num_bytes_}, history_.version};
+  return {value_.Lease(), history_.version};
 }
 
 uint64_t VariableShard::ReadRows(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const {
   constexpr size_t kAhead = 16;  // rows that are fetched ahead of the one that is copied
-  const size_t row_bytes = slot_widths_.row * ElementSize(layout_.dtype);
+  const size_t row_bytes = RowBytes();
   COHORT_CHECK(out.size() == rows.size() * row_bytes, "room for these rows");
   MutexLock lock(mutex_);
-  const std::byte* const first = value_.current().raw();
+  const PagedValue& value = value_;
   const auto at = [&](size_t i) {
-    return first + static_cast<size_t>(rows[i] - layout_.rows.begin) * row_bytes;
+    const size_t place = PlaceOf(rows[i]);
+    return value.page(place / page_rows_).current().raw() + place % page_rows_ * row_bytes;
   };
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + kAhead < rows.size()) PrefetchLine(at(i + kAhead));
@@ -114,84 +117,10 @@ uint64_t VariableShard::ReadRows(absl::Span<const int64_t> rows, absl::Span<std:
   return history_.version;
 }
 
-absl::StatusOr<VariableShard::Applied> VariableShard::Apply(PayloadCursor& gradient,
-                                                            const UpdateContext& context,
-                                                            AskGate gate) {
-  MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
-  EnterLocked(window);
-  ASSIGN_OR_RETURN(const bool is_new, history_.applied.Insert(context.closure_id));
-  if (!is_new) {
-    gradient.Skip(num_bytes_);
-    return Applied{true, history_.version};
-  }
-  switch (layout_.dtype) {
-    case DType::kInt32:
-      AddLocked<int32_t>(gradient);
-      break;
-    case DType::kInt64:
-      AddLocked<int64_t>(gradient);
-      break;
-    default:
-      ApplyFloatsLocked(gradient, context);
-      break;
-  }
-  return Applied{false, history_.version++};
-}
-
-void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context) {
-  const Tensor& in = value_.current();
-  Tensor& out = value_.Next();
-  const size_t count = static_cast<size_t>(in.num_elements());
-  UpdateStep step;
-  step.learning_rate = context.learning_rate;
-  step.step = context.step;
-  step.row_width = slot_widths_.row;
-  step.slots.resize(slots_.size());
-  for (ValueBuffer& slot : slots_) slot.Next();
-  // Whole rows, where a slot has one element for each.
-  const size_t width = slot_widths_.largest;
-  const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
-  std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
-  for (size_t begin = 0; begin < count; begin += whole_rows) {
-    const size_t block = std::min(whole_rows, count - begin);
-    step.gradient = NextFloats(gradient, block, wide_row);
-    step.value_in = Floats(in, begin, block);
-    step.value_out = MutableFloats(out, begin, block);
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      const size_t slot_width = slot_widths_.slots[i];
-      step.slots[i] = {Floats(slots_[i].current(), begin / slot_width, block / slot_width),
-                       MutableFloats(slots_[i].next(), begin / slot_width, block / slot_width)};
-    }
-    kernel_->Apply(step);
-  }
-  value_.Commit();
-  for (ValueBuffer& slot : slots_) slot.Commit();
-}
-
-template <typename T>
-void VariableShard::AddLocked(PayloadCursor& gradient) {
-  using Unsigned = std::make_unsigned_t<T>;  // wraps around; a peer's numbers must not be undefined
-  constexpr size_t kBlock = kBlockBytes / sizeof(T);
-  const T* const in = value_.current().data<T>();
-  T* const out = value_.Next().mutable_data<T>();
-  const size_t count = static_cast<size_t>(value_.current().num_elements());
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t block = std::min(kBlock, count - begin);
-    const T* const added = reinterpret_cast<const T*>(gradient.Next(block * sizeof(T)));
-    for (size_t i = 0; i < block; ++i) {
-      out[begin + i] =
-          static_cast<T>(static_cast<Unsigned>(in[begin + i]) + static_cast<Unsigned>(added[i]));
-    }
-  }
-  value_.Commit();
-}
-
 absl::Status VariableShard::Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
-  value.CopyTo(value_.Next().mutable_raw(), num_bytes_);
-  value_.Commit();
+  value_.Replace([&](std::byte* out, size_t size) { value.CopyTo(out, size); });
   return absl::OkStatus();
 }
 
@@ -205,10 +134,11 @@ absl::Status VariableShard::AssignAverage(absl::FunctionRef<absl::Status()> admi
   RETURN_IF_ERROR(CheckHasAverage());
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
-  const Tensor& average = slots_.back().current();
-  if (num_bytes_ == 0) return absl::OkStatus();
-  std::memcpy(value_.Next().mutable_raw(), average.raw(), num_bytes_);
-  value_.Commit();
+  const PagedValue& average = slots_.back();
+  size_t page = 0;
+  value_.Replace([&](std::byte* out, size_t size) {
+    std::memcpy(out, average.page(page++).current().raw(), size);
+  });
   return absl::OkStatus();
 }
 
@@ -216,11 +146,8 @@ absl::StatusOr<VariableShard::Snapshot> VariableShard::TakeSnapshot(AskGate gate
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   EnterLocked(window);
-  Snapshot snapshot{value_.current(), {}, history_, {value_.Lease()}};
-  for (const ValueBuffer& slot : slots_) {
-    snapshot.slots.push_back(slot.current());
-    snapshot.leases.push_back(slot.Lease());
-  }
+  Snapshot snapshot{value_.Lease(), {}, history_};
+  for (const PagedValue& slot : slots_) snapshot.slots.push_back(slot.Lease());
   return snapshot;
 }
 
@@ -235,16 +162,8 @@ absl::Status VariableShard::Restore(const State& state, AskGate gate) {
     history_of_ = window.coordinator_incarnation;
   }
   EnterLocked(window);
-  if (num_bytes_ == 0) return absl::OkStatus();
-  std::memcpy(value_.Next().mutable_raw(), state.value.raw(), num_bytes_);
-  value_.Commit();
-  for (size_t i = 0; i < state.slots.size(); ++i) {
-    const Tensor& slot = state.slots[i];
-    COHORT_CHECK(slot.num_bytes() == slots_[i].current().num_bytes(),
-                 "a slot of the slice's shape");
-    std::memcpy(slots_[i].Next().mutable_raw(), slot.raw(), slot.num_bytes());
-    slots_[i].Commit();
-  }
+  ReplaceBy(state.value, value_);
+  for (size_t i = 0; i < state.slots.size(); ++i) ReplaceBy(state.slots[i], slots_[i]);
   return absl::OkStatus();
 }
 
@@ -258,8 +177,13 @@ absl::StatusOr<size_t> VariableShard::Settle(AskGate gate) {
 size_t VariableShard::resident_bytes() const {
   MutexLock lock(mutex_);
   size_t bytes = value_.resident_bytes();
-  for (const ValueBuffer& slot : slots_) bytes += slot.resident_bytes();
+  for (const PagedValue& slot : slots_) bytes += slot.resident_bytes();
   return bytes;
+}
+
+uint64_t VariableShard::copied_bytes() const {
+  MutexLock lock(mutex_);
+  return copied_bytes_;
 }
 
 }  // namespace cohort

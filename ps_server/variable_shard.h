@@ -3,10 +3,10 @@
 // One slice of a variable with its slots. Its version is the number of pushes that were applied;
 // which closures' pushes those were lies beside it (applied_set.h), under the same lock, so value,
 // slots, version and applied set always belong together: a push is applied once, and a snapshot
-// knows exactly what is in it. A pull leases the current value without a copy; a push that arrives
-// while the value is leased writes the new one beside it (value_buffer.h). One lock per slice, held
-// only for a memory pass over the slice, so pushes to different slices run at the same time and no
-// reader sees a value half written.
+// knows exactly what is in it. A pull leases the current pages without a copy; a push that arrives
+// while a page is leased writes the new one beside it (paged_value.h). One lock per slice, held
+// only for a memory pass over the slice or over some rows, so pushes to different slices run at the
+// same time, pushes to one row come one after the other, and no reader sees a row half written.
 
 #include <cstdint>
 #include <memory>
@@ -19,10 +19,10 @@
 #include "common/runtime/update_kernel.h"
 #include "common/wire/message.h"
 #include "ps_server/applied_set.h"
+#include "ps_server/paged_value.h"
 #include "ps_server/payload_cursor.h"
 #include "ps_server/push_gate.h"
 #include "ps_server/slice_layout.h"
-#include "ps_server/value_buffer.h"
 
 namespace cohort {
 
@@ -38,7 +38,7 @@ class VariableShard {
   size_t num_bytes() const { return num_bytes_; }
 
   struct Reading {
-    ByteSlice bytes;  // owns a lease
+    Payload bytes;  // own leases
     uint64_t version = 0;
   };
   Reading Read() const;
@@ -66,6 +66,11 @@ class VariableShard {
   // changed.
   absl::StatusOr<Applied> Apply(PayloadCursor& gradient, const UpdateContext& context,
                                 AskGate gate);
+  // The same for a gradient of some rows, by their numbers in the whole variable, which are of this
+  // slice: takes a row of gradient for each. What happens to the other rows is the rule's sparse
+  // mode.
+  absl::StatusOr<Applied> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                                    const UpdateContext& context, AskGate gate);
 
   // Replaces the value by num_bytes() from the cursor; slots, version and applied set stay. Errors:
   // those of `admit`, asked under the slice's lock, and then nothing was changed.
@@ -83,10 +88,9 @@ class VariableShard {
   // The value and the slots (in the order of the rule) at one version, leased: nothing is copied,
   // and no push waits for the reader.
   struct Snapshot {
-    Tensor value;
-    std::vector<Tensor> slots;
+    Payload value;
+    std::vector<Payload> slots;
     History history;
-    std::vector<std::shared_ptr<const void>> leases;  // of the value, then of the slots
   };
   // Errors: those of the gate.
   absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);
@@ -106,11 +110,13 @@ class VariableShard {
   // ended. The intervals of closures that are left. Errors: those of the gate.
   absl::StatusOr<size_t> Settle(AskGate gate);
 
-  // Blocks of the value and slots, with spares.
+  // Pages of the value and slots, with spares.
   size_t resident_bytes() const;
+  // Of pages that were leased when some of their rows changed, in all.
+  uint64_t copied_bytes() const;
 
  private:
-  // Elements of the value for one of each slot: 1, or a row for a slot per row.
+  // Elements of a row, and of the value for one of each slot: 1, or a row for a slot per row.
   struct SlotWidths {
     size_t row = 1;
     size_t largest = 1;
@@ -122,20 +128,35 @@ class VariableShard {
   static SlotWidths WidthsOf(const SliceLayout& layout);
 
   void EnterLocked(const ClosureWindow& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False: the closure's push was applied before.
+  absl::StatusOr<bool> AdmitLocked(const UpdateContext& context, AskGate gate)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
+  // Of a row of the whole variable, its place in the slice.
+  size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
+
+  UpdateStep StepOf(const UpdateContext& context) const;
   void ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                            const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename T>
   void AddLocked(PayloadCursor& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename T>
+  void AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SliceLayout layout_;
   const Shape shape_;
   const size_t num_bytes_;
   const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers
   const SlotWidths slot_widths_;
+  const size_t page_rows_;
 
   mutable Mutex mutex_;
-  ValueBuffer value_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ValueBuffer> slots_ ABSL_GUARDED_BY(mutex_);
+  PagedValue value_ ABSL_GUARDED_BY(mutex_);
+  std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
+  uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   History history_ ABSL_GUARDED_BY(mutex_);
   // Coordinator incarnation whose closure ids the history has.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;

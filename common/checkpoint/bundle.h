@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/file_system.h"
 #include "common/tensor/slice_spec.h"
@@ -44,6 +45,8 @@ class DataShardWriter {
   // returns. After an error the writer is of no more use.
   absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
                    const Tensor& value);
+  // The same of a slice as shard_layout.h describes it, whose bytes lie in several pieces.
+  absl::Status Add(proto::SavedSlice slice, absl::Span<const absl::string_view> pieces);
   // Syncs, closes and renames. The entries to report. Errors: ALREADY_EXISTS as Create; what the
   // file system returns.
   absl::StatusOr<std::vector<proto::SavedSlice>> Finish();

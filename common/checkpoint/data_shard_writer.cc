@@ -46,22 +46,39 @@ DataShardWriter::DataShardWriter(FileSystem& files, std::string prefix, std::str
 
 absl::Status DataShardWriter::Add(const std::string& name, const Shape& full_shape, RowRange rows,
                                   const Tensor& value) {
-  absl::StatusOr<proto::SavedSlice> described = DescribeSlice(name, full_shape, rows, value);
-  if (!described.ok()) return Annotate(described.status(), path_);
-  proto::SavedSlice saved = *std::move(described);
-  absl::string_view rest(reinterpret_cast<const char*>(value.raw()), value.num_bytes());
-  uint32_t crc = 0;
-  while (!rest.empty()) {
-    const absl::string_view piece = rest.substr(0, kAppendBytes);
-    crc = ExtendCrc32c(crc, piece);
-    RETURN_IF_ERROR(file_->Append(piece));
-    rest.remove_prefix(piece.size());
+  absl::StatusOr<proto::SavedSlice> slice = DescribeSlice(name, {value.dtype(), full_shape}, rows);
+  if (!slice.ok()) return Annotate(slice.status(), path_);
+  if (value.shape() != ShapeOfRows(full_shape, rows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": tensor '", name, "': a value of shape ", value.shape().ToString(),
+                     " is not rows ", rows.begin, "+", rows.count, " of ", full_shape.ToString()));
   }
-  saved.set_shard(shard_);
-  saved.set_offset(static_cast<int64_t>(offset_));
-  saved.set_crc32c(crc);
-  saved_.push_back(std::move(saved));
-  offset_ += value.num_bytes();
+  const absl::string_view bytes(reinterpret_cast<const char*>(value.raw()), value.num_bytes());
+  return Add(*std::move(slice), {bytes});
+}
+
+absl::Status DataShardWriter::Add(proto::SavedSlice slice,
+                                  absl::Span<const absl::string_view> pieces) {
+  uint32_t crc = 0;
+  uint64_t size = 0;
+  for (absl::string_view rest : pieces) {
+    size += rest.size();
+    while (!rest.empty()) {
+      const absl::string_view piece = rest.substr(0, kAppendBytes);
+      crc = ExtendCrc32c(crc, piece);
+      RETURN_IF_ERROR(file_->Append(piece));
+      rest.remove_prefix(piece.size());
+    }
+  }
+  if (size != static_cast<uint64_t>(slice.size())) {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", slice.tensor(), "' has ",
+                                                   size, " bytes for a slice of ", slice.size()));
+  }
+  slice.set_shard(shard_);
+  slice.set_offset(static_cast<int64_t>(offset_));
+  slice.set_crc32c(crc);
+  saved_.push_back(std::move(slice));
+  offset_ += size;
   return absl::OkStatus();
 }
 

@@ -5,15 +5,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/checkpoint/bundle.h"
 #include "common/tensor/slice_spec.h"
-#include "common/tensor/tensor.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
 
-// Rows `rows` of the logical tensor `name` of shape `full_shape`; `value` has exactly these rows.
-// Shard, offset and checksum are left open. Errors: INVALID_ARGUMENT naming the tensor.
-absl::StatusOr<proto::SavedSlice> DescribeSlice(const std::string& name, const Shape& full_shape,
-                                                RowRange rows, const Tensor& value);
+// A scalar keeps its shape.
+Shape ShapeOfRows(const Shape& full_shape, RowRange rows);
+
+// Rows `rows` of the logical tensor `name`. Shard, offset and checksum are
+// left open. Errors: INVALID_ARGUMENT naming the tensor.
+absl::StatusOr<proto::SavedSlice> DescribeSlice(const std::string& name, const BundleTensor& tensor,
+                                                RowRange rows);
 
 }  // namespace cohort

@@ -16,9 +16,9 @@ constexpr int kThreads = 4;
 constexpr int kPushes = 100;
 constexpr int64_t kRows = 5000;
 
-void RunThreads(const std::function<void(int)>& body) {
+void RunThreads(const std::function<void(int)>& body, int count = kThreads) {
   std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) threads.emplace_back(body, i);
+  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -79,6 +79,46 @@ TEST(Concurrency, EveryPulledSliceIsAValueThatExisted) {
     }
   });
   EXPECT_EQ((*cluster.Pull(0, {1}))[0].span<float>()[7], kPushes * kThreads / 2);
+}
+
+// Each push adds 1 to all elements of the row that all want and of one of its own, while others
+// read rows and lease the whole: nothing is lost, and no row is seen half written.
+TEST(Concurrency, ThirtyTwoWritersOfOneRowLoseNothingAndNoRowIsTorn) {
+  constexpr int kWriters = 32;
+  constexpr int kReaders = 4;
+  constexpr int64_t kWidth = 300;
+  constexpr int64_t kShared = 500;
+  const auto shard = MakeShard({"v", DType::kFloat32, Shape{1000, kWidth},
+                                Rule("assign_add", {}), "zeros"});
+  const auto open = []() -> absl::StatusOr<ClosureWindow> { return ClosureWindow{7, 0}; };
+  Tensor ones(DType::kFloat32, Shape{2, kWidth});
+  std::fill_n(ones.mutable_data<float>(), 2 * kWidth, 1.0f);
+  const Payload payload = {SliceOf(ones)};
+  const auto read = [&](int64_t row) {
+    std::vector<float> values(kWidth);
+    shard->ReadRows({row}, {reinterpret_cast<std::byte*>(values.data()), kWidth * sizeof(float)});
+    for (const float value : values) EXPECT_EQ(value, values[0]) << "torn";
+    return values[0];
+  };
+  RunThreads(
+      [&](int thread) {
+        VariableShard::Reading held;
+        for (int i = 0; i < kPushes; ++i) {
+          if (thread >= kWriters) {
+            read(kShared);
+            if (i % 8 == 0) held = shard->Read();
+            continue;
+          }
+          PayloadCursor cursor(payload);
+          const auto closure = static_cast<uint64_t>(1 + i * kWriters + thread);
+          ASSERT_FALSE(shard->ApplyRows({kShared, thread}, cursor, {.closure_id = closure}, open)
+                           ->duplicate);
+        }
+      },
+      kWriters + kReaders);
+  EXPECT_EQ(read(kShared), kWriters * kPushes);
+  for (int thread = 0; thread < kWriters; ++thread) EXPECT_EQ(read(thread), kPushes);
+  EXPECT_EQ(shard->Read().version, static_cast<uint64_t>(kWriters * kPushes));
 }
 
 TEST(Concurrency, SavingWhilePushesGoOnWritesValuesThatExisted) {

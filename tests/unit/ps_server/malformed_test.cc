@@ -27,6 +27,8 @@ std::vector<std::pair<std::string, Message>> ValidRequests(const std::string& pr
   add("Pull", Pack(PullOf({1, 2})));
   add("Push", Pack(PushOf({.closure = 9}, {{1, Tensor::Zeros(DType::kFloat32, Shape{6, 5})},
                                            {2, Tensor::Scalar<int64_t>(3)}})));
+  add("Push", Pack(PushRowsOf({.closure = 10},
+                              {{1, {3, 0, 3}, Tensor::Zeros(DType::kFloat32, Shape{3, 5})}})));
   add("Assign", Pack(AssignOf({{1, Tensor::Zeros(DType::kFloat32, Shape{6, 5})}})));
   Envelope<proto::FenceRequest> fence;
   fence.header.set_epoch(kTestEpoch);

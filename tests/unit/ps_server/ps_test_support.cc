@@ -86,6 +86,54 @@ Envelope<proto::PushRequest> PushOf(const PushSpec& spec,
   return request;
 }
 
+Envelope<proto::PushRequest> PushRowsOf(const PushSpec& spec,
+                                        const std::vector<RowsOfSlice>& slices) {
+  Envelope<proto::PushRequest> request = PushOf(spec, {});
+  for (const RowsOfSlice& rows : slices) {
+    const Tensor ids = Tensor::FromVector(rows.ids, Shape{static_cast<int64_t>(rows.ids.size())});
+    proto::PushSlice& slice = *request.header.add_slices();
+    slice.set_slice_id(rows.slice);
+    *slice.mutable_ids() = MetaOf(ids);
+    *slice.mutable_tensor() = MetaOf(rows.gradients);
+    request.payload.push_back(SliceOf(ids));
+    request.payload.push_back(SliceOf(rows.gradients));
+  }
+  return request;
+}
+
+std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec) {
+  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0]);
+}
+
+Tensor Joined(const Payload& payload, DType dtype, const Shape& shape) {
+  Tensor tensor(dtype, shape);
+  COHORT_CHECK(tensor.num_bytes() == PayloadBytes(payload), "the tensor's bytes");
+  std::byte* out = tensor.mutable_raw();
+  for (const ByteSlice& slice : payload) {
+    std::memcpy(out, slice.data, slice.size);
+    out += slice.size;
+  }
+  return tensor;
+}
+
+bool SameBytes(const Tensor& a, const Tensor& b) {
+  return a.num_bytes() == b.num_bytes() && std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0;
+}
+
+VariableShard::State StateOf(VariableShard& shard) {
+  const VariableShard::Snapshot snapshot =
+      *shard.TakeSnapshot([]() -> absl::StatusOr<ClosureWindow> { return ClosureWindow{7, 0}; });
+  const SliceLayout& layout = shard.layout();
+  VariableShard::State state;
+  state.value = Joined(snapshot.value, layout.dtype, shard.shape());
+  for (size_t i = 0; i < snapshot.slots.size(); ++i) {
+    state.slots.push_back(Joined(snapshot.slots[i], DType::kFloat32,
+                                 layout.shape_of(layout.rule_spec.slots[i])));
+  }
+  state.history = snapshot.history;
+  return state;
+}
+
 Envelope<proto::PullRequest> PullOf(const std::vector<uint32_t>& slice_ids) {
   Envelope<proto::PullRequest> request;
   request.header.set_epoch(kTestEpoch);

@@ -20,6 +20,7 @@
 #include "proto/ps.pb.h"
 #include "proto/task.pb.h"
 #include "ps_server/ps_task.h"
+#include "ps_server/variable_shard.h"
 #include "tests/support/test_seed.h"
 
 namespace cohort {
@@ -47,6 +48,14 @@ std::vector<proto::VariableLayout> LayOut(const std::vector<VariableSpec>& varia
 
 proto::CreateVariablesRequest CreateRequest(const std::vector<proto::VariableLayout>& layouts);
 
+// The only slice of a variable.
+std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec);
+// A copy of what lies in pieces.
+Tensor Joined(const Payload& payload, DType dtype, const Shape& shape);
+bool SameBytes(const Tensor& a, const Tensor& b);
+// Copies of value and slots, and the history.
+VariableShard::State StateOf(VariableShard& shard);
+
 struct PushSpec {
   uint64_t closure = 1;
   uint64_t worker = 100;
@@ -56,6 +65,14 @@ struct PushSpec {
 };
 Envelope<proto::PushRequest> PushOf(const PushSpec& spec,
                                     const std::vector<std::pair<uint32_t, Tensor>>& gradients);
+// Of some rows of slices, by their ids.
+struct RowsOfSlice {
+  uint32_t slice = 1;
+  std::vector<int64_t> ids;
+  Tensor gradients;
+};
+Envelope<proto::PushRequest> PushRowsOf(const PushSpec& spec,
+                                        const std::vector<RowsOfSlice>& slices);
 Envelope<proto::PullRequest> PullOf(const std::vector<uint32_t>& slice_ids);
 Envelope<proto::AssignRequest> AssignOf(const std::vector<std::pair<uint32_t, Tensor>>& values);
 

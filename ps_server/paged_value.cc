@@ -1,0 +1,96 @@
+#include "ps_server/paged_value.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+SlotSpans SpansOf(ValueBuffer& page, size_t begin, size_t count) {
+  return {page.current().span<float>().subspan(begin, count),
+          absl::MakeSpan(page.next().mutable_data<float>() + begin, count)};
+}
+
+}  // namespace
+
+PagedValue::PagedValue(const Tensor& value, size_t page_elements, size_t spares_max) {
+  const size_t count = static_cast<size_t>(value.num_elements());
+  const size_t size = ElementSize(value.dtype());
+  pages_.reserve(count / page_elements + 1);
+  size_t begin = 0;
+  do {  // an empty value has one empty page
+    const size_t elements = std::min(page_elements, count - begin);
+    pages_.emplace_back(Tensor(value.dtype(), Shape{static_cast<int64_t>(elements)}, value.buffer(),
+                               value.offset() + begin * size),
+                        spares_max);
+    begin += elements;
+  } while (begin < count);
+}
+
+Payload PagedValue::Lease() const {
+  Payload payload;
+  payload.reserve(pages_.size());
+  for (const ValueBuffer& page : pages_) {
+    const Tensor& tensor = page.current();
+    if (tensor.num_bytes() > 0) payload.push_back({page.Lease(), tensor.raw(), tensor.num_bytes()});
+  }
+  return payload;
+}
+
+void PagedValue::Replace(absl::FunctionRef<void(std::byte* out, size_t size)> fill) {
+  for (ValueBuffer& page : pages_) {
+    Tensor& next = page.Next();
+    if (next.num_bytes() > 0) fill(next.mutable_raw(), next.num_bytes());
+    page.Commit();
+  }
+}
+
+size_t PagedValue::resident_bytes() const {
+  size_t bytes = 0;
+  for (const ValueBuffer& page : pages_) bytes += page.resident_bytes();
+  return bytes;
+}
+
+PageWriter::PageWriter(PagedValue& value, std::vector<PagedValue>& slots,
+                       absl::Span<const size_t> widths, Change change)
+    : value_(value), slots_(slots), widths_(widths), change_(change) {}
+
+void PageWriter::Enter(size_t page) {
+  if (page == page_) return;
+  Leave();
+  page_ = page;
+  const auto enter = [this](ValueBuffer& buffer) {
+    if (change_ == Change::kSomeRows) copied_bytes_ += buffer.Own();
+    buffer.Next();
+  };
+  enter(value_.page(page));
+  for (PagedValue& slot : slots_) enter(slot.page(page));
+}
+
+void PageWriter::Leave() {
+  if (page_ == kNone) return;
+  value_.page(page_).Commit();
+  for (PagedValue& slot : slots_) slot.page(page_).Commit();
+  page_ = kNone;
+}
+
+void PageWriter::SetSpans(size_t begin, size_t count, UpdateStep& step) {
+  const SlotSpans value = SpansOf(value_.page(page_), begin, count);
+  step.value_in = value.in;
+  step.value_out = value.out;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    step.slots[i] = SpansOf(slots_[i].page(page_), begin / widths_[i], count / widths_[i]);
+  }
+}
+
+size_t PageWriter::SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step) {
+  const size_t page_rows = value_.elements_of(0) / row_width;  // the last page may have fewer
+  Enter(first / page_rows);
+  const size_t begin = first % page_rows;
+  count = std::min(count, value_.elements_of(page_) / row_width - begin);
+  SetSpans(begin * row_width, count * row_width, step);
+  return count;
+}
+
+}  // namespace cohort

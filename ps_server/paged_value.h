@@ -1,0 +1,83 @@
+#pragma once
+
+// The memory of one slice's value, or of one of its slots, in pages of whole rows. Each page is
+// readable while it is replaced (value_buffer.h), so a push of some rows that finds readers copies
+// the pages that have these rows, and never the whole. The pages of a value and of its slots begin
+// at the same rows.
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "common/runtime/update_kernel.h"
+#include "common/wire/message.h"
+#include "ps_server/value_buffer.h"
+
+namespace cohort {
+
+// Of the value, at most, unless a single row is longer.
+inline constexpr size_t kPageBytes = size_t{64} << 10;
+
+// Thread-compatible, as ValueBuffer.
+class PagedValue {
+ public:
+  // `page_elements` is a number of whole rows. The memory of `value` becomes the pages.
+  PagedValue(const Tensor& value, size_t page_elements, size_t spares_max);
+
+  size_t num_pages() const { return pages_.size(); }
+  ValueBuffer& page(size_t i) { return pages_[i]; }
+  const ValueBuffer& page(size_t i) const { return pages_[i]; }
+  size_t elements_of(size_t page) const {
+    return static_cast<size_t>(pages_[page].current().num_elements());
+  }
+
+  // All bytes, as they are now.
+  Payload Lease() const;
+  // `fill` gets each page's bytes to write, in order.
+  void Replace(absl::FunctionRef<void(std::byte* out, size_t size)> fill);
+
+  // Of all pages with their spares.
+  size_t resident_bytes() const;
+
+ private:
+  std::vector<ValueBuffer> pages_;
+};
+
+// Goes through the pages of a value and its slots together, by ascending rows, and has the update
+// steps' spans in them. Thread-compatible.
+class PageWriter {
+ public:
+  enum class Change { kSomeRows, kAllRows };
+  // `widths`: elements of the value for one of each slot. They outlive the writer.
+  PageWriter(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths,
+             Change change);
+  // What was written is current from now on.
+  ~PageWriter() { Leave(); }
+  PageWriter(const PageWriter&) = delete;
+  PageWriter& operator=(const PageWriter&) = delete;
+
+  // Comes to a page; what is not written of it stays with kSomeRows, and is undefined with
+  // kAllRows.
+  void Enter(size_t page);
+  // Elements of the value in the page that was entered, counted from its begin.
+  void SetSpans(size_t begin, size_t count, UpdateStep& step);
+  // Enters the page of a row, and spans what it has of `count` rows.
+  size_t SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step);
+
+  size_t copied_bytes() const { return copied_bytes_; }
+
+ private:
+  static constexpr size_t kNone = ~size_t{0};
+
+  void Leave();
+
+  PagedValue& value_;
+  std::vector<PagedValue>& slots_;
+  const absl::Span<const size_t> widths_;
+  const Change change_;
+  size_t page_ = kNone;
+  size_t copied_bytes_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,110 @@
+#include "ps_server/pushed_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "ps_server/payload_cursor.h"
+#include "ps_server/ps_service.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("PushRequest.slices of slice ", slice.slice_id(),
+                                                 ", rows of ", layout.variable, ": ", what));
+}
+
+// The shape that the gradient must have. Checks what can be without the ids themselves.
+absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableShard& shard) {
+  if (!slice.has_ids()) return shard.shape();
+  const SliceLayout& layout = shard.layout();
+  const proto::TensorMeta& ids = slice.ids();
+  if (ids.dtype() != static_cast<int32_t>(DType::kInt64) || ids.dims_size() != 1) {
+    return Bad(slice, layout, "ids must be int64[n]");
+  }
+  RETURN_IF_ERROR(BytesOf(ids).status());
+  if (layout.full_shape.rank() == 0) return Bad(slice, layout, "a scalar has none");
+  absl::InlinedVector<int64_t, 4> dims(shard.shape().dims().begin(), shard.shape().dims().end());
+  dims[0] = ids.dims(0);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+// Checks that each tensor fits its slice, and that the payload has just their bytes.
+absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
+                                   absl::Span<VariableShard* const> shards) {
+  const size_t came = PayloadBytes(request.payload);
+  size_t expected = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
+    ASSIGN_OR_RETURN(const Shape shape, GradientShape(slice, *shards[i]));
+    RETURN_IF_ERROR(CheckTensor(slice.tensor(), *shards[i], shape));
+    ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
+    size_t ids_bytes = 0;
+    if (slice.has_ids()) {
+      ASSIGN_OR_RETURN(ids_bytes, BytesOf(slice.ids()));
+    }
+    // Sums of what a peer says may overflow.
+    if (bytes > came || ids_bytes > came) return CheckPayload(std::max(bytes, ids_bytes), came);
+    expected += bytes + ids_bytes;
+  }
+  return CheckPayload(expected, came);
+}
+
+// Of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id that is not of its
+// slice.
+absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
+                                                 absl::Span<VariableShard* const> shards) {
+  std::vector<PushedRows> rows(shards.size());
+  PayloadCursor cursor(request.payload);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
+    ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
+    if (slice.has_ids()) {
+      const RowRange& held = shards[i]->layout().rows;
+      rows[i].all = false;
+      rows[i].ids.resize(static_cast<size_t>(slice.ids().dims(0)));
+      cursor.CopyTo(reinterpret_cast<std::byte*>(rows[i].ids.data()),
+                    rows[i].ids.size() * sizeof(int64_t));
+      for (const int64_t id : rows[i].ids) {
+        if (id >= held.begin && id < held.begin + held.count) continue;
+        return Bad(slice, shards[i]->layout(),
+                   absl::StrCat("id ", id, " is not in [", held.begin, ", ",
+                                held.begin + held.count, ")"));
+      }
+    }
+    cursor.Skip(bytes);
+  }
+  return rows;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
+                                                  absl::Span<VariableShard* const> shards) {
+  const proto::PushRequest& push = request.header;
+  std::set<uint32_t> seen;
+  for (const proto::PushSlice& slice : push.slices()) {
+    if (!seen.insert(slice.slice_id()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PushRequest.slices has slice ", slice.slice_id(), " twice"));
+    }
+  }
+  RETURN_IF_ERROR(CheckShapes(request, shards));
+  if (!std::isfinite(push.learning_rate())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
+  }
+  const bool optimizer_needs_step = std::any_of(
+      shards.begin(), shards.end(),
+      [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });
+  if (push.step() == 0 && optimizer_needs_step) {
+    return absl::InvalidArgumentError("PushRequest.step is 0; steps count from 1");
+  }
+  return ReadRows(request, shards);
+}
+
+}  // namespace cohort

@@ -1,0 +1,28 @@
+#pragma once
+
+// What a push has of each slice: all rows, or some of them by their ids. All of it is checked
+// before anything is changed.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/wire/typed_call.h"
+#include "proto/ps.pb.h"
+#include "ps_server/variable_shard.h"
+
+namespace cohort {
+
+struct PushedRows {
+  bool all = true;
+  std::vector<int64_t> ids;  // of the whole variable, else
+};
+
+// For each of the push's slices, which are `shards`. Errors: INVALID_ARGUMENT naming a slice that
+// is there twice, a tensor that does not fit its slice, an id that is not of it, the payload that
+// has not just their bytes, a learning rate that is no number, or a step that an optimizer needs.
+absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
+                                                  absl::Span<VariableShard* const> shards);
+
+}  // namespace cohort

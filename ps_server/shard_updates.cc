@@ -1,0 +1,177 @@
+// How a push changes a slice: Apply and ApplyRows.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "common/base/status.h"
+#include "common/runtime/sparse_update.h"
+#include "ps_server/variable_shard.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr size_t kBlockFloats = kBlockBytes / sizeof(float);
+
+// The next `count` elements. A row that is longer than a block of the cursor is put together in
+// `wide_row`.
+absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
+                                   std::vector<float>& wide_row) {
+  if (wide_row.empty()) {
+    return {reinterpret_cast<const float*>(cursor.Next(count * sizeof(float))), count};
+  }
+  cursor.CopyTo(reinterpret_cast<std::byte*>(wide_row.data()), count * sizeof(float));
+  return {wide_row.data(), count};
+}
+
+template <typename T>
+void Add(const T* in, const T* added, T* out, size_t count) {
+  using Unsigned = std::make_unsigned_t<T>;  // wraps around; a peer's numbers must not be undefined
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = static_cast<T>(static_cast<Unsigned>(in[i]) + static_cast<Unsigned>(added[i]));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<bool> VariableShard::AdmitLocked(const UpdateContext& context, AskGate gate) {
+  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
+  EnterLocked(window);
+  return history_.applied.Insert(context.closure_id);
+}
+
+absl::StatusOr<VariableShard::Applied> VariableShard::Apply(PayloadCursor& gradient,
+                                                            const UpdateContext& context,
+                                                            AskGate gate) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
+  if (!is_new) {
+    gradient.Skip(num_bytes_);
+    return Applied{true, history_.version};
+  }
+  switch (layout_.dtype) {
+    case DType::kInt32:
+      AddLocked<int32_t>(gradient);
+      break;
+    case DType::kInt64:
+      AddLocked<int64_t>(gradient);
+      break;
+    default:
+      ApplyFloatsLocked(gradient, context);
+      break;
+  }
+  return Applied{false, history_.version++};
+}
+
+absl::StatusOr<VariableShard::Applied> VariableShard::ApplyRows(absl::Span<const int64_t> rows,
+                                                                PayloadCursor& gradient,
+                                                                const UpdateContext& context,
+                                                                AskGate gate) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
+  if (!is_new) {
+    gradient.Skip(rows.size() * RowBytes());
+    return Applied{true, history_.version};
+  }
+  switch (layout_.dtype) {
+    case DType::kInt32:
+      AddRowsLocked<int32_t>(rows, gradient);
+      break;
+    case DType::kInt64:
+      AddRowsLocked<int64_t>(rows, gradient);
+      break;
+    default:
+      ApplyFloatRowsLocked(rows, gradient, context);
+      break;
+  }
+  return Applied{false, history_.version++};
+}
+
+UpdateStep VariableShard::StepOf(const UpdateContext& context) const {
+  UpdateStep step;
+  step.learning_rate = context.learning_rate;
+  step.step = context.step;
+  step.row_width = slot_widths_.row;
+  step.slots.resize(slot_widths_.slots.size());
+  return step;
+}
+
+void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context) {
+  UpdateStep step = StepOf(context);
+  // Whole rows, where a slot has one element for each.
+  const size_t width = slot_widths_.largest;
+  const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
+  std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
+  PageWriter writer(value_, slots_, slot_widths_.slots, PageWriter::Change::kAllRows);
+  for (size_t page = 0; page < value_.num_pages(); ++page) {
+    writer.Enter(page);
+    const size_t count = value_.elements_of(page);
+    for (size_t begin = 0; begin < count; begin += whole_rows) {
+      const size_t block = std::min(whole_rows, count - begin);
+      step.gradient = NextFloats(gradient, block, wide_row);
+      writer.SetSpans(begin, block, step);
+      kernel_->Apply(step);
+    }
+  }
+}
+
+void VariableShard::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                                         const UpdateContext& context) {
+  const size_t width = slot_widths_.row;
+  std::vector<int64_t> places(rows.begin(), rows.end());
+  for (int64_t& place : places) place -= layout_.rows.begin;
+  std::shared_ptr<Buffer> copy;
+  const auto* const floats =
+      reinterpret_cast<const float*>(gradient.NextWhole(rows.size() * RowBytes(), copy));
+  const MergedRows merged(places, {floats, rows.size() * width}, width);
+  const bool sweeps = layout_.rule_spec.sweeps;
+  PageWriter writer(value_, slots_, slot_widths_.slots,
+                    sweeps ? PageWriter::Change::kAllRows : PageWriter::Change::kSomeRows);
+  const auto memory = [&](size_t first, size_t count, UpdateStep& step) {
+    return writer.SetRowSpans(first, count, width, step);
+  };
+  UpdateStep step = StepOf(context);
+  if (sweeps) {
+    UpdateAllRows(*kernel_, merged, static_cast<size_t>(layout_.rows.count), step, memory);
+  } else {
+    UpdateSomeRows(*kernel_, merged, step, memory);
+  }
+  copied_bytes_ += writer.copied_bytes();
+}
+
+template <typename T>
+void VariableShard::AddLocked(PayloadCursor& gradient) {
+  constexpr size_t kBlock = kBlockBytes / sizeof(T);
+  for (size_t page = 0; page < value_.num_pages(); ++page) {
+    ValueBuffer& buffer = value_.page(page);
+    T* const out = buffer.Next().mutable_data<T>();
+    const T* const in = buffer.current().data<T>();
+    const size_t count = value_.elements_of(page);
+    for (size_t begin = 0; begin < count; begin += kBlock) {
+      const size_t block = std::min(kBlock, count - begin);
+      const auto* const added = reinterpret_cast<const T*>(gradient.Next(block * sizeof(T)));
+      Add(in + begin, added, out + begin, block);
+    }
+    buffer.Commit();
+  }
+}
+
+// Whole numbers are the same in whatever order they are added up.
+template <typename T>
+void VariableShard::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient) {
+  const size_t width = slot_widths_.row;
+  std::shared_ptr<Buffer> copy;
+  const auto* added =
+      reinterpret_cast<const T*>(gradient.NextWhole(rows.size() * RowBytes(), copy));
+  for (const int64_t row : rows) {
+    const size_t place = PlaceOf(row);
+    ValueBuffer& buffer = value_.page(place / page_rows_);
+    copied_bytes_ += buffer.Own();
+    T* const out = buffer.Next().mutable_data<T>() + place % page_rows_ * width;
+    Add(out, added, out, width);
+    buffer.Commit();
+    added += width;
+  }
+}
+
+}  // namespace cohort
