@@ -38,6 +38,8 @@ struct OptimizerSpec {
   // Every parameter of the class by Keras's name; booleans are 0 or 1.
   std::map<std::string, double> parameters;
   ClippingSpec clipping;
+  // Sparse mode ("lazy") by variable, or under "" that of all. Others are dense_exact.
+  std::map<std::string, std::string> sparse_updates;
 
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };

@@ -1,5 +1,8 @@
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -94,6 +97,31 @@ ClippingSpec ReadClipping(ObjectReader& config) {
   return clipping;
 }
 
+// A mode for all variables, or an object of modes by variable.
+std::map<std::string, std::string> ReadSparseUpdates(ObjectReader& config) {
+  const std::vector<std::string> modes(SparseModeNames().begin(), SparseModeNames().end());
+  std::map<std::string, std::string> by_variable;
+  const json* const value = config.Find("sparse_updates");
+  if (value == nullptr) return by_variable;
+  if (!value->is_object()) {
+    std::string mode;
+    config.Choice("sparse_updates", modes, &mode);
+    if (!mode.empty() && mode != modes[proto::DENSE_EXACT]) by_variable[""] = mode;
+    return by_variable;
+  }
+  ObjectReader variables(*value, JoinPath(config.path(), "sparse_updates"), config.errors());
+  for (const auto& item : value->items()) {
+    if (item.key().empty()) {
+      variables.AddError("", "has no name of a variable");
+      continue;
+    }
+    std::string mode;
+    variables.Choice(item.key(), modes, &mode);
+    if (!mode.empty()) by_variable[item.key()] = mode;
+  }
+  return by_variable;
+}
+
 }  // namespace
 
 OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErrors& errors) {
@@ -124,6 +152,7 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
   }
   for (const char* key : {"name", "jit_compile", "is_legacy_optimizer"}) config.Ignore(key);
   spec.clipping = ReadClipping(config);
+  spec.sparse_updates = ReadSparseUpdates(config);
   config.OnlyNeutral("loss_scale_factor", nullptr);
   config.OnlyNeutral("gradient_accumulation_steps", nullptr);
   config.OnlyNeutral("decay", 0.0);
@@ -156,6 +185,12 @@ ordered_json OptimizerToJson(const OptimizerSpec& optimizer) {
   if (clipping.clipnorm > 0) config["clipnorm"] = clipping.clipnorm;
   if (clipping.global_clipnorm > 0) config["global_clipnorm"] = clipping.global_clipnorm;
   if (clipping.clipvalue > 0) config["clipvalue"] = clipping.clipvalue;
+  const auto of_all = optimizer.sparse_updates.find("");
+  if (of_all != optimizer.sparse_updates.end()) {
+    config["sparse_updates"] = of_all->second;
+  } else if (!optimizer.sparse_updates.empty()) {
+    config["sparse_updates"] = optimizer.sparse_updates;
+  }
   return ClassFormToJson(optimizer.class_name, std::move(config));
 }
 

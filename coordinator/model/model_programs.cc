@@ -149,6 +149,7 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));
   ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts));
   programs.variables = model.variables();
+  RETURN_IF_ERROR(SetSparseModes(job.compile.optimizer, programs.variables));
   programs.fetch_names = {"loss_sum", "count"};
   for (const MetricSpec& metric : job.compile.metrics) programs.fetch_names.push_back(metric.name);
   programs.update_rule = MakeUpdateRule(job.compile.optimizer);

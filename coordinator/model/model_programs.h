@@ -30,7 +30,7 @@ struct ModelPrograms {
   std::vector<VariableSpec> variables;  // in creation order, which is placement order
   // Of train_step and eval_step: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
-  proto::UpdateRule update_rule;  // of every trainable variable
+  proto::UpdateRule update_rule;  // of every trainable variable, but for its sparse mode
 };
 
 // `batch` is the type of a batch of training data behind the pipeline (TransformElement); model.h

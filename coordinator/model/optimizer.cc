@@ -1,6 +1,42 @@
 #include "coordinator/model/optimizer.h"
 
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/nearest_names.h"
+#include "common/base/status.h"
+#include "common/program/update_rule.h"
+
 namespace cohort {
+
+namespace {
+
+// The names come from the job's reader, which knows no others.
+proto::SparseMode ModeOf(const std::string& name) {
+  const absl::Span<const char* const> names = SparseModeNames();
+  return static_cast<proto::SparseMode>(std::find(names.begin(), names.end(), name) -
+                                        names.begin());
+}
+
+absl::Status CheckNames(const OptimizerSpec& optimizer,
+                        const std::vector<VariableSpec>& variables) {
+  std::vector<std::string> names;
+  for (const VariableSpec& variable : variables) {
+    if (variable.trainable) names.push_back(variable.name);
+  }
+  for (const auto& [name, mode] : optimizer.sparse_updates) {
+    if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("compile.optimizer.config.sparse_updates names '", name,
+                     "', which the model does not train; the nearest of its variables are: ",
+                     absl::StrJoin(NearestNames(name, names, 3), ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer) {
   proto::UpdateRule rule;
@@ -11,6 +47,21 @@ proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer) {
     parameter->set_value(value);
   }
   return rule;
+}
+
+absl::Status SetSparseModes(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables) {
+  RETURN_IF_ERROR(CheckNames(optimizer, variables));
+  proto::UpdateRule rule = MakeUpdateRule(optimizer);
+  for (VariableSpec& variable : variables) {
+    auto found = optimizer.sparse_updates.find(variable.name);
+    if (found == optimizer.sparse_updates.end()) found = optimizer.sparse_updates.find("");
+    if (found == optimizer.sparse_updates.end() || !variable.trainable) continue;
+    variable.sparse = ModeOf(found->second);
+    rule.set_sparse(variable.sparse);
+    RETURN_IF_ERROR(Annotate(DescribeUpdateRule(rule).status(),
+                             absl::StrCat("compile.optimizer: variable '", variable.name, "'")));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

@@ -16,6 +16,7 @@ struct VariableSpec {
   Shape shape;
   proto::Initializer initializer;  // an empty op: no initial value
   bool trainable = true;
+  proto::SparseMode sparse = proto::DENSE_EXACT;  // of its update rule
 };
 
 }  // namespace cohort

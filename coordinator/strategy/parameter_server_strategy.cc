@@ -57,7 +57,11 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   VariableCreator creator(cluster.ps, partitioner);
   std::set<std::string> known;
   for (const VariableSpec& variable : model.variables) {
-    const proto::UpdateRule rule = variable.trainable ? model.update_rule : proto::UpdateRule();
+    proto::UpdateRule rule;
+    if (variable.trainable) {
+      rule = model.update_rule;
+      rule.set_sparse(variable.sparse);
+    }
     ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, {}));
     plan.variables.push_back(std::move(layout));
     known.insert(variable.name);

@@ -116,7 +116,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "compile.loss={\"class_name\":\"CategoricalCrossentropy\",\"config\":"
       "{\"from_logits\":true,\"label_smoothing\":0.1}}",
       "compile.optimizer={\"class_name\":\"SGD\",\"config\":{\"momentum\":0.9,\"nesterov\":true,"
-      "\"weight_decay\":0.01,\"use_ema\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5}}",
+      "\"weight_decay\":0.01,\"use_ema\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5,"
+      "\"sparse_updates\":{\"dense/kernel\":\"lazy\",\"dense/bias\":\"dense_exact\"}}}",
       "compile.metrics=[\"acc\",{\"class_name\":\"CategoricalAccuracy\",\"config\":"
       "{\"name\":\"hits\"}}]",
       "model.config.layers.1.config.seed=5",
@@ -206,6 +207,20 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
          {"config.clipvalue: is given beside global_clipnorm"});
   expect("\"rho\": 0.9", "\"ema_overwrite_frequency\": 1.5",
          {"config.ema_overwrite_frequency: is 1.5", "an integer"});
+  expect("\"rho\": 0.9", "\"sparse_updates\": \"eager\"",
+         {"config.sparse_updates: is \"eager\"", "'lazy_compensated'"});
+  expect("\"rho\": 0.9", "\"sparse_updates\": {\"a/b\": 1}", {"sparse_updates.a/b: is 1"});
+}
+
+TEST(JobSpec, OneSparseModeIsOfAllVariables) {
+  const std::string key = "compile.optimizer.config.sparse_updates=";
+  const auto modes = [&](const std::string& value) {
+    return ParseShipped("mnist_mlp.json", {key + value}).compile.optimizer.sparse_updates;
+  };
+  EXPECT_THAT(modes("lazy_compensated"),
+              testing::ElementsAre(testing::Pair("", "lazy_compensated")));
+  EXPECT_THAT(modes("dense_exact"), testing::IsEmpty());
+  EXPECT_THAT(modes("{\"a\":\"lazy\"}"), testing::ElementsAre(testing::Pair("a", "lazy")));
 }
 
 TEST(JobSpec, EveryErrorIsReportedAtOnce) {

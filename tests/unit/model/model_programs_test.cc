@@ -185,6 +185,32 @@ TEST(ModelPrograms, OptimizersBecomeRulesThatThePsKnows) {
   }
 }
 
+absl::StatusOr<std::map<std::string, proto::SparseMode>> SparseModes(const json& sparse_updates) {
+  const json adam = {{"class_name", "Adam"},
+                     {"config", {{"beta_2", 0.8}, {"sparse_updates", sparse_updates}}}};
+  const auto programs = Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
+                              json::array({"accuracy"}), adam);
+  if (!programs.ok()) return programs.status();
+  std::map<std::string, proto::SparseMode> modes;
+  for (const VariableSpec& variable : programs->variables) modes[variable.name] = variable.sparse;
+  return modes;
+}
+
+TEST(ModelPrograms, SparseModesAreOfAllVariablesOrByName) {
+  const auto lazy = *SparseModes("lazy");
+  EXPECT_GT(lazy.size(), 2u);
+  for (const auto& [name, mode] : lazy) EXPECT_EQ(mode, proto::LAZY) << name;
+  const auto one = *SparseModes({{"dense/kernel", "lazy"}});
+  for (const auto& [name, mode] : one) {
+    EXPECT_EQ(mode, name == "dense/kernel" ? proto::LAZY : proto::DENSE_EXACT) << name;
+  }
+  EXPECT_THAT(std::string(SparseModes({{"dense/kernl", "lazy"}}).status().message()),
+              testing::HasSubstr("dense/kernel"));
+  // Adam's moves must fade: 0.9^2 is not less than 0.8.
+  EXPECT_THAT(std::string(SparseModes("lazy_compensated").status().message()),
+              testing::HasSubstr("beta_1^2 < beta_2"));
+}
+
 // One example, no weights yet: the gradient of the bias is softmax - label = (-2, 1, 1) / 3, that
 // of the kernel is x times it.
 TEST(ModelPrograms, ClippingIsOfEachVariableOrOfAllTogether) {
