@@ -64,7 +64,7 @@ COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
   return sum;
 }
 
-// While one array is summed, the next comes from memory; else each would wait for the other.
+// Fetched lines may lie behind the end of an array: that is no access.
 COHORT_INLINE void Prefetch(const float* values, int64_t count) {
   constexpr int64_t kCacheLine = 16;  // elements
   for (int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(values + i, /*write=*/1);
@@ -94,21 +94,25 @@ COHORT_SIMD void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator
 }
 
 // Sums, then rates, then values, each for some rows: roots and quotients are of many rows at once,
-// and no row waits for that before it.
+// and no row waits for that before it. In a long span the rows that come then are fetched
+// meanwhile, and at its end those behind it, which are a ps's next; else memory would wait while
+// its last rows are worked on.
 COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator,
                                     int64_t width, const AdagradRates& rates) {
   const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
   const float share = 1.0f / static_cast<float>(width);
-  constexpr int64_t kRowsAtOnce = 64;
-  float of_rows[kRowsAtOnce];
+  constexpr int64_t kRowsAtOnceMax = 64;
+  constexpr int64_t kElementsAtOnce = 1024;
+  float of_rows[kRowsAtOnceMax];
   const int64_t rows = count / width;
-  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
-    const int64_t last = std::min(first + kRowsAtOnce, rows);
+  const int64_t rows_at_once = std::clamp<int64_t>(kElementsAtOnce / width, 1, kRowsAtOnceMax);
+  const bool fetches = rows > rows_at_once;
+  for (int64_t first = 0; first < rows; first += rows_at_once) {
+    const int64_t last = std::min(first + rows_at_once, rows);
     for (int64_t row = first; row < last; ++row) {
       of_rows[row - first] = SumOfSquares(gradient + row * width, width);
-      Prefetch(in + row * width, width);
     }
     COHORT_IVDEP
     for (int64_t row = first; row < last; ++row) {
@@ -118,6 +122,10 @@ COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accu
       of_rows[row - first] = learning_rate / (std::sqrt(inside) + (outside ? epsilon : 0));
     }
     for (int64_t row = first; row < last; ++row) {
+      if (fetches) {
+        Prefetch(gradient + (row + rows_at_once) * width, width);
+        Prefetch(in + (row + rows_at_once) * width, width);
+      }
       UpdateRow({gradient, in, out, count, decay}, row * width, width, of_rows[row - first]);
     }
   }
