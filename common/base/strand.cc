@@ -15,11 +15,36 @@ thread_local const void* current_strand = nullptr;
 }  // namespace
 
 struct Strand::State {
+  class Turn;
   explicit State(Executor& executor_in) : executor(executor_in) {}
   Executor& executor;
   Mutex mutex;
   std::deque<Task> queue ABSL_GUARDED_BY(mutex);
   bool draining ABSL_GUARDED_BY(mutex) = false;
+};
+
+// What the executor runs. Where it drops this instead, at the end of a simulated world, the queued
+// tasks go too: one that owns its strand would keep it, and itself, for ever.
+class Strand::State::Turn {
+ public:
+  explicit Turn(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  Turn(Turn&&) = default;
+  Turn& operator=(Turn&&) = delete;
+  ~Turn() {
+    while (state_ != nullptr) {
+      std::deque<Task> dropped;  // declared before the lock, so destroyed after it
+      MutexLock lock(state_->mutex);
+      dropped.swap(state_->queue);
+      if (!dropped.empty()) continue;  // their end may post another
+      state_->draining = false;
+      break;
+    }
+  }
+
+  void operator()() { Drain(std::exchange(state_, nullptr)); }
+
+ private:
+  std::shared_ptr<State> state_;  // shared with the strand; none once it has run
 };
 
 Strand::Strand(Executor& executor) : state_(std::make_shared<State>(executor)) {}
@@ -31,7 +56,7 @@ void Strand::Post(Task task) {
     if (state_->draining) return;
     state_->draining = true;
   }
-  state_->executor.Run([state = state_] { Drain(state); });
+  state_->executor.Run(State::Turn(state_));
 }
 
 bool Strand::IsCurrent() const { return current_strand == state_.get(); }
@@ -53,7 +78,7 @@ void Strand::Drain(const std::shared_ptr<State>& state) {
     task();
   }
   current_strand = outer;
-  state->executor.Run([state] { Drain(state); });
+  state->executor.Run(State::Turn(state));
 }
 
 }  // namespace cohort

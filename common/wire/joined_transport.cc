@@ -66,15 +66,17 @@ class JoinedTransport::JoinedChannel final : public Channel {
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
-    const uint64_t id = calls_->Begin();
+    // The completion may release the last reference of this channel before Start returns.
+    const std::shared_ptr<OpenCalls> calls = calls_;
+    const uint64_t id = calls->Begin();
     std::shared_ptr<Call> call = inner_->Start(
         method, std::move(request), timeout,
-        [calls = calls_, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
+        [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
           // What the completion holds goes before the call counts as ended.
           std::exchange(done, nullptr)(std::move(result));
           calls->End(id);
         });
-    calls_->Started(id, call);
+    calls->Started(id, call);
     return std::make_unique<SharedCall>(std::move(call));
   }
 

@@ -201,10 +201,12 @@ void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
     watcher_->OnArrival({call->method(), call->caller().host, listener->process->host, request});
     if (!listener->process->alive) return;  // the call was told
   }
-  Reply reply = [self = shared_from_this(), listener, call, id,
+  // Weak: a service keeps replies, and the listener keeps the service.
+  Reply reply = [self = shared_from_this(), weak = std::weak_ptr<SimListener>(listener), call, id,
                  request = std::move(request)](absl::StatusOr<Message> result) {
-    // Not there: the server stopped, and the call was told.
-    if (listener->open.erase(id) > 0) self->Respond(listener, call, request, std::move(result));
+    const std::shared_ptr<SimListener> listener = weak.lock();
+    if (listener == nullptr || listener->open.erase(id) == 0) return;  // stopped: the call was told
+    self->Respond(listener, call, request, std::move(result));
   };
   if (!message.ok()) return reply(message.status());
   TraceMessage("request", *call, address, *message);

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
 
@@ -27,24 +27,33 @@ struct Pipe {
   int read_end = -1, write_end = -1;
 };
 
-[[noreturn]] void RunChild(const std::string& program, const std::vector<std::string>& arguments,
-                           const std::map<std::string, std::string>& environment,
-                           const Pipe& out, const Pipe& err) {
+std::vector<std::string> Environment(const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
+    if (changes.count(name) == 0) environment.emplace_back(*entry);
+  }
+  for (const auto& [name, value] : changes) {
+    if (!value.empty()) environment.push_back(absl::StrCat(name, "=", value));
+  }
+  return environment;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& text : strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Only async-signal-safe calls: the parent has threads, which may hold the allocator's locks.
+[[noreturn]] void RunChild(char* const* argv, char* const* envp, const Pipe& out,
+                           const Pipe& err) {
   setpgid(0, 0);  // so that a time-out ends its children too
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
-  for (const auto& [name, value] : environment) {
-    if (value.empty()) {
-      unsetenv(name.c_str());
-    } else {
-      setenv(name.c_str(), value.c_str(), 1);
-    }
-  }
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  execv(program.c_str(), argv.data());
+  execve(argv[0], argv, envp);
   _exit(127);
 }
 
@@ -67,10 +76,15 @@ std::string ProcessRun::LastLine() const {
 RunningProcess::RunningProcess(const std::string& program,
                                const std::vector<std::string>& arguments,
                                const std::map<std::string, std::string>& environment) {
-  Pipe out, err;
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::vector<char*> argv = Pointers(words);
+  std::vector<std::string> variables = Environment(environment);
+  const std::vector<char*> envp = Pointers(variables);
+  const Pipe out, err;
   pid_ = fork();
   COHORT_CHECK(pid_ >= 0, "a process");
-  if (pid_ == 0) RunChild(program, arguments, environment, out, err);
+  if (pid_ == 0) RunChild(argv.data(), envp.data(), out, err);
   close(out.write_end);
   close(err.write_end);
   out_end_ = out.read_end;

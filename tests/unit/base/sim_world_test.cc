@@ -123,5 +123,23 @@ TEST(SimWorld, QueuedTasksAreDroppedWithIt) {
   EXPECT_EQ(owned.use_count(), 1);
 }
 
+// A component on a strand whose tasks own it.
+TEST(SimWorld, WhatAStrandHadQueuedIsDroppedWithItAlsoWhereItOwnsTheStrand) {
+  std::weak_ptr<Strand> left;
+  int dropped = 0;
+  {
+    SimWorld world(1);
+    auto strand = std::make_shared<Strand>(world);
+    left = strand;
+    for (int i = 0; i < 3; ++i) {
+      strand->Post([strand, count = std::shared_ptr<int>(&dropped, [](int* n) { ++*n; })] {});
+    }
+    const auto last = std::shared_ptr<int>(&dropped, [strand](int*) { strand->Post([strand] {}); });
+    strand->Post([last] {});  // its end posts another
+  }
+  EXPECT_EQ(dropped, 3);
+  EXPECT_TRUE(left.expired());
+}
+
 }  // namespace
 }  // namespace cohort

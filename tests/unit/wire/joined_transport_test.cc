@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "common/base/event.h"
 #include "common/wire/grpc_transport.h"
@@ -96,6 +97,44 @@ TEST_P(JoinedTransportTest, AChannelThatOutlivesItCancelsWhatItStarts) {
   channel->Start(kPull, Message{}, kLong, outcome.Completion());
   ASSERT_TRUE(outcome.WaitFor(kLong));
   EXPECT_FALSE(outcome.Take().ok());
+}
+
+// Ends each call, from a thread of its own, before Start returns.
+class HastyTransport final : public Transport {
+ public:
+  absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string&,
+                                                 std::vector<Service>) override {
+    return absl::UnimplementedError("nobody listens");
+  }
+  std::shared_ptr<Channel> Connect(const std::string&, Lane) override {
+    return std::make_shared<HastyChannel>();
+  }
+
+ private:
+  class EndedCall final : public Call {
+    void Cancel() override {}
+  };
+  class HastyChannel final : public Channel {
+   public:
+    std::unique_ptr<Call> Start(absl::string_view, Message request, absl::Duration,
+                                Reply done) override {
+      std::thread([&] { std::exchange(done, nullptr)(std::move(request)); }).join();
+      return std::make_unique<EndedCall>();
+    }
+  };
+};
+
+// Under a sanitizer: Start may not use the channel afterwards.
+TEST(JoinedTransport, ACompletionMayReleaseTheChannelWhileItsCallIsBeingStarted) {
+  JoinedTransport transport(std::make_unique<HastyTransport>());
+  std::shared_ptr<Channel> channel = transport.Connect("task:0", Lane::kControl);
+  Channel& started = *channel;
+  const std::weak_ptr<Channel> released = channel;
+  started.Start(kPull, Message{}, kLong,
+                [held = std::move(channel)](const absl::StatusOr<Message>&) mutable {
+                  held.reset();
+                });
+  EXPECT_TRUE(released.expired());
 }
 
 INSTANTIATE_TEST_SUITE_P(Inner, JoinedTransportTest, testing::ValuesIn(InnerTransports()),
