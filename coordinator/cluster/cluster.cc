@@ -146,8 +146,11 @@ uint64_t Cluster::NextSave() {
 
 void Cluster::Stop() {
   std::shared_ptr<EpochClaim> claim;
+  std::vector<ReadyWait> dropped;  // declared before the lock, so destroyed after it
   {
     MutexLock lock(mutex_);
+    dropped.swap(ready_waits_);
+    ended_ = absl::CancelledError("the coordinator ends");
     claim = claim_;
     for (const auto& [task, connection] : connections_) connection->Stop();
     for (const auto& [task, leaving] : leaving_) {

@@ -69,6 +69,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // serve. A later Claim replaces one that is under way, whose `done` then does not run. Errors:
   // those of EpochClaim; that of Abort.
   void Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done);
+  // At the end of the coordinator: drops what Claim and WhenReady wait with. A later WhenReady gets
+  // CANCELLED.
   void Stop();
   // Whatever waits for tasks ends with the error, now and later.
   void Abort(const absl::Status& why);

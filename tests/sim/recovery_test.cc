@@ -96,6 +96,20 @@ TEST(RecoverySim, AnAbortedJobWaitsForNobody) {
   EXPECT_EQ(cluster.sim().Now(), aborted);
 }
 
+// A recovery that waits for the tasks keeps the cluster, which keeps what waits.
+TEST(RecoverySim, WhatWaitsForTheClusterEndsWithTheCoordinator) {
+  SimCluster cluster(7, 1, 1);
+  auto coordinator = cluster.Connect({});
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  std::shared_ptr<Cluster> members = (*coordinator)->members();
+  members->WhenReady(/*min_workers=*/2, [members](const absl::Status&) { ADD_FAILURE(); });
+  const std::weak_ptr<Cluster> left = members;
+  members.reset();
+  coordinator->reset();
+  cluster.sim().RunFor(absl::Minutes(1));
+  EXPECT_TRUE(left.expired());
+}
+
 // A million increments while one message in twenty is lost, one in twenty comes twice, and twenty
 // processes of all three roles are killed.
 TEST(RecoverySim, AMillionIncrementsCountOnce) {
