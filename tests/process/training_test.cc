@@ -4,16 +4,19 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/program/program.h"
 #include "common/wire/real_world.h"
 #include "coordinator/cluster/local_cluster.h"
 #include "coordinator/train/trainer.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
+#include "worker/data/click_log.h"
 
 namespace cohort {
 namespace {
@@ -65,6 +68,33 @@ TEST(Training, SparseLabelsWithAdam) {
   const ProcessRun run = Train({}, "ps=1,worker=2", "mnist_mlp_sparse_adam.json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(json::parse(run.LastLine())["steps"], 32);
+}
+
+// The click log's labels are drawn with these probabilities, so that knowing nothing but their
+// share costs at least the entropy of that share.
+TEST(Training, AWideAndDeepModelLearnsFromAClickLog) {
+  const TempDirectory directory("training");
+  const std::string model = absl::StrCat(directory.path(), "/model.onnx");
+  const ProcessRun run = RunProcess(
+      absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
+      {"--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/wide_and_deep.json"), "--local",
+       "ps=2,worker=2", "--set", absl::StrCat("export.onnx=", model)},
+      {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}}, absl::Seconds(120));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json summary = json::parse(run.LastLine());
+  EXPECT_EQ(summary["data"], "synthetic_click_log");
+  EXPECT_EQ(summary["steps"], 3 * 157) << "40000 rows in batches of 256";
+  EXPECT_EQ(summary["ps_pushes"], 2 * 3 * 157) << "each step pushes to each ps once";
+  double clicks = 0;
+  constexpr int kTestRows = 10000;
+  for (uint64_t i = 0; i < kTestRows; ++i) clicks += MakeClickRow(2, i).click ? 1 : 0;
+  const double share = clicks / kTestRows;
+  const double entropy = -share * std::log(share) - (1 - share) * std::log(1 - share);
+  EXPECT_LT(summary["test_loss"], entropy - 0.05) << "share of clicks " << share;
+  PosixFileSystem files;
+  const auto exported = ReadFile(files, model);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_TRUE(LoadModel(*exported).ok());
 }
 
 TEST(Training, ARestoredJobGoesOnWhereItStopped) {
