@@ -115,8 +115,8 @@ TEST(Concurrency, ThirtyTwoWritersOfOneRowLoseNothingAndNoRowIsTorn) {
         for (int i = 0; i < kPushes; ++i) {
           PayloadCursor cursor(payload);
           const auto closure = static_cast<uint64_t>(1 + i * kWriters + thread);
-          EXPECT_FALSE(
-              shard->ApplyRows({kShared, thread}, cursor, {.closure_id = closure}, open)->duplicate);
+          EXPECT_FALSE(shard->ApplyRows({kShared, thread}, cursor, {.closure_id = closure}, open)
+                           ->duplicate);
         }
         --writing;
       },
