@@ -173,14 +173,13 @@ void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
 }
 
 void TaskConnection::Probe(uint64_t round) {
-  absl::Time now;
+  const absl::Time now = world_.clock.Now();
   proto::AttachRequest request;
   absl::Time next;
   absl::Time until;
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_ || !reported_) return;
-    now = world_.clock.Now();
     request = attach_;
     until = suspect_until_;
     next = std::min(now + backoff_, until);
