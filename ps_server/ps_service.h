@@ -67,6 +67,9 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
   Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
+  // Of a numbered one.
+  Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
+                                       absl::Span<VariableShard* const> shards);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
   Answer<proto::WriteShardResponse> WriteShard(const Envelope<proto::WriteShardRequest>& request);
   Answer<proto::RestoreShardResponse> RestoreShard(

@@ -56,6 +56,11 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   if (!row_shards.empty()) {
     counted.slices += row_shards.size();
     counted.bytes += AnswerRows(row_ids, row_shards, response);
+    for (size_t i = 0; i < row_shards.size(); ++i) {
+      const SliceLayout& layout = row_shards[i]->layout();
+      const size_t row_bytes = layout.row_width() * ElementSize(layout.dtype);
+      counted.traffic.push_back({layout.slice_id, row_ids[i].size() * row_bytes});
+    }
   }
   stats_.AddPull(counted);
   return response;
@@ -70,6 +75,11 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
     for (const VariableShard* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
     for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
     return Envelope<proto::AssignResponse>();
+  }
+  if (header.update() != 0) return Change(request, shards);
+  if (header.op() != proto::CHANGE_SET || header.ids_size() != 0) {
+    return absl::InvalidArgumentError(
+        "AssignRequest.update is 0; only the value of whole slices is set without a number");
   }
   if (header.tensors_size() != header.slice_ids_size()) {
     return absl::InvalidArgumentError(absl::StrCat("AssignRequest has ", header.slice_ids_size(),

@@ -18,6 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/runtime/update_kernel.h"
 #include "common/wire/message.h"
+#include "proto/ps.pb.h"
 #include "ps_server/applied_set.h"
 #include "ps_server/paged_value.h"
 #include "ps_server/payload_cursor.h"
@@ -72,6 +73,18 @@ class VariableShard {
   absl::StatusOr<Applied> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                     const UpdateContext& context, AskGate gate);
 
+  // A change that is no push: slots, version and applied closures stay.
+  struct ValueChange {
+    proto::ChangeOp op = proto::CHANGE_SET;
+    uint64_t update = 0;  // its number
+    bool all = true;
+    std::vector<int64_t> rows;  // of the whole variable, else; all are of this slice
+  };
+  // Takes the operand from the cursor, a row for each of the change's, and changes them one after
+  // another, unless the change of this number, or a later one, was made before: false. Errors:
+  // those of the gate, and then nothing was changed.
+  absl::StatusOr<bool> Change(const ValueChange& change, PayloadCursor& operand, AskGate gate);
+
   // Replaces the value by num_bytes() from the cursor; slots, version and applied set stay. Errors:
   // those of `admit`, asked under the slice's lock, and then nothing was changed.
   absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
@@ -84,6 +97,7 @@ class VariableShard {
   struct History {
     uint64_t version = 0;
     AppliedSet applied;
+    uint64_t update = 0;  // number of the last change
   };
   // The value and the slots (in the order of the rule) at one version, leased: nothing is copied,
   // and no push waits for the reader.

@@ -177,13 +177,26 @@ absl::StatusOr<Tensor> ClusterCoordinator::Read(const Variable& variable) {
 }
 
 absl::Status ClusterCoordinator::Assign(const Variable& variable, const Tensor& value) {
+  return Change(variable, {proto::CHANGE_SET, std::nullopt, value});
+}
+
+absl::Status ClusterCoordinator::Change(const Variable& variable,
+                                        const PsControl::VariableChange& change) {
   if (variable.is_local()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));
   }
-  RETURN_IF_ERROR(ps_->Assign(variable.layout(), value));
-  // No closure would bring the value back.
-  return MakeDurable();
+  // One change after another, also while this one waits: slices remember the last number alone.
+  MutexLock lock(change_mutex_);
+  const uint64_t update = ps_->NextUpdate();
+  // No closure would bring the value back. After a recovery a slice has the change if the
+  // checkpoint that was restored has it, and says so; the others make it again.
+  while (true) {
+    const uint64_t epoch = cluster_->epoch();
+    RETURN_IF_ERROR(ps_->Change(variable.layout(), change, update));
+    RETURN_IF_ERROR(MakeDurable());
+    if (cluster_->epoch() == epoch) return absl::OkStatus();
+  }
 }
 
 absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program& program) {

@@ -101,6 +101,8 @@ class ClusterCoordinator {
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
   absl::StatusOr<Tensor> Read(const Variable& variable);
   absl::Status Assign(const Variable& variable, const Tensor& value);
+  // Is in the variable once when this returns, whatever was lost meanwhile (sharded_variable.h).
+  absl::Status Change(const Variable& variable, const PsControl::VariableChange& change);
 
   // Errors: INVALID_ARGUMENT for a program bound to a variable that was not created.
   absl::StatusOr<ProgramHandle> Register(const proto::Program& program);
@@ -189,6 +191,7 @@ class ClusterCoordinator {
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  Mutex change_mutex_;
 };
 
 }  // namespace cohort

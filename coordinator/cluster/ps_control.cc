@@ -9,6 +9,8 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
+#include "coordinator/cluster/retried_call.h"
+#include "coordinator/cluster/row_split.h"
 
 namespace cohort {
 
@@ -40,9 +42,80 @@ ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
           static_cast<size_t>(slice.row_count()) * row};
 }
 
+// What one slice gets of a change.
+struct VariablePart {
+  Tensor ids;
+  Tensor operand;
+};
+
 Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
   if (whole.shape().rank() == 0) return whole;
   return whole.Rows(slice.row_begin(), slice.row_count());
+}
+
+bool HasWholeZero(const Tensor& tensor) {
+  const auto has_zero = [](auto span) {
+    return std::find(span.begin(), span.end(), 0) != span.end();
+  };
+  if (tensor.dtype() == DType::kInt32) return has_zero(tensor.span<int32_t>());
+  return tensor.dtype() == DType::kInt64 && has_zero(tensor.span<int64_t>());
+}
+
+absl::Status CheckOperand(const proto::VariableLayout& variable,
+                          const PsControl::VariableChange& change) {
+  std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
+  if (change.ids.has_value()) {
+    if (dims.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable.name(), " is a scalar: it has no rows"));
+    }
+    RETURN_IF_ERROR(CheckRows(variable.name(), dims[0], *change.ids));
+    dims[0] = static_cast<int64_t>(change.ids->size());
+  }
+  const Shape expected{absl::MakeConstSpan(dims)};
+  const bool fits = static_cast<int32_t>(change.operand.dtype()) == variable.dtype() &&
+                    change.operand.shape() == expected;
+  if (fits && change.op == proto::CHANGE_DIV && HasWholeZero(change.operand)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable ", variable.name(), ": a whole number is divided by 0"));
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable ", variable.name(), " takes ",
+                   DTypeName(static_cast<DType>(variable.dtype())), expected.ToString(),
+                   ", the value is ", change.operand.TypeString()));
+}
+
+Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
+  absl::InlinedVector<int64_t, 4> dims(operand.shape().dims().begin(),
+                                       operand.shape().dims().end());
+  dims[0] = static_cast<int64_t>(places.size());
+  Tensor rows(operand.dtype(), Shape(absl::MakeConstSpan(dims)));
+  if (rows.num_bytes() == 0) return rows;
+  const size_t row_bytes = rows.num_bytes() / places.size();
+  for (size_t i = 0; i < places.size(); ++i) {
+    std::memcpy(rows.mutable_raw() + i * row_bytes, operand.raw() + places[i] * row_bytes,
+                row_bytes);
+  }
+  return rows;
+}
+
+// One for each slice.
+absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
+                                                  const PsControl::VariableChange& change) {
+  RETURN_IF_ERROR(CheckOperand(variable, change));
+  std::vector<VariablePart> parts;
+  if (!change.ids.has_value()) {
+    for (const proto::SliceHome& slice : variable.slices()) {
+      parts.push_back({Tensor(), SliceView(change.operand, slice)});
+    }
+    return parts;
+  }
+  for (const SliceIds& slice : SplitRows(variable, *change.ids)) {
+    parts.push_back({Tensor::FromVector(slice.ids, Shape{static_cast<int64_t>(slice.ids.size())}),
+                     PickRows(change.operand, slice.places)});
+  }
+  return parts;
 }
 
 proto::InlineTensor Inline(const Tensor& value) {
@@ -161,25 +234,82 @@ absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
   return whole;
 }
 
-absl::Status PsControl::Assign(const proto::VariableLayout& variable, const Tensor& value) {
-  const Shape shape(absl::MakeConstSpan(variable.dims().data(),
-                                        static_cast<size_t>(variable.dims_size())));
-  if (static_cast<int32_t>(value.dtype()) != variable.dtype() || value.shape() != shape) {
-    return absl::InvalidArgumentError(absl::StrCat("variable ", variable.name(), " has shape ",
-                                                   shape.ToString(), "; the value is ",
-                                                   value.TypeString()));
+absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable,
+                                           absl::Span<const int64_t> ids) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
+  std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
+  dims[0] = static_cast<int64_t>(ids.size());
+  Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
+  if (rows.num_bytes() == 0) return rows;
+  const size_t row_bytes = rows.num_bytes() / ids.size();
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  const std::vector<SliceIds> split = SplitRows(variable, ids);
+  std::vector<Tensor> wanted(homes.size());  // each once, in ascending order
+  auto requests = ForEach<proto::PullRequest>(num_ps());
+  for (size_t i = 0; i < homes.size(); ++i) {
+    std::vector<int64_t> unique = split[i].ids;
+    std::sort(unique.begin(), unique.end());
+    unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
+    wanted[i] = Tensor::FromVector(unique, Shape{static_cast<int64_t>(unique.size())});
+    if (unique.empty()) continue;
+    auto& request = requests[homes[i]];
+    proto::PullRows& asked = *request.header.add_rows();
+    asked.set_slice_id(variable.slices(static_cast<int>(i)).slice_id());
+    *asked.mutable_ids() = MetaOf(wanted[i]);
+    request.payload.push_back(SliceOf(wanted[i]));
   }
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::PullResponse>("Pull", std::move(requests)));
+  std::vector<PayloadReader> readers;
+  for (const auto& response : responses) readers.emplace_back(response.payload);
+  for (size_t i = 0; i < homes.size(); ++i) {
+    const absl::Span<const int64_t> unique = wanted[i].span<int64_t>();
+    std::vector<std::byte> came(unique.size() * row_bytes);
+    RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(absl::MakeSpan(came)),
+                             absl::StrCat("reading ", variable.name())));
+    for (size_t k = 0; k < split[i].ids.size(); ++k) {
+      const size_t row = static_cast<size_t>(
+          std::lower_bound(unique.begin(), unique.end(), split[i].ids[k]) - unique.begin());
+      std::memcpy(rows.mutable_raw() + split[i].places[k] * row_bytes,
+                  came.data() + row * row_bytes, row_bytes);
+    }
+  }
+  return rows;
+}
+
+uint64_t PsControl::NextUpdate() {
+  // A later coordinator has a higher epoch, which is a small number: one more with each claim.
+  constexpr int kUpdatesOfEpochBits = 32;
+  const uint64_t first = (cluster_->epoch() << kUpdatesOfEpochBits) + 1;
+  MutexLock lock(update_mutex_);
+  last_update_ = std::max(last_update_ + 1, first);
+  return last_update_;
+}
+
+absl::Status PsControl::Change(const proto::VariableLayout& variable,
+                               const VariableChange& change, uint64_t update) {
+  ASSIGN_OR_RETURN(std::vector<VariablePart> parts, PartsOf(variable, change));
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   auto requests = ForEach<proto::AssignRequest>(num_ps());
-  for (size_t i = 0; i < homes.size(); ++i) {
-    const proto::SliceHome& slice = variable.slices(static_cast<int>(i));
-    auto& request = requests[homes[i]];
-    const Tensor rows = SliceView(value, slice);
-    request.header.add_slice_ids(slice.slice_id());
-    *request.header.add_tensors() = MetaOf(rows);
-    request.payload.push_back(SliceOf(rows));
+  for (auto& request : requests) {
+    request.header.set_op(change.op);
+    request.header.set_update(update);
   }
-  return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();
+  for (size_t i = 0; i < homes.size(); ++i) {
+    auto& request = requests[homes[i]];
+    request.header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
+    *request.header.add_tensors() = MetaOf(parts[i].operand);
+    if (change.ids.has_value()) {
+      *request.header.add_ids() = MetaOf(parts[i].ids);
+      if (parts[i].ids.num_bytes() > 0) request.payload.push_back(SliceOf(parts[i].ids));
+    }
+    if (parts[i].operand.num_bytes() > 0) request.payload.push_back(SliceOf(parts[i].operand));
+  }
+  // An answer that was lost is asked for again: a slice knows by the number that it is done.
+  for (int attempt = 1;; ++attempt) {
+    const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
+    if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;
+  }
 }
 
 absl::Status PsControl::AssignAverages(absl::Span<const proto::VariableLayout> variables) {

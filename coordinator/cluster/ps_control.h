@@ -6,12 +6,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/event.h"
+#include "common/base/mutex.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/typed_call.h"
 #include "common/wire/world.h"
@@ -39,8 +41,23 @@ class PsControl {
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // The whole value, slices joined.
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
-  // Errors: INVALID_ARGUMENT for a value of another type or shape.
-  absl::Status Assign(const proto::VariableLayout& variable, const Tensor& value);
+  // These rows, in this order; the variable has axis 0, and the ids are rows of it.
+  absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
+                                  absl::Span<const int64_t> ids);
+
+  // value = value op operand, of all rows or, where there are ids, row after row of these.
+  struct VariableChange {
+    proto::ChangeOp op = proto::CHANGE_SET;
+    std::optional<std::vector<int64_t>> ids;
+    Tensor operand;
+  };
+  // Above all numbers of this and of earlier coordinators.
+  uint64_t NextUpdate();
+  // Each slice does what has this number, or a later one, once, however often this is called.
+  // Changes are made one at a time. Errors: INVALID_ARGUMENT for an operand of another type or
+  // shape, naming the variable; OUT_OF_RANGE naming it and the id; then nothing was changed.
+  absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
+                      uint64_t update);
   // Each variable becomes its moving average. Errors: INVALID_ARGUMENT for one without.
   absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
   // Writes the data shards of the checkpoint `prefix`, one per ps, in a directory that exists;
@@ -74,6 +91,8 @@ class PsControl {
   const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
   Waiter& waiter_;
   const Options options_;
+  Mutex update_mutex_;
+  uint64_t last_update_ ABSL_GUARDED_BY(update_mutex_) = 0;
 };
 
 }  // namespace cohort

@@ -1,7 +1,9 @@
 #include "coordinator/train/offline_plan.h"
 
 #include <memory>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
@@ -28,6 +30,15 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   if (HasDigits(job.data.train)) {
     AddComponent(DType::kUint8, {28, 28}, element);
     AddComponent(DType::kUint8, {}, element);
+    return TransformElement(element, pipeline);
+  }
+  if (const auto* clicks = std::get_if<ClickLogSpec>(&job.data.train)) {
+    for (const std::string& name : ColumnNames(*clicks)) {
+      const bool numbers = name == "dense";
+      AddComponent(numbers ? DType::kFloat32 : DType::kInt32,
+                   numbers ? std::vector<int64_t>{13} : std::vector<int64_t>{}, element);
+      element.mutable_components(element.components_size() - 1)->set_name(name);
+    }
     return TransformElement(element, pipeline);
   }
   const auto* input =

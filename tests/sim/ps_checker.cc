@@ -33,7 +33,7 @@ Response ResponseOf(const SimMessage& message) {
 }
 
 // The numbers of a slice's history in a checkpoint (docs/PROTOCOL.md).
-enum AppliedField { kAppliedRows, kAppliedVersion, kAppliedWatermark, kAppliedIds };
+enum AppliedField { kAppliedRows, kAppliedVersion, kAppliedWatermark, kAppliedUpdate, kAppliedIds };
 
 bool Covers(const proto::CoordinatorState& state, uint64_t closure) {
   return closure < state.next_id() &&
