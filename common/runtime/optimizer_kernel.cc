@@ -97,7 +97,7 @@ OptimizerKernel::OptimizerKernel(const proto::UpdateRule& rule, const UpdateRule
 
 UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
-  span.decay = static_cast<float>(weight_decay_ * step.learning_rate);
+  span.decay = DecayOf(step);
   return span;
 }
 

@@ -21,6 +21,11 @@ class OptimizerKernel : public UpdateKernel {
   UpdateSpan SpanOf(const UpdateStep& step) const;
   // With what the value loses by all of them.
   static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
+  float DecayOf(const UpdateStep& step) const {
+    return static_cast<float>(weight_decay_ * step.learning_rate);
+  }
+  // No average, and nothing to make up for.
+  bool is_rule_alone() const { return !use_average_ && last_step_ < 0; }
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;

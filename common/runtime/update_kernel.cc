@@ -67,6 +67,12 @@ class AdagradKernel : public OptimizerKernel {
                        static_cast<int64_t>(step.row_width), rates);
   }
 
+  void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
+    if (per_row_ || !is_rule_alone()) return OptimizerKernel::ApplyRows(rows, step);
+    AdagradRowsLoop(rows, {static_cast<int64_t>(step.row_width), DecayOf(step)},
+                    {static_cast<float>(step.learning_rate), epsilon_, outside_});
+  }
+
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     LoseLoop(SpanOf(step, missed));
     KeepSlot(step.slots[0]);
@@ -204,6 +210,19 @@ absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::Upda
   if (std::unique_ptr<UpdateKernel> kernel = MakeAdamKernel(rule, spec)) return kernel;
   return absl::InvalidArgumentError(
       absl::StrCat("update rule '", op, "' has no kernel on this device"));
+}
+
+void UpdateKernel::ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const {
+  const size_t width = step.row_width;
+  for (const RowUpdate& row : rows) {
+    step.gradient = {row.gradient, width};
+    step.value_in = step.value_out = absl::MakeSpan(row.value, width);
+    for (size_t i = 0; i < step.slots.size(); ++i) {
+      const absl::Span<float> slot = absl::MakeSpan(row.slots[i], step.slots[i].out.size());
+      step.slots[i] = {slot, slot};
+    }
+    Apply(step);
+  }
 }
 
 void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,

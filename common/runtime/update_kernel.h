@@ -36,11 +36,22 @@ struct UpdateStep {
   size_t row_width = 1;  // elements of a row; matters to a rule with a slot per row only
 };
 
+// One row somewhere in memory, changed in place.
+inline constexpr size_t kRowSlotsMax = 5;
+struct RowUpdate {
+  const float* gradient;
+  float* value;
+  float* slots[kRowSlotsMax];
+};
+
 // Immutable; thread-safe.
 class UpdateKernel {
  public:
   virtual ~UpdateKernel() = default;
   virtual void Apply(const UpdateStep& step) const = 0;
+  // The same for rows that lie anywhere, one after the other. `step` has what is the same for all
+  // rows, the width and the lengths of the slots' spans among it; where its spans are is changed.
+  virtual void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const;
 };
 
 // Errors: INVALID_ARGUMENT for an unknown op or parameter.

@@ -2,7 +2,31 @@
 
 namespace cohort {
 
-void RowIndex::Place(std::vector<Group>& groups, uint64_t hash, uint32_t row) {
+namespace {
+
+// From here on an index is of huge pages: half of the first one may be unused.
+constexpr size_t kLargeBytes = kHugePage / 2;
+
+}  // namespace
+
+RowIndex::Groups::Groups(size_t size) : size_(size) {
+  if (size * sizeof(Group) < kLargeBytes) {
+    small_.resize(size);
+    begin_ = small_.data();
+  } else {
+    large_ = HugePages(size * sizeof(Group));
+    begin_ = reinterpret_cast<Group*>(large_.begin());
+  }
+}
+
+size_t RowIndex::SizeAfter(size_t groups) {
+  const size_t grown = std::max(groups + 1, groups / 4 * 5);
+  if (grown * sizeof(Group) < kLargeBytes) return grown;
+  constexpr size_t kInPage = kHugePage / sizeof(Group);
+  return (grown + kInPage - 1) / kInPage * kInPage;
+}
+
+void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
   size_t at = GroupOf(hash, groups.size());
   // Ends: there are more places than rows.
   while (true) {

@@ -11,8 +11,8 @@
 // 255 stays there until the next growth, which only makes searches longer.
 //
 // The group of a hash is its upper part scaled to the number of groups, so any number of groups
-// will do, and the index grows by a quarter; the lower 8 bits are free for the choice of a stripe,
-// the next 8 are the tag.
+// will do, and the index grows by a quarter (when it is large, by whole huge pages); the lower 8
+// bits are free for the choice of a stripe, the next 8 are the tag.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +23,7 @@
 #endif
 
 #include "common/base/check.h"
+#include "ps_server/table/huge_pages.h"
 #include "ps_server/table/prefetch.h"
 
 namespace cohort {
@@ -33,7 +34,7 @@ class RowIndex {
   static constexpr uint32_t kNone = 0xffffffff;
 
   size_t rows() const { return rows_; }
-  size_t bytes() const { return groups_.capacity() * sizeof(Group); }
+  size_t bytes() const { return groups_.size() * sizeof(Group); }
 
   void Prefetch(uint64_t hash) const { PrefetchLine(&groups_[GroupOf(hash)]); }
 
@@ -63,6 +64,11 @@ class RowIndex {
   // True when the next row needs a Grow first.
   bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
 
+  // What Grow takes more than it gives back, when it is done.
+  size_t growth_bytes() const {
+    return (SizeAfter(groups_.size()) - groups_.size()) * sizeof(Group);
+  }
+
   // Not full(); the row is not there yet.
   void Insert(uint64_t hash, uint32_t row) {
     COHORT_CHECK(!full(), "a full index grows first");
@@ -76,18 +82,12 @@ class RowIndex {
   // hash_of(row) is what the row was inserted under; prefetch(row) says that it is asked soon.
   template <typename HashOf, typename Prefetch>
   void Grow(HashOf hash_of, Prefetch prefetch) {
-    std::vector<Group> grown(std::max(groups_.size() + 1, groups_.size() / 4 * 5));
+    Groups grown(SizeAfter(groups_.size()));
     for (size_t at = 0; at < groups_.size(); ++at) {
       if (at + kAhead < groups_.size()) VisitRows(groups_[at + kAhead], prefetch);
       VisitRows(groups_[at], [&](uint32_t row) { Place(grown, hash_of(row), row); });
     }
     groups_ = std::move(grown);
-  }
-
-  // Calls visit(row) for all rows, in an order that depends on the hashes and on history.
-  template <typename Visit>
-  void ForEach(Visit visit) const {
-    for (const Group& group : groups_) VisitRows(group, visit);
   }
 
  private:
@@ -105,6 +105,22 @@ class RowIndex {
     uint32_t rows[kWidth] = {};
   };
   static_assert(sizeof(Group) == 64);
+
+  // An array of empty groups; a large one is of huge pages. Thread-compatible.
+  class Groups {
+   public:
+    explicit Groups(size_t size);
+    size_t size() const { return size_; }
+    Group& operator[](size_t i) { return begin_[i]; }
+    const Group& operator[](size_t i) const { return begin_[i]; }
+
+   private:
+    std::vector<Group> small_;
+    HugePages large_;
+    Group* begin_;
+    size_t size_;
+  };
+  static size_t SizeAfter(size_t groups);
 
   static uint8_t TagOf(uint64_t hash) {
     const uint8_t tag = static_cast<uint8_t>(hash >> 8);
@@ -136,9 +152,9 @@ class RowIndex {
     }
   }
 
-  static void Place(std::vector<Group>& groups, uint64_t hash, uint32_t row);
+  static void Place(Groups& groups, uint64_t hash, uint32_t row);
 
-  std::vector<Group> groups_ = std::vector<Group>(1);
+  Groups groups_ = Groups(1);
   size_t rows_ = 0;
 };
 

@@ -1,44 +1,109 @@
 #include "ps_server/table/row_layout.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/runtime/update_kernel.h"
+#include "ps_server/table/half_floats.h"
 
 namespace cohort {
 
-RowLayout::RowLayout(const std::string& table, size_t width, const InitializerSpec& initializer)
-    : initializer_(initializer), stream_(initializer.seed, table), width_(width) {}
+namespace {
 
-absl::StatusOr<RowLayout> RowLayout::Make(const std::string& table, size_t width,
-                                          const InitializerSpec& initializer,
-                                          const UpdateRuleSpec& rule) {
-  if (width == 0 || width > kWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat("table '", table, "': rows of ", width,
-                                                   " elements; 1 to ", kWidthMax, " will do"));
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+absl::Status Bad(const std::string& table, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("table '", table, "': ", what));
+}
+
+}  // namespace
+
+RowLayout::RowLayout(const RowSpec& spec)
+    : initializer_(spec.initializer),
+      stream_(spec.initializer.seed, spec.table),
+      width_(spec.width),
+      dtype_(spec.dtype) {}
+
+absl::StatusOr<RowLayout> RowLayout::Make(const RowSpec& spec, const proto::UpdateRule& rule) {
+  const std::string& table = spec.table;
+  if (spec.width == 0 || spec.width > kWidthMax) {
+    return Bad(table,
+               absl::StrCat("rows of ", spec.width, " elements; 1 to ", kWidthMax, " will do"));
   }
-  RETURN_IF_ERROR(CheckInitializer(initializer, DType::kFloat32));
-  RowLayout layout(table, width, initializer);
-  size_t floats = width;
-  for (const SlotSpec& slot : rule.slots) {
-    const size_t elements = slot.per_row ? 1 : width;
-    layout.slots_.push_back({floats, elements, slot.initial_value, slot.starts_as_value});
-    floats += elements;
+  if (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat16 &&
+      spec.dtype != DType::kBfloat16) {
+    return Bad(table, absl::StrCat("rows of ", DTypeName(spec.dtype),
+                                   "; float32, float16 and bfloat16 will do"));
   }
-  layout.payload_floats_ = floats;
-  layout.row_bytes_ = (sizeof(RowHeader) + floats * sizeof(float) + 7) / 8 * 8;
+  RETURN_IF_ERROR(CheckInitializer(spec.initializer, DType::kFloat32));
+  ASSIGN_OR_RETURN(const UpdateRuleSpec rule_spec, DescribeUpdateRule(rule));
+  if (rule_spec.sweeps) {
+    return Bad(table, absl::StrCat("dense_exact updates by '", rule.op(), "' change every row of a "
+                                   "table at each step, and a dynamic table has no end of rows: "
+                                   "set sparse_updates to lazy or lazy_compensated"));
+  }
+  if (rule_spec.slots.size() > kRowSlotsMax) return Bad(table, "too many slots");
+  RowLayout layout(spec);
+  size_t bytes = sizeof(RowHeader) + RoundUp(layout.value_bytes(), sizeof(float));
+  for (const SlotSpec& slot : rule_spec.slots) {
+    const size_t elements = slot.per_row ? 1 : spec.width;
+    layout.slots_.push_back({bytes, elements, slot.initial_value, slot.starts_as_value,
+                             slot.name == kLastStepSlot});
+    bytes += elements * sizeof(float);
+  }
+  layout.payload_bytes_ = bytes - sizeof(RowHeader);
+  layout.row_bytes_ = RoundUp(bytes, 8);
   return layout;
 }
 
-void RowLayout::Fill(uint64_t key, std::byte* row) const {
-  Header(row) = {key, 0, 1};
-  float* const values = Values(row);
-  FillFromStream(initializer_, stream_.Child(key), absl::MakeSpan(values, width_));
+void RowLayout::Read(const std::byte* row, float* out) const {
+  const std::byte* const values = row + sizeof(RowHeader);
+  if (is_float32()) {
+    std::memcpy(out, values, width_ * sizeof(float));
+  } else if (dtype_ == DType::kFloat16) {
+    FromFloat16(reinterpret_cast<const uint16_t*>(values), out, width_);
+  } else {
+    FromBfloat16(reinterpret_cast<const uint16_t*>(values), out, width_);
+  }
+}
+
+void RowLayout::Write(const float* values, std::byte* row) const {
+  std::byte* const out = Values(row);
+  if (is_float32()) {
+    std::memcpy(out, values, width_ * sizeof(float));
+  } else if (dtype_ == DType::kFloat16) {
+    ToFloat16(values, reinterpret_cast<uint16_t*>(out), width_);
+  } else {
+    ToBfloat16(values, reinterpret_cast<uint16_t*>(out), width_);
+  }
+}
+
+void RowLayout::FillValues(uint64_t key, float* out) const {
+  FillFromStream(initializer_, stream_.Child(key), absl::MakeSpan(out, width_));
+  if (is_float32()) return;
+  absl::InlinedVector<std::byte, 1024> row(sizeof(RowHeader) + value_bytes());
+  Write(out, row.data());
+  Read(row.data(), out);
+}
+
+void RowLayout::Fill(uint64_t key, uint64_t step, std::byte* row) const {
+  Header(row) = {key, 0, 0};
+  absl::InlinedVector<float, 256> values(width_);
+  FillValues(key, values.data());
+  Write(values.data(), row);
   for (const Slot& slot : slots_) {
+    float* const begin = SlotOf(row, slot);
     if (slot.starts_as_value) {
-      std::copy_n(values, slot.elements, values + slot.offset);
+      std::copy_n(values.data(), slot.elements, begin);
+    } else if (slot.is_last_step) {
+      // A row that was not there has missed nothing.
+      *begin = std::bit_cast<float>(static_cast<uint32_t>(std::min<uint64_t>(step - 1, ~0u)));
     } else {
-      std::fill_n(values + slot.offset, slot.elements, slot.initial_value);
+      std::fill_n(begin, slot.elements, slot.initial_value);
     }
   }
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a row of a dynamic table is made of, one after the other without gaps: its header, its
-// values, and the slots of the table's update rule, each as long as the values or, with
-// SlotSpec::per_row, one element. Rounded up to 8 bytes.
+// What a row of a dynamic table is made of, one after the other: its header, its values in the
+// table's type, and in float32 the slots of the table's update rule, each as long as the values or,
+// with SlotSpec::per_row, one element. Rounded up to 8 bytes.
 
 #include <cstdint>
 #include <string>
@@ -11,56 +11,77 @@
 #include "absl/status/statusor.h"
 #include "common/base/rng.h"
 #include "common/program/update_rule.h"
+#include "common/tensor/dtype.h"
 #include "common/tensor/initializer.h"
 
 namespace cohort {
 
 struct RowHeader {
   uint64_t key;
-  uint32_t stamp;  // of the last use, in the table's time
-  uint32_t uses;   // 0: no row is here
+  uint32_t stamp;  // RowTime of the last push
+  uint32_t uses;   // pushes, as far as they can be counted; 0: no row is here
 };
 static_assert(sizeof(RowHeader) == 16);
+
+struct RowSpec {
+  std::string table;
+  size_t width = 0;                  // elements of a row
+  DType dtype = DType::kFloat32;     // or 16-bit floats
+  InitializerSpec initializer;
+};
 
 // Immutable; thread-safe.
 class RowLayout {
  public:
   struct Slot {
-    size_t offset = 0;  // in floats from the values on
+    size_t offset = 0;  // bytes from the row's begin
     size_t elements = 0;
     float initial_value = 0;
     bool starts_as_value = false;
+    bool is_last_step = false;
   };
 
-  // Errors: INVALID_ARGUMENT for a width that is not in 1 ... kWidthMax, an unknown update rule or
-  // an initializer that makes no float32 values.
-  static absl::StatusOr<RowLayout> Make(const std::string& table, size_t width,
-                                        const InitializerSpec& initializer,
-                                        const UpdateRuleSpec& rule);
+  // Errors: INVALID_ARGUMENT for a width that is not in 1 ... kWidthMax, another type, an
+  // initializer that makes no float32 values, and a rule that changes rows without a gradient:
+  // there is no end of them.
+  static absl::StatusOr<RowLayout> Make(const RowSpec& spec, const proto::UpdateRule& rule);
 
   static constexpr size_t kWidthMax = 1 << 20;
 
   static RowHeader& Header(std::byte* row) { return *reinterpret_cast<RowHeader*>(row); }
-  static float* Values(std::byte* row) { return reinterpret_cast<float*>(row + sizeof(RowHeader)); }
+  static std::byte* Values(std::byte* row) { return row + sizeof(RowHeader); }
+  static float* SlotOf(std::byte* row, const Slot& slot) {
+    return reinterpret_cast<float*>(row + slot.offset);
+  }
 
   size_t width() const { return width_; }
+  DType dtype() const { return dtype_; }
+  bool is_float32() const { return dtype_ == DType::kFloat32; }
   const std::vector<Slot>& slots() const { return slots_; }
   size_t row_bytes() const { return row_bytes_; }
+  size_t value_bytes() const { return width_ * ElementSize(dtype_); }
   // Values and slots: what would be there without keys, too.
-  size_t payload_bytes() const { return payload_floats_ * sizeof(float); }
+  size_t payload_bytes() const { return payload_bytes_; }
+  const RandomStream& stream() const { return stream_; }
 
-  // A new row: values that depend on the seed, the table and the key alone, slots as the rule
-  // starts them.
-  void Fill(uint64_t key, std::byte* row) const;
+  void Read(const std::byte* row, float* out) const;
+  // Rounded to the table's type.
+  void Write(const float* values, std::byte* row) const;
+
+  // What a row begins with: values that depend on the seed, the table and the key alone.
+  void FillValues(uint64_t key, float* out) const;
+  // A new row, made by the push of this step; slots as the rule starts them.
+  void Fill(uint64_t key, uint64_t step, std::byte* row) const;
 
  private:
-  RowLayout(const std::string& table, size_t width, const InitializerSpec& initializer);
+  explicit RowLayout(const RowSpec& spec);
 
   InitializerSpec initializer_;
   RandomStream stream_;
   size_t width_;
+  DType dtype_;
   std::vector<Slot> slots_;
-  size_t payload_floats_ = 0;
+  size_t payload_bytes_ = 0;
   size_t row_bytes_ = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "ps_server/table/row_slabs.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -11,73 +9,47 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kRegionMax = size_t{64} << 20;
-constexpr size_t kBlockMax = size_t{64} << 10;
-constexpr size_t kLine = 64;
-constexpr uint32_t kNoRow = 0xffffffff;
+constexpr size_t kRegionBytesMax = size_t{128} << 20;
+constexpr size_t kBlockBytesMax = size_t{64} << 10;
 
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-// Aligned to a huge page: what the mapping has before and after is given back.
-std::byte* MapHugePages(size_t bytes) {
-  void* const mapped =
-      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  COHORT_CHECK(mapped != MAP_FAILED, "memory for the rows of a table");
-  std::byte* const begin = static_cast<std::byte*>(mapped);
-  const size_t before =
-      RoundUp(reinterpret_cast<uintptr_t>(begin), kHugePage) - reinterpret_cast<uintptr_t>(begin);
-  if (before > 0) munmap(begin, before);
-  if (before < kHugePage) munmap(begin + before + bytes, kHugePage - before);
-  // Only advice: without huge pages rows are slower to reach, and as good.
-  madvise(begin + before, bytes, MADV_HUGEPAGE);
-  return begin + before;
-}
-
-// Of the power of two of rows that makes up a block.
-uint32_t BlockShift(size_t row_bytes) {
+// Of the largest power of two of rows that `bytes` have room for, one at least.
+uint32_t ShiftFor(size_t row_bytes, size_t bytes) {
   uint32_t shift = 0;
-  while ((row_bytes << (shift + 1)) <= kBlockMax) ++shift;
+  while ((row_bytes << (shift + 1)) <= bytes) ++shift;
   return shift;
 }
 
 }  // namespace
 
-RowMemory::~RowMemory() {
-  for (const Region& region : regions_) munmap(region.begin, region.bytes);
-}
-
-// A region takes memory only where it is touched, so it may be large: there is a limit to how many
-// mappings a process has.
-void RowMemory::AddRegionLocked(size_t least) {
-  const size_t wanted = std::clamp(all_bytes_ / 4, kHugePage, kRegionMax);
-  const size_t bytes = RoundUp(std::max(wanted, least), kHugePage);
-  regions_.push_back({MapHugePages(bytes), bytes});
-  all_bytes_ += bytes;
-  left_ = bytes;
-}
-
-std::byte* RowMemory::Carve(size_t bytes) {
-  MutexLock lock(mutex_);
-  const size_t size = RoundUp(bytes, kLine);
-  if (left_ < size) AddRegionLocked(size);
-  const Region& region = regions_.back();
-  std::byte* const block = region.begin + (region.bytes - left_);
-  left_ -= size;
-  return block;
-}
-
-size_t RowMemory::bytes() const {
-  MutexLock lock(mutex_);
-  return all_bytes_ - left_ / kHugePage * kHugePage;
-}
-
-RowSlabs::RowSlabs(RowMemory& memory, size_t row_bytes)
-    : memory_(memory),
-      row_bytes_(row_bytes),
-      shift_(BlockShift(row_bytes)),
-      mask_((uint32_t{1} << shift_) - 1) {
+RowRegions::RowRegions(size_t row_bytes)
+    : row_bytes_(row_bytes),
+      shift_(ShiftFor(row_bytes, kRegionBytesMax)),
+      mask_((uint32_t{1} << shift_) - 1),
+      rows_in_block_(uint32_t{1} << ShiftFor(row_bytes, kBlockBytesMax)) {
   COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "rows of whole words");
+  // kNoRow is in the last region that there could be, which is never used whole.
+  begins_.resize(std::min(kRegionsMax, (size_t{1} << 32) >> shift_));
+}
+
+uint32_t RowRegions::Carve() {
+  MutexLock lock(mutex_);
+  const size_t region = carved_ >> shift_;
+  if (region + 1 >= begins_.size()) return kNoRow;
+  if (region == regions_.size()) {
+    regions_.emplace_back(row_bytes_ << shift_);
+    begins_[region] = regions_.back().begin();
+  }
+  const uint64_t first = carved_;
+  carved_ += rows_in_block_;
+  return static_cast<uint32_t>(first);
+}
+
+size_t RowRegions::bytes() const {
+  MutexLock lock(mutex_);
+  if (regions_.empty()) return 0;
+  const uint64_t in_last = carved_ - (static_cast<uint64_t>(regions_.size() - 1) << shift_);
+  const size_t last = (in_last * row_bytes_ + kHugePage - 1) / kHugePage * kHugePage;
+  return (regions_.size() - 1) * regions_[0].bytes() + last;
 }
 
 uint32_t RowSlabs::Allocate() {
@@ -86,11 +58,12 @@ uint32_t RowSlabs::Allocate() {
     std::memcpy(&first_free_, At(row), sizeof(first_free_));
     return row;
   }
-  COHORT_CHECK(used_ != kNoRow, "at most 2^32 - 1 rows in a stripe");
-  if (used_ >> shift_ == blocks_.size()) {
-    blocks_.push_back(memory_.Carve(row_bytes_ << shift_));
+  if (next_takes_block()) {
+    const uint32_t first = regions_.Carve();
+    if (first == kNoRow) return kNoRow;
+    blocks_.push_back(first);
   }
-  return used_++;
+  return RowAt(used_++);
 }
 
 void RowSlabs::Free(uint32_t row) {

@@ -1,71 +1,94 @@
 #pragma once
 
-// Memory for rows of one size. A RowMemory asks the system for regions of huge pages and carves
-// blocks of up to 64 KiB from them; a RowSlabs makes rows of its blocks and numbers them. Many
-// RowSlabs (one for each stripe of a table) share a RowMemory, so what they hold beyond their rows
-// is a block each, not a huge page each.
+// Memory for rows of one size. RowRegions maps regions of huge pages and numbers the rows in them,
+// one number after the other; it hands them out in blocks of up to 64 KiB. A RowSlabs makes single
+// rows of its blocks. Many RowSlabs (one for each stripe of a table) share the regions, so what
+// they hold beyond their rows is a block each, not a huge page each.
 //
-// Rows never move. Row r is in block r >> shift: blocks have a power of two of rows.
+// Rows never move. Row r is in region r >> shift: regions have a power of two of rows, and there
+// are so few that where they begin is always in the cache.
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "ps_server/table/huge_pages.h"
 
 namespace cohort {
 
 // Thread-safe.
-class RowMemory {
+class RowRegions {
  public:
-  RowMemory() = default;
-  RowMemory(const RowMemory&) = delete;
-  ~RowMemory();
+  static constexpr uint32_t kNoRow = 0xffffffff;
 
-  // Zeros, aligned to 64 bytes; they live as long as this.
-  std::byte* Carve(size_t bytes);
+  // A multiple of 8 bytes.
+  explicit RowRegions(size_t row_bytes);
+
+  // `row` was handed out to this thread, or to one that it has synchronised with.
+  std::byte* At(uint32_t row) const {
+    return begins_[row >> shift_] + (row & mask_) * row_bytes_;
+  }
+
+  uint32_t rows_in_block() const { return rows_in_block_; }
+  size_t block_bytes() const { return row_bytes_ * rows_in_block_; }
+  // The first of rows_in_block() rows; all bytes are zero. kNoRow: there are 2^32 rows or so.
+  uint32_t Carve();
 
   // Of the system's memory, what has been carved and what is lost between.
   size_t bytes() const;
 
  private:
-  struct Region {
-    std::byte* begin;
-    size_t bytes;
-  };
+  static constexpr size_t kRegionsMax = 4096;
 
-  void AddRegionLocked(size_t least) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const size_t row_bytes_;
+  const uint32_t shift_;
+  const uint32_t mask_;
+  const uint32_t rows_in_block_;
+  // An entry is written once, before a row of its region is handed out.
+  std::vector<std::byte*> begins_;
 
   mutable Mutex mutex_;
-  std::vector<Region> regions_ ABSL_GUARDED_BY(mutex_);
-  size_t left_ ABSL_GUARDED_BY(mutex_) = 0;       // of the last region
-  size_t all_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all regions
+  std::vector<HugePages> regions_ ABSL_GUARDED_BY(mutex_);
+  uint64_t carved_ ABSL_GUARDED_BY(mutex_) = 0;  // rows
 };
 
 // Thread-compatible.
 class RowSlabs {
  public:
-  // A multiple of 8 bytes. `memory` outlives this.
-  RowSlabs(RowMemory& memory, size_t row_bytes);
+  static constexpr uint32_t kNoRow = RowRegions::kNoRow;
 
-  std::byte* At(uint32_t row) const { return blocks_[row >> shift_] + (row & mask_) * row_bytes_; }
+  // `regions` outlives this.
+  explicit RowSlabs(RowRegions& regions) : regions_(regions) {}
 
-  // A row whose bytes may be anything.
+  std::byte* At(uint32_t row) const { return regions_.At(row); }
+
+  // A row whose bytes may be anything, or kNoRow.
   uint32_t Allocate();
   // Its first 4 bytes change. `row` was allocated and is used no more.
   void Free(uint32_t row);
 
+  // Rows that were ever allocated; what was freed since is among them.
+  uint32_t places() const { return used_; }
+  uint32_t RowAt(uint32_t place) const {
+    const uint32_t in_block = regions_.rows_in_block();
+    return blocks_[place / in_block] + place % in_block;
+  }
+
+  // Of all blocks, and of one.
+  size_t bytes() const { return blocks_.size() * block_bytes(); }
+  size_t block_bytes() const { return regions_.block_bytes(); }
+  bool next_takes_block() const {
+    return first_free_ == kNoRow && used_ == blocks_.size() * regions_.rows_in_block();
+  }
   // What the numbering takes beside the rows.
-  size_t table_bytes() const { return blocks_.capacity() * sizeof(std::byte*); }
+  size_t table_bytes() const { return blocks_.capacity() * sizeof(uint32_t); }
 
  private:
-  RowMemory& memory_;
-  const size_t row_bytes_;
-  const uint32_t shift_;
-  const uint32_t mask_;
-  std::vector<std::byte*> blocks_;
-  uint32_t used_ = 0;                 // rows that were ever allocated
-  uint32_t first_free_ = 0xffffffff;  // each free row begins with the number of the next
+  RowRegions& regions_;
+  std::vector<uint32_t> blocks_;  // their first rows
+  uint32_t used_ = 0;
+  uint32_t first_free_ = kNoRow;  // each free row begins with the number of the next
 };
 
 }  // namespace cohort

@@ -2,18 +2,26 @@
 
 // A part of a dynamic table: the rows whose keys' hashes end alike, with an index of their own.
 //
-// A batch of keys passes through three stages, each some keys ahead of the next, so that the
+// A batch of keys passes through three stages, each a group of keys ahead of the next, so that the
 // processor waits for many lines of memory at a time instead of one: fetch the line of the index;
 // read there which row it probably is, and fetch that row; see whether the row's key is right, and
-// use the row. Where the guess was wrong, the last stage searches.
+// use the row. Where the guess was wrong, the last stage searches. Each stage goes through its
+// group in loops of few instructions: a fetch whose page has to be looked up first holds up what
+// comes behind it, and only what fits beside it into the processor's window waits at the same time.
+// Updates are collected, and made some rows at a time.
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/types/span.h"
+#include "common/runtime/update_kernel.h"
 #include "ps_server/table/prefetch.h"
 #include "ps_server/table/row_index.h"
 #include "ps_server/table/row_layout.h"
+#include "ps_server/table/row_policy.h"
 #include "ps_server/table/row_slabs.h"
+#include "ps_server/table/sight_counts.h"
 
 namespace cohort {
 
@@ -24,48 +32,89 @@ struct KeyAt {
   uint32_t at;  // which of the batch's keys
 };
 
-enum class MissingRow { kCreate, kSkip };
+// What a push does, beside its keys. `step` has what is the same for all rows.
+struct RowPush {
+  const UpdateKernel& kernel;
+  const float* gradients;  // a row for each of the batch's keys
+  UpdateStep& step;
+  uint32_t now = 0;
+};
+
+// What became of keys, in all.
+struct RowCounts {
+  uint64_t dropped = 0;  // gradients of keys that were not admitted
+  uint64_t expired = 0;
+  uint64_t evicted = 0;
+};
+
+// What the stripes of a table share; constant.
+struct RowRules {
+  RowLayout layout;
+  RowPolicy policy;
+  int32_t ttl = 0;               // in RowTime's ticks; 0: none
+  size_t stripe_bytes_max = 0;   // 0: no limit
+};
 
 // Thread-compatible.
 class RowStripe {
  public:
-  RowStripe(const RowLayout& layout, RowMemory& memory)
-      : layout_(layout), slabs_(memory, layout.row_bytes()) {}
+  // Both outlive this.
+  RowStripe(const RowRules& rules, RowRegions& regions)
+      : rules_(rules), layout_(rules.layout), slabs_(regions) {}
 
-  // For each key, in order: use.Prefetch(at), and some keys later use.Apply(row, at); the row may
-  // change but for its header. `bytes` of a row are fetched beforehand.
-  template <typename Use>
-  void Visit(absl::Span<const KeyAt> keys, MissingRow missing, size_t bytes, Use use) {
-    std::array<uint32_t, kAhead> guesses;
-    for (size_t i = 0; i < keys.size() + 2 * kAhead; ++i) {
-      if (i >= 2 * kAhead) {
-        const KeyAt& key = keys[i - 2 * kAhead];
-        std::byte* const row = RowOf(key, guesses[i % kAhead], missing);
-        if (row != nullptr) use.Apply(row, key.at);
-      }
-      if (i >= kAhead && i - kAhead < keys.size()) {
-        const KeyAt& key = keys[i - kAhead];
-        guesses[i % kAhead] = index_.Guess(key.hash);
-        if (guesses[i % kAhead] != RowIndex::kNone) PrefetchRow(guesses[i % kAhead], bytes);
-        use.Prefetch(key.at);
-      }
-      if (i < keys.size()) index_.Prefetch(keys[i].hash);
+  // The rows' values, each at its key's place in `out`.
+  void Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) const;
+  void Push(absl::Span<const KeyAt> keys, const RowPush& push);
+
+  // visit(row) for each row that has not expired, in an order that follows from the pushes.
+  template <typename Visit>
+  void ForEachRow(uint32_t now, Visit visit) const {
+    for (uint32_t place = 0; place < slabs_.places(); ++place) {
+      std::byte* const row = slabs_.At(slabs_.RowAt(place));
+      const RowHeader& header = RowLayout::Header(row);
+      if (header.uses != 0 && !Expired(header, now)) visit(row);
     }
   }
-
-  // False when there is no such row.
-  bool Erase(const KeyAt& key);
+  void Clear();
+  // A row with this key, which has none; the caller sets its bytes behind the key. Null when there
+  // are 2^32 rows or so.
+  std::byte* Add(const KeyAt& key, uint32_t now);
 
   size_t rows() const { return index_.rows(); }
   // What finding rows takes beside the rows.
-  size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes(); }
+  size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes() + sights_.bytes(); }
+  const RowCounts& counts() const { return counts_; }
 
   // The lower byte chooses the stripe. No two keys have the same hash.
   static uint64_t HashOf(uint64_t key) { return Mix64(key + 0x9e3779b97f4a7c15u); }
 
  private:
-  static constexpr size_t kAhead = 16;
-  static constexpr size_t kLine = 64;
+  class Updates;
+  static constexpr size_t kGroup = 32;
+  static constexpr uint32_t kNone = RowIndex::kNone;
+  using Guesses = std::array<uint32_t, kGroup>;
+
+  // For each key, in order: prefetch(at), and some keys later use(key, row or kNone). `bytes` of a
+  // row are fetched beforehand.
+  template <typename Prefetch, typename Use>
+  void Visit(absl::Span<const KeyAt> keys, size_t bytes, Prefetch prefetch, Use use) const {
+    Guesses current;
+    Guesses next;
+    for (size_t first = 0; first < keys.size() + 2 * kGroup; first += kGroup) {
+      for (const KeyAt& key : keys.subspan(std::min(first, keys.size()), kGroup)) {
+        index_.Prefetch(key.hash);
+      }
+      if (first < kGroup) continue;
+      const auto guessed = keys.subspan(std::min(first - kGroup, keys.size()), kGroup);
+      PrefetchRows(guessed, bytes, next);
+      for (const KeyAt& key : guessed) prefetch(key.at);
+      if (first >= 2 * kGroup) {
+        const auto used = keys.subspan(first - 2 * kGroup, kGroup);
+        for (size_t i = 0; i < used.size(); ++i) use(used[i], RowOf(used[i], current[i]));
+      }
+      std::swap(current, next);
+    }
+  }
 
   bool Holds(uint32_t row, uint64_t key) const {
     const RowHeader& header = RowLayout::Header(slabs_.At(row));
@@ -74,24 +123,37 @@ class RowStripe {
   uint32_t Find(const KeyAt& key) const {
     return index_.Find(key.hash, [&](uint32_t row) { return Holds(row, key.key); });
   }
-  std::byte* RowOf(const KeyAt& key, uint32_t guess, MissingRow missing) {
-    if (guess != RowIndex::kNone && Holds(guess, key.key)) [[likely]]
-      return slabs_.At(guess);
-    return Search(key, missing);
+  uint32_t RowOf(const KeyAt& key, uint32_t guess) const {
+    if (guess != kNone && Holds(guess, key.key)) [[likely]]
+      return guess;
+    return Find(key);
   }
-  void PrefetchRow(uint32_t row, size_t bytes) const {
-    const std::byte* const begin = slabs_.At(row);
-    for (size_t offset = 0; offset < bytes; offset += kLine) PrefetchLine(begin + offset);
-    PrefetchLine(begin + bytes - 1);
+  // Guesses the keys' rows, and fetches them.
+  void PrefetchRows(absl::Span<const KeyAt> keys, size_t bytes, Guesses& guesses) const;
+
+  bool Expired(const RowHeader& header, uint32_t now) const {
+    return rules_.ttl != 0 && RowTime::Age(header.stamp, now) >= rules_.ttl;
   }
+  bool IsAdmitted(const KeyAt& key, uint64_t step);
+  // kNone: no row, now.
+  uint32_t MakeRow(const KeyAt& key, const RowPush& push, Updates& updates);
+  // Whether one more row would not fit.
+  bool IsAtLimit() const;
+  uint32_t Insert(const KeyAt& key);
+  void Remove(uint32_t row);
+  // Removes one row at least.
+  void Evict(uint32_t now);
+  // Removes what has expired among some rows, which are others each time.
+  void Sweep(size_t places, uint32_t now);
 
-  // Null when it is missing and not created.
-  std::byte* Search(const KeyAt& key, MissingRow missing);
-  uint32_t Create(const KeyAt& key);
-
+  const RowRules& rules_;
   const RowLayout& layout_;
   RowIndex index_;
   RowSlabs slabs_;
+  SightCounts sights_;
+  RowCounts counts_;
+  uint32_t swept_ = 0;  // the place that Sweep comes to next
+  uint64_t draws_ = 0;  // of rows that might be evicted
 };
 
 }  // namespace cohort

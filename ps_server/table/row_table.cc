@@ -1,57 +1,27 @@
 #include "ps_server/table/row_table.h"
 
 #include <array>
-#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/program/update_rule.h"
-#include "ps_server/table/prefetch.h"
 
 namespace cohort {
 
 namespace {
 
-// Copies rows out.
-struct ReadRows {
-  void Prefetch(uint32_t at) const {
-    const float* const to = out + at * width;
-    for (size_t i = 0; i < width; i += 16) PrefetchLine(to + i);
-  }
-  void Apply(std::byte* row, uint32_t at) const {
-    std::memcpy(out + at * width, RowLayout::Values(row), width * sizeof(float));
-  }
+// Rounded up to ticks.
+int32_t TtlTicks(absl::Duration ttl) {
+  if (ttl == absl::InfiniteDuration()) return 0;
+  return static_cast<int32_t>((ttl + RowTime::kTick - absl::Nanoseconds(1)) / RowTime::kTick);
+}
 
-  float* out;
-  size_t width;
-};
-
-// Applies gradients in place.
-struct UpdateRows {
-  void Prefetch(uint32_t at) const {
-    const float* const from = gradients + at * layout.width();
-    for (size_t i = 0; i < layout.width(); i += 16) PrefetchLine(from + i);
-  }
-  void Apply(std::byte* row, uint32_t at) const {
-    const size_t width = layout.width();
-    float* const values = RowLayout::Values(row);
-    step.gradient = absl::MakeConstSpan(gradients + at * width, width);
-    step.value_in = step.value_out = absl::MakeSpan(values, width);
-    for (size_t i = 0; i < step.slots.size(); ++i) {
-      const RowLayout::Slot& slot = layout.slots()[i];
-      const absl::Span<float> span = absl::MakeSpan(values + slot.offset, slot.elements);
-      step.slots[i] = {span, span};
-    }
-    kernel.Apply(step);
-  }
-
-  const RowLayout& layout;
-  const UpdateKernel& kernel;
-  const float* gradients;
-  UpdateStep& step;  // what is the same for all rows is set
-};
+// The last huge page may be begun only.
+size_t StripeBytes(size_t bytes_max) {
+  return bytes_max == 0 ? 0 : (bytes_max - kHugePage) / RowTable::kStripes;
+}
 
 }  // namespace
 
@@ -60,24 +30,25 @@ struct RowTable::Batch {
   std::vector<KeyAt> sorted;  // by stripe
 };
 
-RowTable::RowTable(RowLayout layout, std::unique_ptr<UpdateKernel> kernel)
-    : layout_(std::move(layout)), kernel_(std::move(kernel)) {
+RowTable::RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel)
+    : rules_(std::move(rules)), kernel_(std::move(kernel)), regions_(rules_.layout.row_bytes()) {
   for (size_t i = 0; i < kStripes; ++i) {
-    stripes_.push_back(std::make_unique<LockedStripe>(layout_, memory_));
+    stripes_.push_back(std::make_unique<LockedStripe>(rules_, regions_));
   }
 }
 
 RowTable::~RowTable() = default;
 
 absl::StatusOr<std::unique_ptr<RowTable>> RowTable::Create(const RowTableOptions& options) {
-  ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(options.rule));
+  RETURN_IF_ERROR(CheckRowPolicy(options.row.table, options.policy));
   ASSIGN_OR_RETURN(std::unique_ptr<UpdateKernel> kernel, MakeUpdateKernel(options.rule));
-  ASSIGN_OR_RETURN(RowLayout layout,
-                   RowLayout::Make(options.name, options.width, options.initializer, rule));
-  return std::unique_ptr<RowTable>(new RowTable(std::move(layout), std::move(kernel)));
+  ASSIGN_OR_RETURN(RowLayout layout, RowLayout::Make(options.row, options.rule));
+  RowRules rules{std::move(layout), options.policy, TtlTicks(options.policy.ttl),
+                 StripeBytes(options.policy.bytes_max)};
+  return std::unique_ptr<RowTable>(new RowTable(std::move(rules), std::move(kernel)));
 }
 
-std::unique_ptr<RowTable::Batch> RowTable::TakeBatch() {
+std::unique_ptr<RowTable::Batch> RowTable::TakeBatch() const {
   MutexLock lock(mutex_);
   if (batches_.empty()) return std::make_unique<Batch>();
   std::unique_ptr<Batch> batch = std::move(batches_.back());
@@ -85,13 +56,14 @@ std::unique_ptr<RowTable::Batch> RowTable::TakeBatch() {
   return batch;
 }
 
-void RowTable::ReturnBatch(std::unique_ptr<Batch> batch) {
+void RowTable::ReturnBatch(std::unique_ptr<Batch> batch) const {
   MutexLock lock(mutex_);
   batches_.push_back(std::move(batch));
 }
 
-void RowTable::ForStripes(absl::Span<const uint64_t> keys,
-                          absl::FunctionRef<void(RowStripe&, absl::Span<const KeyAt>)> visit) {
+void RowTable::ForStripes(
+    absl::Span<const uint64_t> keys,
+    absl::FunctionRef<void(RowStripe&, absl::Span<const KeyAt>)> visit) const {
   COHORT_CHECK(keys.size() < std::numeric_limits<uint32_t>::max(), "a batch of 32-bit size");
   std::unique_ptr<Batch> batch = TakeBatch();
   batch->keys.resize(keys.size());
@@ -119,46 +91,42 @@ void RowTable::ForStripes(absl::Span<const uint64_t> keys,
   ReturnBatch(std::move(batch));
 }
 
-void RowTable::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out) {
-  const size_t width = layout_.width();
-  COHORT_CHECK(out.size() == keys.size() * width, "a row of values for each key");
-  const size_t bytes = sizeof(RowHeader) + width * sizeof(float);
+void RowTable::Pull(absl::Span<const uint64_t> keys, absl::Time now, absl::Span<float> out) const {
+  COHORT_CHECK(out.size() == keys.size() * layout().width(), "a row of values for each key");
   ForStripes(keys, [&](RowStripe& stripe, absl::Span<const KeyAt> part) {
-    stripe.Visit(part, MissingRow::kCreate, bytes, ReadRows{out.data(), width});
+    stripe.Pull(part, RowTime::At(now), out.data());
   });
 }
 
 void RowTable::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
-                    const PushRates& rates, MissingRow missing) {
-  COHORT_CHECK(gradients.size() == keys.size() * layout_.width(), "a row of gradients each");
+                    const PushRates& rates, absl::Time now) {
+  COHORT_CHECK(gradients.size() == keys.size() * layout().width(), "a row of gradients each");
   UpdateStep step;
   step.learning_rate = rates.learning_rate;
   step.step = rates.step;
-  step.row_width = layout_.width();
-  step.slots.resize(layout_.slots().size());
-  const UpdateRows update = {layout_, *kernel_, gradients.data(), step};
+  step.row_width = layout().width();
+  for (const RowLayout::Slot& slot : layout().slots()) {
+    step.slots.push_back({{nullptr, slot.elements}, {nullptr, slot.elements}});
+  }
+  const RowPush push = {*kernel_, gradients.data(), step, RowTime::At(now)};
   ForStripes(keys, [&](RowStripe& stripe, absl::Span<const KeyAt> part) {
-    stripe.Visit(part, missing, layout_.row_bytes(), update);
+    stripe.Push(part, push);
   });
-}
-
-size_t RowTable::Erase(absl::Span<const uint64_t> keys) {
-  size_t erased = 0;
-  ForStripes(keys, [&](RowStripe& stripe, absl::Span<const KeyAt> part) {
-    for (const KeyAt& key : part) erased += stripe.Erase(key) ? 1 : 0;
-  });
-  return erased;
 }
 
 RowTableUse RowTable::Use() const {
   RowTableUse use;
   for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
+    const RowCounts& counts = stripe->rows.counts();
     use.rows += stripe->rows.rows();
     use.index_bytes += stripe->rows.index_bytes();
+    use.counts.dropped += counts.dropped;
+    use.counts.expired += counts.expired;
+    use.counts.evicted += counts.evicted;
   }
-  use.row_bytes = memory_.bytes();
-  use.payload_bytes = use.rows * layout_.payload_bytes();
+  use.row_bytes = regions_.bytes();
+  use.payload_bytes = use.rows * layout().payload_bytes();
   return use;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-// A dynamic embedding table on one ps: rows of float32 under 64-bit keys, any of the 2^64, without
-// a size that is known beforehand. A row comes into being when it is first asked for; its first
-// values depend on (seed, table, key) alone, so neither the order of requests nor the number of ps
-// shows in them. With the row live its optimizer slots.
+// A dynamic embedding table on one ps: rows of 16- or 32-bit floats under 64-bit keys, any of the
+// 2^64, without a size that is known beforehand. A row begins with its first push, or that which
+// its policy admits (row_policy.h); until then it is read as what it would begin with. That depends
+// on (seed, table, key) alone, so neither the order of requests nor the number of ps shows in it.
+// With the row live its optimizer slots, in float32.
 //
 // The table is cut by the keys' hashes into stripes with a lock each. A batch of keys is sorted by
 // stripe and takes each lock once; each row is read or changed under its stripe's lock, so nobody
@@ -19,14 +20,14 @@
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "common/runtime/update_kernel.h"
+#include "common/tensor/tensor.h"
 #include "ps_server/table/row_stripe.h"
 
 namespace cohort {
 
 struct RowTableOptions {
-  std::string name;
-  size_t width = 0;  // elements of a row
-  InitializerSpec initializer;
+  RowSpec row;
+  RowPolicy policy;
   proto::UpdateRule rule;
 };
 
@@ -41,60 +42,79 @@ struct RowTableUse {
   size_t row_bytes = 0;  // what the rows' memory takes of the system's
   size_t index_bytes = 0;
   size_t payload_bytes = 0;  // of values and slots
+  RowCounts counts;
+};
+
+// All rows of a table, or of a part of its keys, in any order: what a checkpoint holds.
+struct TableRows {
+  Tensor keys;                // int64[n]: the keys' bits
+  Tensor uses;                // int32[n, 2]: RowTime ticks since the last push, pushes
+  Tensor values;              // [n, width] of the table's type
+  std::vector<Tensor> slots;  // in the order of the rule: float32[n, width] or float32[n]
 };
 
 // Thread-safe.
 class RowTable {
  public:
-  // Errors: as RowLayout::Make, and INVALID_ARGUMENT for a rule that has no kernel.
+  static constexpr size_t kStripes = 16;
+
+  // Errors: as RowLayout::Make and CheckRowPolicy, and INVALID_ARGUMENT for a rule that has no
+  // kernel.
   static absl::StatusOr<std::unique_ptr<RowTable>> Create(const RowTableOptions& options);
   ~RowTable();
 
-  // Values in the order of the keys, which may repeat; missing rows are created. `out` has the
-  // table's width for each key.
-  void Pull(absl::Span<const uint64_t> keys, absl::Span<float> out);
+  const RowLayout& layout() const { return rules_.layout; }
 
-  // Applies the table's rule to the row of each key with its own row of `gradients`. A gradient
-  // whose key is missing and not created is dropped. Repeated keys are applied one after the other,
-  // in any order.
+  // Values in the order of the keys, which may repeat. `out` has the table's width for each key.
+  void Pull(absl::Span<const uint64_t> keys, absl::Time now, absl::Span<float> out) const;
+
+  // Applies the table's rule to the row of each key with its own row of `gradients`; the gradient
+  // of a key that has no row and gets none is dropped. Repeated keys are applied one after the
+  // other, in this order.
   void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
-            const PushRates& rates, MissingRow missing);
+            const PushRates& rates, absl::Time now);
 
-  // How many there were.
-  size_t Erase(absl::Span<const uint64_t> keys);
+  // What has not expired. Nothing is pushed meanwhile.
+  TableRows Save(absl::Time now) const;
+  // Replaces all rows by those of `parts` whose keys `takes` takes; each key is there once, and
+  // CheckRows has passed each part. At the table's limit of memory some are left out. Nothing is
+  // pushed meanwhile.
+  void Load(absl::Span<const TableRows> parts, absl::FunctionRef<bool(uint64_t key)> takes,
+            absl::Time now);
+  // Errors: DATA_LOSS naming what does not fit the table.
+  absl::Status CheckRows(const TableRows& rows) const;
 
   RowTableUse Use() const;
 
  private:
-  static constexpr size_t kStripes = 64;
-
   struct LockedStripe {
-    LockedStripe(const RowLayout& layout, RowMemory& memory) : rows(layout, memory) {}
+    LockedStripe(const RowRules& rules, RowRegions& regions) : rows(rules, regions) {}
 
-    mutable Mutex mutex;
+    Mutex mutex;
     RowStripe rows ABSL_GUARDED_BY(mutex);
   };
   struct Batch;
 
-  RowTable(RowLayout layout, std::unique_ptr<UpdateKernel> kernel);
+  RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel);
 
   // Calls `visit` with each stripe that has keys of the batch, and those keys, under its lock.
   void ForStripes(absl::Span<const uint64_t> keys,
-                  absl::FunctionRef<void(RowStripe&, absl::Span<const KeyAt>)> visit);
-  std::unique_ptr<Batch> TakeBatch();
-  void ReturnBatch(std::unique_ptr<Batch> batch);
+                  absl::FunctionRef<void(RowStripe&, absl::Span<const KeyAt>)> visit) const;
+  std::unique_ptr<Batch> TakeBatch() const;
+  void ReturnBatch(std::unique_ptr<Batch> batch) const;
+  void LoadRow(const TableRows& rows, size_t at, uint32_t now);
 
   // Constant after construction.
-  const RowLayout layout_;
+  const RowRules rules_;
   const std::unique_ptr<UpdateKernel> kernel_;
   // Synchronises itself.
-  RowMemory memory_;
-  // Constant after construction; each synchronises itself. They have their rows in memory_.
+  RowRegions regions_;
+  // Constant after construction; each synchronises itself. They have their rows in regions_.
   std::vector<std::unique_ptr<LockedStripe>> stripes_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // Room for sorted keys, one for each batch that was ever under way beside others.
-  std::vector<std::unique_ptr<Batch>> batches_ ABSL_GUARDED_BY(mutex_);
+  mutable std::vector<std::unique_ptr<Batch>> batches_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -113,12 +113,34 @@ TEST(RowIndexTest, BehavesAsAMapUnderRandomOperations) {
       ASSERT_EQ(rows.Find(row, known->second), row) << "step " << step;
     }
     if (step % 500 != 0) continue;
-    size_t seen = 0;
-    rows.index.ForEach([&](uint32_t r) { seen += rows.hashes().count(r); });
-    ASSERT_EQ(seen, rows.hashes().size());
     ASSERT_EQ(rows.index.rows(), rows.hashes().size());
     for (const auto& [r, hash] : rows.hashes()) ASSERT_EQ(rows.Find(r, hash), r);
   }
+}
+
+// Above half a huge page the index lies in huge pages and grows by whole ones.
+TEST(RowIndexTest, ALargeIndexFindsWhatASmallOneHad) {
+  constexpr uint32_t kRows = 700'000;
+  RowIndex index;
+  const auto hash_of = [](uint32_t row) { return Mix64(row); };
+  size_t grown = 0;
+  for (uint32_t row = 0; row < kRows; ++row) {
+    if (index.full()) {
+      const size_t expected = index.bytes() + index.growth_bytes();
+      index.Grow(hash_of, [](uint32_t) {});
+      ASSERT_EQ(index.bytes(), expected);
+      ++grown;
+    }
+    index.Insert(hash_of(row), row);
+  }
+  EXPECT_EQ(index.bytes() % kHugePage, 0u);
+  EXPECT_LT(index.bytes(), size_t{kRows} * 10);
+  EXPECT_GT(grown, 10u);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    ASSERT_EQ(index.Find(hash_of(row), [row](uint32_t other) { return other == row; }), row);
+  }
+  for (uint32_t row = 0; row < kRows; row += 2) index.Erase(hash_of(row), row);
+  EXPECT_EQ(index.rows(), kRows / 2);
 }
 
 }  // namespace

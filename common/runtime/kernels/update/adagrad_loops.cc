@@ -30,6 +30,26 @@ COHORT_INLINE void AdagradBody(const UpdateSpan& span, const SlotSpan& accumulat
   }
 }
 
+// Eight elements at a time: a row is short, and what surrounds a loop of unknown length would cost
+// as much as the row.
+template <bool kOutside>
+COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan& span,
+                               const AdagradRates& rates) {
+  constexpr int64_t kOctet = 8;
+  const auto [width, decay] = span;
+  for (const RowUpdate& row : rows) {
+    float* const value = row.value;
+    float* const sum = row.slots[0];
+    int64_t i = 0;
+    for (; i + kOctet <= width; i += kOctet) {
+      const UpdateSpan octet = {row.gradient + i, value + i, value + i, kOctet, decay};
+      AdagradBody<kOutside>(octet, {sum + i, sum + i}, rates);
+    }
+    const UpdateSpan rest = {row.gradient + i, value + i, value + i, width - i, decay};
+    AdagradBody<kOutside>(rest, {sum + i, sum + i}, rates);
+  }
+}
+
 // Rows are short, so their loops are written in vectors: what a compiler puts around a loop whose
 // length it does not know costs as much as the row itself. Four lanes, because inlined helpers are
 // lowered for the baseline first, and wider vectors fall apart there.
@@ -91,6 +111,12 @@ COHORT_SIMD void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator
                              const AdagradRates& rates) {
   rates.epsilon_outside_root ? AdagradBody<true>(span, accumulator, rates)
                              : AdagradBody<false>(span, accumulator, rates);
+}
+
+COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpan& span,
+                                 const AdagradRates& rates) {
+  rates.epsilon_outside_root ? AdagradRows<true>(rows, span, rates)
+                             : AdagradRows<false>(rows, span, rates);
 }
 
 // Sums, then rates, then values, each for some rows: roots and quotients are of many rows at once,

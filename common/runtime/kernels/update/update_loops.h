@@ -13,6 +13,9 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
+#include "common/runtime/update_kernel.h"
+
 namespace cohort {
 
 // Where a formula has v, it is v - decay v: decoupled weight decay, before the update. Without one
@@ -52,6 +55,13 @@ struct AdagradRates {
   bool epsilon_outside_root;
 };
 void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, const AdagradRates& rates);
+// The same for rows that lie anywhere.
+struct RowsSpan {
+  int64_t width;
+  float decay;
+};
+void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpan& span,
+                     const AdagradRates& rates);
 // a, one for each row of `width` > 0 elements: a += mean of the row's g^2; then the same.
 void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, int64_t width,
                         const AdagradRates& rates);

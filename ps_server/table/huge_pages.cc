@@ -1,0 +1,29 @@
+#include "ps_server/table/huge_pages.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+// What the mapping has before and after the aligned part is given back.
+HugePages::HugePages(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
+  void* const mapped = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  COHORT_CHECK(mapped != MAP_FAILED, "memory for a table");
+  const auto address = reinterpret_cast<uintptr_t>(mapped);
+  const size_t before = (kHugePage - address % kHugePage) % kHugePage;
+  begin_ = static_cast<std::byte*>(mapped) + before;
+  if (before > 0) munmap(mapped, before);
+  if (before < kHugePage) munmap(begin_ + bytes_, kHugePage - before);
+  // Only advice: without huge pages memory is slower to reach, and as good.
+  madvise(begin_, bytes_, MADV_HUGEPAGE);
+}
+
+HugePages::~HugePages() {
+  if (begin_ != nullptr) munmap(begin_, bytes_);
+}
+
+}  // namespace cohort

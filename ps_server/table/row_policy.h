@@ -1,0 +1,47 @@
+#pragma once
+
+// Which keys of a dynamic table get rows, and which rows make room again. Only pushes count: a pull
+// changes nothing, however often a transport repeats it.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace cohort {
+
+struct RowPolicy {
+  // Pushes of a key, among those lately, until it gets its row with the last of them. What came
+  // before is dropped.
+  uint32_t admit_after = 1;
+  // Of each such push: whether it makes the row depends on (seed, table, key, step) alone.
+  double admit_probability = 1;
+  // A row that had no push for so long is as if it had never been.
+  absl::Duration ttl = absl::InfiniteDuration();
+  // Of rows and what finds them; 0: no limit. At the limit a new row takes the place of an old one:
+  // of some that are drawn the one that was pushed longest ago, or the least often.
+  size_t bytes_max = 0;
+  enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };
+  Evict evict = Evict::kLeastRecentlyUsed;
+};
+
+// Errors: INVALID_ARGUMENT naming the table, the field and what it may be.
+absl::Status CheckRowPolicy(absl::string_view table, const RowPolicy& policy);
+
+inline constexpr uint32_t kAdmitAfterMax = 200;
+
+// The stamp of a row: sixteenths of a second, which wrap around after eight years. Thread-safe.
+class RowTime {
+ public:
+  static uint32_t At(absl::Time now) {
+    return static_cast<uint32_t>(absl::ToUnixMicros(now) / 62500);
+  }
+  // Negative where a clock went back.
+  static int32_t Age(uint32_t stamp, uint32_t now) { return static_cast<int32_t>(now - stamp); }
+  static constexpr absl::Duration kTick = absl::Microseconds(62500);
+  static constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 4);
+};
+
+}  // namespace cohort

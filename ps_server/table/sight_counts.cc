@@ -1,0 +1,34 @@
+#include "ps_server/table/sight_counts.h"
+
+#include <algorithm>
+
+namespace cohort {
+
+namespace {
+
+constexpr uint8_t kMost = 255;
+
+void Raise(uint8_t& counter, uint8_t least) { counter = std::max(counter, least); }
+
+}  // namespace
+
+uint32_t SightCounts::See(uint64_t hash) {
+  if (current_.empty()) {
+    current_.resize(kCounters);
+    last_.resize(kCounters);
+  }
+  if (sights_ == kSightsInGeneration) {
+    current_.swap(last_);
+    std::fill(current_.begin(), current_.end(), uint8_t{0});
+    sights_ = 0;
+  }
+  ++sights_;
+  const auto [a, b] = PlacesOf(hash);
+  const uint8_t seen = std::min(current_[a], current_[b]);
+  const uint8_t now = seen == kMost ? kMost : static_cast<uint8_t>(seen + 1);
+  Raise(current_[a], now);
+  Raise(current_[b], now);
+  return uint32_t{now} + std::min(last_[a], last_[b]);
+}
+
+}  // namespace cohort

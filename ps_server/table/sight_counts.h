@@ -1,0 +1,42 @@
+#pragma once
+
+// Roughly how often keys without a row were seen lately, in little memory that does not grow with
+// their number: a count-min sketch with conservative counting, in two generations. When the current
+// one is filled it becomes the last one, and what was the last one is forgotten. So the count of a
+// key is never too low for its sights among the last kSightsInGeneration ones, and hardly ever too
+// high.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace cohort {
+
+// Thread-compatible.
+class SightCounts {
+ public:
+  static constexpr size_t kSightsInGeneration = size_t{1} << 14;
+
+  // How often the hash was seen, with this time.
+  uint32_t See(uint64_t hash);
+
+  size_t bytes() const { return current_.capacity() + last_.capacity(); }
+
+ private:
+  static constexpr size_t kCounters = kSightsInGeneration * 4;
+  struct Places {
+    size_t a;
+    size_t b;
+  };
+  static Places PlacesOf(uint64_t hash) {
+    return {static_cast<size_t>(hash >> 8) % kCounters,
+            static_cast<size_t>(hash >> 40) % kCounters};
+  }
+
+  // Empty until something is seen.
+  std::vector<uint8_t> current_;
+  std::vector<uint8_t> last_;
+  size_t sights_ = 0;  // in the current generation
+};
+
+}  // namespace cohort
