@@ -1,6 +1,7 @@
 #include "ps_server/ps_stats.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace cohort {
 
@@ -15,12 +16,20 @@ void PsStats::AddPull(const Pull& pull) {
 void PsStats::AddPush(const Push& push) {
   MutexLock lock(mutex_);
   counters_.set_pushes(counters_.pushes() + 1);
-  counters_.set_applied_slices(counters_.applied_slices() + push.applied);
+  counters_.set_applied_slices(counters_.applied_slices() + push.staleness.size());
   counters_.set_duplicate_slices(counters_.duplicate_slices() + push.duplicates);
   counters_.set_bytes_in(counters_.bytes_in() + push.bytes);
-  counters_.set_staleness_sum(counters_.staleness_sum() + push.staleness_sum);
-  counters_.set_staleness_max(std::max(counters_.staleness_max(), push.staleness_max));
+  for (const uint64_t staleness : push.staleness) AddStalenessLocked(staleness);
   AddTrafficLocked(push.traffic);
+}
+
+void PsStats::AddStalenessLocked(uint64_t staleness) {
+  counters_.set_staleness_sum(counters_.staleness_sum() + staleness);
+  counters_.set_staleness_max(std::max(counters_.staleness_max(), staleness));
+  const int bucket = std::bit_width(staleness);
+  auto& histogram = *counters_.mutable_staleness_histogram();
+  while (histogram.size() <= bucket) histogram.Add(0);
+  histogram.Set(bucket, histogram.Get(bucket) + 1);
 }
 
 void PsStats::AddTrafficLocked(const std::vector<SliceBytes>& traffic) {

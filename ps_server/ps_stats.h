@@ -28,11 +28,9 @@ class PsStats {
   void AddPull(const Pull& pull);
 
   struct Push {
-    uint64_t applied = 0;
+    std::vector<uint64_t> staleness;  // of each slice that was applied
     uint64_t duplicates = 0;
     uint64_t bytes = 0;
-    uint64_t staleness_sum = 0;
-    uint64_t staleness_max = 0;
     std::vector<SliceBytes> traffic;
   };
   void AddPush(const Push& push);
@@ -43,6 +41,7 @@ class PsStats {
   void FillIn(proto::PsStatsResponse& response) const;
 
  private:
+  void AddStalenessLocked(uint64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddTrafficLocked(const std::vector<SliceBytes>& traffic)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -71,15 +71,12 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     }
     // A version from before a restart of this ps may lie above the one held.
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
-    const uint64_t staleness = applied.version_before - pulled;
-    counted.applied += 1;
+    counted.staleness.push_back(applied.version_before - pulled);
     counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
-    counted.staleness_sum += staleness;
-    counted.staleness_max = std::max(counted.staleness_max, staleness);
   }
   stats_.AddPush(counted);
   Envelope<proto::PushResponse> response;
-  response.header.set_applied(static_cast<uint32_t>(counted.applied));
+  response.header.set_applied(static_cast<uint32_t>(counted.staleness.size()));
   response.header.set_duplicates(static_cast<uint32_t>(counted.duplicates));
   return response;
 }

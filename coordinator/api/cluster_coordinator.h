@@ -66,6 +66,8 @@ class ClusterCoordinator {
     int worker_threads = 0;
     size_t queue_bound = 262144;
     int closures_in_flight = 2;
+    // Bounded staleness (SchedulerOptions); absent: asynchronous.
+    std::optional<uint64_t> steps_ahead_max;
     uint32_t attempts_max = 10;
     size_t quarantine_after = 3;  // worker processes that end together with one closure
     Quarantine quarantine = Quarantine::kFail;

@@ -64,6 +64,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   Scheduler::Options options;
   options.queue_bound = options_.queue_bound;
   options.closures_in_flight = options_.closures_in_flight;
+  if (options_.steps_ahead_max) options.steps_ahead_max = *options_.steps_ahead_max;
   options.attempts_max = options_.attempts_max;
   options.quarantine_after = options_.quarantine_after;
   options.quarantine = options_.quarantine;

@@ -9,6 +9,7 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
+#include "coordinator/cluster/ps_stats_sum.h"
 #include "coordinator/cluster/retried_call.h"
 #include "coordinator/cluster/row_split.h"
 
@@ -365,22 +366,7 @@ absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
                    CallAll<proto::PsStatsResponse>(
                        "GetStats", ForEach<proto::PsStatsRequest>(num_ps())));
   proto::PsStatsResponse sum;
-  for (const auto& response : responses) {
-    const proto::PsStatsResponse& one = response.header;
-    sum.set_pulls(sum.pulls() + one.pulls());
-    sum.set_pushes(sum.pushes() + one.pushes());
-    sum.set_pulled_slices(sum.pulled_slices() + one.pulled_slices());
-    sum.set_applied_slices(sum.applied_slices() + one.applied_slices());
-    sum.set_duplicate_slices(sum.duplicate_slices() + one.duplicate_slices());
-    sum.set_bytes_out(sum.bytes_out() + one.bytes_out());
-    sum.set_bytes_in(sum.bytes_in() + one.bytes_in());
-    sum.set_staleness_sum(sum.staleness_sum() + one.staleness_sum());
-    sum.set_staleness_max(std::max(sum.staleness_max(), one.staleness_max()));
-    sum.set_apply_log_entries(sum.apply_log_entries() + one.apply_log_entries());
-    sum.set_resident_bytes(sum.resident_bytes() + one.resident_bytes());
-    sum.set_refused_pushes(sum.refused_pushes() + one.refused_pushes());
-    sum.mutable_traffic()->MergeFrom(one.traffic());
-  }
+  for (const auto& response : responses) AddPsStats(response.header, sum);
   return sum;
 }
 

@@ -111,6 +111,9 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.job = job.name;
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
+  if (const auto* bounded = std::get_if<BoundedStalenessSpec>(&job.strategy.consistency)) {
+    options.steps_ahead_max = static_cast<uint64_t>(bounded->steps);
+  }
   options.queue_bound = static_cast<size_t>(job.cluster.queue_size);
   options.attempts_max = static_cast<uint32_t>(job.cluster.max_attempts);
   options.quarantine_after = static_cast<size_t>(job.cluster.quarantine_after);

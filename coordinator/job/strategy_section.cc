@@ -11,6 +11,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr IntRange kAtLeastOne = {.min = 1};
+constexpr IntRange kStepsAhead = {.min = 0, .max = 1'000'000'000};
+constexpr char kAsynchronous[] = "Asynchronous";
+constexpr char kBoundedStaleness[] = "BoundedStaleness";
 constexpr char kFixed[] = "FixedShardsPartitioner";
 constexpr char kMinSize[] = "MinSizePartitioner";
 constexpr char kMaxSize[] = "MaxSizePartitioner";
@@ -48,6 +51,33 @@ std::optional<PartitionerSpec> ReadPartitioner(const json& value, const std::str
   return result;
 }
 
+ConsistencySpec ReadConsistency(const json& value, const std::string& path, JsonErrors& errors) {
+  const ClassForm form = ReadClassForm(value, path, errors);
+  if (form.class_name.empty() && !form.is_name_only) return {};
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  ConsistencySpec result;
+  if (form.class_name == kBoundedStaleness) {
+    BoundedStalenessSpec spec;
+    config.Require("steps");
+    config.Int("steps", kStepsAhead, &spec.steps);
+    result = spec;
+  } else if (form.class_name != kAsynchronous) {
+    errors.Add(path, UnknownName("consistency", form.class_name,
+                                 {kAsynchronous, kBoundedStaleness}));
+    return {};
+  }
+  config.Finish();
+  return result;
+}
+
+ordered_json ToJson(const AsynchronousSpec&) {
+  return ClassFormToJson(kAsynchronous, ordered_json::object());
+}
+
+ordered_json ToJson(const BoundedStalenessSpec& spec) {
+  return ClassFormToJson(kBoundedStaleness, {{"steps", spec.steps}});
+}
+
 ordered_json ToJson(const FixedShardsPartitionerSpec& spec) {
   return ClassFormToJson(kFixed, {{"num_shards", spec.num_shards}});
 }
@@ -76,6 +106,10 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
     strategy.partitioner = ReadPartitioner(*partitioner, JoinPath(path, "partitioner"), errors);
   }
   reader.Choice("placement", {"round_robin", "bytes", "measured"}, &strategy.placement);
+  if (const json* consistency = reader.Find("consistency")) {
+    strategy.consistency =
+        ReadConsistency(*consistency, JoinPath(path, "consistency"), errors);
+  }
   reader.Finish();
   return strategy;
 }
@@ -88,6 +122,8 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
         std::visit([](const auto& one) { return ToJson(one); }, *strategy.partitioner);
   }
   section["placement"] = strategy.placement;
+  section["consistency"] =
+      std::visit([](const auto& one) { return ToJson(one); }, strategy.consistency);
   return section;
 }
 

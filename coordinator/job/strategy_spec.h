@@ -1,6 +1,7 @@
 #pragma once
 
-// The `strategy` section of a job: which strategy, and how it cuts variables.
+// The `strategy` section of a job: which strategy, how it cuts variables and how consistent they
+// are.
 
 #include <cstdint>
 #include <optional>
@@ -40,12 +41,26 @@ struct MaxSizePartitionerSpec {
 using PartitionerSpec =
     std::variant<FixedShardsPartitionerSpec, MinSizePartitionerSpec, MaxSizePartitionerSpec>;
 
+// How far the values that a step reads may lie behind (docs/JOB_FILE.md, strategy.consistency).
+struct AsynchronousSpec {
+  friend bool operator==(const AsynchronousSpec&, const AsynchronousSpec&) = default;
+};
+
+struct BoundedStalenessSpec {
+  int64_t steps = 0;  // that a step may be ahead of the oldest one that is not done
+
+  friend bool operator==(const BoundedStalenessSpec&, const BoundedStalenessSpec&) = default;
+};
+
+using ConsistencySpec = std::variant<AsynchronousSpec, BoundedStalenessSpec>;
+
 struct StrategySpec {
   std::string type = "parameter_server";
   // Absent: no variable is cut with placement "round_robin"; for the others, see JOB_FILE.md.
   std::optional<PartitionerSpec> partitioner;
   // Or "bytes", "measured" (coordinator/strategy/placement.h).
   std::string placement = "round_robin";
+  ConsistencySpec consistency;
 
   friend bool operator==(const StrategySpec&, const StrategySpec&) = default;
 };

@@ -100,6 +100,18 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
   return absl::StrCat(text, "\n");
 }
 
+std::string StalenessText(const proto::GetJobStatusResponse& status) {
+  if (status.staleness_histogram().empty()) return "";
+  std::string text = "staleness of updates, by slice:";
+  for (int bucket = 0; bucket < status.staleness_histogram_size(); ++bucket) {
+    const uint64_t low = bucket == 0 ? 0 : uint64_t{1} << (bucket - 1);
+    const uint64_t high = bucket == 0 ? 0 : 2 * low - 1;
+    absl::StrAppend(&text, " ", low, high > low ? absl::StrCat("-", high) : "", ": ",
+                    status.staleness_histogram(bucket));
+  }
+  return absl::StrCat(text, "; largest ", status.staleness_max(), "\n");
+}
+
 }  // namespace
 
 absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& arguments,
@@ -170,7 +182,8 @@ std::string StatusText(const proto::GetJobStatusResponse& status) {
   absl::StrAppend(&text, "closures: done ", status.closures_done(), " queued ",
                   status.closures_queued(), " in_flight ", status.closures_in_flight(),
                   " put_back ", status.closures_put_back(), " failed ", status.closures_failed(),
-                  "; recoveries ", status.recoveries(), "\nwaits: ", status.waits(), "\n");
+                  "; recoveries ", status.recoveries(), "\n", StalenessText(status), "waits: ",
+                  status.waits(), "\n");
   return text;
 }
 

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/typed_call.h"
+#include "coordinator/cluster/ps_group.h"
+#include "coordinator/cluster/ps_stats_sum.h"
 
 namespace cohort {
 
@@ -61,6 +63,9 @@ proto::MemberState StateOf(const Cluster::TaskStatus& member) {
   return member.serving ? proto::MEMBER_SERVING : proto::MEMBER_AWAY;
 }
 
+// A status has to come also where a parameter server is silent.
+constexpr absl::Duration kStatsTimeout = absl::Seconds(1);
+
 }  // namespace
 
 proto::GetJobStatusResponse JobStatus(const CtlParts& parts) {
@@ -91,6 +96,27 @@ proto::GetJobStatusResponse JobStatus(const CtlParts& parts) {
   return status;
 }
 
+void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusResponse> reply) {
+  Envelope<proto::GetJobStatusResponse> answer;
+  answer.header = JobStatus(parts);
+  const absl::StatusOr<std::vector<TaskLink>> links = parts.cluster->ps();
+  if (!links.ok()) return reply(std::move(answer));
+  Envelope<proto::PsStatsRequest> request;
+  request.header.set_epoch(parts.cluster->epoch());
+  CallEach<proto::PsStatsResponse>(
+      *links, "/cohort.proto.PsService/GetStats",
+      std::vector<Envelope<proto::PsStatsRequest>>(links->size(), request), kStatsTimeout,
+      [answer = std::move(answer), reply = std::move(reply)](auto stats) mutable {
+        proto::PsStatsResponse sum;
+        if (stats.ok()) {
+          for (const auto& one : *stats) AddPsStats(one.header, sum);
+        }
+        *answer.header.mutable_staleness_histogram() = sum.staleness_histogram();
+        answer.header.set_staleness_max(sum.staleness_max());
+        reply(std::move(answer));
+      });
+}
+
 Service MakeCtlService(const CtlParts& parts) {
   using proto::AddWorkerRequest, proto::AddWorkerResponse, proto::GetJobStatusRequest,
       proto::GetJobStatusResponse, proto::RemoveWorkerRequest, proto::RemoveWorkerResponse;
@@ -105,11 +131,7 @@ Service MakeCtlService(const CtlParts& parts) {
         RemoveWorker(parts, request.header, std::move(reply));
       });
   service.handlers["GetJobStatus"] = MakeHandler<GetJobStatusRequest, GetJobStatusResponse>(
-      [parts](const auto&, auto reply) {
-        Envelope<GetJobStatusResponse> answer;
-        answer.header = JobStatus(parts);
-        reply(std::move(answer));
-      });
+      [parts](const auto&, auto reply) { AnswerJobStatus(parts, std::move(reply)); });
   return service;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/wire/transport.h"
+#include "common/wire/typed_call.h"
 #include "coordinator/members/worker_changes.h"
 #include "coordinator/schedule/scheduler.h"
 #include "proto/ctl.pb.h"
@@ -24,6 +25,9 @@ struct CtlParts {
 // Errors of AddWorker and RemoveWorker: those of WorkerChanges.
 Service MakeCtlService(const CtlParts& parts);
 
+// What the coordinator knows by itself.
 proto::GetJobStatusResponse JobStatus(const CtlParts& parts);
+// With what the parameter servers count, if all of them answer soon.
+void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusResponse> reply);
 
 }  // namespace cohort

@@ -280,6 +280,14 @@ Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
   return best;
 }
 
+// What a lost worker had, and what runs again after a restore, has not ended: the bound holds then
+// too. The oldest closure is never too far ahead.
+bool Scheduler::IsTooFarAheadLocked() const {
+  const Closure* const next = queue_.Front();
+  return next != nullptr &&
+         next->id.value - queue_.watermark().value > options_.steps_ahead_max;
+}
+
 void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
@@ -287,6 +295,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     const bool stops = options_.stop_at_first_error && fetches_ == 0;
     if (queue_.HasError() && stops && !queue_.Front()->replay) return;
     if (snapshots_before_.has_value() && !(queue_.Front()->id < *snapshots_before_)) return;
+    if (IsTooFarAheadLocked()) return;
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;

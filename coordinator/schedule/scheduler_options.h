@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -24,6 +25,9 @@ struct SchedulerOptions {
   uint64_t epoch = 0;
   size_t queue_bound = 262144;      // TensorFlow's
   int closures_in_flight = 2;       // K, per worker
+  // Bounded staleness: a closure starts only when it is at most so many ids ahead of the oldest one
+  // that has not ended. So what was scheduled more than that before it is in what it reads.
+  uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
   uint32_t attempts_max = 10;       // of one closure
   // A closure that ended together with so many worker processes is quarantined: not run again.
   size_t quarantine_after = 3;

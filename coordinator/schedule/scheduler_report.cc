@@ -42,6 +42,11 @@ std::string Scheduler::DescribeWait() const {
     absl::StrAppend(&text, "; those from ", snapshots_before_->value,
                     " on wait for the snapshots of a checkpoint");
   }
+  if (IsTooFarAheadLocked()) {
+    absl::StrAppend(&text, "; those from ", queue_.Front()->id.value,
+                    " on are too far ahead of ", queue_.watermark().value,
+                    ", and may be ", options_.steps_ahead_max, " steps ahead");
+  }
   size_t shown = 0;
   for (const auto& [id, run] : in_flight_) {
     if (shown++ == kClosuresShownMax) break;

@@ -31,6 +31,9 @@ std::string SummaryToJson(const TrainSummary& summary) {
   const double applied = static_cast<double>(summary.ps.applied_slices());
   json["mean_staleness"] =
       applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;
+  json["max_staleness"] = summary.ps.staleness_max();
+  json["staleness_histogram"] = std::vector<uint64_t>(summary.ps.staleness_histogram().begin(),
+                                                      summary.ps.staleness_histogram().end());
   return json.dump();
 }
 

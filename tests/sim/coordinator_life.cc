@@ -60,6 +60,7 @@ absl::Status CoordinatorLife::Start() {
   options.attempts_max = options.quarantine_after = 1000;
   options.queue_bound = plan_.queue_bound;
   options.closures_in_flight = plan_.closures_in_flight;
+  options.steps_ahead_max = plan_.steps_ahead_max;
   options.redo_max = plan_.redo_max;
   options.lease = plan_.lease;
   options.call_timeout = plan_.lease * 4;

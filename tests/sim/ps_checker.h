@@ -47,6 +47,14 @@ class PsChecker {
   // Every checkpoint that is visible is complete.
   void CheckVisible();
 
+  // A coordinator has just sent a closure to a worker, which may be so many ahead: what is older
+  // than that is in every slice that the closure could read.
+  struct SentRun {
+    uint64_t epoch = 0;
+    uint64_t closure = 0;
+  };
+  void CheckAhead(const SentRun& run, uint64_t steps_ahead_max);
+
   // The closures in a slice now; nullptr when the ps does not hold it.
   const History* HistoryOf(const std::string& host, uint32_t slice) const;
   // The coordinator that a ps has attached to; 0: none.

@@ -82,6 +82,7 @@ SeedPlan SeedPlan::Draw(uint64_t seed, const Wants& wants) {
   plan.private_disks = rng.Below(3) == 0;
   plan.chunk_bytes = size_t{16} << rng.Below(10);
   if (large) plan.chunk_bytes = size_t{64} << 10;
+  if (seed % 8 == 3 || seed % 8 == 5) plan.steps_ahead_max = seed / 8 % 6;
   plan.resume_pace = rng.Below(3) == 0 ? 0 : static_cast<uint32_t>(5 + rng.Below(40));
   return plan;
 }
@@ -98,6 +99,7 @@ bool SeedPlan::Adds(int item, const std::string& variable) const {
 
 std::string SeedPlan::Describe() const {
   return absl::StrCat("ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
+                      steps_ahead_max ? absl::StrCat(" steps_ahead=", *steps_ahead_max) : "",
                       " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
                       " interval=", absl::FormatDuration(recovery_interval),
                       " lease=", absl::FormatDuration(lease), " rows=", rows,

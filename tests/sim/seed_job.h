@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct SeedPlan {
   int ps = 1;
   int workers = 1;
   int closures_in_flight = 2;
+  std::optional<uint64_t> steps_ahead_max;  // absent: asynchronous
   int rows = 4;  // many: pushes are so large that a ps takes them in two steps
   int slices = 2;
   size_t queue_bound = 1024;

@@ -56,6 +56,10 @@ SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
                        [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
                        [this](const std::string& what) { Violate(what); }}),
       runs_({[this](uint64_t epoch, uint64_t session) { return checker_.IsFenced(epoch, session); },
+             [this](uint64_t epoch, uint64_t closure) {
+               const auto& ahead_max = plan_.steps_ahead_max;
+               if (ahead_max) checker_.CheckAhead({epoch, closure}, *ahead_max);
+             },
              [this](const std::string& what) { Violate(what); }}),
       actors_(sim_) {
   if (options_.events_kept > 0) {

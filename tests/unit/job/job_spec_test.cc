@@ -130,6 +130,7 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "checkpoint={\"directory\":\"d\",\"max_to_keep\":2,\"every_epochs\":3,\"restore\":"
       "\"latest\"}",
       "export.onnx=model.onnx",
+      "strategy.consistency={\"class_name\":\"BoundedStaleness\",\"config\":{\"steps\":3}}",
       "cluster.lease_timeout_ms=1234",
       "recovery={\"directory\":\"r\",\"interval_ms\":200,\"interval_steps\":7,\"max_steps\":99}",
   };
@@ -173,6 +174,10 @@ TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {
               AllOf(HasSubstr("data.train"), HasSubstr("'MNIST'")));
   EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"", "\"mirrored\"")),
               AllOf(HasSubstr("strategy.type: is \"mirrored\""), HasSubstr("'parameter_server'")));
+  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
+                                   "\"parameter_server\", \"consistency\": \"Boundedstaleness\"")),
+              AllOf(HasSubstr("strategy.consistency: 'Boundedstaleness'"),
+                    HasSubstr("'BoundedStaleness'")));
 }
 
 TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {

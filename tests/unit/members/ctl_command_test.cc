@@ -88,6 +88,10 @@ TEST(CtlStatus, ShowsEveryMemberAndWhatIsWaitedFor) {
             "workers: at least 1, at most any number\n"
             "closures: done 0 queued 0 in_flight 0 put_back 0 failed 0; recoveries 0\n"
             "waits: nothing\n");
+  for (const uint64_t slices : {9, 0, 7, 1}) status.add_staleness_histogram(slices);
+  status.set_staleness_max(4);
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("staleness of updates, by slice: 0: 9 1: 0 2-3: 7 4-7: 1; largest 4\n"));
 }
 
 }  // namespace

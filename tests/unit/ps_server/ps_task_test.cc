@@ -194,7 +194,16 @@ TEST_F(PsTaskTest, StalenessIsTheNumberOfAppliesBetweenPullAndPush) {
   const proto::PsStatsResponse stats = cluster_.Stats(0);
   EXPECT_EQ(stats.staleness_sum(), 2u);
   EXPECT_EQ(stats.staleness_max(), 2u);
+  EXPECT_THAT(stats.staleness_histogram(), ElementsAre(3, 0, 1));
   EXPECT_EQ(stats.bytes_in(), 4u * 8);
+}
+
+TEST_F(PsTaskTest, StalenessIsCountedByPowersOfTwo) {
+  // Closure n was pulled before the first push: n - 1 came in between.
+  for (uint64_t closure = 1; closure <= 9; ++closure) {
+    ASSERT_TRUE(cluster_.Push(0, SumPush({.closure = closure})).ok());
+  }
+  EXPECT_THAT(cluster_.Stats(0).staleness_histogram(), ElementsAre(1, 1, 2, 4, 1));
 }
 
 TEST_F(PsTaskTest, ALargePushGoesThroughTheExecutorWithTheSameResult) {

@@ -13,6 +13,7 @@ namespace {
 
 // The larger one is reached seldom, and has room again only when two places are free.
 constexpr size_t kBounds[] = {6, 16};
+constexpr uint64_t kAheadMax[] = {0, 1, 3, 1000};
 constexpr int kSlots = 2;
 constexpr int kWorkersMax = 5;
 constexpr size_t kSchedulesMax = 4;  // that wait
@@ -80,11 +81,13 @@ std::string Name(const ModelRun& run) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(uint64_t seed) : rng_(seed), model_(kBounds[seed % 2], kSlots) {
+ModelRunner::ModelRunner(uint64_t seed)
+    : rng_(seed), model_({kBounds[seed % 2], kSlots, kAheadMax[seed / 2 % 4]}) {
   Scheduler::Options options;
   options.epoch = epoch_;
   options.queue_bound = model_.bound();
   options.closures_in_flight = kSlots;
+  options.steps_ahead_max = model_.ahead_max();
   options.attempts_max = options.quarantine_after = 1 << 30;
   options.fence = [this](uint64_t watermark, Scheduler::Done done) {
     error_fences_.push_back({watermark, ++error_fence_round_, std::move(done)});

@@ -176,8 +176,16 @@ std::string SchedulerModel::Refusal(const ModelRun& run) const {
   if (lane == lanes_.end() || !lane->second.ready) return "the worker takes nothing";
   if (lane->second.session != run.session) return "the session is not the lane's";
   if (InFlightOn(run.worker) >= slots_) return "the worker has no free slot";
+  if (IsTooFarAhead(run.id)) return "it is too far ahead";
   const uint32_t attempt = closures_[ticket_of_.at(run.id)].attempts + 1;
   return run.attempt == attempt ? "" : absl::StrCat("it should be attempt ", attempt);
+}
+
+bool SchedulerModel::IsTooFarAhead(uint64_t id) const {
+  for (const auto& [older, ticket] : ticket_of_) {
+    if (closures_[ticket].state != State::kEnded && older + ahead_max_ < id) return true;
+  }
+  return false;
 }
 
 void SchedulerModel::Dispatch() {
@@ -199,7 +207,7 @@ std::string SchedulerModel::Problem() const {
     return absl::StrCat("closure ", run.id, " ran on worker:", run.worker, ", attempt ",
                         run.attempt, ", but ", Refusal(run));
   }
-  if (queued_.empty() || paused_ || Stops()) return "";
+  if (queued_.empty() || paused_ || Stops() || IsTooFarAhead(*queued_.begin())) return "";
   for (const auto& [worker, lane] : lanes_) {
     if (lane.ready && InFlightOn(worker) < slots_) {
       return absl::StrCat("closure ", *queued_.begin(), " is queued and worker:", worker, " free");

@@ -32,7 +32,13 @@ enum class ModelAnswer { kDone, kFailed, kTransient, kBroken };
 // Thread-compatible.
 class SchedulerModel {
  public:
-  SchedulerModel(size_t bound, int slots) : bound_(bound), slots_(slots) {}
+  struct Limits {
+    size_t bound = 0;  // of the queue
+    int slots = 1;
+    uint64_t ahead_max = 0;  // SchedulerOptions::steps_ahead_max
+  };
+  explicit SchedulerModel(const Limits& limits)
+      : bound_(limits.bound), slots_(limits.slots), ahead_max_(limits.ahead_max) {}
 
   void Schedule(int call, std::vector<int> inputs);
   void Join(int call);
@@ -74,6 +80,7 @@ class SchedulerModel {
   uint64_t IncarnationOf(int worker) const { return lanes_.at(worker).incarnation; }
   uint64_t last_session() const { return last_session_; }
   size_t bound() const { return bound_; }
+  uint64_t ahead_max() const { return ahead_max_; }
   bool IsPaused() const { return paused_; }
   bool IsIdle() const { return in_flight_.empty() && queued() == 0; }
   bool HasWaitingCalls() const;
@@ -113,12 +120,15 @@ class SchedulerModel {
   void Dispatch();
   // Why the oldest queued closure may not run so; empty: it may.
   std::string Refusal(const ModelRun& run) const;
+  // Whether a closure may not start because an older one has not ended.
+  bool IsTooFarAhead(uint64_t id) const;
   int InFlightOn(int worker) const;
   bool Stops() const { return !errors_.empty() && fetches_.empty(); }
 
   const size_t bound_;
   bool is_full_ = false;
   const int slots_;
+  const uint64_t ahead_max_;
   std::vector<ClosureState> closures_;
   std::map<uint64_t, int> ticket_of_;  // by id
   std::set<uint64_t> queued_, waiting_inputs_;

@@ -1,5 +1,6 @@
 #include "coordinator/schedule/scheduler.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -9,6 +10,8 @@
 
 namespace cohort {
 namespace {
+
+using testing::HasSubstr;
 
 TEST_F(SchedulerTest, RegistersTheProgramOnceThenRuns) {
   Make(2);
@@ -99,6 +102,26 @@ TEST_F(SchedulerTest, AClosureOfALostWorkerRunsOnAnother) {
   second->AnswerRun(absl::OkStatus());
   EXPECT_TRUE(value->IsReady());
   EXPECT_TRUE(value->result().ok());
+}
+
+TEST_F(SchedulerTest, NoClosureStartsTooFarAheadOfTheOldest) {
+  steps_ahead_max = 2;
+  Make(4);
+  const auto slow = AddWorker(0);
+  const auto fast = AddWorker(1);
+  for (int i = 0; i < 6; ++i) Schedule();
+  slow->AnswerPreparations();  // closures 1 and 3
+  fast->AnswerPreparations();
+  ASSERT_EQ(fast->Peek().closure_id(), 2u);
+  fast->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(fast->calls.empty()) << "4 is more than 2 ahead of 1";
+  EXPECT_THAT(scheduler->DescribeWait(), HasSubstr("those from 4 on are too far ahead of 1"));
+  // A lost worker's closures have not ended: they run elsewhere, before anything newer.
+  scheduler->WorkerLost(0, absl::UnavailableError("gone"));
+  ASSERT_EQ(fast->calls.size(), 2u);
+  EXPECT_EQ(fast->Peek().closure_id(), 1u);
+  fast->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(fast->calls.size(), 3u) << "up to 5, which is 2 ahead of 3";
 }
 
 TEST_F(SchedulerTest, ARestartedWorkerGetsItsResourcesAgain) {

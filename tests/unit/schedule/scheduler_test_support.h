@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -84,6 +85,7 @@ class SchedulerTest : public testing::Test {
     options.closures_in_flight = in_flight;
     options.queue_bound = bound;
     options.attempts_max = attempts_max;
+    options.steps_ahead_max = steps_ahead_max;
     options.quarantine = quarantine;
     options.stop_at_first_error = stop_at_first_error;
     options.on_suspect = [this](int worker, uint64_t incarnation) {
@@ -134,6 +136,7 @@ class SchedulerTest : public testing::Test {
 
   Quarantine quarantine = Quarantine::kFail;  // for Make, as the next one
   bool stop_at_first_error = true;
+  uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
   size_t redo_max = 0;
   size_t checkpoint_every = 0;
   bool fences_workers = false;

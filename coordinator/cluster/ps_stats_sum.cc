@@ -1,0 +1,29 @@
+#include "coordinator/cluster/ps_stats_sum.h"
+
+#include <algorithm>
+
+namespace cohort {
+
+void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) {
+  sum.set_pulls(sum.pulls() + one.pulls());
+  sum.set_pushes(sum.pushes() + one.pushes());
+  sum.set_pulled_slices(sum.pulled_slices() + one.pulled_slices());
+  sum.set_applied_slices(sum.applied_slices() + one.applied_slices());
+  sum.set_duplicate_slices(sum.duplicate_slices() + one.duplicate_slices());
+  sum.set_bytes_out(sum.bytes_out() + one.bytes_out());
+  sum.set_bytes_in(sum.bytes_in() + one.bytes_in());
+  sum.set_staleness_sum(sum.staleness_sum() + one.staleness_sum());
+  sum.set_staleness_max(std::max(sum.staleness_max(), one.staleness_max()));
+  sum.set_apply_log_entries(sum.apply_log_entries() + one.apply_log_entries());
+  sum.set_resident_bytes(sum.resident_bytes() + one.resident_bytes());
+  sum.set_refused_pushes(sum.refused_pushes() + one.refused_pushes());
+  sum.set_copied_bytes(sum.copied_bytes() + one.copied_bytes());
+  sum.mutable_traffic()->MergeFrom(one.traffic());
+  auto& histogram = *sum.mutable_staleness_histogram();
+  histogram.Resize(std::max(histogram.size(), one.staleness_histogram_size()), 0);
+  for (int i = 0; i < one.staleness_histogram_size(); ++i) {
+    histogram.Set(i, histogram.Get(i) + one.staleness_histogram(i));
+  }
+}
+
+}  // namespace cohort
