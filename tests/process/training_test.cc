@@ -110,6 +110,31 @@ TEST(Training, ARestoredJobGoesOnWhereItStopped) {
   EXPECT_THAT(std::string(summary["checkpoint"]), testing::EndsWith("ckpt-48"));
 }
 
+// Exported models are whole variables, so that they are the same file however those are cut.
+TEST(Training, ARestoredJobMayBeCutOtherwiseAndEndsWithTheSameModel) {
+  const TempDirectory directory("training");
+  const auto model = [&](const std::string& name) {
+    return absl::StrCat("export.onnx=", directory.path(), "/", name);
+  };
+  const auto shards = [](int count) {
+    return absl::StrCat("strategy.partitioner={\"class_name\": \"FixedShardsPartitioner\", ",
+                        "\"config\": {\"num_shards\": ", count, "}}");
+  };
+  const std::string in_order = "fit.closures_in_flight=1";
+  const std::string checkpoints = absl::StrCat("checkpoint.directory=", directory.path());
+  ASSERT_EQ(Train({in_order, model("straight")}, "ps=2,worker=1").exit_code, 0);
+  ASSERT_EQ(Train({in_order, checkpoints, shards(5), "fit.epochs=1"}, "ps=3,worker=1").exit_code,
+            0);
+  const ProcessRun again = Train({in_order, checkpoints, shards(2), "checkpoint.restore=latest",
+                                  model("again")}, "ps=1,worker=1");
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.LastLine())["steps"], 16);
+  PosixFileSystem files;
+  const auto straight = ReadFile(files, absl::StrCat(directory.path(), "/straight"));
+  ASSERT_TRUE(straight.ok()) << straight.status();
+  EXPECT_TRUE(ReadFile(files, absl::StrCat(directory.path(), "/again")).value_or("") == *straight);
+}
+
 TEST(Training, PartitionedVariablesTrainTheSameModel) {
   const ProcessRun run = Train({"strategy.partitioner.class_name=FixedShardsPartitioner",
                                 "strategy.partitioner.config.num_shards=2"});

@@ -14,6 +14,7 @@
 #include "coordinator/recovery/recovery_store.h"
 #include "proto/ps.pb.h"
 #include "proto/task.pb.h"
+#include "proto/worker.pb.h"
 #include "tests/sim/fault_injector.h"
 
 namespace cohort {
@@ -64,22 +65,24 @@ uint64_t PsChecker::HolderOf(const std::string& host) const {
   return ps == ps_.end() ? 0 : ps->second.coordinator;
 }
 
-void PsChecker::CheckAhead(const SentRun& run, uint64_t steps_ahead_max) {
-  const auto coordinator = coordinator_of_epoch_.find(run.epoch);
+void PsChecker::OnRequest(const SimMessage& message) {
+  if (!options_.steps_ahead_max || !absl::EndsWith(message.method, "/RunClosure")) return;
+  const auto run = Parse<proto::RunClosureRequest>(message.request);
+  const auto coordinator = coordinator_of_epoch_.find(run.epoch());
   if (coordinator == coordinator_of_epoch_.end()) return;
   for (const ClosureKnowledge& older : options_.closures(coordinator->second)) {
-    if (older.id + steps_ahead_max >= run.closure) continue;
+    if (older.id + *options_.steps_ahead_max >= run.closure_id()) continue;
     for (const auto& [host, ps] : ps_) {
-      // One that was started again, or taken over, holds nothing that this run would read.
-      if (ps.epoch != run.epoch) continue;
+      // What was started again, or taken over, holds nothing that this run would read.
+      if (ps.epoch != run.epoch()) continue;
       for (const auto& [slice, history] : ps.slices) {
+        if (history.count(older.id) > 0) continue;
         const std::string& variable = places_.at(slice).variable;
         const auto& changed = older.variables;
         if (std::find(changed.begin(), changed.end(), variable) == changed.end()) continue;
-        if (history.count(older.id) > 0) continue;
-        options_.violate(absl::StrCat("closure ", run.closure, " runs more than ",
-                                      steps_ahead_max, " ahead of ", older.id, ", which is not in ",
-                                      variable, ", slice ", slice, " of ", host));
+        options_.violate(absl::StrCat("closure ", run.closure_id(), " runs too far ahead of ",
+                                      older.id, ", which is not in ", variable, ", slice ", slice,
+                                      " of ", host));
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ class PsChecker {
   struct Options {
     std::string directory;  // of the recovery checkpoints
     bool grants_are_kept = false;  // by a ps from start to start
+    std::optional<uint64_t> steps_ahead_max;  // of a closure
     // Closures of a coordinator that push, without those that failed or were cancelled.
     std::function<std::vector<ClosureKnowledge>(uint64_t coordinator)> closures;
     std::function<void(const std::string& what)> violate;
@@ -42,18 +44,13 @@ class PsChecker {
   PsChecker(FileSystem& disk, Options options) : disk_(disk), options_(std::move(options)) {}
 
   void OnKill(const std::string& host);
+  // When a coordinator sends a closure to a worker, what is more than steps_ahead_max older is in
+  // every slice that it could read.
+  void OnRequest(const SimMessage& message);
   void OnResponse(const SimMessage& message);
   void OnFileDone(const std::string& host, const FileCall& call);
   // Every checkpoint that is visible is complete.
   void CheckVisible();
-
-  // A coordinator has just sent a closure to a worker, which may be so many ahead: what is older
-  // than that is in every slice that the closure could read.
-  struct SentRun {
-    uint64_t epoch = 0;
-    uint64_t closure = 0;
-  };
-  void CheckAhead(const SentRun& run, uint64_t steps_ahead_max);
 
   // The closures in a slice now; nullptr when the ps does not hold it.
   const History* HistoryOf(const std::string& host, uint32_t slice) const;

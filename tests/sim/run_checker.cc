@@ -24,7 +24,6 @@ proto::RunClosureRequest Parse(const SimMessage& message) {
 void RunChecker::OnRequest(const SimMessage& message) {
   if (!IsRun(message)) return;
   const proto::RunClosureRequest request = Parse(message);
-  options_.on_run(request.epoch(), request.closure_id());
   const auto running = running_.find({message.from, request.closure_id()});
   if (running == running_.end()) return;
   for (const Attempt& attempt : running->second) {

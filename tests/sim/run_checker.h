@@ -21,8 +21,6 @@ class RunChecker {
   struct Options {
     // Whether every ps of the epoch refuses pushes of the session.
     std::function<bool(uint64_t epoch, uint64_t session)> is_fenced;
-    // A coordinator asks for a run.
-    std::function<void(uint64_t epoch, uint64_t closure)> on_run;
     std::function<void(const std::string& what)> violate;
   };
   explicit RunChecker(Options options) : options_(std::move(options)) {}

@@ -52,14 +52,10 @@ SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
       network_(sim_),
       injector_(seed, InjectorOptions(options), *this),
       plan_(SeedPlan::Draw(seed, {injector_.Wants(Phase::kFence), injector_.WantsTakeover()})),
-      checker_(disk_, {kDirectory, !plan_.private_disks,
+      checker_(disk_, {kDirectory, !plan_.private_disks, plan_.steps_ahead_max,
                        [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
                        [this](const std::string& what) { Violate(what); }}),
       runs_({[this](uint64_t epoch, uint64_t session) { return checker_.IsFenced(epoch, session); },
-             [this](uint64_t epoch, uint64_t closure) {
-               const auto& ahead_max = plan_.steps_ahead_max;
-               if (ahead_max) checker_.CheckAhead({epoch, closure}, *ahead_max);
-             },
              [this](const std::string& what) { Violate(what); }}),
       actors_(sim_) {
   if (options_.events_kept > 0) {
@@ -110,6 +106,7 @@ TestCluster::Options SeedRun::TaskOptions() {
 }
 
 SimFate SeedRun::OnRequest(const SimMessage& message) {
+  checker_.OnRequest(message);
   runs_.OnRequest(message);
   return injector_.OnRequest(message);
 }
@@ -375,7 +372,6 @@ void SeedRun::EndLives() {
 }
 
 SeedResult SeedRun::Run() {
-  result_.plan = absl::StrCat(plan_.Describe(), "; ", injector_.Describe());
   const absl::Time start = sim_.Now();
   StartCoordinator();
   if (!actors_.RunUntil([this] { return IsOver(); }, kRunTimeMax)) {

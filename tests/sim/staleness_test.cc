@@ -17,7 +17,7 @@ proto::Program ReadAndAdd(const std::string& variable) {
   GraphBuilder graph("read_and_add");
   proto::Program program;
   program.set_name("read_and_add");
-  const std::string value = graph.Input("value", DType::kFloat32, Shape{});
+  const std::string value = graph.Input("value", DType::kFloat32, {});
   proto::InputBinding& input = *program.add_inputs();
   input.set_input(value);
   input.set_variable(variable);
