@@ -51,6 +51,8 @@ Command StopBench();
 Command OptimizerBench();
 Command TableBench();
 Command EmbeddingBench();
+Command AssignAddBench();
+Command ClickLogText();
 Command RecoveryCoordinator();
 
 // One line of output.

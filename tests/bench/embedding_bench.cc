@@ -3,6 +3,7 @@
 // The workers and parameter servers are processes of this host.
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -98,7 +99,7 @@ json Model(const Sizes& sizes, const std::vector<int>& rows) {
            {{"layers", layers}, {"input_layers", inputs}, {"output_layers", Tensor("click")}}}};
 }
 
-absl::StatusOr<JobSpec> MakeJob(const Sizes& sizes) {
+std::string JobText(const Sizes& sizes) {
   const std::vector<int> rows = RowsOfTables(sizes.rows);
   const json log = {{"class_name", "SyntheticClickLog"},
                     {"config",
@@ -119,7 +120,7 @@ absl::StatusOr<JobSpec> MakeJob(const Sizes& sizes) {
                       {"batch_size", sizes.batch},
                       {"closures_in_flight", sizes.in_flight}}},
                     {"strategy", {{"partitioner", partitioner}}}};
-  return ParseJob(job.dump(), "embedding", {});
+  return job.dump();
 }
 
 // Forward, gradients of weights, gradients of inputs.
@@ -130,7 +131,7 @@ double FlopsPerStep(const Sizes& sizes) {
 }
 
 absl::Status RunOnce(const Sizes& sizes, int workers, TransportKind transport) {
-  ASSIGN_OR_RETURN(const JobSpec job, MakeJob(sizes));
+  ASSIGN_OR_RETURN(const JobSpec job, ParseJob(JobText(sizes), "embedding", {}));
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
                    LocalRun::Start({sizes.ps, workers, sizes.in_flight, transport}));
   DataSources sources = FindDataSources(run->world(), run->waiter(), job.data, {}, job.seed);
@@ -187,6 +188,10 @@ absl::Status Run(const Options& options) {
   if (sizes.epochs < 2) {
     return absl::InvalidArgumentError("--epochs: the first is a warm-up, so 2 or more");
   }
+  if (options.Text("print_job") == "true") {
+    std::puts(JobText(sizes).c_str());
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const TransportKind transport, TransportKindFromName(options.Text("transport")));
   for (const absl::string_view text : absl::StrSplit(options.Text("workers"), ',')) {
     int workers = 0;
@@ -212,7 +217,8 @@ Command EmbeddingBench() {
            {"ps", "2", "parameter servers"},
            {"workers", "1,2,4", "numbers of workers, one run for each"},
            {"transport", "auto", "auto: shared memory between the processes; tcp: gRPC alone"},
-           {"in_flight", "2", "closures in flight per worker"}},
+           {"in_flight", "2", "closures in flight per worker"},
+           {"print_job", "false", "true: prints the job file and measures nothing"}},
           Run};
 }
 

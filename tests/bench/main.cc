@@ -42,6 +42,7 @@ int Main(const std::vector<std::string>& arguments) {
                                          StepBench(), CheckpointBench(), OverloadBench(),
                                          StandstillBench(), RecoveryBench(), StopBench(),
                                          OptimizerBench(), TableBench(), EmbeddingBench(),
+                                         AssignAddBench(), ClickLogText(),
                                          RecoveryCoordinator()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;

@@ -25,10 +25,10 @@ constexpr double FlopsPerStep(double batch) {
   return 2 * batch * (2 * first + 3 * second + 3 * third);
 }
 
-absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job, TransportKind transport) {
+absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job, int workers, TransportKind transport) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<LocalRun> run,
-      LocalRun::Start({2, 2, static_cast<int>(job.fit.closures_in_flight), transport}));
+      LocalRun::Start({2, workers, static_cast<int>(job.fit.closures_in_flight), transport}));
   MnistSearch search;
   search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
   search.download = false;
@@ -49,6 +49,7 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int epochs, options.Number("epochs"));
   if (epochs < 2)
     return absl::InvalidArgumentError("--epochs: the first is a warm-up, so 2 or more");
+  ASSIGN_OR_RETURN(const int workers, options.Number("workers"));
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
   ASSIGN_OR_RETURN(const TransportKind transport,
                    TransportKindFromName(options.Text("transport")));
@@ -62,7 +63,7 @@ absl::Status Run(const Options& options) {
   TrainSummary last;
   const double sgemm = SgemmRate({128, 256, 784});
   for (int i = 0; i < repeats; ++i) {
-    ASSIGN_OR_RETURN(last, TrainOnce(job, transport));
+    ASSIGN_OR_RETURN(last, TrainOnce(job, workers, transport));
     rates.push_back(SteadyRate(last));
     if (!last.test_metrics.empty()) accuracies.push_back(last.test_metrics.front().second);
   }
@@ -70,7 +71,8 @@ absl::Status Run(const Options& options) {
   const double steps = static_cast<double>(last.steps);
   Figure figure;
   figure.bench = "step";
-  figure.name = absl::StrCat(TransportKindName(transport), "/mnist_mlp/ps=2/workers=2/", last.data);
+  figure.name = absl::StrCat(TransportKindName(transport), "/mnist_mlp/ps=2/workers=", workers,
+                             "/", last.data);
   figure.value = Median(rates);
   figure.unit = "steps/s";
   figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on 2 cores";
@@ -96,11 +98,12 @@ absl::Status Run(const Options& options) {
 Command StepBench() {
   return {
       "step",
-      "Training steps per second of the MNIST MLP on 2 ps and 2 workers",
+      "Training steps per second of the MNIST MLP on 2 ps",
       {{"job", "deploy/jobs/mnist_mlp.json", "job file"},
        {"repeats", "5", "runs; the median is printed"},
        {"epochs", "4", "epochs per run; the first, in which workers read the data, is not timed"},
        {"transport", "auto", "auto: shared memory between the processes; tcp: gRPC alone"},
+       {"workers", "2", "worker processes"},
        {"in_flight", "4", "K: closures in flight per worker"}},
       Run};
 }
