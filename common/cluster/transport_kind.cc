@@ -5,15 +5,26 @@
 namespace cohort {
 
 std::string TransportKindName(TransportKind kind) {
-  return kind == TransportKind::kTcp ? "tcp" : "auto";
+  switch (kind) {
+    case TransportKind::kAuto:
+      return "auto";
+    case TransportKind::kTcp:
+      return "tcp";
+    case TransportKind::kUnix:
+      return "unix";
+    case TransportKind::kShm:
+      return "shm";
+  }
+  return "";
 }
 
 absl::StatusOr<TransportKind> TransportKindFromName(absl::string_view name) {
-  for (const TransportKind kind : {TransportKind::kAuto, TransportKind::kTcp}) {
+  for (const TransportKind kind : {TransportKind::kAuto, TransportKind::kTcp, TransportKind::kUnix,
+                                   TransportKind::kShm}) {
     if (name == TransportKindName(kind)) return kind;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown transport '", name, "'; use auto or tcp"));
+      absl::StrCat("unknown transport '", name, "'; use auto, tcp, unix or shm"));
 }
 
 }  // namespace cohort

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/log.h"
 #include "absl/time/clock.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/grpc_channel.h"
@@ -12,8 +12,10 @@
 #include "common/wire/grpc_server.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/local_channel.h"
+#include "common/wire/local_only_channel.h"
 #include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
+#include "common/wire/shared_block.h"
 
 namespace cohort {
 
@@ -101,10 +103,12 @@ AutoTransport::~AutoTransport() = default;
 
 absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string& address,
                                                               std::vector<Service> services) {
-  const std::string name = absl::StrCat("cohort:", NewSocketNumber());
-  absl::StatusOr<std::unique_ptr<Server>> local =
-      StartLocalServer(loop_, {name, address, services, options_.message_bytes_max});
+  const bool shared = options_.kind != TransportKind::kUnix;
+  const std::string name =
+      absl::StrCat(shared ? kSharedNamePrefix : kSocketNamePrefix, NewSocketNumber());
+  absl::StatusOr<std::unique_ptr<Server>> local = ListenLocally(name, address, services);
   if (!local.ok()) {
+    if (options_.kind != TransportKind::kAuto) return local.status();
     Log(LogLevel::kWarning, "no_local_socket", {{"error", local.status().message()}});
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Server> grpc,
@@ -113,9 +117,23 @@ absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string&
   return std::make_unique<AutoServer>(std::move(grpc), local.ok() ? *std::move(local) : nullptr);
 }
 
+absl::StatusOr<std::unique_ptr<Server>> AutoTransport::ListenLocally(
+    const std::string& name, const std::string& address, const std::vector<Service>& services) {
+  if (options_.kind == TransportKind::kShm) {
+    RETURN_IF_ERROR(MakeSharedBlock(1).status());
+  }
+  return StartLocalServer(loop_, {name, address, services, options_.message_bytes_max,
+                                  options_.kind != TransportKind::kUnix});
+}
+
 std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane lane) {
   if (lane == Lane::kControl) {
     return MakeGrpcChannel({address, lane, options_.message_bytes_max});
+  }
+  if (options_.kind != TransportKind::kAuto) {
+    return std::make_shared<LocalOnlyChannel>(
+        loop_, LocalOnlyChannel::Options{options_.kind, address, options_.message_bytes_max},
+        MakeGrpcChannel({address, Lane::kControl, options_.message_bytes_max}));
   }
   return std::make_shared<AutoChannel>(loop_, address, options_.message_bytes_max);
 }

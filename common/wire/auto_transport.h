@@ -3,13 +3,18 @@
 // gRPC for everybody, and something faster between processes of one host. A server listens for gRPC
 // and beside it on a local socket with a random name. A client's data lane asks for that name with
 // its first calls; when it can connect there, both ends share a kernel, and its later calls go that
-// way. When the local connection ends, calls go over gRPC and ask again. The control lane stays on
-// gRPC, so that heartbeats see what a peer on another host would see.
+// way: payloads in memory that both map, or on the socket where one end gives no such memory. When
+// the local connection ends, calls go over gRPC and ask again. The control lane stays on gRPC, so
+// that heartbeats see what a peer on another host would see.
+//
+// With kShm or kUnix all of the data lane goes the named way, and other peers are refused
+// (local_only_channel.h).
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/cluster/transport_kind.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/transport.h"
 
@@ -22,18 +27,24 @@ class AutoTransport final : public Transport {
  public:
   struct Options {
     size_t message_bytes_max = kMessageBytesMax;  // header and payload of one message
+    TransportKind kind = TransportKind::kAuto;    // not kTcp, which is GrpcTransport
   };
 
   AutoTransport();
   explicit AutoTransport(Options options);
   ~AutoTransport() override;
 
-  // Errors: those of GrpcTransport::Listen. Without a local socket it serves gRPC alone.
+  // Errors: those of GrpcTransport::Listen. Without a local socket kAuto serves gRPC alone; kShm
+  // and kUnix fail with what is missing: UNAVAILABLE, RESOURCE_EXHAUSTED.
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                  std::vector<Service> services) override;
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override;
 
  private:
+  absl::StatusOr<std::unique_ptr<Server>> ListenLocally(const std::string& name,
+                                                        const std::string& address,
+                                                        const std::vector<Service>& services);
+
   const Options options_;
   const std::shared_ptr<IoLoop> loop_;  // shared with what outlives this object
 };

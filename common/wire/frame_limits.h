@@ -11,6 +11,12 @@ inline constexpr size_t kMessageBytesMax = size_t{1} << 30;
 // The header holds ids, names and graphs, never tensors.
 inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 
+// A payload that is larger travels in parts, so that its receiver puts it where it belongs while it
+// is still being sent, and small messages get between. One that is not larger is read where it
+// arrived.
+inline constexpr size_t kWholeBytesMax = size_t{4} << 20;
+inline constexpr size_t kPartBytes = size_t{1} << 20;
+
 // Shards of checkpoints that stream between a ps and the coordinator come in chunks, so that each
 // end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any network.
 inline constexpr size_t kShardChunkBytes = size_t{8} << 20;

@@ -18,10 +18,28 @@
 #include "common/wire/grpc_settings.h"
 #include "common/wire/method_table.h"
 #include "common/wire/server_calls.h"
+#include "common/wire/typed_call.h"
+#include "proto/wire.pb.h"
 
 namespace cohort {
 
 namespace {
+
+// What the transports of other processes ask.
+Service WireService(const std::string& local_name) {
+  Service service;
+  service.descriptor = proto::LocalNameRequest::descriptor()->file()->FindServiceByName(
+      "WireService");
+  service.handlers["LocalName"] =
+      MakeHandler<proto::LocalNameRequest, proto::LocalNameResponse>(
+          [local_name](Envelope<proto::LocalNameRequest>,
+                       TypedReply<proto::LocalNameResponse> reply) {
+            Envelope<proto::LocalNameResponse> response;
+            response.header.set_name(local_name);
+            reply(std::move(response));
+          });
+  return service;
+}
 
 // How long a stopping server may go on sending answers that were given before.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
@@ -148,6 +166,7 @@ absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions option
     return absl::InvalidArgumentError(
         absl::StrCat("address '", options.address, "' to listen on has no port; use host:port"));
   }
+  options.services.push_back(WireService(options.local_name));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);

@@ -1,8 +1,8 @@
 #include "common/wire/io_loop.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -11,6 +11,21 @@ namespace cohort {
 
 namespace {
 constexpr int kEventsMax = 64;
+}
+
+bool SpinGate::Open() {
+  if (score_ > 0) return true;
+  if (++waits_ < kTrialInterval) return false;
+  waits_ = 0;
+  return true;
+}
+
+void SpinGate::Spun(bool found) {
+  if (!found) {
+    score_ = std::max(0, score_ - 1);
+  } else {
+    score_ = score_ == 0 ? kScoreFirst : std::min(kScoreMax, score_ + 1);
+  }
 }
 
 IoLoop::IoLoop() : state_(std::make_shared<State>()) {
@@ -91,10 +106,25 @@ bool IoLoop::RunTasks(State& state) {
   return !stopped;
 }
 
+int IoLoop::Wait(const State& state, epoll_event* events, SpinGate& gate) {
+  int count = epoll_wait(state.epoll.get(), events, kEventsMax, 0);
+  if (count != 0) return count;
+  if (gate.Open()) {
+    const auto end = std::chrono::steady_clock::now() + kSpinMax;
+    do {
+      count = epoll_wait(state.epoll.get(), events, kEventsMax, 0);
+    } while (count == 0 && std::chrono::steady_clock::now() < end);
+    gate.Spun(count != 0);
+    if (count != 0) return count;
+  }
+  return epoll_wait(state.epoll.get(), events, kEventsMax, -1);
+}
+
 void IoLoop::Run(State& state) {
   epoll_event events[kEventsMax];
+  SpinGate gate;
   while (true) {
-    const int count = epoll_wait(state.epoll.get(), events, kEventsMax, -1);
+    const int count = Wait(state, events, gate);
     for (int i = 0; i < count; ++i) {
       if (events[i].data.fd == state.wake.get()) {
         eventfd_t drained = 0;

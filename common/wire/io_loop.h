@@ -1,7 +1,13 @@
 #pragma once
 
 // One thread that waits for descriptors and tells their owners. Internal to common/wire.
+//
+// What comes soon after the last event is waited for awake, because waking a processor up takes
+// longer than a short call: at most kSpinMax at a time, and only while that pays (SpinGate).
 
+#include <sys/epoll.h>
+
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +19,25 @@
 #include "common/wire/unique_fd.h"
 
 namespace cohort {
+
+inline constexpr std::chrono::microseconds kSpinMax{20};
+
+// Whether to wait awake. It pays while at least every other such wait ends with an event; else one
+// of many waits is tried, so that a spin costs a processor that others need next to nothing.
+// Thread-compatible.
+class SpinGate {
+ public:
+  bool Open();
+  // How a wait that was let in ended.
+  void Spun(bool found);
+
+ private:
+  static constexpr int kScoreMax = 8;
+  static constexpr int kScoreFirst = 2;   // after a trial that paid
+  static constexpr int kTrialInterval = 64;
+  int score_ = 0;
+  int waits_ = 0;  // since the last trial
+};
 
 // Thread-safe.
 class IoLoop {
@@ -52,6 +77,7 @@ class IoLoop {
   };
   static void Run(State& state);
   static bool RunTasks(State& state);
+  static int Wait(const State& state, epoll_event* events, SpinGate& gate);
   static void Wake(const State& state);
 
   const std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object

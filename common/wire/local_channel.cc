@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<LocalSession>> LocalSession::Connect(std::shared_
   });
   session->connection_ =
       LocalConnection::Start(session->loop_, *std::move(socket), session,
-                             session->options_.message_bytes_max);
+                             {session->options_.message_bytes_max, session->options_.blocks});
   return session;
 }
 
@@ -75,7 +75,7 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
     frame.mutable_call()->set_id(id);
     frame.mutable_call()->set_method(std::string(method));
     frame.set_header(std::move(request.header));
-    if (!connection_->Send(std::move(frame), request.payload)) {
+    if (!connection_->Send(std::move(frame), std::move(request.payload))) {
       EndLater(id, Failure(absl::StatusCode::kUnavailable, method, "the connection ended"));
     }
   }

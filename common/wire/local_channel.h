@@ -25,6 +25,7 @@ class LocalSession final : public LocalConnection::Owner,
     std::string name;     // of the listening socket
     std::string address;  // of the server, for error texts
     size_t message_bytes_max = 0;
+    bool blocks = true;  // as in LocalConnection
   };
 
   // Errors: UNAVAILABLE naming address and socket.

@@ -6,15 +6,12 @@
 // connection: after its end nobody writes to them, so what still reads one reads what was sent.
 // Internal to common/wire.
 
-#include <deque>
-#include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "common/base/mutex.h"
-#include "common/wire/block_pool.h"
 #include "common/wire/io_loop.h"
+#include "common/wire/local_reader.h"
+#include "common/wire/local_writer.h"
 #include "common/wire/message.h"
 #include "proto/local.pb.h"
 
@@ -22,6 +19,7 @@ namespace cohort {
 
 // Thread-safe.
 class LocalConnection final : public IoLoop::Source,
+                              public BlockReturn,
                               public std::enable_shared_from_this<LocalConnection> {
  public:
   // Who gets what arrives, on the loop's thread. Thread-safe.
@@ -34,13 +32,21 @@ class LocalConnection final : public IoLoop::Source,
     virtual void OnEnd() = 0;
   };
 
-  // Holds `owner` until the end. A larger frame or block ends the connection.
+  struct Options {
+    size_t message_bytes_max = 0;  // a larger frame or block ends the connection
+    bool blocks = true;            // else payloads travel on the socket, both ways
+  };
+
+  // Holds `owner` until the end.
   static std::shared_ptr<LocalConnection> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                                 std::shared_ptr<Owner> owner,
-                                                size_t message_bytes_max);
+                                                const Options& options);
 
-  // Takes kind and header from `frame` and copies the payload. False when the connection has ended.
-  bool Send(proto::LocalFrame frame, const Payload& payload);
+  // Takes kind and header from `frame`. False when the connection has ended.
+  bool Send(proto::LocalFrame frame, Payload payload);
+
+  // As LocalWriter::WaitUntilSent.
+  void WaitUntilSent(std::chrono::steady_clock::time_point end) { writer_.WaitUntilSent(end); }
 
   // What was sent arrives, unless the other end has no room for it now.
   void Close();
@@ -49,45 +55,24 @@ class LocalConnection final : public IoLoop::Source,
 
   int fd() const override { return socket_.get(); }
   void OnEvents(uint32_t events) override;
+  void BlockRead(uint64_t block, size_t bytes) override { writer_.BlockRead(block, bytes); }
 
  private:
-  class BlockLease;
-  struct Unsent {
-    std::string bytes;
-    size_t begin = 0;
-    int passed_fd = -1;
-  };
-
   LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<Owner> owner,
-                  size_t message_bytes_max);
+                  const Options& options);
 
-  void PutIntoBlock(const Payload& payload, size_t bytes, proto::LocalFrame& frame, int& new_fd);
-  bool WriteLocked(proto::LocalFrame& frame, int passed_fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool FlushLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool ReadAll();
-  bool TakeFrames();
-  bool TakeFrame(proto::LocalFrame frame);
-  void Release(uint64_t block, size_t bytes);
+  absl::Status ReadSome();
+  bool Give(proto::LocalFrame frame, Payload payload);
   void End();
 
   // Shared: the last of loop, connections and transport takes the thread down.
   const std::shared_ptr<IoLoop> loop_;
   const UniqueFd socket_;
-  const size_t frame_bytes_max_;
-  BlockPool blocks_;
-
-  // Of the loop's thread.
-  std::vector<char> buffer_;
-  std::string received_;
-  std::deque<UniqueFd> passed_;
-  // Shared with the payloads that are read from them.
-  std::map<uint64_t, std::shared_ptr<const Mapping>> mapped_;
+  LocalReader reader_;  // of the loop's thread
+  LocalWriter writer_;
 
   mutable Mutex mutex_;
   std::shared_ptr<Owner> owner_ ABSL_GUARDED_BY(mutex_);  // null after the end
-  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint64_t> released_ ABSL_GUARDED_BY(mutex_);
-  size_t released_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace cohort

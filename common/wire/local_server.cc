@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace cohort {
 
 namespace {
 
+// How long a stopping server may go on sending answers that were given before.
+constexpr std::chrono::milliseconds kFlushTimeMax{500};
+
 // Thread-safe.
 class LocalOpenCall final : public OpenCall {
  public:
@@ -29,7 +33,7 @@ class LocalOpenCall final : public OpenCall {
     proto::LocalFrame frame;
     frame.mutable_reply()->set_id(id_);
     frame.set_header(std::move(result->header));
-    Send(std::move(frame), result->payload);
+    Send(std::move(frame), std::move(result->payload));
   }
 
   void Stop(const std::string& text) override { Fail(absl::UnavailableError(text)); }
@@ -45,8 +49,10 @@ class LocalOpenCall final : public OpenCall {
   }
 
   // Nobody waits for an answer whose connection is gone.
-  void Send(proto::LocalFrame frame, const Payload& payload) {
-    if (const auto connection = connection_.lock()) connection->Send(std::move(frame), payload);
+  void Send(proto::LocalFrame frame, Payload payload) {
+    if (const auto connection = connection_.lock()) {
+      connection->Send(std::move(frame), std::move(payload));
+    }
   }
 
   const std::weak_ptr<LocalConnection> connection_;
@@ -80,6 +86,8 @@ class Peers {
       closed_ = true;
       open.swap(open_);
     }
+    const auto end = std::chrono::steady_clock::now() + kFlushTimeMax;
+    for (const std::shared_ptr<LocalConnection>& connection : open) connection->WaitUntilSent(end);
     for (const std::shared_ptr<LocalConnection>& connection : open) connection->Close();
   }
 
@@ -127,12 +135,12 @@ class ServerSession final : public LocalConnection::Owner {
 class Listener final : public IoLoop::Source {
  public:
   Listener(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<ServerCalls> calls,
-           std::shared_ptr<Peers> peers, size_t message_bytes_max)
+           std::shared_ptr<Peers> peers, const LocalConnection::Options& options)
       : loop_(std::move(loop)),
         fd_(socket.get()),
         calls_(std::move(calls)),
         peers_(std::move(peers)),
-        message_bytes_max_(message_bytes_max),
+        options_(options),
         socket_(std::move(socket)) {}
 
   int fd() const override { return fd_; }
@@ -142,9 +150,8 @@ class Listener final : public IoLoop::Source {
     while (socket_.ok()) {
       UniqueFd accepted = AcceptLocal(socket_);
       if (!accepted.ok()) return;
-      auto session = std::make_shared<ServerSession>(calls_, peers_, message_bytes_max_);
-      auto connection =
-          LocalConnection::Start(loop_, std::move(accepted), session, message_bytes_max_);
+      auto session = std::make_shared<ServerSession>(calls_, peers_, options_.message_bytes_max);
+      auto connection = LocalConnection::Start(loop_, std::move(accepted), session, options_);
       session->SetConnection(connection);
       peers_->Add(std::move(connection));
     }
@@ -162,7 +169,7 @@ class Listener final : public IoLoop::Source {
   const int fd_;
   const std::shared_ptr<ServerCalls> calls_;
   const std::shared_ptr<Peers> peers_;
-  const size_t message_bytes_max_;
+  const LocalConnection::Options options_;
   Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
 };
@@ -174,8 +181,9 @@ class LocalServer final : public Server {
         address_(std::move(options.address)),
         calls_(std::make_shared<ServerCalls>(options.services, address_)),
         peers_(std::make_shared<Peers>()),
-        listener_(std::make_shared<Listener>(loop_, std::move(socket), calls_, peers_,
-                                             options.message_bytes_max)) {
+        listener_(std::make_shared<Listener>(
+            loop_, std::move(socket), calls_, peers_,
+            LocalConnection::Options{options.message_bytes_max, options.blocks})) {
     loop_->Add(listener_, EPOLLIN);
   }
 

@@ -16,6 +16,7 @@ struct LocalServerOptions {
   std::string address;  // of the server, for error texts and Server::address
   std::vector<Service> services;
   size_t message_bytes_max = 0;
+  bool blocks = true;  // as in LocalConnection
 };
 
 // Errors: ALREADY_EXISTS or UNAVAILABLE naming address and socket.

@@ -111,10 +111,15 @@ UniqueFd AcceptLocal(const UniqueFd& listener) {
 
 absl::StatusOr<size_t> SendSome(const UniqueFd& socket, absl::Span<const char> bytes,
                                 int passed_fd) {
-  iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
+  const iovec piece = {const_cast<char*>(bytes.data()), bytes.size()};
+  return SendPieces(socket, absl::MakeConstSpan(&piece, 1), passed_fd);
+}
+
+absl::StatusOr<size_t> SendPieces(const UniqueFd& socket, absl::Span<const iovec> pieces,
+                                  int passed_fd) {
   msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = pieces.size();
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   if (passed_fd >= 0) {
     message.msg_control = control;

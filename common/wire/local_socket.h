@@ -4,6 +4,8 @@
 // processes of the same network namespace reach them. Both ends must belong to the same user.
 // Internal to common/wire.
 
+#include <sys/uio.h>
+
 #include <string>
 #include <vector>
 
@@ -27,6 +29,8 @@ UniqueFd AcceptLocal(const UniqueFd& listener);
 // when none fit; UNAVAILABLE when the other end is gone.
 absl::StatusOr<size_t> SendSome(const UniqueFd& socket, absl::Span<const char> bytes,
                                 int passed_fd);
+absl::StatusOr<size_t> SendPieces(const UniqueFd& socket, absl::Span<const iovec> pieces,
+                                  int passed_fd);
 
 // Reads into `buffer` and adds descriptors that came along. The number of bytes, 0 when none are
 // there; UNAVAILABLE when the other end is gone.

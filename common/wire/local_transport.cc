@@ -21,12 +21,13 @@ absl::StatusOr<std::unique_ptr<Server>> LocalTransport::Listen(const std::string
   std::string name = address;
   absl::string_view host = address;
   if (absl::ConsumeSuffix(&host, ":0")) name = absl::StrCat(host, ":", NewSocketNumber());
-  return StartLocalServer(loop_, {name, name, std::move(services), options_.message_bytes_max});
+  return StartLocalServer(loop_, {name, name, std::move(services), options_.message_bytes_max,
+                                 options_.blocks});
 }
 
 std::shared_ptr<Channel> LocalTransport::Connect(const std::string& address, Lane lane) {
   return std::make_shared<LocalChannel>(
-      loop_, LocalSession::Options{address, address, options_.message_bytes_max});
+      loop_, LocalSession::Options{address, address, options_.message_bytes_max, options_.blocks});
 }
 
 }  // namespace cohort

@@ -13,7 +13,9 @@ std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
   if (kind == TransportKind::kTcp) {
     inner = std::make_unique<GrpcTransport>();
   } else {
-    inner = std::make_unique<AutoTransport>();
+    AutoTransport::Options options;
+    options.kind = kind;
+    inner = std::make_unique<AutoTransport>(options);
   }
   return std::make_unique<JoinedTransport>(std::move(inner));
 }

@@ -1,5 +1,6 @@
 #include "common/wire/message.h"
 
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -64,14 +65,27 @@ absl::Status PayloadReader::Read(absl::Span<std::byte> out) {
     const size_t count = std::min(out.size(), slice.size - offset_);
     if (count > 0) std::memcpy(out.data(), slice.data + offset_, count);
     out.remove_prefix(count);
-    offset_ += count;
-    left_ -= count;
-    if (offset_ == slice.size) {
-      ++slice_;
-      offset_ = 0;
-    }
+    Pass(count);
   }
   return absl::OkStatus();
+}
+
+void PayloadReader::Pass(size_t count) {
+  offset_ += count;
+  left_ -= count;
+  if (offset_ == payload_[slice_].size) {
+    ++slice_;
+    offset_ = 0;
+  }
+}
+
+std::shared_ptr<Buffer> PayloadReader::Kept(size_t bytes, size_t element_bytes) {
+  if (bytes == 0) return nullptr;
+  const ByteSlice& slice = payload_[slice_];
+  const bool here = slice.buffer != nullptr && slice.size - offset_ >= bytes;
+  if (!here || bytes < slice.size / 2) return nullptr;
+  const bool aligned = reinterpret_cast<uintptr_t>(slice.data + offset_) % element_bytes == 0;
+  return aligned ? slice.buffer : nullptr;
 }
 
 absl::StatusOr<Tensor> PayloadReader::ReadTensor(const proto::TensorMeta& meta) {
@@ -80,6 +94,12 @@ absl::StatusOr<Tensor> PayloadReader::ReadTensor(const proto::TensorMeta& meta) 
   if (bytes > remaining()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the payload has ", remaining(), " bytes left where the header says ", bytes));
+  }
+  const auto dtype = static_cast<DType>(meta.dtype());
+  if (std::shared_ptr<Buffer> buffer = Kept(bytes, ElementSize(dtype))) {
+    const auto begin = static_cast<size_t>(payload_[slice_].data + offset_ - buffer->data());
+    Pass(bytes);
+    return Tensor(dtype, Shape(absl::MakeConstSpan(meta.dims())), std::move(buffer), begin);
   }
   ASSIGN_OR_RETURN(Tensor tensor, AllocateFor(meta));
   RETURN_IF_ERROR(Read(absl::MakeSpan(tensor.mutable_raw(), bytes)));

@@ -4,7 +4,7 @@
 // wire the whole is byte-compatible with the declared proto, whose last field is `bytes payload =
 // 1000` (frame.h holds the codec). Payload slices share ownership of the memory they point at;
 // nothing is copied on the way out, and a receiver copies once, from the slices in which the bytes
-// arrived into the tensor that it wants them in.
+// arrived into the tensor that it wants them in. A large payload comes in parts and is one slice.
 
 #include <cstddef>
 #include <memory>
@@ -24,6 +24,9 @@ struct ByteSlice {
   std::shared_ptr<const void> owner;  // shared: the transport releases it when the bytes have left
   const std::byte* data = nullptr;
   size_t size = 0;
+  // The memory, where it came in parts and was put together for this message alone: a tensor may
+  // keep it instead of a copy.
+  std::shared_ptr<Buffer> buffer = nullptr;
 };
 
 using Payload = std::vector<ByteSlice>;
@@ -33,6 +36,9 @@ size_t PayloadBytes(const Payload& payload);
 struct Message {
   std::string header;  // the serialized proto without its payload field
   Payload payload;
+  // Of a request: about how many bytes its answer's payload has, where the caller knows. The
+  // transport picks a way by it; an answer of any other size comes as well.
+  size_t answer_bytes = 0;
 };
 
 // No message is as large, so neither is a tensor that came in one.
@@ -55,10 +61,15 @@ class PayloadReader {
 
   // Errors: INVALID_ARGUMENT when fewer bytes are left.
   absl::Status Read(absl::Span<std::byte> out);
+  // A tensor that is most of a `buffer` keeps that, without a copy.
   absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
   size_t remaining() const { return left_; }
 
  private:
+  // Where the next bytes lie if a tensor may keep them; else null.
+  std::shared_ptr<Buffer> Kept(size_t bytes, size_t element_bytes);
+  void Pass(size_t count);
+
   const Payload& payload_;
   size_t slice_ = 0;
   size_t offset_ = 0;  // in payload_[slice_]

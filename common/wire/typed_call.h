@@ -19,11 +19,13 @@ template <typename Proto>
 struct Envelope {
   Proto header;
   Payload payload;
+  size_t answer_bytes = 0;  // as in Message
 };
 
 template <typename Proto>
 Message Pack(Envelope<Proto> envelope) {
-  return Message{envelope.header.SerializeAsString(), std::move(envelope.payload)};
+  return Message{envelope.header.SerializeAsString(), std::move(envelope.payload),
+                 envelope.answer_bytes};
 }
 
 // Errors: INVALID_ARGUMENT.

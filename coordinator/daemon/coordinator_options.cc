@@ -61,8 +61,8 @@ void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("free_ports", flags.free_ports,
              "Print so many free loopback ports, one a line, and exit");
   parser.Add("transport", flags.transport,
-             "auto: gRPC, and shared memory between processes of one host; tcp: gRPC alone; "
-             "default auto");
+             "auto: shared memory between processes of one host, else their local socket, else "
+             "gRPC over TCP; tcp, unix, shm: that alone; default auto");
   parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
   parser.Add("print_config", flags.print_config, "Print the resolved job and exit");
   parser.Add("print_plan", flags.print_plan,

@@ -1,89 +1,34 @@
-// Pull and push of one tensor between two processes: over the project's gRPC transport as the ps
-// and the worker use it, over a raw socket, and as a memcpy, by turns.
+// Pull and push of one tensor between two processes, over each of the project's transports as the
+// ps and the worker use it, over raw sockets, and as a memcpy, by turns; then small calls alone and
+// beside large ones.
 
-#include <unistd.h>
-
+#include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
+#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/wire/grpc_transport.h"
+#include "common/wire/make_transport.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/raw_tcp.h"
+#include "tests/bench/raw_socket.h"
+#include "tests/bench/transport_peer.h"
 
 namespace cohort::bench {
 
 namespace {
 
-constexpr size_t kSmallest = 4 << 10;
-constexpr int kSizes = 8;  // 4 KiB, 16 KiB, ... 64 MiB
-constexpr size_t kLargest = kSmallest << (2 * (kSizes - 1));
 constexpr int kStreamMessages = 8;
 constexpr int kCallsInFlight = 32;
 constexpr absl::Duration kTimeout = absl::Seconds(60);
-
-size_t BytesOfSize(int size) { return kSmallest << (2 * size); }
-
-Tensor Filled(size_t bytes) {
-  Tensor tensor(DType::kUint8, Shape{static_cast<int64_t>(bytes)});
-  std::memset(tensor.mutable_raw(), 1, bytes);
-  return tensor;
-}
-
-// Answers as the ps does: pulls with slices of live tensors, pushes by copying once.
-std::map<std::string, Handler> PeerHandlers() {
-  std::map<std::string, Handler> handlers;
-  auto values = std::make_shared<std::vector<Tensor>>();
-  for (int i = 0; i < kSizes; ++i) values->push_back(Filled(BytesOfSize(i)));
-  handlers["Pull"] = MakeHandler<proto::PullRequest, proto::PullResponse>(
-      [values](Envelope<proto::PullRequest> request, TypedReply<proto::PullResponse> reply) {
-        Envelope<proto::PullResponse> response;
-        for (const uint32_t id : request.header.slice_ids()) {
-          if (id >= values->size()) return reply(absl::NotFoundError("no such slice"));
-          *response.header.add_tensors() = MetaOf((*values)[id]);
-          response.payload.push_back(SliceOf((*values)[id]));
-        }
-        reply(std::move(response));
-      });
-  auto received = std::make_shared<Tensor>(Filled(kLargest));
-  handlers["Push"] = MakeHandler<proto::PushRequest, proto::PushResponse>(
-      [received](Envelope<proto::PushRequest> request, TypedReply<proto::PushResponse> reply) {
-        PayloadReader reader(request.payload);
-        const size_t bytes = reader.remaining();
-        if (bytes > received->num_bytes()) return reply(absl::InvalidArgumentError("too long"));
-        absl::Status read = reader.Read(absl::MakeSpan(received->mutable_raw(), bytes));
-        if (!read.ok()) return reply(read);
-        reply(Envelope<proto::PushResponse>());
-      });
-  return handlers;
-}
-
-absl::Status RunPeer(const Options& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<RawTcpServer> raw, RawTcpServer::Start(kLargest));
-  GrpcTransport transport;
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Server> server,
-      transport.Listen(
-          "127.0.0.1:0",
-          {Service{proto::PullRequest::descriptor()->file()->FindServiceByName("PsService"),
-                   PeerHandlers()}}));
-  std::printf("%d %s\n", raw->port(), server->address().c_str());
-  std::fflush(stdout);
-  WaitForStarter();
-  // The raw connection may still be open; the process is done all the same.
-  _exit(0);
-}
 
 // Counts calls that are under way. Thread-safe.
 class Pending {
@@ -112,21 +57,22 @@ class Pending {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The worker's side. Thread-compatible.
+// The worker's side. Thread-safe.
 class Client {
  public:
   explicit Client(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
 
-  void StartPull(int size, Tensor& into, Pending& pending) {
+  // The answer ends as a tensor of this process.
+  void StartPull(int size, Pending& pending) {
     Envelope<proto::PullRequest> request;
     request.header.add_slice_ids(static_cast<uint32_t>(size));
+    request.answer_bytes = BytesOfSize(size);
     pending.Add();
     StartCall<proto::PullResponse, proto::PullRequest>(
         *channel_, "/cohort.proto.PsService/Pull", std::move(request), kTimeout,
-        [&](absl::StatusOr<Envelope<proto::PullResponse>> response) {
+        [&pending](absl::StatusOr<Envelope<proto::PullResponse>> response) {
           if (!response.ok()) return pending.Done(response.status());
-          PayloadReader reader(response->payload);
-          pending.Done(reader.Read(absl::MakeSpan(into.mutable_raw(), into.num_bytes())));
+          pending.Done(ReadTensors(response->header.tensors(), response->payload).status());
         });
   }
 
@@ -137,9 +83,20 @@ class Client {
     pending.Add();
     StartCall<proto::PushResponse, proto::PushRequest>(
         *channel_, "/cohort.proto.PsService/Push", std::move(request), kTimeout,
-        [&](absl::StatusOr<Envelope<proto::PushResponse>> response) {
+        [&pending](absl::StatusOr<Envelope<proto::PushResponse>> response) {
           pending.Done(response.status());
         });
+  }
+
+  absl::Status Pull(int size) {
+    Pending pending;
+    StartPull(size, pending);
+    return pending.WaitFor(0);
+  }
+  absl::Status Push(const Tensor& from) {
+    Pending pending;
+    StartPush(from, pending);
+    return pending.WaitFor(0);
   }
 
  private:
@@ -174,41 +131,51 @@ struct Case {
 
 // What the moves use; outlives them.
 struct Setup {
-  std::unique_ptr<RawTcpClient> raw;
-  std::unique_ptr<Client> client;
+  std::map<std::string, std::unique_ptr<RawClient>> raw;
+  std::map<std::string, std::unique_ptr<Transport>> transports;
+  std::map<std::string, std::unique_ptr<Client>> clients;  // die before the transports
+  std::unique_ptr<EmptyCaller> empty;
   std::vector<Tensor> out;
   std::vector<Tensor> in;
-  Pending pending;
 };
+
+void AddRaw(Setup& setup, int size, const std::string& kind, std::vector<Case>& cases) {
+  RawClient& raw = *setup.raw.at(kind);
+  Tensor& in = setup.in[static_cast<size_t>(size)];
+  const Tensor& out = setup.out[static_cast<size_t>(size)];
+  const size_t bytes = out.num_bytes();
+  const std::string name = absl::StrCat("/", SizeName(bytes));
+  const auto writable = absl::MakeSpan(in.mutable_raw(), bytes);
+  const auto readable = absl::MakeConstSpan(out.raw(), bytes);
+  cases.push_back({"raw-" + kind + "/pull" + name, "", bytes,
+                   [&raw, writable] { return raw.Pull(writable); }});
+  cases.push_back({"raw-" + kind + "/push" + name, "", bytes,
+                   [&raw, readable] { return raw.Push(readable); }});
+  cases.push_back({"raw-" + kind + "/pull_stream" + name, "", bytes * kStreamMessages,
+                   [&raw, writable] { return raw.PullStream(writable, kStreamMessages); }});
+  cases.push_back({"raw-" + kind + "/push_stream" + name, "", bytes * kStreamMessages,
+                   [&raw, readable] { return raw.PushStream(readable, kStreamMessages); }});
+}
 
 void AddCases(Setup& setup, int size, std::vector<Case>& cases) {
   Tensor& in = setup.in[static_cast<size_t>(size)];
   const Tensor& out = setup.out[static_cast<size_t>(size)];
   const size_t bytes = out.num_bytes();
   const std::string name = SizeName(bytes);
-  const auto writable = absl::MakeSpan(in.mutable_raw(), bytes);
-  const auto readable = absl::MakeConstSpan(out.raw(), bytes);
-  RawTcpClient& raw = *setup.raw;
-  Client& client = *setup.client;
-  Pending& pending = setup.pending;
-  cases.push_back({"memcpy/copy/" + name, "", bytes, [writable, readable] {
-                     std::memcpy(writable.data(), readable.data(), readable.size());
+  cases.push_back({"memcpy/copy/" + name, "", bytes, [&in, &out] {
+                     std::memcpy(in.mutable_raw(), out.raw(), out.num_bytes());
                      return absl::OkStatus();
                    }});
-  cases.push_back({"raw/pull/" + name, "", bytes, [&, writable] { return raw.Pull(writable); }});
-  cases.push_back({"raw/push/" + name, "", bytes, [&, readable] { return raw.Push(readable); }});
-  cases.push_back({"raw/pull_stream/" + name, "", bytes * kStreamMessages,
-                   [&, writable] { return raw.PullStream(writable, kStreamMessages); }});
-  cases.push_back({"raw/push_stream/" + name, "", bytes * kStreamMessages,
-                   [&, readable] { return raw.PushStream(readable, kStreamMessages); }});
-  cases.push_back({"tcp/pull/" + name, "raw/pull/" + name, bytes, [&, size] {
-                     client.StartPull(size, in, pending);
-                     return pending.WaitFor(0);
-                   }});
-  cases.push_back({"tcp/push/" + name, "raw/push/" + name, bytes, [&] {
-                     client.StartPush(out, pending);
-                     return pending.WaitFor(0);
-                   }});
+  AddRaw(setup, size, "tcp", cases);
+  AddRaw(setup, size, "unix", cases);
+  for (const std::string kind : kKinds) {
+    Client& client = *setup.clients.at(kind);
+    const std::string raw = kind == "unix" ? "raw-unix" : "raw-tcp";
+    cases.push_back({absl::StrCat(kind, "/pull/", name), absl::StrCat(raw, "/pull/", name), bytes,
+                     [&client, size] { return client.Pull(size); }});
+    cases.push_back({absl::StrCat(kind, "/push/", name), absl::StrCat(raw, "/push/", name), bytes,
+                     [&client, &out] { return client.Push(out); }});
+  }
 }
 
 absl::Status Measure(std::vector<Case>& cases, int repeats, int milliseconds) {
@@ -232,14 +199,15 @@ void Report(const std::vector<Case>& cases) {
 }
 
 // Small calls through one channel, as the scheduler makes them.
-absl::Status MeasureCalls(Setup& setup, int repeats, int milliseconds) {
+absl::Status MeasureCalls(Client& client, const std::string& kind, int repeats, int milliseconds) {
+  Pending pending;
   std::vector<double> one_at_a_time, many;
   const auto calls_of = [&](int in_flight, int calls) {
     for (int i = 0; i < calls; ++i) {
-      setup.client->StartPull(0, setup.in[0], setup.pending);
-      RETURN_IF_ERROR(setup.pending.WaitFor(in_flight - 1));
+      client.StartPull(0, pending);
+      RETURN_IF_ERROR(pending.WaitFor(in_flight - 1));
     }
-    return setup.pending.WaitFor(0);
+    return pending.WaitFor(0);
   };
   for (int i = 0; i < repeats; ++i) {
     ASSIGN_OR_RETURN(const double alone, Rate(1, milliseconds, [&] { return calls_of(1, 1); }));
@@ -248,8 +216,106 @@ absl::Status MeasureCalls(Setup& setup, int repeats, int milliseconds) {
                      Rate(1000, milliseconds, [&] { return calls_of(kCallsInFlight, 1000); }));
     many.push_back(rate);
   }
-  Print({"transport", "tcp/calls/4KiB/1", Median(one_at_a_time), "calls/s"});
-  Print({"transport", absl::StrCat("tcp/calls/4KiB/", kCallsInFlight), Median(many), "calls/s"});
+  Print({"transport", kind + "/calls/4KiB/1", Median(one_at_a_time), "calls/s"});
+  Print({"transport", absl::StrCat(kind, "/calls/4KiB/", kCallsInFlight), Median(many),
+         "calls/s"});
+  return absl::OkStatus();
+}
+
+// Microseconds of each of `count` calls, in ascending order.
+absl::StatusOr<std::vector<double>> Latencies(int count,
+                                              const std::function<absl::Status()>& call) {
+  std::vector<double> all;
+  for (int i = 0; i < count; ++i) {
+    const auto start = Clock::now();
+    RETURN_IF_ERROR(call());
+    all.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+double Percentile(const std::vector<double>& sorted, size_t percent) {
+  return sorted[std::min(sorted.size() - 1, sorted.size() * percent / 100)];
+}
+
+// Pulls and pushes of the largest size on the same channel, one of each at a time, from a thread of
+// its own until Stop. Thread-safe.
+class Bulk {
+ public:
+  Bulk(Client& client, const Tensor& out)
+      : thread_([this, &client, &out] {
+          while (status_.ok() && !stopped_.load()) {
+            Pending pending;
+            client.StartPull(kSizes - 1, pending);
+            client.StartPush(out, pending);
+            status_ = pending.WaitFor(0);
+          }
+        }) {}
+  ~Bulk() {
+    if (thread_.joinable()) Stop().IgnoreError();
+  }
+  absl::Status Stop() {
+    stopped_ = true;
+    thread_.join();
+    return status_;
+  }
+
+ private:
+  absl::Status status_;  // of the thread, until it was joined
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+absl::Status MeasureLatency(Setup& setup, int calls, int repeats) {
+  std::map<std::string, std::vector<double>> figures;  // case to microseconds of each turn
+  for (int i = 0; i < repeats; ++i) {
+    ASSIGN_OR_RETURN(const auto empty, Latencies(calls, [&] { return setup.empty->Call(); }));
+    figures["grpc/empty/p50"].push_back(Percentile(empty, 50));
+    for (const std::string kind : kKinds) {
+      Client& client = *setup.clients.at(kind);
+      const auto pull = [&client] { return client.Pull(0); };
+      ASSIGN_OR_RETURN(const auto idle, Latencies(calls, pull));
+      Bulk bulk(client, setup.out.back());
+      ASSIGN_OR_RETURN(const auto loaded, Latencies(calls / 4, pull));
+      RETURN_IF_ERROR(bulk.Stop());
+      figures[kind + "/pull/4KiB/p50"].push_back(Percentile(idle, 50));
+      figures[kind + "/pull/4KiB/p99"].push_back(Percentile(idle, 99));
+      figures[kind + "/pull/4KiB/loaded/p50"].push_back(Percentile(loaded, 50));
+      figures[kind + "/pull/4KiB/loaded/p99"].push_back(Percentile(loaded, 99));
+    }
+  }
+  const auto print = [&](const std::string& name, const std::string& reference) {
+    Figure figure{"transport", name, Median(figures[name]), "us", reference};
+    if (!reference.empty()) figure.reference_value = Median(figures[reference]);
+    Print(figure);
+  };
+  print("grpc/empty/p50", "");
+  for (const std::string kind : kKinds) {
+    const std::string pull = kind + "/pull/4KiB";
+    print(pull + "/p50", "grpc/empty/p50");
+    print(pull + "/p99", "");
+    print(pull + "/loaded/p50", pull + "/p50");
+    print(pull + "/loaded/p99", pull + "/p99");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Connect(const PeerAddresses& addresses, Setup& setup) {
+  for (const std::string kind : {"tcp", "unix"}) {
+    ASSIGN_OR_RETURN(setup.raw[kind], RawClient::Connect(addresses.at("raw-" + kind)));
+  }
+  for (const std::string name : kKinds) {
+    ASSIGN_OR_RETURN(const TransportKind kind, TransportKindFromName(name));
+    auto& transport = setup.transports[name] = MakeTransport(kind);
+    setup.clients[name] =
+        std::make_unique<Client>(transport->Connect(addresses.at(name), Lane::kData));
+  }
+  setup.empty = std::make_unique<EmptyCaller>(addresses.at("grpc"));
+  for (int i = 0; i < kSizes; ++i) {
+    setup.out.push_back(Filled(BytesOfSize(i)));
+    setup.in.push_back(Filled(BytesOfSize(i)));
+  }
   return absl::OkStatus();
 }
 
@@ -257,41 +323,33 @@ absl::Status RunBench(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int milliseconds, options.Number("milliseconds"));
   ASSIGN_OR_RETURN(const int smallest, options.Number("smallest"));
+  ASSIGN_OR_RETURN(const int calls, options.Number("calls"));
   ASSIGN_OR_RETURN(Peer peer, Peer::Start({"transport-peer"}));
-  ASSIGN_OR_RETURN(const std::string line, peer.ReadLine());
-  const std::vector<std::string> parts = absl::StrSplit(line, ' ');
-  int raw_port = 0;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &raw_port)) {
-    return absl::InternalError(absl::StrCat("the peer said '", line, "'"));
-  }
-  GrpcTransport transport;
+  ASSIGN_OR_RETURN(const PeerAddresses addresses, ReadAddresses(peer));
   Setup setup;
-  ASSIGN_OR_RETURN(setup.raw, RawTcpClient::Connect(raw_port));
-  setup.client = std::make_unique<Client>(transport.Connect(parts[1], Lane::kData));
-  for (int i = 0; i < kSizes; ++i) {
-    setup.out.push_back(Filled(BytesOfSize(i)));
-    setup.in.push_back(Filled(BytesOfSize(i)));
-  }
+  RETURN_IF_ERROR(Connect(addresses, setup));
   std::vector<Case> cases;
   for (int i = 0; i < kSizes; ++i) {
     if (BytesOfSize(i) >= static_cast<size_t>(smallest) << 10) AddCases(setup, i, cases);
   }
   RETURN_IF_ERROR(Measure(cases, repeats, milliseconds));
   Report(cases);
-  return MeasureCalls(setup, repeats, milliseconds);
+  for (const std::string kind : kKinds) {
+    RETURN_IF_ERROR(MeasureCalls(*setup.clients.at(kind), kind, repeats, milliseconds));
+  }
+  return MeasureLatency(setup, calls, repeats);
 }
 
 }  // namespace
 
 Command TransportBench() {
   return {"transport",
-          "pull and push of 4 KiB to 64 MiB over gRPC, raw TCP and memcpy",
+          "pull and push of 4 KiB to 64 MiB over TCP, a unix socket and shared memory",
           {{"repeats", "7", "turns; a figure is their median"},
            {"milliseconds", "150", "length of one measurement"},
+           {"calls", "2000", "small calls whose time is taken in one turn"},
            {"smallest", "4", "KiB of the smallest message"}},
           RunBench};
 }
-
-Command TransportPeer() { return {"transport-peer", "", {}, RunPeer}; }
 
 }  // namespace cohort::bench

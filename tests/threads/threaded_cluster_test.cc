@@ -125,12 +125,16 @@ TEST_P(ThreadedCluster, EveryThreadThatWaitsHearsOfAFailure) {
 }
 
 std::unique_ptr<Transport> NoneOfItsOwn() { return nullptr; }
-std::unique_ptr<Transport> ALocalOne() { return std::make_unique<LocalTransport>(); }
+std::unique_ptr<Transport> WithBlocks() { return std::make_unique<LocalTransport>(); }
+std::unique_ptr<Transport> WithoutBlocks() {
+  return std::make_unique<LocalTransport>(LocalTransport::Options{kMessageBytesMax, false});
+}
 
 INSTANTIATE_TEST_SUITE_P(
     All, ThreadedCluster,
     testing::Values(TransportChoice{"InProcess", NoneOfItsOwn},
-                    TransportChoice{"Local", ALocalOne}),
+                    TransportChoice{"LocalShm", WithBlocks},
+                    TransportChoice{"LocalUnix", WithoutBlocks}),
     [](const testing::TestParamInfo<TransportChoice>& info) { return info.param.name; });
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include "common/wire/auto_transport.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/wire/grpc_server.h"
 #include "common/wire/local_transport.h"
 #include "tests/unit/wire/transport_test_world.h"
@@ -39,8 +41,8 @@ class AutoTransportTest : public testing::Test {
     grpc_ = *std::move(server);
   }
 
-  void StartLocal() {
-    auto server = local_transport_.Listen("cohort-test:0", {Answering("on this host")});
+  void StartLocal(const std::string& name = "cohort-test:0") {
+    auto server = local_transport_.Listen(name, {Answering("on this host")});
     ASSERT_TRUE(server.ok()) << server.status();
     local_ = *std::move(server);
   }
@@ -52,6 +54,12 @@ class AutoTransportTest : public testing::Test {
     EXPECT_TRUE(outcome.WaitFor(kLong));
     absl::StatusOr<Message> answer = outcome.Take();
     return answer.ok() ? Flatten(answer->payload) : answer.status().ToString();
+  }
+
+  // What `kind` says of the server: its answer, or why it is refused.
+  std::string AskAs(TransportKind kind) {
+    AutoTransport transport({kMessageBytesMax, kind});
+    return Ask(*transport.Connect(grpc_->address(), Lane::kData));
   }
 
   LocalTransport local_transport_;
@@ -89,6 +97,58 @@ TEST_F(AutoTransportTest, AServerWithoutLocalSocketIsReachedByGrpc) {
   const auto channel = transport_.Connect(grpc_->address(), Lane::kData);
   EXPECT_EQ(Ask(*channel), "by gRPC");
   EXPECT_EQ(Ask(*channel), "by gRPC");
+}
+
+TEST_F(AutoTransportTest, ANamedTransportIsTheOnlyWayFromTheFirstCall) {
+  StartLocal("cohort-shm:0");
+  StartGrpc(local_->address());
+  EXPECT_EQ(AskAs(TransportKind::kShm), "on this host");
+  EXPECT_EQ(AskAs(TransportKind::kUnix), "on this host");
+}
+
+TEST_F(AutoTransportTest, SharedMemoryIsRefusedWhereTheServerHasNone) {
+  StartLocal("cohort-unix:0");
+  StartGrpc(local_->address());
+  EXPECT_EQ(AskAs(TransportKind::kUnix), "on this host");
+  EXPECT_EQ(AskAs(TransportKind::kShm),
+            absl::StrCat("FAILED_PRECONDITION: --transport shm cannot reach ", grpc_->address(),
+                         ": it shares no memory (--transport unix); use --transport auto or tcp"));
+}
+
+TEST_F(AutoTransportTest, NamedTransportsRefusePeersOfOtherHosts) {
+  StartGrpc("cohort-shm:nobody-listens-here");
+  EXPECT_EQ(AskAs(TransportKind::kShm),
+            absl::StrCat("FAILED_PRECONDITION: --transport shm cannot reach ", grpc_->address(),
+                         ": nobody on this host, in this network namespace and of this user has "
+                         "its name; use --transport auto or tcp"));
+  EXPECT_THAT(AskAs(TransportKind::kUnix), testing::StartsWith("FAILED_PRECONDITION"));
+}
+
+TEST_F(AutoTransportTest, NamedTransportsRefuseAServerOfTcpAlone) {
+  StartGrpc("");
+  EXPECT_EQ(AskAs(TransportKind::kUnix),
+            absl::StrCat("FAILED_PRECONDITION: --transport unix cannot reach ", grpc_->address(),
+                         ": it listens on TCP alone (--transport tcp); use --transport auto or "
+                         "tcp"));
+  EXPECT_THAT(AskAs(TransportKind::kShm), testing::StartsWith("FAILED_PRECONDITION"));
+}
+
+TEST_F(AutoTransportTest, ANamedTransportConnectsAgainAfterTheConnectionEnded) {
+  StartLocal("cohort-shm:0");
+  StartGrpc(local_->address());
+  AutoTransport transport({kMessageBytesMax, TransportKind::kShm});
+  const auto channel = transport.Connect(grpc_->address(), Lane::kData);
+  EXPECT_EQ(Ask(*channel), "on this host");
+  const std::string name = local_->address();
+  local_.reset();
+  StartLocal(name);
+  std::string answer = Ask(*channel);
+  // The end of the connection may be noticed only by a call, which then fails as a lost call does.
+  if (answer != "on this host") {
+    EXPECT_NE(answer.find("UNAVAILABLE"), std::string::npos) << answer;
+    answer = Ask(*channel);
+  }
+  EXPECT_EQ(answer, "on this host");
 }
 
 TEST_F(AutoTransportTest, WhenTheLocalConnectionEndsCallsGoOverGrpcAgain) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -25,7 +26,10 @@ class LocalTransportTest : public testing::Test {
     Service service;
     service.descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
         "cohort.proto.PsService");
-    service.handlers["Pull"] = Echo;
+    service.handlers["Pull"] = [this](Message request, Reply reply) {
+      ++handled_;
+      reply(std::move(request));
+    };
     auto server = transport_.Listen("cohort-test:0", {service});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -57,6 +61,7 @@ class LocalTransportTest : public testing::Test {
     return std::string{static_cast<char>(body.size()), 0, 0, 0} + body;
   }
 
+  std::atomic<int> handled_{0};
   LocalTransport transport_;
   std::unique_ptr<Server> server_;
 };
@@ -74,6 +79,103 @@ TEST_F(LocalTransportTest, APeerThatSendsNoFrameIsCutOffAlone) {
   returned_what_was_not_lent.add_released(3);
   EXPECT_TRUE(EndsAfter(Framed(returned_what_was_not_lent)));
   EXPECT_TRUE(Answers());
+}
+
+// The first frame of a call whose payload comes in parts, with its first part.
+proto::LocalFrame FirstPart(size_t whole_bytes, size_t part_bytes) {
+  proto::LocalFrame frame;
+  frame.mutable_call()->set_id(1);
+  frame.mutable_call()->set_method(kPull);
+  frame.set_whole_bytes(whole_bytes);
+  frame.set_payload(std::string(part_bytes, 'a'));
+  return frame;
+}
+
+proto::LocalFrame NextPart(size_t bytes) {
+  proto::LocalFrame frame;
+  frame.set_payload(std::string(bytes, 'b'));
+  return frame;
+}
+
+TEST_F(LocalTransportTest, PartsThatAreNotOfOnePayloadEndTheConnection) {
+  EXPECT_TRUE(EndsAfter(Framed(NextPart(10)))) << "of no message";
+  EXPECT_TRUE(EndsAfter(Framed(FirstPart(20, 21)))) << "longer than its payload";
+  EXPECT_TRUE(EndsAfter(Framed(FirstPart(20, 15)) + Framed(NextPart(6))));
+  EXPECT_TRUE(EndsAfter(Framed(FirstPart(20, 15)) + Framed(FirstPart(20, 15))));
+  EXPECT_TRUE(EndsAfter(Framed(FirstPart(kMessageBytesMax + 1, 15))));
+  proto::LocalFrame no_message = NextPart(10);
+  no_message.set_whole_bytes(10);
+  EXPECT_TRUE(EndsAfter(Framed(no_message)));
+  proto::LocalFrame too_much_behind = FirstPart(0, 0);
+  too_much_behind.set_following(kMessageBytesMax + 1);
+  EXPECT_TRUE(EndsAfter(Framed(too_much_behind)));
+  proto::LocalFrame part_behind_that_is_too_long;
+  part_behind_that_is_too_long.set_following(6);
+  EXPECT_TRUE(EndsAfter(Framed(FirstPart(20, 15)) + Framed(part_behind_that_is_too_long)));
+  proto::LocalFrame two_payloads = FirstPart(0, 10);
+  two_payloads.set_following(10);
+  EXPECT_TRUE(EndsAfter(Framed(two_payloads)));
+  EXPECT_EQ(handled_, 0);
+  EXPECT_TRUE(Answers());
+}
+
+TEST_F(LocalTransportTest, AMessageWhosePartsStopComingIsAsIfNeverSent) {
+  const std::vector<std::string> frames = {Framed(FirstPart(50, 20)), Framed(NextPart(20)),
+                                           Framed(NextPart(10))};
+  for (size_t sent = 1; sent <= frames.size(); ++sent) {
+    absl::StatusOr<UniqueFd> socket = ConnectLocal(server_->address());
+    ASSERT_TRUE(socket.ok());
+    for (size_t i = 0; i < sent; ++i) ASSERT_TRUE(SendSome(*socket, frames[i], -1).ok());
+    if (sent < frames.size()) *socket = UniqueFd();
+    EXPECT_TRUE(Answers());
+    // The other client's call came through the same loop after the parts.
+    EXPECT_EQ(handled_, static_cast<int>(sent) + (sent == frames.size() ? 1 : 0));
+  }
+}
+
+TEST_F(LocalTransportTest, SmallCallsOvertakeTheLargeOnesParts) {
+  const auto channel = transport_.Connect(server_->address(), Lane::kData);
+  Outcome first;  // after it each end knows that the other takes blocks
+  channel->Start(kPull, Message{"", {Bytes(10, 1)}}, kLong, first.Completion());
+  ASSERT_TRUE(first.WaitFor(kLong));
+  Outcome large, small;
+  const ByteSlice payload = Bytes(size_t{256} << 20, 2);
+  bool large_was_done = true;
+  channel->Start(kPull, Message{"", {payload}}, kLong, large.Completion());
+  channel->Start(kPull, Message{"", {Bytes(100, 3)}}, kLong,
+                 [&, done = small.Completion()](absl::StatusOr<Message> answer) mutable {
+                   large_was_done = large.done();
+                   done(std::move(answer));
+                 });
+  ASSERT_TRUE(small.WaitFor(kLong));
+  ASSERT_TRUE(large.WaitFor(kLong));
+  EXPECT_FALSE(large_was_done);
+  const auto answer = large.Take();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(Flatten(answer->payload) == Flatten({payload}));
+}
+
+TEST(LocalTransport, ABlockThatNobodyAskedForEndsTheConnection) {
+  LocalTransport transport({kMessageBytesMax, false});
+  const auto server = transport.Listen("cohort-test:0", {});
+  ASSERT_TRUE(server.ok());
+  absl::StatusOr<UniqueFd> socket = ConnectLocal((*server)->address());
+  ASSERT_TRUE(socket.ok());
+  const auto block = MakeSharedBlock(4096);
+  ASSERT_TRUE(block.ok());
+  proto::LocalFrame frame = FirstPart(0, 0);
+  frame.set_block(1);
+  frame.set_block_bytes(10);
+  frame.set_new_block(true);
+  const std::string body = frame.SerializeAsString();
+  ASSERT_TRUE(SendSome(*socket, std::string{static_cast<char>(body.size()), 0, 0, 0} + body,
+                       block->fd.get())
+                  .ok());
+  std::vector<char> buffer(1000);
+  std::vector<UniqueFd> passed;
+  absl::StatusOr<size_t> count = size_t{0};
+  while (count.ok() && *count == 0) count = ReceiveSome(*socket, absl::MakeSpan(buffer), passed);
+  EXPECT_FALSE(count.ok());
 }
 
 // Replay one with --gtest_filter and the seed of the failure's trace.

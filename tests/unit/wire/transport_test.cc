@@ -44,6 +44,26 @@ TEST_P(TransportTest, EchoesABigPayloadOfManySlices) {
   EXPECT_TRUE(Flatten(result->payload) == Flatten(payload));
 }
 
+TEST_P(TransportTest, ManyLargePayloadsAtOnceArriveWhole) {
+  auto server = Listen({{"Pull", Echo}});
+  auto channel = world().transport().Connect(server->address(), Lane::kData);
+  std::vector<std::unique_ptr<Outcome>> outcomes;
+  std::vector<ByteSlice> sent;
+  for (uint64_t i = 0; i < 6; ++i) {
+    // Around the borders of parts, and below and above what travels whole.
+    sent.push_back(Bytes((size_t{1} << 20) * (i + 1) + (i % 3) - 1, i));
+    outcomes.push_back(std::make_unique<Outcome>());
+    channel->Start(kPull, Message{Header(i + 1), {sent.back()}}, kLong,
+                   outcomes.back()->Completion());
+  }
+  for (uint64_t i = 0; i < outcomes.size(); ++i) {
+    const auto result = Await(*outcomes[i]);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->header, Header(i + 1));
+    EXPECT_TRUE(Flatten(result->payload) == Flatten({sent[i]}));
+  }
+}
+
 TEST_P(TransportTest, ConcurrentCallsKeepTheirAnswers) {
   auto server = Listen({{"Pull", Echo}});
   auto channel = world().transport().Connect(server->address(), Lane::kData);

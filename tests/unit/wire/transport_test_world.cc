@@ -58,10 +58,12 @@ class GrpcWorld final : public ThreadedWorld {
   GrpcTransport transport_;
 };
 
+template <bool kBlocks>
 class LocalWorld final : public ThreadedWorld {
  public:
   explicit LocalWorld(size_t message_bytes_max)
-      : transport_(std::make_unique<LocalTransport>(LocalTransport::Options{message_bytes_max})) {}
+      : transport_(std::make_unique<LocalTransport>(
+            LocalTransport::Options{message_bytes_max, kBlocks})) {}
   Transport& transport() override { return transport_; }
   std::string ListenAddress() override { return "cohort-test:0"; }
 
@@ -69,10 +71,12 @@ class LocalWorld final : public ThreadedWorld {
   JoinedTransport transport_;
 };
 
+template <TransportKind kKind>
 class AutoWorld final : public ThreadedWorld {
  public:
   explicit AutoWorld(size_t message_bytes_max)
-      : transport_(std::make_unique<AutoTransport>(AutoTransport::Options{message_bytes_max})) {}
+      : transport_(std::make_unique<AutoTransport>(
+            AutoTransport::Options{message_bytes_max, kKind})) {}
   Transport& transport() override { return transport_; }
   std::string ListenAddress() override { return "127.0.0.1:0"; }
 
@@ -113,11 +117,14 @@ std::vector<WorldFactory> TransportWorlds() {
   return {
       {"InProcess", Make<InProcessWorld>},
       {"Simulated", Make<SimulatedWorld>},
-      {"Local", Make<LocalWorld>},
+      {"LocalShm", Make<LocalWorld<true>>},
+      {"LocalUnix", Make<LocalWorld<false>>},
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__
       {"Grpc", Make<GrpcWorld>},
-      {"Auto", Make<AutoWorld>},
+      {"Auto", Make<AutoWorld<TransportKind::kAuto>>},
+      {"Unix", Make<AutoWorld<TransportKind::kUnix>>},
+      {"Shm", Make<AutoWorld<TransportKind::kShm>>},
 #endif
   };
 }

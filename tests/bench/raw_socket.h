@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
@@ -16,26 +17,29 @@ namespace cohort::bench {
 enum class RawOp : uint64_t { kPull = 1, kPush = 2 };
 
 // Serves one connection after another on a thread of its own. Thread-safe.
-class RawTcpServer {
+class RawServer {
  public:
-  static absl::StatusOr<std::unique_ptr<RawTcpServer>> Start(size_t bytes_max);
-  ~RawTcpServer();
-  int port() const { return port_; }
+  // At a free loopback port, or as a unix socket.
+  static absl::StatusOr<std::unique_ptr<RawServer>> StartTcp(size_t bytes_max);
+  static absl::StatusOr<std::unique_ptr<RawServer>> StartUnix(size_t bytes_max);
+  ~RawServer();
+  // For Connect: a port, or a name with a colon.
+  const std::string& address() const { return address_; }
 
  private:
-  RawTcpServer(int listener, int port, size_t bytes_max);
+  RawServer(int listener, std::string address, size_t bytes_max);
   void Serve(size_t bytes_max);
 
   const int listener_;
-  const int port_;
+  const std::string address_;
   std::thread thread_;
 };
 
 // Thread-compatible.
-class RawTcpClient {
+class RawClient {
  public:
-  static absl::StatusOr<std::unique_ptr<RawTcpClient>> Connect(int port);
-  ~RawTcpClient();
+  static absl::StatusOr<std::unique_ptr<RawClient>> Connect(const std::string& address);
+  ~RawClient();
 
   // Message and answer.
   absl::Status Pull(absl::Span<std::byte> into);
@@ -45,7 +49,7 @@ class RawTcpClient {
   absl::Status PushStream(absl::Span<const std::byte> from, int count);
 
  private:
-  explicit RawTcpClient(int socket) : socket_(socket) {}
+  explicit RawClient(int socket) : socket_(socket) {}
   const int socket_;
 };
 

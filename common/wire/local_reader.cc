@@ -1,0 +1,219 @@
+#include "common/wire/local_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/local_socket.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr size_t kLengthBytes = 4;
+constexpr size_t kReadBytes = size_t{64} << 10;
+// Kind, ids and texts of a frame beside its message.
+constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
+// What may be read ahead of the frame that it belongs to is less than one look at the socket.
+constexpr size_t kPassedMax = 64;
+
+size_t LengthAt(const char* bytes) {
+  size_t size = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) {
+    size |= static_cast<size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  return size;
+}
+
+absl::Status Malformed(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("malformed local frame: ", what));
+}
+
+bool HasKind(const proto::LocalFrame& frame) {
+  return frame.kind_case() != proto::LocalFrame::KIND_NOT_SET;
+}
+
+ByteSlice SliceOf(std::shared_ptr<Buffer> buffer) {
+  const std::byte* const data = buffer->data();
+  const size_t size = buffer->size();
+  return ByteSlice{buffer, data, size, std::move(buffer)};
+}
+
+}  // namespace
+
+// Keeps a block of the other end from being written again. Thread-safe.
+class LocalReader::BlockLease {
+ public:
+  BlockLease(std::weak_ptr<BlockReturn> to, uint64_t block, std::shared_ptr<const Mapping> memory)
+      : to_(std::move(to)), block_(block), memory_(std::move(memory)) {}
+  ~BlockLease() {
+    if (const auto to = to_.lock()) to->BlockRead(block_, memory_->size());
+  }
+  BlockLease(const BlockLease&) = delete;
+  BlockLease& operator=(const BlockLease&) = delete;
+
+ private:
+  const std::weak_ptr<BlockReturn> to_;
+  const uint64_t block_;
+  const std::shared_ptr<const Mapping> memory_;
+};
+
+LocalReader::LocalReader(Options options)
+    : options_(options),
+      frame_bytes_max_(options.message_bytes_max + kFrameOverheadBytesMax),
+      buffer_(kReadBytes),
+      parts_(options.message_bytes_max) {}
+
+absl::Status LocalReader::ReadSome(const UniqueFd& socket, const Sinks& sinks) {
+  std::vector<UniqueFd> passed;
+  if (behind_ != nullptr) {
+    // Straight to where they belong.
+    const auto place = absl::MakeSpan(reinterpret_cast<char*>(behind_->left.data()),
+                                      behind_->left.size());
+    ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
+    if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
+    behind_->left.remove_prefix(count);
+    return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, absl::MakeSpan(buffer_), passed));
+  received_.append(buffer_.data(), count);
+  for (UniqueFd& fd : passed) passed_.push_back(std::move(fd));
+  if (passed_.size() > kPassedMax) return Malformed("descriptors that no frame is for");
+  return TakeBytes(sinks);
+}
+
+absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
+  absl::string_view bytes = received_;
+  while (true) {
+    if (behind_ != nullptr) {
+      const size_t count = std::min(bytes.size(), behind_->left.size());
+      if (count > 0) std::memcpy(behind_->left.data(), bytes.data(), count);
+      behind_->left.remove_prefix(count);
+      bytes.remove_prefix(count);
+      if (!behind_->left.empty()) break;
+      RETURN_IF_ERROR(EndBehind(sinks));
+    }
+    if (bytes.size() < kLengthBytes) break;
+    const size_t size = LengthAt(bytes.data());
+    if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
+    if (bytes.size() - kLengthBytes < size) break;
+    proto::LocalFrame frame;
+    if (!frame.ParseFromArray(bytes.data() + kLengthBytes, static_cast<int>(size))) {
+      return Malformed("no message");
+    }
+    bytes.remove_prefix(kLengthBytes + size);
+    RETURN_IF_ERROR(TakeFrame(std::move(frame), sinks));
+  }
+  received_.erase(0, received_.size() - bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
+  if (!sinks.notes(frame)) return Malformed("what it says of blocks");
+  for (const uint64_t block : frame.dropped()) mapped_.erase(block);
+  if (!options_.blocks && frame.block() != 0) return Malformed("a block, which nobody asked for");
+  if (frame.new_block()) RETURN_IF_ERROR(MapBlock(frame.block()));
+  if ((frame.block() != 0) + (frame.following() != 0) + !frame.payload().empty() > 1) {
+    return Malformed("two payloads");
+  }
+  if (frame.whole_bytes() != 0) RETURN_IF_ERROR(BeginParts(frame));
+  if (frame.following() != 0) return BeginBehind(std::move(frame));
+  return HasKind(frame) ? TakeMessage(std::move(frame), sinks) : TakePart(frame, sinks);
+}
+
+absl::Status LocalReader::MapBlock(uint64_t block) {
+  if (passed_.empty()) return Malformed("a block without its descriptor");
+  ASSIGN_OR_RETURN(Mapping memory, MapSharedBlock(passed_.front(), frame_bytes_max_));
+  passed_.pop_front();
+  mapped_[block] = std::make_shared<const Mapping>(std::move(memory));
+  return absl::OkStatus();
+}
+
+// Without a lease: the caller keeps the block's memory.
+absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame) const {
+  const auto found = mapped_.find(frame.block());
+  if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));
+  const std::shared_ptr<const Mapping>& memory = found->second;
+  if (frame.block_bytes() > memory->size()) {
+    return Malformed(absl::StrCat(frame.block_bytes(), " bytes in a block of ", memory->size()));
+  }
+  return ByteSlice{memory, memory->data(), frame.block_bytes()};
+}
+
+absl::Status LocalReader::TakeMessage(proto::LocalFrame frame, const Sinks& sinks) {
+  Payload payload;
+  if (frame.block() != 0) {
+    ASSIGN_OR_RETURN(ByteSlice slice, BlockBytes(frame));
+    slice.owner = std::make_shared<const BlockLease>(sinks.blocks, frame.block(),
+                                                     mapped_.at(frame.block()));
+    payload.push_back(std::move(slice));
+  } else if (!frame.payload().empty()) {
+    auto bytes = std::make_shared<const std::string>(std::move(*frame.mutable_payload()));
+    const auto* const data = reinterpret_cast<const std::byte*>(bytes->data());
+    const size_t size = bytes->size();
+    payload.push_back({std::move(bytes), data, size});
+  }
+  return Give(std::move(frame), std::move(payload), sinks);
+}
+
+absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& sinks) {
+  if (frame.block() != 0) {
+    ASSIGN_OR_RETURN(const ByteSlice slice, BlockBytes(frame));
+    RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(slice.data, slice.size)));
+    sinks.part_read(frame.block());
+  } else if (!frame.payload().empty()) {
+    const absl::string_view bytes = frame.payload();
+    RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(
+        reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
+  } else {
+    return absl::OkStatus();  // notes alone
+  }
+  return PartAdded(sinks);
+}
+
+absl::Status LocalReader::BeginParts(proto::LocalFrame& frame) {
+  if (!HasKind(frame)) return Malformed("parts of no message");
+  RETURN_IF_ERROR(parts_.Begin(frame.whole_bytes()));
+  first_of_parts_.Clear();
+  if (frame.has_call()) first_of_parts_.mutable_call()->Swap(frame.mutable_call());
+  if (frame.has_reply()) first_of_parts_.mutable_reply()->Swap(frame.mutable_reply());
+  first_of_parts_.mutable_header()->swap(*frame.mutable_header());
+  frame.clear_kind();
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::BeginBehind(proto::LocalFrame frame) {
+  auto behind = std::make_unique<Behind>();
+  const size_t bytes = frame.following();
+  if (HasKind(frame)) {
+    if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
+    behind->own = Buffer::Allocate(bytes);
+    behind->left = absl::MakeSpan(behind->own->data(), bytes);
+  } else {
+    behind->of_parts = true;
+    ASSIGN_OR_RETURN(behind->left, parts_.Next(bytes));
+  }
+  behind->frame = std::move(frame);
+  behind_ = std::move(behind);
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::EndBehind(const Sinks& sinks) {
+  const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
+  if (behind->of_parts) return PartAdded(sinks);
+  return Give(std::move(behind->frame), {SliceOf(std::move(behind->own))}, sinks);
+}
+
+absl::Status LocalReader::PartAdded(const Sinks& sinks) {
+  if (!parts_.complete()) return absl::OkStatus();
+  return Give(std::move(first_of_parts_), {parts_.Take()}, sinks);
+}
+
+absl::Status LocalReader::Give(proto::LocalFrame frame, Payload payload, const Sinks& sinks) {
+  if (sinks.take(std::move(frame), std::move(payload))) return absl::OkStatus();
+  return absl::UnavailableError("the connection was closed");
+}
+
+}  // namespace cohort

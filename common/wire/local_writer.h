@@ -1,0 +1,107 @@
+#pragma once
+
+// The sending side of a local connection. A payload above some KiB is copied into a block that both
+// ends map, or, where one of them maps none, follows its frame on the socket without a copy. A
+// large one travels in parts: through a ring of slots, which are blocks that come back as soon as
+// their bytes were taken out, so that both ends copy at once; or on the socket, one part after
+// another. Frames of other messages overtake the parts that are still to come. Internal to
+// common/wire.
+
+#include <chrono>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/wire/block_pool.h"
+#include "common/wire/io_loop.h"
+#include "common/wire/message.h"
+#include "common/wire/unique_fd.h"
+#include "proto/local.pb.h"
+
+namespace cohort {
+
+// Thread-safe.
+class LocalWriter {
+ public:
+  struct Options {
+    IoLoop& loop;
+    const IoLoop::Source& source;  // of the socket, in the loop
+    const UniqueFd& socket;
+    bool blocks = true;  // payloads may lie in blocks, of either end
+  };
+  explicit LocalWriter(Options options) : options_(options) {}
+
+  // Takes kind and header from `frame`. False when the connection has ended.
+  bool Send(proto::LocalFrame frame, Payload payload);
+
+  // What a frame of the other end says of blocks. False when that cannot be.
+  bool TakeNotes(const proto::LocalFrame& frame);
+
+  // A block of the other end was read: it goes back with a later frame, a part's soon.
+  void BlockRead(uint64_t block, size_t bytes);
+  void PartRead(uint64_t block);
+
+  // The socket has room.
+  void Writable();
+
+  // Returns when all was sent, or nothing can be any more, or at `end`. Not on the loop's thread.
+  void WaitUntilSent(std::chrono::steady_clock::time_point end);
+
+  // Nothing is sent any more.
+  void Close();
+
+ private:
+  // A frame on its way to the socket.
+  struct Unsent {
+    std::string head;
+    Payload following;
+    size_t sent = 0;  // of head and following together
+    int passed_fd = -1;
+  };
+  // A message that goes in parts.
+  struct InParts {
+    proto::LocalFrame frame;
+    Payload payload;
+    size_t bytes = 0;
+    size_t begun = 0;  // bytes that are in parts already
+  };
+  struct Part {
+    proto::LocalFrame frame;
+    Payload bytes;
+    std::byte* slot = nullptr;  // null: the bytes follow the frame
+    int new_fd = -1;
+    Payload ended;  // of the message whose last part this is
+  };
+  // Whose owners are released, which runs code of others, without the lock.
+  using Sent = std::vector<Payload>;
+
+  bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PutIntoBlock(const Payload& payload, size_t bytes, proto::LocalFrame& frame, int& new_fd);
+  bool SendParts();
+  bool NextPartLocked(Part& part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool WriteLocked(proto::LocalFrame& frame, Payload following, int passed_fd, Sent& sent)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FlushLocked(Sent& sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReturnBlocksLocked(Sent& sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  BlockPool pool_;
+
+  Mutex mutex_;
+  CondVar sent_;  // closed, or nothing is left to be sent
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;           // the other end was told of blocks
+  bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;     // by one thread at a time
+  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
+  std::deque<InParts> in_parts_ ABSL_GUARDED_BY(mutex_);
+  std::set<uint64_t> slots_out_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> released_ ABSL_GUARDED_BY(mutex_);
+  size_t released_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t released_parts_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,42 @@
+#pragma once
+
+// The other process of `cohort_bench transport`: a raw socket of each kind, a plain gRPC server
+// that answers nothing with nothing, and a server of each of the project's transports that answers
+// as a ps does.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/tensor/tensor.h"
+#include "tests/bench/bench.h"
+
+namespace cohort::bench {
+
+inline constexpr size_t kSmallest = size_t{4} << 10;
+inline constexpr int kSizes = 8;  // 4 KiB, 16 KiB, ... 64 MiB
+inline constexpr size_t kLargest = kSmallest << (2 * (kSizes - 1));
+inline constexpr const char* kKinds[] = {"tcp", "unix", "shm"};
+
+inline size_t BytesOfSize(int size) { return kSmallest << (2 * size); }
+Tensor Filled(size_t bytes);
+
+// Where the peer listens: "raw-tcp", "raw-unix", "grpc", and the kinds.
+using PeerAddresses = std::map<std::string, std::string>;
+absl::StatusOr<PeerAddresses> ReadAddresses(Peer& peer);
+
+// Calls a server that does nothing, with nothing. Thread-compatible.
+class EmptyCaller {
+ public:
+  explicit EmptyCaller(const std::string& address);
+  ~EmptyCaller();
+  absl::Status Call();
+
+ private:
+  struct Stub;
+  const std::unique_ptr<Stub> stub_;
+};
+
+}  // namespace cohort::bench
