@@ -125,6 +125,7 @@ class PsClient::PullState {
   Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch) const {
     const PsTransfer& home = plan_->by_ps[part];
     Envelope<proto::PullRequest> request;
+    request.answer_bytes = home.bytes + RowBytes(home);
     request.header.set_epoch(epoch);
     for (const SliceTransfer& slice : home.slices) request.header.add_slice_ids(slice.slice_id);
     for (const RowSlice& slice : home.row_slices) {

@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/wire/frame.h"
 #include "common/wire/grpc_bytes.h"
+#include "common/wire/grpc_parts_call.h"
 #include "common/wire/grpc_settings.h"
 #include "common/wire/method_table.h"
 
@@ -80,14 +82,19 @@ const grpc::GenericStub* KeptChannel() {
   return kept;
 }
 
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
+                                          const GrpcChannelOptions& options) {
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   ChannelSettings(options.lane, options.message_bytes_max));
+}
+
 class GenericChannel final : public GrpcChannel {
  public:
   explicit GenericChannel(GrpcChannelOptions options)
       : address_(std::make_shared<const std::string>(std::move(options.address))),
         message_bytes_max_(options.message_bytes_max),
-        stub_(grpc::CreateCustomChannel(*address_, grpc::InsecureChannelCredentials(),
-                                        ChannelSettings(options.lane, options.message_bytes_max))) {
-  }
+        stub_(NewChannel(*address_, options)),
+        parts_stub_(NewChannel(*address_, options)) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
@@ -96,8 +103,8 @@ class GenericChannel final : public GrpcChannel {
 
   std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
                                     absl::Duration timeout, NameTold told, Reply done) override {
-    absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
-    if (!frame.ok()) return FailLater(frame.status(), std::move(done));
+    const absl::Status fits = CheckSize(request, message_bytes_max_);
+    if (!fits.ok()) return FailLater(fits, std::move(done));
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
@@ -106,6 +113,12 @@ class GenericChannel final : public GrpcChannel {
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
+    if (std::max(PayloadBytes(request.payload), request.answer_bytes) > kWholeBytesMax) {
+      StartParts(state, std::move(request));
+      return std::make_unique<GrpcCall>(std::move(state));
+    }
+    const absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
+    if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
     // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
     const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
     stub_.UnaryCall(&state->context, state->method, grpc::StubOptions(), &buffer, &state->response,
@@ -115,6 +128,20 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
+  void StartParts(std::shared_ptr<CallState> state, Message request) {
+    // Shared with the call's state.
+    const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
+    StartPartsCall(parts_stub_,
+                   {state->method, std::move(request), message_bytes_max_, context,
+                    [state, address = address_](const grpc::Status& status,
+                                                absl::StatusOr<Message> answer) {
+                      Reply done = std::move(state->done);
+                      TellName(*state);
+                      if (!status.ok()) return done(Failure(*state, *address, status));
+                      done(std::move(answer));
+                    }});
+  }
+
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
@@ -157,6 +184,9 @@ class GenericChannel final : public GrpcChannel {
   const size_t message_bytes_max_;
   const grpc::GenericStub* const kept_ = KeptChannel();  // read by leak checkers alone
   grpc::GenericStub stub_;
+  // A connection of its own, made when the first call in parts comes: small calls do not wait
+  // behind what it has in the socket.
+  grpc::GenericStub parts_stub_;
 };
 
 }  // namespace

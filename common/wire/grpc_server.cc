@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/wire/frame.h"
 #include "common/wire/grpc_bytes.h"
+#include "common/wire/grpc_parts_server.h"
 #include "common/wire/grpc_settings.h"
 #include "common/wire/method_table.h"
 #include "common/wire/server_calls.h"
@@ -43,12 +44,6 @@ Service WireService(const std::string& local_name) {
 
 // How long a stopping server may go on sending answers that were given before.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
-
-// The name by which a client of the same host reaches this server besides (local_transport.h).
-void TellLocalName(const std::string& name, grpc::CallbackServerContext& context) {
-  if (name.empty() || context.client_metadata().count(kLocalNameKey) == 0) return;
-  context.AddInitialMetadata(kLocalNameKey, name);
-}
 
 // One call between gRPC's request and its Finish, whose gRPC objects are gone after it.
 // Thread-safe.
@@ -86,36 +81,32 @@ class GrpcOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
-// What all methods of a server share. Thread-safe.
-struct Dispatcher {
-  std::shared_ptr<ServerCalls> calls;  // shared: replies that come late hold it
-  size_t message_bytes_max = 0;
-  std::string local_name;
-};
-
 // All methods that a proto service declares, as raw callback methods: no generated stubs.
 // Immutable.
 class RawService final : public grpc::Service {
  public:
   RawService(const google::protobuf::ServiceDescriptor& descriptor,
-             const std::shared_ptr<const Dispatcher>& dispatcher) {
+             const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
     names_.reserve(static_cast<size_t>(descriptor.method_count()));  // gRPC keeps pointers
     for (int i = 0; i < descriptor.method_count(); ++i) {
       const std::string& name = names_.emplace_back(FullMethodName(*descriptor.method(i)));
       using grpc::internal::RpcMethod, grpc::internal::RpcServiceMethod;
-      AddMethod(new RpcServiceMethod(name.c_str(), RpcMethod::NORMAL_RPC, nullptr));
-      MarkMethodRawCallback(i, MakeUnaryHandler(dispatcher, name));
+      const bool parts = descriptor.method(i)->client_streaming();
+      AddMethod(new RpcServiceMethod(
+          name.c_str(), parts ? RpcMethod::BIDI_STREAMING : RpcMethod::NORMAL_RPC, nullptr));
+      MarkMethodRawCallback(
+          i, parts ? MakePartsHandler(dispatcher) : MakeUnaryHandler(dispatcher, name));
     }
   }
 
  private:
   static grpc::internal::MethodHandler* MakeUnaryHandler(
-      std::shared_ptr<const Dispatcher> dispatcher, std::string method) {
+      std::shared_ptr<const GrpcDispatcher> dispatcher, std::string method) {
     return new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
         [dispatcher = std::move(dispatcher), method = std::move(method)](
             grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
             grpc::ByteBuffer* response) -> grpc::ServerUnaryReactor* {
-          TellLocalName(dispatcher->local_name, *context);
+          dispatcher->TellLocalName(*context);
           auto call =
               std::make_shared<GrpcOpenCall>(*context, *response, dispatcher->message_bytes_max);
           grpc::ServerUnaryReactor* const reactor = call->reactor();
@@ -170,8 +161,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions option
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);
-  const auto dispatcher = std::make_shared<const Dispatcher>(
-      Dispatcher{calls, options.message_bytes_max, options.local_name});
+  const auto dispatcher = std::make_shared<const GrpcDispatcher>(
+      GrpcDispatcher{calls, options.message_bytes_max, options.local_name});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;

@@ -137,6 +137,45 @@ void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_v
             options_.detection_max);
 }
 
+void SimNetwork::Core::Travel(Stream stream, absl::Duration first) {
+  const size_t bytes = PayloadBytes(stream.packet.frame);
+  if (bytes <= options_.whole_bytes_max) {
+    world_.CallAt(world_.Now() + first,
+                  [arrive = std::move(stream.arrive), packet = std::move(stream.packet)]() mutable {
+                    arrive(std::move(packet));
+                  });
+    return;
+  }
+  COHORT_CHECK(stream.parts.Begin(bytes).ok(), "the size of the message was checked");
+  world_.CallAt(world_.Now() + first, [self = shared_from_this(),
+                                       shared = std::make_shared<Stream>(std::move(stream))] {
+    self->NextPart(shared);
+  });
+}
+
+// What has come of a stream that is cut goes with it.
+void SimNetwork::Core::NextPart(const std::shared_ptr<Stream>& stream) {
+  const size_t bytes = PayloadBytes(stream->packet.frame);
+  if (!stream->connected()) return Lose(stream->call, stream->what);
+  const size_t count = std::min(options_.part_bytes, bytes - stream->sent);
+  for (const ByteSlice& slice : PartOf(stream->packet.frame, stream->sent, count)) {
+    const absl::Status added = stream->parts.Add(absl::MakeConstSpan(slice.data, slice.size));
+    COHORT_CHECK(added.ok(), "parts are what was announced");
+  }
+  stream->sent += count;
+  if (stream->sent == bytes) {
+    stream->packet.frame = {stream->parts.Take()};
+    return stream->arrive(std::move(stream->packet));
+  }
+  if (Draw(faults_.cut_stream)) {
+    world_.Trace(absl::StrCat("cut ", stream->what, " ", stream->call->method(), " after ",
+                              stream->sent, " of ", bytes));
+    return Lose(stream->call, stream->what);
+  }
+  world_.CallAt(world_.Now() + TravelTime(count),
+                [self = shared_from_this(), stream] { self->NextPart(stream); });
+}
+
 absl::StatusOr<SimNetwork::Core::Packet> SimNetwork::Core::Pack(Message message) {
   ASSIGN_OR_RETURN(Payload frame, EncodeFrame(std::move(message), options_.message_bytes_max));
   const uint32_t crc = CrcOf(frame);
@@ -174,10 +213,14 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
       Lose(call, "request");
       continue;
     }
-    world_.CallAt(world_.Now() + TravelTime(bytes) + delay,
-                  [self = shared_from_this(), call, address, packet = *packet] {
-                    self->RequestArrives(call, address, packet);
-                  });
+    const auto connected = [self = shared_from_this(), call, address] {
+      return call->caller().alive && !self->IsCut(call->caller().host, self->HostAt(address));
+    };
+    Travel({call, "request", connected, *packet, PayloadAssembler(FrameBytesMax()),
+            [self = shared_from_this(), call, address](const Packet& whole) {
+              self->RequestArrives(call, address, whole);
+            }},
+           TravelTime(bytes) + delay);
   }
 }
 
@@ -232,10 +275,21 @@ void SimNetwork::Core::Respond(const std::shared_ptr<SimListener>& listener,
   absl::StatusOr<Packet> packet =
       result.ok() ? Pack(*std::move(result)) : absl::StatusOr<Packet>(result.status());
   const size_t bytes = packet.ok() ? PayloadBytes(packet->frame) : packet.status().message().size();
-  world_.CallAt(world_.Now() + TravelTime(bytes) + fate.delay,
-                [self = shared_from_this(), listener, call, packet = std::move(packet)] {
-                  self->ResponseArrives(listener, call, packet);
-                });
+  const absl::Duration time = TravelTime(bytes) + fate.delay;
+  if (!packet.ok()) {
+    world_.CallAt(world_.Now() + time, [self = shared_from_this(), listener, call, packet] {
+      self->ResponseArrives(listener, call, packet);
+    });
+    return;
+  }
+  const auto connected = [self = shared_from_this(), listener, call] {
+    return listener->process->alive && !self->IsCut(listener->process->host, call->caller().host);
+  };
+  Travel({call, "response", connected, *std::move(packet), PayloadAssembler(FrameBytesMax()),
+          [self = shared_from_this(), listener, call](const Packet& whole) {
+            self->ResponseArrives(listener, call, whole);
+          }},
+         time);
 }
 
 void SimNetwork::Core::ResponseArrives(const std::shared_ptr<SimListener>& listener,

@@ -8,7 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "common/wire/method_table.h"
+#include "common/wire/payload_assembler.h"
 #include "common/wire/sim_transport.h"
 
 namespace cohort {
@@ -64,6 +66,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
 
   SimWorld& world() { return world_; }
   size_t message_bytes_max() const { return options_.message_bytes_max; }
+  size_t FrameBytesMax() const { return options_.message_bytes_max + 64; }
 
   std::shared_ptr<SimProcess> Start(const std::string& host);
   absl::StatusOr<std::shared_ptr<SimListener>> Listen(const std::shared_ptr<SimProcess>& process,
@@ -85,6 +88,20 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
     uint32_t crc = 0;  // of the bytes at sending
   };
 
+  // A packet that travels in parts.
+  struct Stream {
+    std::shared_ptr<SimCall> call;
+    absl::string_view what;                // "request" or "response"
+    absl::AnyInvocable<bool()> connected;  // asked when a part arrives
+    Packet packet;
+    PayloadAssembler parts;  // those that have arrived
+    absl::AnyInvocable<void(Packet)> arrive;
+    size_t sent = 0;
+  };
+
+  // `stream.arrive` runs when all of the packet has come, after `first`.
+  void Travel(Stream stream, absl::Duration first);
+  void NextPart(const std::shared_ptr<Stream>& stream);
   absl::StatusOr<Packet> Pack(Message message);
   absl::StatusOr<Message> Unpack(const Packet& packet);
   absl::Duration TravelTime(size_t bytes);

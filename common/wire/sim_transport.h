@@ -3,7 +3,9 @@
 // A simulated network. Hosts are names ("worker:1"); each has a Transport, and listens at addresses
 // of its own. A call is a request message and a response message, each a frame that is really
 // encoded, travels for a time drawn from the seed, and is really decoded from pieces cut at random.
-// Messages of one link may overtake each other, as calls of one gRPC connection may.
+// Messages of one link may overtake each other, as calls of one gRPC connection may. A large one
+// goes in parts, each an event of its own, and is put together as on the real transports; between
+// any two of them the stream may be cut, and then the message is lost.
 //
 // Faults: a lost message makes the caller see UNAVAILABLE some time later, or nothing before its
 // deadline; which of the two is drawn. A request may be lost before its handler ran, or its
@@ -32,6 +34,7 @@ struct FaultPlan {
   double duplicate_request = 0;  // the handler runs twice; one answer is heard
   double delay = 0;              // travels up to delay_max
   absl::Duration delay_max = absl::Seconds(5);
+  double cut_stream = 0;  // per part of a message but its last: no later one comes
 };
 
 // A message as a watcher sees it. Hosts are names; `to` is empty where nobody listens.
@@ -64,6 +67,8 @@ class SimNetwork {
  public:
   struct Options {
     size_t message_bytes_max = kMessageBytesMax;
+    size_t whole_bytes_max = kWholeBytesMax;  // a larger frame goes in parts
+    size_t part_bytes = kPartBytes;
     absl::Duration latency_min = absl::Microseconds(20);
     absl::Duration latency_max = absl::Milliseconds(2);
     double bytes_per_second = 1e9;

@@ -41,6 +41,8 @@ struct Command {
 
 Command TransportBench();
 Command TransportPeer();
+Command KvBench();
+Command KvPeer();
 Command ScheduleBench();
 Command StepBench();
 Command CheckpointBench();

@@ -38,7 +38,8 @@ absl::Status Run(const Command& command, const std::vector<std::string>& argumen
 
 int Main(const std::vector<std::string>& arguments) {
   TuneAllocator();
-  const std::vector<Command> commands = {TransportBench(), TransportPeer(), ScheduleBench(),
+  const std::vector<Command> commands = {TransportBench(), TransportPeer(), KvBench(),
+                                         KvPeer(), ScheduleBench(),
                                          StepBench(), CheckpointBench(), OverloadBench(),
                                          StandstillBench(), RecoveryBench(), StopBench(),
                                          OptimizerBench(), TableBench(), EmbeddingBench(),

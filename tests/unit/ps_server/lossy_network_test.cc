@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/memory_file_system.h"
 #include "common/base/sim_world.h"
 #include "common/checkpoint/bundle.h"
@@ -28,7 +29,8 @@ constexpr int64_t kElements = 300;
 // A ps and two workers, of which each closure uses one at random for each attempt.
 class LossyRun {
  public:
-  explicit LossyRun(uint64_t seed) : world_(seed) {
+  explicit LossyRun(uint64_t seed, SimNetwork::Options network = {}, double cut_stream = 0)
+      : world_(seed), network_(world_, network) {
     PsTask::Options options;
     options.task = {Role::kPs, 0};
     options.listen_address = "ps:0";
@@ -43,7 +45,8 @@ class LossyRun {
                         .lose_response = 0.2,
                         .duplicate_request = 0.2,
                         .delay = 0.2,
-                        .delay_max = absl::Seconds(20)});
+                        .delay_max = absl::Seconds(20),
+                        .cut_stream = cut_stream});
   }
 
   // Calls until an answer is heard. `build` makes the request of an attempt by worker 0 or 1.
@@ -80,7 +83,7 @@ class LossyRun {
 
  private:
   SimWorld world_;
-  SimNetwork network_{world_};
+  SimNetwork network_;
   MemoryFileSystem files_;
   const std::unique_ptr<Transport> ps_transport_ = network_.TransportOf("ps");
   const std::vector<std::unique_ptr<Transport>> worker_transports_ = [this] {
@@ -160,6 +163,28 @@ TEST(LossyNetwork, EveryClosureIsAppliedOnceHoweverOftenItIsPushed) {
     PushAll(run);
     ExpectEachClosureOnce(run);
   }
+}
+
+// Values and gradients go in ten parts, and streams are cut between any two of them, each way.
+TEST(LossyNetwork, AStreamThatIsCutAfterAnyPartChangesNothing) {
+  const uint64_t first = TestSeed(1);
+  SimNetwork::Options options;
+  options.whole_bytes_max = 500;
+  options.part_bytes = 250;
+  std::map<std::string, std::map<std::string, int>> cuts;  // request or response, after what
+  for (uint64_t seed = first; seed < first + 20; ++seed) {
+    SCOPED_TRACE(Replay(seed, "LossyNetwork.*"));
+    LossyRun run(seed, options, 0.08);
+    run.world().SetTraceSink([&](absl::string_view event) {
+      const std::vector<std::string> words = absl::StrSplit(event, ' ');
+      if (words[1] == "cut") ++cuts[absl::StrCat(words[2], words[3])][words[5]];
+    });
+    AttachAndCreate(run);
+    PushAll(run);
+    ExpectEachClosureOnce(run);
+  }
+  EXPECT_EQ(cuts["request/cohort.proto.PsService/Push"].size(), 9u);
+  EXPECT_EQ(cuts["response/cohort.proto.PsService/Pull"].size(), 9u);
 }
 
 TEST(LossyNetwork, FencingSavingAndRestoringMayBeAskedForAgain) {

@@ -10,11 +10,14 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
 #include "proto/ps.pb.h"
+#include "proto/wire.pb.h"
 #include "tests/unit/wire/transport_test_world.h"
 
 namespace cohort {
@@ -27,7 +30,10 @@ class GrpcTransportTest : public testing::Test {
   GrpcTransportTest() {
     Service service;
     service.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
-    service.handlers["Pull"] = [](Message request, Reply reply) { reply(std::move(request)); };
+    service.handlers["Pull"] = [this](Message request, Reply reply) {
+      ++handled_;
+      reply(std::move(request));
+    };
     service.handlers["Push"] = [](Message, Reply reply) {
       reply(MakeError(absl::StatusCode::kAborted, "no", proto::STALE));
     };
@@ -75,6 +81,46 @@ class GrpcTransportTest : public testing::Test {
     return status;
   }
 
+  static std::string Part(const std::string& method, uint64_t whole_bytes,
+                          const std::string& payload) {
+    proto::CallPart part;
+    part.set_method(method);
+    part.set_whole_bytes(whole_bytes);
+    part.set_payload(payload);
+    return part.SerializeAsString();
+  }
+
+  // What a stream of these parts is answered; it ends behind them.
+  grpc::StatusCode SendParts(const std::vector<std::string>& parts) {
+    grpc::GenericStub stub(
+        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    grpc::CompletionQueue queue;
+    auto stream = stub.PrepareCall(&context, "/cohort.proto.WireService/Call", &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    stream->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    for (const std::string& part : parts) {
+      const grpc::Slice slice(part);
+      stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+      queue.Next(&tag, &ok);
+    }
+    stream->WritesDone(nullptr);
+    queue.Next(&tag, &ok);
+    grpc::ByteBuffer answer;
+    do {
+      stream->Read(&answer, nullptr);
+      queue.Next(&tag, &ok);
+    } while (ok);
+    grpc::Status status;
+    stream->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    return status.error_code();
+  }
+
+  std::atomic<int> handled_{0};
   GrpcTransport transport_;
   std::unique_ptr<Server> server_;
 };
@@ -94,6 +140,31 @@ TEST_F(GrpcTransportTest, AnAddressOfAnotherMachineIsAnErrorThatNamesIt) {
   const auto server = transport_.Listen("192.0.2.1:0", {});  // reserved for documentation
   EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(server.status().message().find("192.0.2.1:0"), absl::string_view::npos);
+}
+
+TEST_F(GrpcTransportTest, AStreamThatEndsAfterAnyOfItsPartsIsAsIfNeverOpened) {
+  const std::vector<std::string> parts = {Part(kPull, 9, "abc"), Part("", 0, "def"),
+                                          Part("", 0, "ghi")};
+  for (size_t sent = 0; sent < parts.size(); ++sent) {
+    EXPECT_EQ(SendParts({parts.begin(), parts.begin() + static_cast<ptrdiff_t>(sent)}),
+              grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(handled_, 0);
+  }
+  EXPECT_EQ(SendParts(parts), grpc::StatusCode::OK);
+  EXPECT_EQ(handled_, 1);
+}
+
+TEST_F(GrpcTransportTest, PartsThatAreNotOfOneMessageAreRefused) {
+  EXPECT_EQ(SendParts({"\xff\xff"}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendParts({Part(kPull, 2, "abc")}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendParts({Part(kPull, 5, "abc"), Part("", 0, "def")}),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendParts({Part(kPull, 0, "abc")}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendParts({Part(kPull, kMessageBytesMax + 1, "abc")}),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(handled_, 0);
+  EXPECT_EQ(SendParts({Part("/other.Service/Pull", 1, "a")}), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_TRUE(Call(kPull, Message{}).ok());
 }
 
 TEST_F(GrpcTransportTest, HealthServiceSaysServing) {

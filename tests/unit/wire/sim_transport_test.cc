@@ -99,6 +99,43 @@ TEST(SimTransport, LostMessagesAreUnavailableOrLate) {
   EXPECT_GT(result.ends[absl::StatusCode::kDeadlineExceeded], 0);
 }
 
+TEST(SimTransport, AMessageWhoseStreamIsCutWasNeverSent) {
+  SimNetwork::Options options;
+  options.whole_bytes_max = 100;
+  options.part_bytes = 100;
+  std::set<std::string> cuts;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SimWorld world(seed);
+    SimNetwork network(world, options);
+    network.SetFaults({.cut_stream = 0.2});
+    std::string cut;
+    world.SetTraceSink([&](absl::string_view event) {
+      const size_t at = event.find(" cut ");  // behind the time
+      if (at != event.npos) cut = std::string(event.substr(at));
+    });
+    auto server_side = network.TransportOf("server");
+    int handled = 0;
+    auto server = *server_side->Listen("server:0", {PullService([&](Message message, Reply reply) {
+                                         ++handled;
+                                         reply(std::move(message));
+                                       })});
+    auto client = network.TransportOf("a");
+    auto channel = client->Connect(server->address(), Lane::kData);
+    const auto bytes = std::make_shared<const std::string>(420, 'x');
+    const auto* const data = reinterpret_cast<const std::byte*>(bytes->data());
+    absl::StatusOr<Message> answer = absl::UnknownError("none");
+    channel->Start(kPull, Message{"", {{bytes, data, bytes->size()}}}, absl::Minutes(1),
+                   [&](absl::StatusOr<Message> message) { answer = std::move(message); });
+    world.RunFor(absl::Minutes(2));
+    EXPECT_EQ(handled, cut.find("request") == std::string::npos ? 1 : 0) << seed << " " << cut;
+    EXPECT_EQ(answer.ok(), cut.empty()) << seed << " " << cut << " " << answer.status();
+    EXPECT_NE(answer.status().code(), absl::StatusCode::kUnknown) << "the call ended";
+    EXPECT_EQ(answer.ok() ? PayloadBytes(answer->payload) : 420u, 420u);
+    cuts.insert(cut);
+  }
+  EXPECT_EQ(cuts.size(), 9u) << "none, and after each of four parts each way";
+}
+
 TEST(SimTransport, ALostResponseMeansTheHandlerRan) {
   FaultPlan faults;
   faults.lose_response = 1;

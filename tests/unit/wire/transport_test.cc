@@ -44,6 +44,53 @@ TEST_P(TransportTest, EchoesABigPayloadOfManySlices) {
   EXPECT_TRUE(Flatten(result->payload) == Flatten(payload));
 }
 
+TEST_P(TransportTest, ALargeAnswerArrivesWhateverTheCallerExpected) {
+  const ByteSlice large = Bytes((size_t{10} << 20) + 3, 1);
+  auto server = Listen({{"Pull", [&](Message, Reply reply) {
+                           reply(Message{Header(2), {large}});
+                         }},
+                        {"Push", Echo}});
+  auto channel = world().transport().Connect(server->address(), Lane::kData);
+  for (const size_t expected : {size_t{0}, large.size, size_t{100} << 20}) {
+    const auto answer = CallOnce(*channel, kPull, Message{Header(1), {}, expected});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->header, Header(2));
+    EXPECT_TRUE(Flatten(answer->payload) == Flatten({large}));
+    const auto small = CallOnce(*channel, kPush, Message{Header(3), {}, expected});
+    ASSERT_TRUE(small.ok()) << small.status();
+    EXPECT_EQ(small->header, Header(3));
+    EXPECT_EQ(PayloadBytes(small->payload), 0u);
+  }
+}
+
+TEST_P(TransportTest, CallsWithLargeAnswersFailLikeOthers) {
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::STALE);
+  Reply kept;
+  auto server = Listen({{"Pull", [&](Message, Reply reply) {
+                           reply(WithDetail(absl::FailedPreconditionError("old"), detail));
+                         }},
+                        {"Push", [&](Message, Reply reply) { kept = std::move(reply); }}});
+  auto channel = world().transport().Connect(server->address(), Lane::kData);
+  const size_t large = size_t{100} << 20;
+  const absl::Status failed = CallOnce(*channel, kPull, Message{"", {}, large}).status();
+  EXPECT_EQ(failed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(failed.message(), "old");
+  EXPECT_EQ(DetailOf(failed).SerializeAsString(), detail.SerializeAsString());
+  EXPECT_EQ(CallOnce(*channel, "/other.Service/Pull", Message{"", {}, large}).status().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      CallOnce(*channel, kPush, Message{"", {}, large}, absl::Milliseconds(50)).status().code(),
+      absl::StatusCode::kDeadlineExceeded);
+  Outcome outcome;
+  auto call = channel->Start(kPush, Message{"", {}, large}, kLong, outcome.Completion());
+  call->Cancel();
+  EXPECT_EQ(Await(outcome).status().code(), absl::StatusCode::kCancelled);
+  server.reset();
+  EXPECT_EQ(CallOnce(*channel, kPush, Message{"", {}, large}).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
 TEST_P(TransportTest, ManyLargePayloadsAtOnceArriveWhole) {
   auto server = Listen({{"Pull", Echo}});
   auto channel = world().transport().Connect(server->address(), Lane::kData);

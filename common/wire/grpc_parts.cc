@@ -1,0 +1,65 @@
+#include "common/wire/grpc_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/wire/frame.h"
+#include "common/wire/grpc_bytes.h"
+#include "common/wire/method_table.h"
+#include "common/wire/typed_call.h"
+#include "proto/wire.pb.h"
+
+namespace cohort {
+
+PartSender::PartSender(std::string method, Message message)
+    : method_(std::move(method)),
+      message_(std::move(message)),
+      bytes_(PayloadBytes(message_.payload)) {}
+
+grpc::ByteBuffer PartSender::Next() {
+  Envelope<proto::CallPart> part;
+  if (!begun_) {
+    part.header.set_method(std::move(method_));
+    part.header.set_header(std::move(message_.header));
+    part.header.set_whole_bytes(bytes_);
+    begun_ = true;
+  }
+  const size_t count = std::min(kPartBytes, bytes_ - sent_);
+  part.payload = PartOf(message_.payload, sent_, count);
+  sent_ += count;
+  if (sent_ == bytes_) message_.payload.clear();
+  absl::StatusOr<Payload> frame = EncodeFrame(Pack(std::move(part)), kMessageBytesMax);
+  COHORT_CHECK(frame.ok(), "the size of the message was checked");
+  return ToByteBuffer(*frame);
+}
+
+absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
+  ASSIGN_OR_RETURN(Message message, DecodeFrame(FromByteBuffer(part), bytes_max_));
+  ASSIGN_OR_RETURN(const auto envelope, Unpack<proto::CallPart>(std::move(message)));
+  if (complete()) return absl::InvalidArgumentError("a part behind the last one of its message");
+  const proto::CallPart& header = envelope.header;
+  if (!begun_) {
+    if (header.header().size() > std::min(kHeaderBytesMax, bytes_max_) ||
+        header.whole_bytes() > bytes_max_ - header.header().size()) {
+      return absl::ResourceExhaustedError("a message in parts is over the limit");
+    }
+    if (header.whole_bytes() > 0) RETURN_IF_ERROR(payload_.Begin(header.whole_bytes()));
+    method_ = header.method();
+    header_ = header.header();
+    begun_ = true;
+  }
+  for (const ByteSlice& slice : envelope.payload) {
+    RETURN_IF_ERROR(payload_.Add(absl::MakeConstSpan(slice.data, slice.size)));
+  }
+  return absl::OkStatus();
+}
+
+Message PartReceiver::Take() {
+  Message message{std::move(header_), {}};
+  if (payload_.under_way()) message.payload.push_back(payload_.Take());
+  return message;
+}
+
+}  // namespace cohort

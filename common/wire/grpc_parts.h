@@ -1,0 +1,60 @@
+#pragma once
+
+// A message that travels in parts over gRPC: one bidirectional stream for each call
+// (proto/wire.proto, WireService.Call), each part a message of the stream. The sender hands gRPC a
+// part when the one before has gone to the socket, which with HTTP/2's flow control bounds what is
+// under way. Internal to common/wire: only its .cc files include it.
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <string>
+
+#include "common/wire/message.h"
+#include "common/wire/payload_assembler.h"
+
+namespace cohort {
+
+inline constexpr char kPartsMethod[] = "/cohort.proto.WireService/Call";
+
+// Cuts a message into its parts. Thread-compatible.
+class PartSender {
+ public:
+  // `method` is empty in an answer.
+  PartSender(std::string method, Message message);
+
+  bool done() const { return begun_ && sent_ == bytes_; }
+  // Not when done.
+  grpc::ByteBuffer Next();
+
+ private:
+  std::string method_;
+  Message message_;
+  const size_t bytes_;
+  bool begun_ = false;
+  size_t sent_ = 0;
+};
+
+// Puts one together again. Thread-compatible.
+class PartReceiver {
+ public:
+  explicit PartReceiver(size_t message_bytes_max)
+      : bytes_max_(message_bytes_max), payload_(message_bytes_max) {}
+
+  // Errors: INVALID_ARGUMENT for what is no part, or not the next one of this message;
+  // RESOURCE_EXHAUSTED over the limits.
+  absl::Status Add(const grpc::ByteBuffer& part);
+
+  bool complete() const { return begun_ && (!payload_.under_way() || payload_.complete()); }
+  const std::string& method() const { return method_; }
+  // Once, when complete.
+  Message Take();
+
+ private:
+  const size_t bytes_max_;
+  bool begun_ = false;
+  std::string method_;
+  std::string header_;
+  PayloadAssembler payload_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,79 @@
+#include "common/wire/grpc_parts_call.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+// Writes the request's parts one after another while it reads the answer's. gRPC runs each reaction
+// once at a time and OnDone last. Lives until OnDone.
+class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit PartsCaller(PartsRequest request)
+      : context_(std::move(request.context)),
+        done_(std::move(request.done)),
+        sender_(std::move(request.method), std::move(request.message)),
+        answer_(request.message_bytes_max) {}
+
+  void Start(grpc::GenericStub& stub) {
+    stub.PrepareBidiStreamingCall(context_.get(), kPartsMethod, grpc::StubOptions(), this);
+    StartRead(&read_);
+    WriteNext();
+    StartCall();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok && !sender_.done()) WriteNext();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    received_ = answer_.Add(read_);
+    read_.Clear();
+    if (!received_.ok()) return context_->TryCancel();
+    StartRead(&read_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::unique_ptr<PartsCaller> self(this);
+    // What is wrong with the answer says more than that the call was given up for it.
+    done_(received_.ok() ? status : grpc::Status::OK, Answer());
+  }
+
+ private:
+  absl::StatusOr<Message> Answer() {
+    RETURN_IF_ERROR(received_);
+    if (!answer_.complete()) return absl::UnavailableError("the answer ended early");
+    return answer_.Take();
+  }
+
+  void WriteNext() {
+    write_ = sender_.Next();
+    if (sender_.done()) {
+      StartWriteLast(&write_, grpc::WriteOptions());
+    } else {
+      StartWrite(&write_);
+    }
+  }
+
+  const std::shared_ptr<grpc::ClientContext> context_;  // shared with the caller
+  const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
+  grpc::ByteBuffer write_, read_;
+  PartSender sender_;
+  PartReceiver answer_;
+  absl::Status received_;
+};
+
+}  // namespace
+
+void StartPartsCall(grpc::GenericStub& stub, PartsRequest request) {
+  (new PartsCaller(std::move(request)))->Start(stub);
+}
+
+}  // namespace cohort
