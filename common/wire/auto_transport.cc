@@ -41,8 +41,8 @@ class AutoServer final : public Server {
 
 class AutoChannel final : public Channel, public std::enable_shared_from_this<AutoChannel> {
  public:
-  AutoChannel(std::shared_ptr<IoLoop> loop, std::string address, size_t message_bytes_max)
-      : loop_(std::move(loop)),
+  AutoChannel(LocalLoops loops, std::string address, size_t message_bytes_max)
+      : loops_(std::move(loops)),
         address_(std::move(address)),
         message_bytes_max_(message_bytes_max),
         grpc_(MakeGrpcChannel({address_, Lane::kData, message_bytes_max})) {}
@@ -71,7 +71,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     MutexLock lock(mutex_);
     if (local_ != nullptr || name == refused_) return;
     auto local = std::make_shared<LocalChannel>(
-        loop_, LocalSession::Options{name, address_, message_bytes_max_});
+        loops_, LocalSession::Options{name, address_, message_bytes_max_});
     const absl::Status connected = local->Connect();
     Log(LogLevel::kDebug, "local_connection",
         {{"address", address_}, {"result", connected.ToString()}});
@@ -82,7 +82,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     }
   }
 
-  const std::shared_ptr<IoLoop> loop_;  // as in AutoTransport
+  const LocalLoops loops_;  // shared with the transport and its servers
   const std::string address_;
   const size_t message_bytes_max_;
   const std::shared_ptr<GrpcChannel> grpc_;
@@ -96,7 +96,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
 
 AutoTransport::AutoTransport() : AutoTransport(Options()) {}
 AutoTransport::AutoTransport(Options options)
-    : options_(options), loop_(std::make_shared<IoLoop>()) {
+    : options_(options), loops_(std::make_unique<const LocalLoops>()) {
   TakeGrpcLog();
 }
 AutoTransport::~AutoTransport() = default;
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<Server>> AutoTransport::ListenLocally(
   if (options_.kind == TransportKind::kShm) {
     RETURN_IF_ERROR(MakeSharedBlock(1).status());
   }
-  return StartLocalServer(loop_, {name, address, services, options_.message_bytes_max,
+  return StartLocalServer(*loops_, {name, address, services, options_.message_bytes_max,
                                   options_.kind != TransportKind::kUnix});
 }
 
@@ -132,10 +132,10 @@ std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane
   }
   if (options_.kind != TransportKind::kAuto) {
     return std::make_shared<LocalOnlyChannel>(
-        loop_, LocalOnlyChannel::Options{options_.kind, address, options_.message_bytes_max},
+        *loops_, LocalOnlyChannel::Options{options_.kind, address, options_.message_bytes_max},
         MakeGrpcChannel({address, Lane::kControl, options_.message_bytes_max}));
   }
-  return std::make_shared<AutoChannel>(loop_, address, options_.message_bytes_max);
+  return std::make_shared<AutoChannel>(*loops_, address, options_.message_bytes_max);
 }
 
 }  // namespace cohort

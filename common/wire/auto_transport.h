@@ -20,7 +20,7 @@
 
 namespace cohort {
 
-class IoLoop;
+struct LocalLoops;
 
 // Servers and channels may outlive the transport. Thread-safe.
 class AutoTransport final : public Transport {
@@ -46,7 +46,7 @@ class AutoTransport final : public Transport {
                                                         const std::vector<Service>& services);
 
   const Options options_;
-  const std::shared_ptr<IoLoop> loop_;  // shared with what outlives this object
+  const std::unique_ptr<const LocalLoops> loops_;  // shared with what outlives this object
 };
 
 }  // namespace cohort

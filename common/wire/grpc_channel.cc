@@ -132,7 +132,7 @@ class GenericChannel final : public GrpcChannel {
     // Shared with the call's state.
     const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
     StartPartsCall(parts_stub_,
-                   {state->method, std::move(request), message_bytes_max_, context,
+                   {state->method, std::move(request), message_bytes_max_, pool_, context,
                     [state, address = address_](const grpc::Status& status,
                                                 absl::StatusOr<Message> answer) {
                       Reply done = std::move(state->done);
@@ -182,6 +182,7 @@ class GenericChannel final : public GrpcChannel {
 
   const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
   const size_t message_bytes_max_;
+  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
   const grpc::GenericStub* const kept_ = KeptChannel();  // read by leak checkers alone
   grpc::GenericStub stub_;
   // A connection of its own, made when the first call in parts comes: small calls do not wait

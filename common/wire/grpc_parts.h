@@ -7,7 +7,9 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
@@ -37,8 +39,8 @@ class PartSender {
 // Puts one together again. Thread-compatible.
 class PartReceiver {
  public:
-  explicit PartReceiver(size_t message_bytes_max)
-      : bytes_max_(message_bytes_max), payload_(message_bytes_max) {}
+  PartReceiver(size_t message_bytes_max, std::shared_ptr<ReceivePool> pool)
+      : bytes_max_(message_bytes_max), payload_(message_bytes_max, std::move(pool)) {}
 
   // Errors: INVALID_ARGUMENT for what is no part, or not the next one of this message;
   // RESOURCE_EXHAUSTED over the limits.

@@ -19,7 +19,7 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
       : context_(std::move(request.context)),
         done_(std::move(request.done)),
         sender_(std::move(request.method), std::move(request.message)),
-        answer_(request.message_bytes_max) {}
+        answer_(request.message_bytes_max, std::move(request.pool)) {}
 
   void Start(grpc::GenericStub& stub) {
     stub.PrepareBidiStreamingCall(context_.get(), kPartsMethod, grpc::StubOptions(), this);

@@ -19,6 +19,7 @@ struct PartsRequest {
   std::string method;
   Message message;  // of a size that was checked
   size_t message_bytes_max = 0;
+  std::shared_ptr<ReceivePool> pool;  // shared with what was received
   // Shared with the caller, who may cancel; deadline and metadata are set.
   std::shared_ptr<grpc::ClientContext> context;
   std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done;

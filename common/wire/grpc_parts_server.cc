@@ -25,7 +25,7 @@ class PartsCall final : public Reactor,
   PartsCall(grpc::CallbackServerContext& context, std::shared_ptr<const GrpcDispatcher> dispatcher)
       : context_(context),
         dispatcher_(std::move(dispatcher)),
-        request_(dispatcher_->message_bytes_max) {}
+        request_(dispatcher_->message_bytes_max, dispatcher_->pool) {}
 
   static Reactor* Start(grpc::CallbackServerContext& context,
                         std::shared_ptr<const GrpcDispatcher> dispatcher) {

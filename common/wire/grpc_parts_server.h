@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/wire/receive_pool.h"
 #include "common/wire/server_calls.h"
 
 namespace cohort {
@@ -16,6 +17,7 @@ namespace cohort {
 struct GrpcDispatcher {
   std::shared_ptr<ServerCalls> calls;  // shared: replies that come late hold it
   size_t message_bytes_max = 0;
+  std::shared_ptr<ReceivePool> pool;  // shared with what was received
   std::string local_name;  // by which clients of the same host reach the server too; empty: none
 
   // For a client that asks for it.

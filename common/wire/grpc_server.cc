@@ -162,7 +162,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions option
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);
   const auto dispatcher = std::make_shared<const GrpcDispatcher>(
-      GrpcDispatcher{calls, options.message_bytes_max, options.local_name});
+      GrpcDispatcher{calls, options.message_bytes_max, std::make_shared<ReceivePool>(),
+                     options.local_name});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;

@@ -84,4 +84,11 @@ class IoLoop {
   std::thread thread_;
 };
 
+// What a process waits with for its local peers: large payloads, whose copies take long, have a
+// thread and connections of their own, so that small calls do not wait behind them.
+struct LocalLoops {
+  std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>();
+  std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>();
+};
+
 }  // namespace cohort

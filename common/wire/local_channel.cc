@@ -1,10 +1,13 @@
 #include "common/wire/local_channel.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/method_table.h"
 
@@ -170,29 +173,37 @@ void LocalSession::CloseWhenIdle() {
 
 LocalChannel::~LocalChannel() {
   MutexLock lock(mutex_);
-  if (session_ != nullptr) session_->CloseWhenIdle();
-}
-
-absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession() {
-  MutexLock lock(mutex_);
-  if (session_ == nullptr || !session_->open()) {
-    ASSIGN_OR_RETURN(session_, LocalSession::Connect(loop_, options_));
+  for (const std::shared_ptr<LocalSession>& session : sessions_) {
+    if (session != nullptr) session->CloseWhenIdle();
   }
-  return session_;
 }
 
-absl::Status LocalChannel::Connect() { return OpenSession().status(); }
+absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession(Kind kind) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<LocalSession>& session = sessions_[kind];
+  if (session == nullptr || !session->open()) {
+    LocalSession::Options options = options_;
+    if (kind == kParts) options.name = NameForParts(options.name);
+    ASSIGN_OR_RETURN(session, LocalSession::Connect(kind == kParts ? loops_.parts : loops_.calls,
+                                                    std::move(options)));
+  }
+  return session;
+}
+
+absl::Status LocalChannel::Connect() { return OpenSession(kCalls).status(); }
 
 bool LocalChannel::open() {
   MutexLock lock(mutex_);
-  return session_ != nullptr && session_->open();
+  return sessions_[kCalls] != nullptr && sessions_[kCalls]->open();
 }
 
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
-  absl::StatusOr<std::shared_ptr<LocalSession>> session = OpenSession();
+  const size_t bytes = std::max(PayloadBytes(request.payload), request.answer_bytes);
+  absl::StatusOr<std::shared_ptr<LocalSession>> session =
+      OpenSession(bytes > kWholeBytesMax ? kParts : kCalls);
   if (session.ok()) return (*session)->Start(method, std::move(request), timeout, std::move(done));
-  loop_->Post([done = std::move(done), failure = session.status()]() mutable {
+  loops_.calls->Post([done = std::move(done), failure = session.status()]() mutable {
     done(std::move(failure));
   });
   return std::make_unique<EndedCall>();

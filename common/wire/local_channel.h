@@ -2,6 +2,7 @@
 
 // The calling end of a local connection. Internal to common/wire.
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -76,11 +77,12 @@ class LocalSession final : public LocalConnection::Owner,
   bool close_when_idle_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Connects when a call starts and no connection is open. Thread-safe.
+// Connects when a call starts and no connection is open. Calls with large payloads, as far as that
+// is known beforehand, have a connection of their own. Thread-safe.
 class LocalChannel final : public Channel {
  public:
-  LocalChannel(std::shared_ptr<IoLoop> loop, LocalSession::Options options)
-      : loop_(std::move(loop)), options_(std::move(options)) {}
+  LocalChannel(LocalLoops loops, LocalSession::Options options)
+      : loops_(std::move(loops)), options_(std::move(options)) {}
   ~LocalChannel() override;
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
@@ -91,13 +93,14 @@ class LocalChannel final : public Channel {
   bool open();
 
  private:
-  absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession();
+  enum Kind : size_t { kCalls, kParts };
+  absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(Kind kind);
 
-  const std::shared_ptr<IoLoop> loop_;  // as in LocalSession
+  const LocalLoops loops_;  // as in LocalSession
   const LocalSession::Options options_;
   Mutex mutex_;
-  // Shared with its calls, which may outlive the channel.
-  std::shared_ptr<LocalSession> session_ ABSL_GUARDED_BY(mutex_);
+  // By kind. Shared with their calls, which may outlive the channel.
+  std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

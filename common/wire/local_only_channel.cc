@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(
   MutexLock lock(mutex_);
   if (local_ != nullptr && local_->open()) return local_;
   auto local = std::make_shared<LocalChannel>(
-      loop_,
+      loops_,
       LocalSession::Options{name, options_.address, options_.message_bytes_max, shared});
   if (!local->Connect().ok()) {
     return Refused("nobody on this host, in this network namespace and of this user has its name");

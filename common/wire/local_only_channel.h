@@ -32,8 +32,8 @@ class LocalOnlyChannel final : public Channel,
     size_t message_bytes_max = 0;
   };
   // `asked` reaches the same address by gRPC.
-  LocalOnlyChannel(std::shared_ptr<IoLoop> loop, Options options, std::shared_ptr<Channel> asked)
-      : loop_(std::move(loop)), options_(std::move(options)), asked_(std::move(asked)) {}
+  LocalOnlyChannel(LocalLoops loops, Options options, std::shared_ptr<Channel> asked)
+      : loops_(std::move(loops)), options_(std::move(options)), asked_(std::move(asked)) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
@@ -45,7 +45,7 @@ class LocalOnlyChannel final : public Channel,
   absl::StatusOr<std::shared_ptr<LocalChannel>> ConnectTo(const std::string& name);
   absl::Status Refused(absl::string_view why) const;
 
-  const std::shared_ptr<IoLoop> loop_;  // as in LocalSession
+  const LocalLoops loops_;  // as in LocalSession
   const Options options_;
   const std::shared_ptr<Channel> asked_;  // shared with calls that outlive this channel
 

@@ -35,9 +35,8 @@ bool HasKind(const proto::LocalFrame& frame) {
   return frame.kind_case() != proto::LocalFrame::KIND_NOT_SET;
 }
 
-ByteSlice SliceOf(std::shared_ptr<Buffer> buffer) {
+ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
   const std::byte* const data = buffer->data();
-  const size_t size = buffer->size();
   return ByteSlice{buffer, data, size, std::move(buffer)};
 }
 
@@ -64,7 +63,7 @@ LocalReader::LocalReader(Options options)
     : options_(options),
       frame_bytes_max_(options.message_bytes_max + kFrameOverheadBytesMax),
       buffer_(kReadBytes),
-      parts_(options.message_bytes_max) {}
+      parts_(options.message_bytes_max, pool_) {}
 
 absl::Status LocalReader::ReadSome(const UniqueFd& socket, const Sinks& sinks) {
   std::vector<UniqueFd> passed;
@@ -189,7 +188,7 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame) {
   const size_t bytes = frame.following();
   if (HasKind(frame)) {
     if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
-    behind->own = Buffer::Allocate(bytes);
+    behind->own = pool_->Take(bytes);
     behind->left = absl::MakeSpan(behind->own->data(), bytes);
   } else {
     behind->of_parts = true;
@@ -203,7 +202,8 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame) {
 absl::Status LocalReader::EndBehind(const Sinks& sinks) {
   const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
   if (behind->of_parts) return PartAdded(sinks);
-  return Give(std::move(behind->frame), {SliceOf(std::move(behind->own))}, sinks);
+  const size_t bytes = behind->frame.following();
+  return Give(std::move(behind->frame), {SliceOf(std::move(behind->own), bytes)}, sinks);
 }
 
 absl::Status LocalReader::PartAdded(const Sinks& sinks) {

@@ -79,6 +79,8 @@ class LocalReader {
   std::deque<UniqueFd> passed_;
   // Shared with the payloads that are read from them.
   std::map<uint64_t, std::shared_ptr<const Mapping>> mapped_;
+  // Shared with the payloads that were handed out.
+  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
   PayloadAssembler parts_;
   proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts come
   std::unique_ptr<Behind> behind_;    // null: the next byte begins a frame

@@ -176,44 +176,52 @@ class Listener final : public IoLoop::Source {
 
 class LocalServer final : public Server {
  public:
-  LocalServer(std::shared_ptr<IoLoop> loop, UniqueFd socket, LocalServerOptions options)
-      : loop_(std::move(loop)),
-        address_(std::move(options.address)),
-        calls_(std::make_shared<ServerCalls>(options.services, address_)),
-        peers_(std::make_shared<Peers>()),
-        listener_(std::make_shared<Listener>(
-            loop_, std::move(socket), calls_, peers_,
-            LocalConnection::Options{options.message_bytes_max, options.blocks})) {
-    loop_->Add(listener_, EPOLLIN);
+  explicit LocalServer(LocalServerOptions options)
+      : options_(std::move(options)),
+        calls_(std::make_shared<ServerCalls>(options_.services, options_.address)),
+        peers_(std::make_shared<Peers>()) {}
+
+  void Listen(const std::shared_ptr<IoLoop>& loop, UniqueFd socket) {
+    listeners_.push_back(std::make_shared<Listener>(
+        loop, std::move(socket), calls_, peers_,
+        LocalConnection::Options{options_.message_bytes_max, options_.blocks}));
+    loop->Add(listeners_.back(), EPOLLIN);
   }
 
   ~LocalServer() override {
-    listener_->Close();
+    for (const std::shared_ptr<Listener>& listener : listeners_) listener->Close();
     calls_->Stop();
     peers_->CloseAll();
   }
 
-  std::string address() const override { return address_; }
+  std::string address() const override { return options_.address; }
   void Drain(absl::Duration grace) override { calls_->Drain(grace); }
 
  private:
-  const std::shared_ptr<IoLoop> loop_;
-  const std::string address_;
+  const LocalServerOptions options_;
   const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
   const std::shared_ptr<Peers> peers_;
-  const std::shared_ptr<Listener> listener_;  // shared with the loop
+  // Shared with their loops; constant once the server was started.
+  std::vector<std::shared_ptr<Listener>> listeners_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(std::shared_ptr<IoLoop> loop,
+std::string NameForParts(const std::string& name) { return name + "/parts"; }
+
+absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(const LocalLoops& loops,
                                                          LocalServerOptions options) {
-  absl::StatusOr<UniqueFd> socket = ListenLocal(options.name);
-  if (!socket.ok()) {
-    return absl::Status(socket.status().code(), absl::StrCat("cannot listen on ", options.address,
-                                                             ": ", socket.status().message()));
+  absl::StatusOr<UniqueFd> calls = ListenLocal(options.name);
+  absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(options.name));
+  for (const absl::Status& status : {calls.status(), parts.status()}) {
+    if (status.ok()) continue;
+    return absl::Status(status.code(), absl::StrCat("cannot listen on ", options.address, ": ",
+                                                    status.message()));
   }
-  return std::make_unique<LocalServer>(std::move(loop), *std::move(socket), std::move(options));
+  auto server = std::make_unique<LocalServer>(std::move(options));
+  server->Listen(loops.calls, *std::move(calls));
+  server->Listen(loops.parts, *std::move(parts));
+  return server;
 }
 
 }  // namespace cohort

@@ -20,7 +20,10 @@ struct LocalServerOptions {
 };
 
 // Errors: ALREADY_EXISTS or UNAVAILABLE naming address and socket.
-absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(std::shared_ptr<IoLoop> loop,
+absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(const LocalLoops& loops,
                                                          LocalServerOptions options);
+
+// The socket of a server's connections for large payloads.
+std::string NameForParts(const std::string& name);
 
 }  // namespace cohort

@@ -13,7 +13,7 @@ namespace cohort {
 
 LocalTransport::LocalTransport() : LocalTransport(Options()) {}
 LocalTransport::LocalTransport(Options options)
-    : options_(options), loop_(std::make_shared<IoLoop>()) {}
+    : options_(options), loops_(std::make_unique<const LocalLoops>()) {}
 LocalTransport::~LocalTransport() = default;
 
 absl::StatusOr<std::unique_ptr<Server>> LocalTransport::Listen(const std::string& address,
@@ -21,13 +21,14 @@ absl::StatusOr<std::unique_ptr<Server>> LocalTransport::Listen(const std::string
   std::string name = address;
   absl::string_view host = address;
   if (absl::ConsumeSuffix(&host, ":0")) name = absl::StrCat(host, ":", NewSocketNumber());
-  return StartLocalServer(loop_, {name, name, std::move(services), options_.message_bytes_max,
+  return StartLocalServer(*loops_, {name, name, std::move(services), options_.message_bytes_max,
                                  options_.blocks});
 }
 
 std::shared_ptr<Channel> LocalTransport::Connect(const std::string& address, Lane lane) {
   return std::make_shared<LocalChannel>(
-      loop_, LocalSession::Options{address, address, options_.message_bytes_max, options_.blocks});
+      *loops_,
+      LocalSession::Options{address, address, options_.message_bytes_max, options_.blocks});
 }
 
 }  // namespace cohort

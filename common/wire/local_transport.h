@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-class IoLoop;
+struct LocalLoops;
 
 // Servers and channels may outlive the transport. Thread-safe.
 class LocalTransport final : public Transport {
@@ -36,7 +36,7 @@ class LocalTransport final : public Transport {
 
  private:
   const Options options_;
-  const std::shared_ptr<IoLoop> loop_;  // shared with what outlives this object
+  const std::unique_ptr<const LocalLoops> loops_;  // shared with what outlives this object
 };
 
 }  // namespace cohort

@@ -19,13 +19,14 @@ absl::Status PayloadAssembler::Begin(size_t bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a payload of ", bytes, " bytes; at most ", bytes_max_));
   }
-  buffer_ = Buffer::Allocate(bytes);
+  buffer_ = pool_->Take(bytes);
+  bytes_ = bytes;
   filled_ = 0;
   return absl::OkStatus();
 }
 
 absl::StatusOr<absl::Span<std::byte>> PayloadAssembler::Next(size_t bytes) {
-  const size_t left = under_way() ? buffer_->size() - filled_ : 0;
+  const size_t left = under_way() ? bytes_ - filled_ : 0;
   if (bytes == 0 || bytes > left) {
     return absl::InvalidArgumentError(
         absl::StrCat("a part of ", bytes, " bytes where ", left, " are left of its payload"));
@@ -45,8 +46,7 @@ ByteSlice PayloadAssembler::Take() {
   COHORT_CHECK(complete(), "a payload is handed out when all of it is there");
   std::shared_ptr<Buffer> buffer = std::exchange(buffer_, nullptr);
   const std::byte* const data = buffer->data();
-  const size_t size = buffer->size();
-  return ByteSlice{buffer, data, size, std::move(buffer)};
+  return ByteSlice{buffer, data, bytes_, std::move(buffer)};
 }
 
 Payload PartOf(const Payload& payload, size_t begin, size_t count) {

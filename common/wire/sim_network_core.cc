@@ -216,7 +216,7 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
     const auto connected = [self = shared_from_this(), call, address] {
       return call->caller().alive && !self->IsCut(call->caller().host, self->HostAt(address));
     };
-    Travel({call, "request", connected, *packet, PayloadAssembler(FrameBytesMax()),
+    Travel({call, "request", connected, *packet, PayloadAssembler(FrameBytesMax(), pool_),
             [self = shared_from_this(), call, address](const Packet& whole) {
               self->RequestArrives(call, address, whole);
             }},
@@ -285,7 +285,7 @@ void SimNetwork::Core::Respond(const std::shared_ptr<SimListener>& listener,
   const auto connected = [self = shared_from_this(), listener, call] {
     return listener->process->alive && !self->IsCut(listener->process->host, call->caller().host);
   };
-  Travel({call, "response", connected, *std::move(packet), PayloadAssembler(FrameBytesMax()),
+  Travel({call, "response", connected, *std::move(packet), PayloadAssembler(FrameBytesMax(), pool_),
           [self = shared_from_this(), listener, call](const Packet& whole) {
             self->ResponseArrives(listener, call, whole);
           }},

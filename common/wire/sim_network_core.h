@@ -122,6 +122,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
 
   SimWorld& world_;
   const Options options_;
+  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
   FaultPlan faults_;
   std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // by host
   std::map<std::string, std::shared_ptr<SimListener>> listeners_;              // by address

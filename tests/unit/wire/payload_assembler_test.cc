@@ -15,7 +15,7 @@ absl::Span<const std::byte> Span(const std::string& text) {
 }
 
 TEST(PayloadAssembler, PartsBecomeOneSliceInTheirOrder) {
-  PayloadAssembler parts(100);
+  PayloadAssembler parts(100, std::make_shared<ReceivePool>());
   EXPECT_FALSE(parts.under_way());
   ASSERT_TRUE(parts.Begin(6).ok());
   EXPECT_TRUE(parts.under_way());
@@ -31,7 +31,7 @@ TEST(PayloadAssembler, PartsBecomeOneSliceInTheirOrder) {
 }
 
 TEST(PayloadAssembler, WhatASenderSaysIsChecked) {
-  PayloadAssembler parts(100);
+  PayloadAssembler parts(100, std::make_shared<ReceivePool>());
   EXPECT_EQ(parts.Begin(0).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(parts.Begin(101).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(parts.Add(Span("a")).code(), absl::StatusCode::kInvalidArgument) << "of nothing";
@@ -41,6 +41,32 @@ TEST(PayloadAssembler, WhatASenderSaysIsChecked) {
   EXPECT_EQ(parts.Add(Span("abcd")).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(parts.Add(Span("abc")).ok());
   EXPECT_EQ(parts.Add(Span("d")).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ReceivePool, MemoryThatIsFreeAgainServesWhatIsAboutAsLarge) {
+  const auto pool = std::make_shared<ReceivePool>();
+  std::shared_ptr<Buffer> first = pool->Take(1000);
+  std::shared_ptr<Buffer> second = pool->Take(1000);
+  const std::byte* const data = first->data();
+  EXPECT_NE(second->data(), data);
+  Tensor kept(DType::kUint8, Shape{10}, first, 0);
+  first.reset();
+  EXPECT_NE(pool->Take(1000)->data(), data) << "a tensor has it";
+  kept = Tensor();
+  EXPECT_NE(pool->Take(400)->data(), data) << "half of it would lie idle";
+  EXPECT_EQ(pool->Take(900)->data(), data);
+}
+
+TEST(ReceivePool, FreeMemoryIsBounded) {
+  const auto pool = std::make_shared<ReceivePool>();
+  const size_t third = ReceivePool::kFreeBytesMax / 3 + 1;
+  std::vector<std::shared_ptr<Buffer>> out;
+  for (int i = 0; i < 3; ++i) out.push_back(pool->Take(third));
+  const std::byte* const oldest = out[0]->data();
+  out.clear();  // in ascending order
+  for (int i = 0; i < 2; ++i) out.push_back(pool->Take(third));
+  EXPECT_NE(out[0]->data(), oldest);
+  EXPECT_NE(out[1]->data(), oldest);
 }
 
 TEST(PayloadAssembler, PartOfRefersToTheBytesAcrossSlices) {
@@ -62,7 +88,7 @@ proto::TensorMeta Floats(int64_t count) {
 }
 
 TEST(PayloadReader, ATensorThatIsMostOfWhatCameInPartsKeepsItsMemory) {
-  PayloadAssembler parts(1000);
+  PayloadAssembler parts(1000, std::make_shared<ReceivePool>());
   ASSERT_TRUE(parts.Begin(120).ok());
   ASSERT_TRUE(parts.Add(Span(std::string(120, 'x'))).ok());
   const Payload payload = {parts.Take()};
@@ -82,7 +108,7 @@ TEST(PayloadReader, ATensorOfOtherMemoryOrOutOfLineIsCopied) {
   const auto copied = of_whole.ReadTensor(Floats(30));
   ASSERT_TRUE(copied.ok());
   EXPECT_NE(copied->raw(), whole[0].data);
-  PayloadAssembler parts(1000);
+  PayloadAssembler parts(1000, std::make_shared<ReceivePool>());
   ASSERT_TRUE(parts.Begin(121).ok());
   ASSERT_TRUE(parts.Add(Span(std::string(121, 'x'))).ok());
   const Payload payload = {parts.Take()};
