@@ -58,7 +58,7 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
     if (sender_.done()) {
       StartWriteLast(&write_, grpc::WriteOptions());
     } else {
-      StartWrite(&write_);
+      StartWrite(&write_, grpc::WriteOptions().set_buffer_hint());
     }
   }
 

@@ -74,7 +74,7 @@ class PartsCall final : public Reactor,
  private:
   void WriteNext() {
     write_ = answer_->Next();
-    if (!answer_->done()) return StartWrite(&write_);
+    if (!answer_->done()) return StartWrite(&write_, grpc::WriteOptions().set_buffer_hint());
     StartWriteAndFinish(&write_, grpc::WriteOptions(), grpc::Status::OK);
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/wire/frame_limits.h"
+
 namespace cohort {
 
 namespace {
@@ -37,6 +39,9 @@ void SharedSettings(const Set& set) {
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  // A part that is written with the hint that more follows counts as written when no more than this
+  // of it is left, so that the next is at hand when it has gone.
+  set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, static_cast<int>(kPartBytes));
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, kTcpReadChunkBytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kTcpReadChunkBytesMax);
 }
