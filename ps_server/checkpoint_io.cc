@@ -39,13 +39,14 @@ absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& sour
 }
 
 // Where the history of a slice has what.
-enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kIntervals };
+enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kRound, kIntervals };
 
 Tensor EncodeHistory(const SliceLayout& layout, const VariableShard::History& history) {
   std::vector<int64_t> fields(kIntervals);
   fields[kRows] = layout.rows.count;
   fields[kVersion] = static_cast<int64_t>(history.version);
   fields[kUpdate] = static_cast<int64_t>(history.update);
+  fields[kRound] = static_cast<int64_t>(history.round);
   fields[kWatermark] = static_cast<int64_t>(history.applied.watermark());
   for (const AppliedSet::Interval& interval : history.applied.intervals()) {
     fields.push_back(static_cast<int64_t>(interval.first));
@@ -58,6 +59,7 @@ absl::StatusOr<VariableShard::History> DecodeHistory(absl::Span<const int64_t> f
   VariableShard::History history;
   history.version = static_cast<uint64_t>(fields[kVersion]);
   history.update = static_cast<uint64_t>(fields[kUpdate]);
+  history.round = static_cast<uint64_t>(fields[kRound]);
   std::vector<AppliedSet::Interval> intervals;
   for (size_t i = kIntervals; i < fields.size(); i += 2) {
     intervals.push_back({static_cast<uint64_t>(fields[i]), static_cast<uint64_t>(fields[i + 1])});

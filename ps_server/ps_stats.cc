@@ -18,6 +18,7 @@ void PsStats::AddPush(const Push& push) {
   counters_.set_pushes(counters_.pushes() + 1);
   counters_.set_applied_slices(counters_.applied_slices() + push.staleness.size());
   counters_.set_duplicate_slices(counters_.duplicate_slices() + push.duplicates);
+  counters_.set_dropped_slices(counters_.dropped_slices() + push.dropped);
   counters_.set_bytes_in(counters_.bytes_in() + push.bytes);
   for (const uint64_t staleness : push.staleness) AddStalenessLocked(staleness);
   AddTrafficLocked(push.traffic);

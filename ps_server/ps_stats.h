@@ -30,6 +30,7 @@ class PsStats {
   struct Push {
     std::vector<uint64_t> staleness;  // of each slice that was applied
     uint64_t duplicates = 0;
+    uint64_t dropped = 0;
     uint64_t bytes = 0;
     std::vector<SliceBytes> traffic;
   };

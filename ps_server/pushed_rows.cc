@@ -98,6 +98,16 @@ absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequ
     return absl::InvalidArgumentError(
         absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
   }
+  if (push.round() > 0) {
+    if (push.aggregate() == 0) {
+      return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
+    }
+    for (const VariableShard* shard : shards) {
+      if (shard->layout().dtype == DType::kFloat32) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          shard->layout().ToString(), " has whole numbers, of which a round has no mean"));
+    }
+  }
   const bool optimizer_needs_step = std::any_of(
       shards.begin(), shards.end(),
       [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });

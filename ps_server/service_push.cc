@@ -54,8 +54,11 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
   const VariableShard::UpdateContext context = {push.learning_rate(), push.step(),
-                                                push.closure_id()};
+                                                push.closure_id(), push.round(),
+                                                push.aggregate()};
   PayloadCursor cursor(request.payload);
+  uint32_t taken = 0;
+  uint32_t open_rounds = 0;
   PsStats::Push counted;
   counted.bytes = PayloadBytes(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -65,10 +68,13 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     ASSIGN_OR_RETURN(const VariableShard::Applied applied,
                      rows[i].all ? shards[i]->Apply(cursor, context, gate)
                                  : shards[i]->ApplyRows(rows[i].ids, cursor, context, gate));
-    if (applied.duplicate) {
-      counted.duplicates += 1;
+    if (applied.kept) ++open_rounds;
+    if (applied.duplicate || applied.dropped) {
+      ++(applied.duplicate ? counted.duplicates : counted.dropped);
       continue;
     }
+    ++taken;
+    if (applied.kept) continue;
     // A version from before a restart of this ps may lie above the one held.
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     counted.staleness.push_back(applied.version_before - pulled);
@@ -76,8 +82,10 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   }
   stats_.AddPush(counted);
   Envelope<proto::PushResponse> response;
-  response.header.set_applied(static_cast<uint32_t>(counted.staleness.size()));
+  response.header.set_applied(taken);
   response.header.set_duplicates(static_cast<uint32_t>(counted.duplicates));
+  response.header.set_dropped(static_cast<uint32_t>(counted.dropped));
+  response.header.set_open_rounds(open_rounds);
   return response;
 }
 

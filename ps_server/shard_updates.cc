@@ -44,6 +44,7 @@ absl::StatusOr<VariableShard::Applied> VariableShard::Apply(PayloadCursor& gradi
                                                             const UpdateContext& context,
                                                             AskGate gate) {
   MutexLock lock(mutex_);
+  if (context.round != 0) return ApplyInRoundLocked(std::nullopt, gradient, context, gate);
   ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
   if (!is_new) {
     gradient.Skip(num_bytes_);
@@ -68,6 +69,7 @@ absl::StatusOr<VariableShard::Applied> VariableShard::ApplyRows(absl::Span<const
                                                                 const UpdateContext& context,
                                                                 AskGate gate) {
   MutexLock lock(mutex_);
+  if (context.round != 0) return ApplyInRoundLocked(rows, gradient, context, gate);
   ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
   if (!is_new) {
     gradient.Skip(rows.size() * RowBytes());

@@ -90,9 +90,12 @@ VariableShard::SlotWidths VariableShard::WidthsOf(const SliceLayout& layout) {
 void VariableShard::EnterLocked(const ClosureWindow& window) {
   if (history_of_ != window.coordinator_incarnation) {
     history_.applied = AppliedSet();
+    history_.round = 0;
+    round_ = RoundMean();
     history_of_ = window.coordinator_incarnation;
   }
   history_.applied.RaiseWatermark(window.watermark);
+  round_.DropBelow(window.watermark);
 }
 
 VariableShard::Reading VariableShard::Read() const {
@@ -159,6 +162,7 @@ absl::Status VariableShard::Restore(const State& state, AskGate gate) {
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   if (state.history.has_value()) {
     history_ = *state.history;
+    round_ = RoundMean();
     history_of_ = window.coordinator_incarnation;
   }
   EnterLocked(window);

@@ -23,6 +23,7 @@
 #include "ps_server/paged_value.h"
 #include "ps_server/payload_cursor.h"
 #include "ps_server/push_gate.h"
+#include "ps_server/round_mean.h"
 #include "ps_server/slice_layout.h"
 
 namespace cohort {
@@ -56,10 +57,14 @@ class VariableShard {
     double learning_rate = 0;
     uint64_t step = 1;
     uint64_t closure_id = 0;
+    uint64_t round = 0;      // 0: applied by itself
+    uint32_t aggregate = 1;  // of the round's pushes, whose mean is applied
   };
   struct Applied {
     bool duplicate = false;
     uint64_t version_before = 0;
+    bool kept = false;     // for its round, which waits for more
+    bool dropped = false;  // its round was applied without it
   };
   // Takes num_bytes() of gradient from the cursor, and applies it unless the closure's push was
   // applied before. A duplicate is answered only after the first has been applied. Errors: those of
@@ -98,6 +103,7 @@ class VariableShard {
     uint64_t version = 0;
     AppliedSet applied;
     uint64_t update = 0;  // number of the last change
+    uint64_t round = 0;   // the last one that was applied
   };
   // The value and the slots (in the order of the rule) at one version, leased: nothing is copied,
   // and no push waits for the reader.
@@ -145,6 +151,16 @@ class VariableShard {
   // False: the closure's push was applied before.
   absl::StatusOr<bool> AdmitLocked(const UpdateContext& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All rows without `rows`. Keeps what a push of a round has, and applies the round when that was
+  // the last one it needs.
+  absl::StatusOr<Applied> ApplyInRoundLocked(const std::optional<absl::Span<const int64_t>>& rows,
+                                             PayloadCursor& gradient,
+                                             const UpdateContext& context, AskGate gate)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a push that its round does not need any more, or has.
+  std::optional<Applied> LateOrRepeatedLocked(const UpdateContext& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyRoundLocked(const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
   // Of a row of the whole variable, its place in the slice.
   size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
@@ -172,6 +188,7 @@ class VariableShard {
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   History history_ ABSL_GUARDED_BY(mutex_);
+  RoundMean round_ ABSL_GUARDED_BY(mutex_);  // of a round that waits for more
   // Coordinator incarnation whose closure ids the history has.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
 };

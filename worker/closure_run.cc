@@ -244,7 +244,12 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
     }
     self->Finish(std::move(error));
   };
-  if (!pushed.empty()) Push(std::move(pushed), acknowledged);
+  if (!pushed.empty()) {
+    Push(std::move(pushed), [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
+      response_.header.set_round_applied(open_rounds.value_or(1) == 0);
+      acknowledged(open_rounds.status());
+    });
+  }
   if (!assigned.empty()) {
     parts_->ps_client->Assign(PsClient::Plan(program_, &program_->assigns), std::move(assigned),
                               ContextOfTransfer(), acknowledged);
@@ -252,7 +257,7 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
   acknowledged(absl::OkStatus());
 }
 
-void ClosureRun::Push(std::vector<Tensor> values, PsClient::Done done) {
+void ClosureRun::Push(std::vector<Tensor> values, PsClient::PushDone done) {
   PsClient::Gradients gradients{std::move(values), nullptr, PushVersions()};
   if (rows_ != nullptr) {
     auto rows = std::make_shared<RowIds>(program_->pushes.variables.size());
@@ -311,7 +316,9 @@ PushContext ClosureRun::ContextOfPush() const {
                                    : parts_->task_service->task_ref().incarnation();
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
-  context.step = header_.step();
+  context.step = header_.round() == 0 ? header_.step() : header_.round();
+  context.round = header_.round();
+  context.aggregate = header_.aggregate();
   return context;
 }
 

@@ -82,7 +82,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   absl::StatusOr<std::vector<Tensor>> RunProgram();
   Tensor ContextTensor(proto::ContextValue value) const;
   void SendOutputs(std::vector<Tensor> outputs);
-  void Push(std::vector<Tensor> values, PsClient::Done done);
+  void Push(std::vector<Tensor> values, PsClient::PushDone done);
   absl::Status CheckOutput(const Tensor& value, const OutputSink& sink) const;
   size_t PushedRows(size_t variable) const;
   std::vector<uint64_t> PushVersions() const;

@@ -1,6 +1,7 @@
 #include "worker/ps_client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -316,8 +317,13 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
 }
 
 void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
-                    const PushContext& push, Done done) {
-  auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
+                    const PushContext& push, PushDone done) {
+  auto open_rounds = std::make_shared<std::atomic<uint64_t>>(0);
+  auto fan_out = std::make_shared<FanOut>(
+      plan->by_ps.size(), [open_rounds, done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        done(open_rounds->load());
+      });
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
     const PsTransfer& home = plan->by_ps[part];
     Envelope<proto::PushRequest> request;
@@ -328,10 +334,15 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
     request.header.set_watermark(push.watermark);
     request.header.set_learning_rate(push.learning_rate);
     request.header.set_step(push.step);
+    request.header.set_round(push.round);
+    request.header.set_aggregate(push.aggregate);
     AddGradients(home, *plan, gradients, request);
     Call(home.ps, kPushMethod, Pack(std::move(request)), context.caller,
-         [fan_out, part](absl::StatusOr<Message> answer) {
-           fan_out->Finish(part, answer.status());
+         [fan_out, part, open_rounds](absl::StatusOr<Message> answer) {
+           if (!answer.ok()) return fan_out->Finish(part, answer.status());
+           const auto response = Unpack<proto::PushResponse>(*std::move(answer));
+           if (response.ok()) *open_rounds += response->header.open_rounds();
+           fan_out->Finish(part, response.status());
          });
   }
 }

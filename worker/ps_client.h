@@ -49,6 +49,8 @@ struct PushContext {
   uint64_t watermark = 0;
   double learning_rate = 0;
   uint64_t step = 0;
+  uint64_t round = 0;  // 0: not synchronous
+  uint32_t aggregate = 0;
 };
 
 // Thread-safe. Always owned by a shared_ptr: calls under way keep it alive.
@@ -77,8 +79,10 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
     Rows rows;
     std::vector<uint64_t> versions;
   };
+  // In how many slices the push's round waits for more.
+  using PushDone = absl::AnyInvocable<void(absl::StatusOr<uint64_t> open_rounds)>;
   void Push(Plan plan, Gradients gradients, const TransferContext& context,
-            const PushContext& push, Done done);
+            const PushContext& push, PushDone done);
 
   void Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context, Done done);
 

@@ -84,6 +84,20 @@ absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOption
   return absl::OkStatus();
 }
 
+// A round that waits for its last closures has to leave room for them.
+absl::Status CheckRound(const ScheduleOptions& closure,
+                        const ClusterCoordinator::Options& options) {
+  const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
+  if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a round of ", closure.round.aggregate, " closures: it has from 1 to ", room,
+        ", half of what the queue holds and of what may run again after a loss"));
+  }
+  if (closure.replayable && !options.steps_ahead_max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "closures of a round have to be replayable, and staleness is not bounded besides");
+}
+
 // A wait that ran out: what was waited for, and the tasks that do not answer. The one that has been
 // silent for longest is the origin.
 absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Scheduler& scheduler,
@@ -277,6 +291,7 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
   RETURN_IF_ERROR(CheckClosure(program.get(), options, owner()));
+  if (options.round.number > 0) RETURN_IF_ERROR(CheckRound(options, options_));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
         "with a recovery directory, call ResumeState before the first Schedule");
@@ -288,6 +303,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->input = std::move(options.input);
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
+  closure->round = options.round;
   closure->deadline = world_.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;

@@ -46,6 +46,7 @@ struct ScheduleOptions {
   InputChoice input = {};   // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
+  Round round;               // of synchronous training
   absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
   // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
@@ -66,8 +67,7 @@ class ClusterCoordinator {
     int worker_threads = 0;
     size_t queue_bound = 262144;
     int closures_in_flight = 2;
-    // Bounded staleness (SchedulerOptions); absent: asynchronous.
-    std::optional<uint64_t> steps_ahead_max;
+    std::optional<uint64_t> steps_ahead_max;  // bounded staleness; absent: asynchronous
     uint32_t attempts_max = 10;
     size_t quarantine_after = 3;  // worker processes that end together with one closure
     Quarantine quarantine = Quarantine::kFail;

@@ -17,6 +17,7 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
   sum.set_apply_log_entries(sum.apply_log_entries() + one.apply_log_entries());
   sum.set_resident_bytes(sum.resident_bytes() + one.resident_bytes());
   sum.set_refused_pushes(sum.refused_pushes() + one.refused_pushes());
+  sum.set_dropped_slices(sum.dropped_slices() + one.dropped_slices());
   sum.set_copied_bytes(sum.copied_bytes() + one.copied_bytes());
   sum.mutable_traffic()->MergeFrom(one.traffic());
   auto& histogram = *sum.mutable_staleness_histogram();

@@ -136,6 +136,23 @@ ordered_json ToJson(const ClusterOptionsSpec& cluster) {
   return section;
 }
 
+// Of which a round that waits for its last steps takes the half at most.
+void CheckRounds(const JobSpec& job, JsonErrors& errors) {
+  const auto* synchronous = std::get_if<SynchronousSpec>(&job.strategy.consistency);
+  if (synchronous == nullptr) return;
+  const auto at_least = [&](const std::string& key, int64_t value) {
+    if (value >= 2 * synchronous->aggregate) return;
+    errors.Add(key, absl::StrCat("is ", value, ", less than twice strategy.consistency's ",
+                                 "aggregate, which is ", synchronous->aggregate));
+  };
+  at_least("cluster.queue_size", job.cluster.queue_size);
+  at_least("recovery.max_steps", job.recovery.max_steps);
+  if (job.cluster.skip_quarantined) {
+    errors.Add("cluster.skip_quarantined",
+               "is true, but synchronous training needs every step of a round");
+  }
+}
+
 JobSpec ReadJob(const json& value, JsonErrors& errors) {
   JobSpec job;
   ObjectReader reader(value, "", errors);
@@ -164,6 +181,7 @@ JobSpec ReadJob(const json& value, JsonErrors& errors) {
   if (const json* cluster = reader.Find("cluster")) {
     job.cluster = ReadCluster(*cluster, "cluster", errors);
   }
+  CheckRounds(job, errors);
   reader.Finish();
   return job;
 }

@@ -11,9 +11,11 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr IntRange kAtLeastOne = {.min = 1};
+constexpr int64_t kRoundMax = 4096;
 constexpr IntRange kStepsAhead = {.min = 0, .max = 1'000'000'000};
 constexpr char kAsynchronous[] = "Asynchronous";
 constexpr char kBoundedStaleness[] = "BoundedStaleness";
+constexpr char kSynchronous[] = "Synchronous";
 constexpr char kFixed[] = "FixedShardsPartitioner";
 constexpr char kMinSize[] = "MinSizePartitioner";
 constexpr char kMaxSize[] = "MaxSizePartitioner";
@@ -61,9 +63,15 @@ ConsistencySpec ReadConsistency(const json& value, const std::string& path, Json
     config.Require("steps");
     config.Int("steps", kStepsAhead, &spec.steps);
     result = spec;
+  } else if (form.class_name == kSynchronous) {
+    SynchronousSpec spec;
+    config.Require("aggregate");
+    config.Int("aggregate", {.min = 1, .max = kRoundMax}, &spec.aggregate);
+    config.Int("backup_steps", {.min = 0, .max = kRoundMax}, &spec.backup_steps);
+    result = spec;
   } else if (form.class_name != kAsynchronous) {
     errors.Add(path, UnknownName("consistency", form.class_name,
-                                 {kAsynchronous, kBoundedStaleness}));
+                                 {kAsynchronous, kBoundedStaleness, kSynchronous}));
     return {};
   }
   config.Finish();
@@ -76,6 +84,11 @@ ordered_json ToJson(const AsynchronousSpec&) {
 
 ordered_json ToJson(const BoundedStalenessSpec& spec) {
   return ClassFormToJson(kBoundedStaleness, {{"steps", spec.steps}});
+}
+
+ordered_json ToJson(const SynchronousSpec& spec) {
+  return ClassFormToJson(kSynchronous, {{"aggregate", spec.aggregate},
+                                        {"backup_steps", spec.backup_steps}});
 }
 
 ordered_json ToJson(const FixedShardsPartitionerSpec& spec) {

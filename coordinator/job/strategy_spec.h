@@ -52,7 +52,14 @@ struct BoundedStalenessSpec {
   friend bool operator==(const BoundedStalenessSpec&, const BoundedStalenessSpec&) = default;
 };
 
-using ConsistencySpec = std::variant<AsynchronousSpec, BoundedStalenessSpec>;
+struct SynchronousSpec {
+  int64_t aggregate = 1;     // steps of which the mean is one update
+  int64_t backup_steps = 0;  // that are run besides, in the place of the slowest
+
+  friend bool operator==(const SynchronousSpec&, const SynchronousSpec&) = default;
+};
+
+using ConsistencySpec = std::variant<AsynchronousSpec, BoundedStalenessSpec, SynchronousSpec>;
 
 struct StrategySpec {
   std::string type = "parameter_server";

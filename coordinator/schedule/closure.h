@@ -12,6 +12,8 @@
 //   in flight -> quarantined           (it ended with too many worker processes: it may have killed
 //                                       them; failed, or skipped, as the job says)
 //   done -> queued                     (a restore took its effect back: redo_log.h)
+//   in flight -> answered -> done      (of a round: its update waits for the others')
+//                   |------> queued, cancelled
 
 #include <cstdint>
 #include <memory>
@@ -79,6 +81,13 @@ struct LostAttempt {
   absl::Status status;
 };
 
+// Synchronous training: closures of a round read the same values, and the mean of what the first
+// `aggregate` of them push is applied, once; what the others push is dropped.
+struct Round {
+  uint64_t number = 0;  // ascends with the closures, and is the optimizer's step; 0: none
+  uint32_t aggregate = 1;
+};
+
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
@@ -89,6 +98,8 @@ struct Closure {
   std::optional<SplitInput> taken;
   double learning_rate = 0;
   uint64_t step = 0;
+  Round round;
+  bool round_applied = false;  // as a worker says of the closure's last run
   uint32_t attempt = 0;  // counts from 1 when it first runs
   uint32_t faults = 0;   // attempts that ended without a result, restores left out
   bool replay = false;   // it was done before a restore: its result stays, nothing cancels it

@@ -162,6 +162,7 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
   for (std::shared_ptr<Closure>& closure : queue_.CancelQueued()) {
     CancelLocked(std::move(closure), cancelled, effects);
   }
+  EndBrokenRoundLocked();
   if (!queue_.IsIdle()) return;  // closures in flight are awaited
   if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
@@ -288,6 +289,29 @@ bool Scheduler::IsTooFarAheadLocked() const {
          next->id.value - queue_.watermark().value > options_.steps_ahead_max;
 }
 
+bool Scheduler::IsBehindARoundLocked() const {
+  const Closure* const front = queue_.Front();
+  const uint64_t next = front == nullptr ? 0 : front->round.number;
+  if (rounds_.IsApplied(next)) return false;
+  for (const auto& [id, run] : in_flight_) {
+    // The first one is of the oldest round.
+    const uint64_t round = run.closure->round.number;
+    if (!rounds_.IsApplied(round)) return round < next || rounds_.HasOlder(next);
+  }
+  // One that an error broke off, and that nobody has observed, holds back nobody.
+  return rounds_.HasOlder(next) && !queue_.HasError();
+}
+
+// Its answers count as ended, though not as done.
+void Scheduler::EndBrokenRoundLocked() {
+  if (!in_flight_.empty() || rounds_.empty()) return;
+  fence_ = Fence::kNeeded;  // slices forget what they have kept
+  for (const auto& closure : rounds_.TakeAnswered()) {
+    redo_.Drop(closure->id);
+    queue_.MarkCancelled(closure->id);
+  }
+}
+
 void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
@@ -295,7 +319,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     const bool stops = options_.stop_at_first_error && fetches_ == 0;
     if (queue_.HasError() && stops && !queue_.Front()->replay) return;
     if (snapshots_before_.has_value() && !(queue_.Front()->id < *snapshots_before_)) return;
-    if (IsTooFarAheadLocked()) return;
+    if (IsTooFarAheadLocked() || IsBehindARoundLocked()) return;
     int worker = -1;
     Lane* const lane = FreestLaneLocked(worker);
     if (lane == nullptr) return;

@@ -28,6 +28,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure_queue.h"
+#include "coordinator/schedule/open_rounds.h"
 #include "coordinator/schedule/outcome.h"
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
@@ -62,13 +63,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // As RecordError, for good: every later call gets it too, nothing runs any more, and what has not
   // ended ends with it.
   void Close(const absl::Status& error);
-  // Somebody waits for the result of a closure, until EndFetch: an error that nobody has observed
-  // then does not stop the queue, or the result would never come.
+  // Somebody waits for a result, which would never come if an unobserved error stopped the queue.
   void BeginFetch();
   void EndFetch();
 
-  // Of what runs from now on; Resume sets it too.
-  void SetEpoch(uint64_t epoch);
+  void SetEpoch(uint64_t epoch);  // of what runs from now on; Resume sets it too
   // No closure runs until Resume, and those in flight are queued again: what their calls still
   // answer is ignored. Nothing ends but by a deadline; a Join waits. `why` is for people.
   void Pause(absl::string_view why);
@@ -80,10 +79,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // later: snapshots would hold it under an id that the next coordinator may give to other work.
   Cut BeginSnapshots();
   void EndSnapshots();
-  // The checkpoint of the cut is committed.
-  void CommitCut(const Cut& cut);
-  // Whether Schedule waits for a checkpoint.
-  bool IsHeldByRedoLog() const;
+  void CommitCut(const Cut& cut);  // its checkpoint is committed
+  bool IsHeldByRedoLog() const;    // whether Schedule waits for a checkpoint
   // Runs `done` once nothing is paused and every closure that was done before a restore is done
   // again: variables then show all that results tell. Errors: that of Close.
   void WhenStable(Done done);
@@ -121,6 +118,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the next closure of the queue is too far ahead of one that has not ended.
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether it is of a round while an earlier one waits for its mean.
+  bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An error has broken a round off: what was pushed for it will not be applied.
+  void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the removals of workers with nothing in flight.
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -134,12 +135,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // One of the results that the closure takes is there.
-  void OnInput(ClosureId id);
+  void OnInput(ClosureId id);  // one of the results that the closure takes is there
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The deadline of a closure has come.
-  void Expire(ClosureId id);
+  void Expire(ClosureId id);  // its deadline has come
   // Whether its closure has not been taken back since.
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The lane of a run whose call broke takes nothing until its worker is attached again.
@@ -187,6 +186,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
+  OpenRounds rounds_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions that wait for their fence
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);

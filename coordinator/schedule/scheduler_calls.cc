@@ -38,6 +38,8 @@ Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t 
   header.set_learning_rate(closure.learning_rate);
   header.set_discard_fetches(closure.result.expired());
   header.set_step(closure.step == 0 ? closure.id.value : closure.step);
+  header.set_round(closure.round.number);
+  header.set_aggregate(closure.round.aggregate);
   if (const auto* split = std::get_if<SplitInput>(&closure.input)) {
     header.mutable_split()->set_dataset_id(split->dataset->id);
     *header.mutable_split()->mutable_position() = split->position;
@@ -236,7 +238,10 @@ void Scheduler::End(const Run& run,
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
-    if (response.ok()) AddTimes(response->header.times(), stats_.times);
+    if (response.ok()) {
+      AddTimes(response->header.times(), stats_.times);
+      run.closure->round_applied = response->header.round_applied();
+    }
     if (response.ok() && response->header.has_next_position()) {
       const auto* iterator =
           std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
@@ -297,7 +302,9 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   const bool same_process = lane.task.incarnation() == run.task.incarnation();
   if (outcome == Outcome::kDone) {
     ++done_on_[run.worker];
-    return MarkDoneLocked(*run.closure);
+    if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);
+    for (const auto& done : rounds_.Answer(run.closure)) MarkDoneLocked(*done);
+    return;
   }
   if (EndsTheClosure(outcome)) {
     ++stats_.failed;
@@ -323,7 +330,9 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     effects.push_back([closure = run.closure, error] {
       if (const auto result = closure->result.lock()) result->Set(error);
     });
-    const bool quarantined = run.closure->lost_attempts.size() >= options_.quarantine_after;
+    // A round has to have as many as it waits for.
+    const bool quarantined = run.closure->lost_attempts.size() >= options_.quarantine_after &&
+                             run.closure->round.number == 0;
     if (quarantined && options_.quarantine == Quarantine::kSkip) return queue_.MarkDone(id);
     return queue_.MarkFailed(id, error);
   }

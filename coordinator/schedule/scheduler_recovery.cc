@@ -88,6 +88,8 @@ void Scheduler::TakeBackLocked(Effects& effects) {
   lanes_.clear();
   for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
   in_flight_.clear();
+  for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
+  rounds_.Forget();
 }
 
 void Scheduler::Pause(absl::string_view why) {

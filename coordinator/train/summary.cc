@@ -28,6 +28,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["ps_pushes"] = summary.ps.pushes();
   json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
   json["ps_applied_slices"] = summary.ps.applied_slices();
+  json["ps_dropped_slices"] = summary.ps.dropped_slices();
   const double applied = static_cast<double>(summary.ps.applied_slices());
   json["mean_staleness"] =
       applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;

@@ -200,11 +200,11 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   summary_.train_time += line.elapsed;
   summary_.epoch_times.push_back(line.elapsed);
   summary_.examples += reading.examples;
-  summary_.steps += pass.steps;
+  summary_.steps += UpdatesOf(pass.steps);
   summary_.epochs = epoch + 1;
   summary_.train_loss = reading.loss;
   summary_.train_metrics = NamedMetrics(reading);
-  progress_->EndEpoch(pass.steps, {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
+  progress_->EndEpoch(UpdatesOf(pass.steps), {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
   line.step = line.steps = pass.steps;
   line.values = {{"loss", reading.loss}};
   line.values.insert(line.values.end(), summary_.train_metrics.begin(),
@@ -236,6 +236,25 @@ absl::Status Trainer::TakeAverages() {
   return coordinator_.MakeDurable();
 }
 
+int64_t Trainer::StepsOfRound() const {
+  const auto* synchronous = std::get_if<SynchronousSpec>(&job_.strategy.consistency);
+  return synchronous == nullptr ? 1 : synchronous->aggregate + synchronous->backup_steps;
+}
+
+int64_t Trainer::UpdatesOf(int64_t steps) const {
+  return (steps + StepsOfRound() - 1) / StepsOfRound();
+}
+
+// The last round of an epoch may have fewer steps: then backups are missing first.
+void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const {
+  const auto* synchronous = std::get_if<SynchronousSpec>(&job_.strategy.consistency);
+  if (synchronous == nullptr) return;
+  const int64_t round = step / StepsOfRound();
+  const int64_t steps = std::min(StepsOfRound(), options.steps - round * StepsOfRound());
+  closure.round.number = static_cast<uint64_t>(options.first_step + round + 1);
+  closure.round.aggregate = static_cast<uint32_t>(std::min(synchronous->aggregate, steps));
+}
+
 absl::StatusOr<RemoteValue> Trainer::ScheduleStep(const PassOptions& options, int64_t step) {
   ScheduleOptions closure;
   SplitInput split;
@@ -244,11 +263,12 @@ absl::StatusOr<RemoteValue> Trainer::ScheduleStep(const PassOptions& options, in
   split.position.set_epoch(options.epoch + step / options.data->batches);
   split.position.set_element(step % options.data->batches);
   closure.input = std::move(split);
-  const int64_t steps_before = options.first_step + step;
+  closure.step = static_cast<uint64_t>(options.first_step * StepsOfRound() + step + 1);
   if (options.training) {
-    closure.learning_rate = LearningRateAt(job_.compile.optimizer, steps_before);
+    closure.learning_rate =
+        LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
+    SetRound(options, step, closure);
   }
-  closure.step = static_cast<uint64_t>(steps_before + 1);
   return coordinator_.Schedule(options.program, std::move(closure));
 }
 

@@ -67,7 +67,7 @@ class Trainer {
     ProgramHandle program;
     int64_t epoch = 0;         // of the data
     int64_t steps = 0;
-    int64_t first_step = 0;    // global step before the pass
+    int64_t first_step = 0;    // global step, which counts updates, before the pass
     ProgressLine* progress = nullptr;
     bool training = false;     // its progress is part of recovery checkpoints
   };
@@ -83,6 +83,11 @@ class Trainer {
   absl::Status TrainEpoch(int64_t epoch);
   // As Keras's fit does at its end: with use_ema the averages are the model.
   absl::Status TakeAverages();
+  // Of which one update is made, with backups; 1 where each step is one.
+  int64_t StepsOfRound() const;
+  // Updates that so many steps of an epoch make.
+  int64_t UpdatesOf(int64_t steps) const;
+  void SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const;
   absl::StatusOr<RemoteValue> ScheduleStep(const PassOptions& options, int64_t step);
   absl::StatusOr<EpochMeter::Reading> RunPass(const PassOptions& options);
   absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);

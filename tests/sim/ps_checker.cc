@@ -34,7 +34,14 @@ Response ResponseOf(const SimMessage& message) {
 }
 
 // The numbers of a slice's history in a checkpoint (docs/PROTOCOL.md).
-enum AppliedField { kAppliedRows, kAppliedVersion, kAppliedWatermark, kAppliedUpdate, kAppliedIds };
+enum AppliedField {
+  kAppliedRows,
+  kAppliedVersion,
+  kAppliedWatermark,
+  kAppliedUpdate,
+  kAppliedRound,
+  kAppliedIds
+};
 
 bool Covers(const proto::CoordinatorState& state, uint64_t closure) {
   return closure < state.next_id() &&

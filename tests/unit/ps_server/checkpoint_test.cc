@@ -139,7 +139,7 @@ TEST_F(CheckpointTest, AnyNumberOfParameterServersRestoresTheSameBits) {
   }
 }
 
-// Rows, version, watermark, and the interval [1, 3], by first row.
+// Rows, version, watermark, last change and round, and the interval [1, 3], by first row.
 TEST_F(CheckpointTest, BesideEachSliceLiesWhichClosuresAreInIt) {
   PsCluster cluster(2, files_);
   const auto layouts = LayOut(Model("random_normal"), 2);
@@ -152,9 +152,9 @@ TEST_F(CheckpointTest, BesideEachSliceLiesWhichClosuresAreInIt) {
     const absl::Span<const int64_t> fields = tensor.span<int64_t>();
     return std::vector<int64_t>(fields.begin(), fields.end());
   };
-  EXPECT_THAT(history("dense/kernel/.COHORT_APPLIED/0"), ElementsAre(7, 3, 1, 0, 1, 3));
-  EXPECT_THAT(history("dense/kernel/.COHORT_APPLIED/7"), ElementsAre(6, 3, 1, 0, 1, 3));
-  EXPECT_THAT(history("iterations/.COHORT_APPLIED/0"), ElementsAre(1, 3, 1, 0, 1, 3));
+  EXPECT_THAT(history("dense/kernel/.COHORT_APPLIED/0"), ElementsAre(7, 3, 1, 0, 0, 1, 3));
+  EXPECT_THAT(history("dense/kernel/.COHORT_APPLIED/7"), ElementsAre(6, 3, 1, 0, 0, 1, 3));
+  EXPECT_THAT(history("iterations/.COHORT_APPLIED/0"), ElementsAre(1, 3, 1, 0, 0, 1, 3));
 }
 
 TEST_F(CheckpointTest, WithoutSlotsOnlyTheVariablesComeBack) {

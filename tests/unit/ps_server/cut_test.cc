@@ -182,15 +182,15 @@ TEST_F(CutTest, ACutThatCannotBeReadChangesNothingAndAnotherMayBeTried) {
   cluster.NextEpoch();
   int number = 0;
   for (const std::vector<int64_t>& bad : std::vector<std::vector<int64_t>>{
-           {1}, {1, 5, 0, 0, 7}, {1, 5, 0, 0, 7, 6}, {1, 5, 0, 0, 1, 2, 3, 4},
-           {1, 5, 9, 0, 8, 10}}) {
+           {1}, {1, 5, 0, 0, 0, 7}, {1, 5, 0, 0, 0, 7, 6}, {1, 5, 0, 0, 0, 1, 2, 3, 4},
+           {1, 5, 9, 0, 0, 8, 10}}) {
     const std::string prefix = absl::StrCat("/bad", number++);
     write(prefix, bad);
     const absl::Status damaged = cluster.Restore(0, {prefix}).status();
     EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss) << damaged;
     EXPECT_THAT(std::string(damaged.message()), HasSubstr("n0/.COHORT_APPLIED/0"));
   }
-  write("/rows", {2, 5, 0, 0});
+  write("/rows", {2, 5, 0, 0, 0});
   EXPECT_EQ(cluster.Restore(0, {"/rows"}).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(cluster.ReadCounter(slice), 3);
   EXPECT_TRUE(cluster.Restore(0, {"/good"}).ok());

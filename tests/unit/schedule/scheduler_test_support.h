@@ -47,11 +47,12 @@ class ScriptedChannel final : public Channel {
     return request;
   }
 
-  void AnswerRun(const absl::Status& status) {
+  void AnswerRun(const absl::Status& status, bool round_applied = false) {
     OpenCall call = std::move(calls.front());
     calls.pop_front();
     if (!status.ok()) return call.done(status);
     Envelope<proto::RunClosureResponse> response;
+    response.header.set_round_applied(round_applied);
     const Tensor value = Tensor::Scalar(42.0f);
     *response.header.add_fetches() = MetaOf(value);
     response.payload.push_back(SliceOf(value));
@@ -117,6 +118,7 @@ class SchedulerTest : public testing::Test {
     closure->program = program;
     closure->result = value;
     closure->replayable = replayable;
+    closure->round = round;
     const WaitId id = scheduler->Schedule(
         std::move(closure), [this](absl::Status status) { admitted.push_back(status); });
     if (wait != nullptr) *wait = id;
@@ -140,7 +142,8 @@ class SchedulerTest : public testing::Test {
   size_t redo_max = 0;
   size_t checkpoint_every = 0;
   bool fences_workers = false;
-  bool replayable = true;  // of what is scheduled
+  bool replayable = true;  // of what is scheduled, as the next one
+  Round round;
   int checkpoints_asked = 0;
   std::vector<int> ps_suspects;
   SimWorld sim{1};

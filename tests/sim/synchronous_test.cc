@@ -1,0 +1,245 @@
+// Synchronous training in simulated time. Each step of a round pushes a number that says which of
+// the round's steps it is, so that the variable tells afterwards which steps are in the mean of
+// each round, and pushes ones to count the updates. Whatever dies, every slice has one update per
+// round, of just so many steps, and a step reads what the rounds before it left.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/program/graph_builder.h"
+#include "coordinator/strategy/partitioner.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kRounds = 12;
+constexpr int kSlices = 3;  // of each of two variables
+
+// Reads and counts the updates, and pushes its argument to the choices.
+proto::Program StepProgram() {
+  GraphBuilder graph("step");
+  proto::Program program;
+  program.set_name("step");
+  const std::vector<float> ones(kRounds, 1.0f);
+  const std::string one = graph.Constant("one", Tensor::FromVector<float>(ones, Shape{kRounds}));
+  const std::string read = graph.Input("read", DType::kFloat32, {kRounds});
+  const std::string chosen = graph.Input("chosen", DType::kFloat32, {kRounds});
+  proto::InputBinding& variable = *program.add_inputs();
+  variable.set_input(read);
+  variable.set_variable("updates");
+  program.add_inputs()->set_input(chosen);
+  const auto output = [&](const std::string& value) {
+    const std::string copy = graph.Op("Identity", {value});
+    graph.Output(copy);
+    proto::OutputBinding* const binding = program.add_outputs();
+    binding->set_output(copy);
+    return binding;
+  };
+  output(one)->set_push("updates");
+  output(chosen)->set_push("choices");
+  output(read)->set_fetch(true);
+  program.set_model(graph.Finish()->SerializeAsString());
+  return program;
+}
+
+class Synchronous : public testing::Test {
+ protected:
+  struct Size {
+    uint64_t aggregate = 1;
+    uint64_t backups = 0;
+    uint64_t steps() const { return aggregate + backups; }
+  };
+
+  void Begin(uint64_t seed, const Size& size) {
+    size_ = size;
+    values_.clear();
+    coordinator_.reset();
+    cluster_ = std::make_unique<SimCluster>(seed, 2, 3);
+    ASSERT_NO_FATAL_FAILURE(StartCoordinator());
+  }
+  void TearDown() override { coordinator_.reset(); }
+
+  // What an earlier one has left open is scheduled again, and then the rest.
+  void StartCoordinator() {
+    ClusterCoordinator::Options options;
+    options.partitioner = *MakePartitioner(FixedShardsPartitionerSpec{kSlices});
+    options.attempts_max = options.quarantine_after = 1000;
+    options.recovery_directory = "/recovery";
+    options.recovery_interval = absl::Milliseconds(60);
+    auto connected = cluster_->Connect(std::move(options));
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    coordinator_ = *std::move(connected);
+    for (const char* name : {"updates", "choices"}) {
+      VariableSpec spec;
+      spec.name = name;
+      spec.shape = Shape{kRounds};
+      spec.initializer.set_op("zeros");
+      variables_[name] = *coordinator_->Scope(AssignAdd()).CreateVariable(spec);
+    }
+    program_ = *coordinator_->Register(StepProgram());
+    const auto left = coordinator_->ResumeState();
+    ASSERT_TRUE(left.ok()) << left.status();
+    if (left->has_value()) {
+      for (const uint64_t id : (*left)->open()) {
+        if (coordinator_->NextId().value < id) coordinator_->SkipTo(ClosureId{id});
+        ScheduleStep(id);
+      }
+      if (coordinator_->NextId().value < (*left)->next_id()) {
+        coordinator_->SkipTo(ClosureId{(*left)->next_id()});
+      }
+    }
+    while (coordinator_->NextId().value <= kRounds * size_.steps()) {
+      ScheduleStep(coordinator_->NextId().value);
+    }
+  }
+
+  uint64_t RoundOf(uint64_t id) const { return (id - 1) / size_.steps() + 1; }
+
+  void ScheduleStep(uint64_t id) {
+    const uint64_t member = (id - 1) % size_.steps();
+    std::vector<float> chosen(kRounds, 0);
+    chosen[RoundOf(id) - 1] = static_cast<float>(size_.aggregate << member);
+    ScheduleOptions options;
+    options.arguments = {Tensor::FromVector<float>(chosen, Shape{kRounds})};
+    options.round = {RoundOf(id), static_cast<uint32_t>(size_.aggregate)};
+    auto value = coordinator_->Schedule(program_, std::move(options));
+    ASSERT_TRUE(value.ok()) << value.status();
+    values_[id] = *std::move(value);
+  }
+
+  void KillAndStart(TaskId task, uint64_t milliseconds_max) {
+    const absl::Time when =
+        cluster_->sim().Now() + absl::Milliseconds(cluster_->sim().rng().Below(milliseconds_max));
+    cluster_->sim().CallAt(when, [this, task] {
+      cluster_->tasks().Kill(task);
+      cluster_->tasks().Start(task);
+    });
+  }
+
+  std::vector<float> Read(const std::string& name) {
+    const auto value = coordinator_->Read(variables_.at(name));
+    EXPECT_TRUE(value.ok()) << value.status();
+    if (!value.ok()) return {};
+    return {value->span<float>().begin(), value->span<float>().end()};
+  }
+
+  void ExpectOneUpdateARound() {
+    const absl::Status joined = coordinator_->Join();
+    ASSERT_TRUE(joined.ok()) << joined;
+    cluster_->network().SetFaults(FaultPlan());
+    EXPECT_THAT(Read("updates"), testing::Each(static_cast<float>(kRounds)));
+    for (const float chosen : Read("choices")) {
+      const auto members = static_cast<uint64_t>(chosen);
+      EXPECT_EQ(static_cast<float>(members), chosen);
+      EXPECT_EQ(std::popcount(members), static_cast<int>(size_.aggregate)) << members;
+      EXPECT_LT(members, uint64_t{1} << size_.steps());
+    }
+    for (const auto& [id, value] : values_) ExpectReadItsRound(id, value);
+  }
+
+  void ExpectReadItsRound(uint64_t id, const RemoteValue& value) {
+    ASSERT_TRUE(value.state().IsReady()) << id;
+    const auto& fetched = value.state().result();
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    const auto before = static_cast<float>(RoundOf(id) - 1);
+    for (const float updates : fetched->at(0).span<float>()) {
+      EXPECT_GE(updates, before) << "step " << id;
+      // A step that nobody waits for may come when its round, or a later one, is applied.
+      if (size_.backups == 0) EXPECT_EQ(updates, before) << "step " << id;
+    }
+  }
+
+  Size size_;
+  std::unique_ptr<SimCluster> cluster_;
+  std::unique_ptr<ClusterCoordinator> coordinator_;
+  std::map<std::string, Variable> variables_;
+  ProgramHandle program_;
+  std::map<uint64_t, RemoteValue> values_;  // of the present coordinator
+};
+
+TEST_F(Synchronous, DropsWhatComesWhenARoundIsFull) {
+  for (const Size& size : {Size{2, 1}, Size{1, 3}, Size{4, 0}, Size{4, 2}}) {
+    ASSERT_NO_FATAL_FAILURE(Begin(7, size));
+    ExpectOneUpdateARound();
+    const proto::PsStatsResponse stats = *coordinator_->ps().Stats();
+    EXPECT_EQ(stats.applied_slices(), uint64_t{2} * kSlices * kRounds);
+    EXPECT_EQ(stats.dropped_slices(), 2 * kSlices * kRounds * size.backups);
+    if (size.backups == 0) EXPECT_EQ(stats.staleness_max(), 0u);
+    ASSERT_FALSE(HasFailure()) << size.aggregate << " of " << size.steps();
+  }
+}
+
+TEST_F(Synchronous, MakesOneUpdateARoundWhateverDies) {
+  for (uint64_t seed = 1; seed <= 36; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    ASSERT_NO_FATAL_FAILURE(Begin(seed, {uint64_t{1} << seed % 3, seed % 4}));
+    FaultPlan faults;
+    faults.delay = 0.2;
+    faults.delay_max = absl::Milliseconds(50);
+    faults.lose_request = faults.lose_response = 0.01;
+    faults.duplicate_request = 0.1;
+    cluster_->network().SetFaults(faults);
+    for (int worker = 0; worker < 3; ++worker) KillAndStart({Role::kWorker, worker}, 400);
+    if (seed % 2 == 0) KillAndStart({Role::kPs, static_cast<int>(seed / 2 % 2)}, 400);
+    if (seed % 3 == 0) {
+      const absl::Status joined =
+          coordinator_->Join(absl::Milliseconds(cluster_->sim().rng().Below(400)));
+      if (absl::IsDeadlineExceeded(joined)) {
+        cluster_->network().Kill("chief:0");
+        values_.clear();
+        coordinator_.reset();
+        ASSERT_NO_FATAL_FAILURE(StartCoordinator());
+      }
+    }
+    ExpectOneUpdateARound();
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// A step that fails breaks its round off; what was pushed for it is in nothing.
+TEST_F(Synchronous, AnErrorLeavesNothingOfItsRound) {
+  ASSERT_NO_FATAL_FAILURE(Begin(5, {4, 0}));
+  ASSERT_TRUE(coordinator_->Join().ok());
+  const auto step = [&](uint64_t round, float value, int64_t length) {
+    ScheduleOptions options;
+    const std::vector<float> chosen(static_cast<size_t>(length), value);
+    options.arguments = {Tensor::FromVector<float>(chosen, Shape{length})};
+    options.round = {round, 2};
+    return coordinator_->Schedule(program_, std::move(options)).status();
+  };
+  const std::vector<float> before = Read("choices");
+  ASSERT_TRUE(step(kRounds + 1, 100, kRounds).ok());
+  ASSERT_TRUE(step(kRounds + 1, 100, kRounds + 1).ok()) << "it fails when it runs";
+  EXPECT_FALSE(coordinator_->Join().ok());
+  EXPECT_EQ(Read("choices"), before);
+  ASSERT_TRUE(step(kRounds + 2, 8, kRounds).ok());
+  ASSERT_TRUE(step(kRounds + 2, 24, kRounds).ok());
+  ASSERT_TRUE(coordinator_->Join().ok());
+  EXPECT_EQ(Read("choices")[0], before[0] + 16);
+}
+
+TEST_F(Synchronous, RoundsThatCannotEndAreRefused) {
+  ASSERT_NO_FATAL_FAILURE(Begin(5, {1, 0}));
+  const auto refused = [&](ScheduleOptions options) {
+    options.arguments = {Tensor::Zeros(DType::kFloat32, Shape{kRounds})};
+    return absl::IsInvalidArgument(coordinator_->Schedule(program_, std::move(options)).status());
+  };
+  ScheduleOptions options;
+  options.round = {100, 0};
+  EXPECT_TRUE(refused(options));
+  options.round = {100, 65536};
+  EXPECT_TRUE(refused(options));
+  options.round = {100, 1};
+  options.replayable = false;
+  EXPECT_TRUE(refused(options));
+}
+
+}  // namespace
+}  // namespace cohort

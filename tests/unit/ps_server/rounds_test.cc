@@ -1,0 +1,229 @@
+// Synchronous pushes at one parameter server. Expectations: means of small whole numbers, which
+// floats hold exactly; RMSprop on the mean, applied by the kernel itself.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/base/memory_file_system.h"
+#include "common/wire/error_detail.h"
+#include "tests/unit/ps_server/ps_test_support.h"
+
+namespace cohort {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Slice 1 adds, 2 is a whole number, 3 has RMSprop, 4 adds rows.
+class RoundsTest : public testing::Test {
+ protected:
+  RoundsTest() {
+    const std::vector<VariableSpec> variables = {
+        {"sum", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "zeros"},
+        {"count", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"},
+        {"weight", DType::kFloat32, Shape{1}, Rule("rmsprop", {{"momentum", 0.5}}), "ones"},
+        {"rows", DType::kFloat32, Shape{4, 1}, Rule("assign_add", {}), "zeros"}};
+    layouts_ = LayOut(variables, 1);
+    COHORT_CHECK(cluster_.CreateAll(layouts_).ok(), "valid layouts");
+  }
+
+  struct Of {
+    uint64_t closure = 1;
+    uint64_t round = 1;
+    uint32_t aggregate = 2;
+    uint64_t watermark = 1;
+  };
+  static Envelope<proto::PushRequest> InRound(Envelope<proto::PushRequest> push, const Of& of) {
+    push.header.set_closure_id(of.closure);
+    push.header.set_watermark(of.watermark);
+    push.header.set_round(of.round);
+    push.header.set_step(of.round);
+    push.header.set_aggregate(of.aggregate);
+    return push;
+  }
+  static Tensor One(float value) { return Tensor::FromVector<float>({value}, Shape{1}); }
+  // Pushes {value, -value} to `sum`.
+  proto::PushResponse Add(float value, const Of& of) {
+    const auto answer = cluster_.Push(
+        0, InRound(PushOf({}, {{1, Tensor::FromVector<float>({value, -value}, Shape{2})}}), of));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.value_or(proto::PushResponse());
+  }
+  std::vector<float> Values(uint32_t slice) {
+    const Tensor value = (*cluster_.Pull(0, {slice}))[0];
+    return {value.span<float>().begin(), value.span<float>().end()};
+  }
+  absl::Status Save(const std::string& prefix) {
+    const auto saved = cluster_.SaveShard(0, HoldRequest(prefix));
+    if (!saved.ok()) return saved.status();
+    return WriteIndex(files_, prefix, 1, *saved);
+  }
+  void GoBackTo(const std::string& prefix) {
+    ASSERT_TRUE(cluster_.Attach(0, kTestEpoch + 1, kTestCoordinator).ok());
+    Envelope<proto::RestoreShardRequest> request;
+    request.header.set_epoch(kTestEpoch + 1);
+    request.header.set_prefix(prefix);
+    request.header.set_applied(true);
+    request.header.set_watermark(1);
+    ASSERT_TRUE(cluster_
+                    .Call<proto::RestoreShardResponse>(
+                        0, "/cohort.proto.PsService/RestoreShard", std::move(request))
+                    .ok());
+    // Pulls of the test are of the first epoch.
+    epoch_ = kTestEpoch + 1;
+  }
+  std::vector<float> SumNow() {
+    Envelope<proto::PullRequest> request = PullOf({1});
+    request.header.set_epoch(epoch_);
+    const auto answer =
+        cluster_.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", std::move(request));
+    const Tensor sum = *PayloadReader(answer->payload).ReadTensor(answer->header.tensors(0));
+    return {sum.span<float>()[0], sum.span<float>()[1]};
+  }
+  proto::PushResponse AddNow(float value, const Of& of) {
+    auto push = InRound(PushOf({}, {{1, Tensor::FromVector<float>({value, 0}, Shape{2})}}), of);
+    push.header.set_epoch(epoch_);
+    return cluster_.Push(0, std::move(push)).value_or(proto::PushResponse());
+  }
+
+  MemoryFileSystem files_;
+  PsCluster cluster_{1, files_};
+  std::vector<proto::VariableLayout> layouts_;
+  uint64_t epoch_ = kTestEpoch;
+};
+
+TEST_F(RoundsTest, TheMeanOfTheFirstIsAppliedOnceAndTheRestIsDropped) {
+  const proto::PushResponse first = Add(3, {.closure = 1});
+  EXPECT_EQ(first.applied(), 1u);
+  EXPECT_EQ(first.open_rounds(), 1u);
+  EXPECT_THAT(Values(1), ElementsAre(0, 0)) << "it waits for another one";
+  const proto::PushResponse repeated = Add(3, {.closure = 1});
+  EXPECT_EQ(repeated.duplicates(), 1u);
+  EXPECT_EQ(repeated.open_rounds(), 1u);
+  const proto::PushResponse second = Add(5, {.closure = 3});
+  EXPECT_EQ(second.applied(), 1u);
+  EXPECT_EQ(second.open_rounds(), 0u);
+  EXPECT_THAT(Values(1), ElementsAre(4, -4));
+  const proto::PushResponse late = Add(100, {.closure = 2});
+  EXPECT_EQ(late.dropped(), 1u);
+  EXPECT_EQ(late.applied() + late.duplicates() + late.open_rounds(), 0u);
+  EXPECT_EQ(Add(100, {.closure = 2}).duplicates(), 1u) << "that it was dropped is known";
+  EXPECT_EQ(Add(3, {.closure = 1}).duplicates(), 1u);
+  // The next round.
+  Add(1, {.closure = 4, .round = 2, .watermark = 4});
+  EXPECT_EQ(Add(100, {.closure = 5, .round = 1, .watermark = 4}).dropped(), 1u);
+  Add(3, {.closure = 6, .round = 2, .watermark = 4});
+  EXPECT_THAT(Values(1), ElementsAre(6, -6));
+  const proto::PsStatsResponse stats = cluster_.Stats(0);
+  EXPECT_EQ(stats.applied_slices(), 2u) << "one update a round";
+  EXPECT_EQ(stats.dropped_slices(), 2u);
+  EXPECT_EQ(stats.duplicate_slices(), 3u);
+}
+
+TEST_F(RoundsTest, AnOptimizerSeesTheMeanAndTheRoundAsItsStep) {
+  PsCluster alone(1);
+  ASSERT_TRUE(alone.CreateAll(layouts_).ok());
+  for (uint64_t round = 1; round <= 3; ++round) {
+    for (uint64_t i = 0; i < 4; ++i) {
+      const float value = static_cast<float>(i) - static_cast<float>(round);
+      ASSERT_TRUE(cluster_
+                      .Push(0, InRound(PushOf({}, {{3, One(value)}}),
+                                       {.closure = 4 * round + i, .round = round, .aggregate = 4}))
+                      .ok());
+    }
+    const float mean = 1.5f - static_cast<float>(round);
+    ASSERT_TRUE(
+        alone.Push(0, PushOf({.closure = round, .step = round}, {{3, One(mean)}})).ok());
+  }
+  EXPECT_EQ(Values(3)[0], (*alone.Pull(0, {3}))[0].span<float>()[0]);
+}
+
+TEST_F(RoundsTest, TheBitsDoNotDependOnTheOrderOfArrival) {
+  std::vector<uint64_t> order = {1, 2, 3, 4};
+  std::vector<float> sums;
+  do {
+    PsCluster cluster(1);
+    ASSERT_TRUE(cluster.CreateAll(layouts_).ok());
+    for (const uint64_t closure : order) {
+      // Sums of these depend on their order.
+      const float value = closure == 1 ? 1e8f : closure == 2 ? -1e8f : 0.1f * static_cast<float>(closure);
+      const auto push = PushOf({}, {{1, Tensor::FromVector<float>({value, 0}, Shape{2})}});
+      ASSERT_TRUE(cluster.Push(0, InRound(push, {.closure = closure, .aggregate = 4})).ok());
+    }
+    sums.push_back((*cluster.Pull(0, {1}))[0].span<float>()[0]);
+  } while (std::next_permutation(order.begin(), order.end()));
+  ASSERT_EQ(sums.size(), 24u);
+  EXPECT_THAT(sums, testing::Each(sums[0]));
+}
+
+TEST_F(RoundsTest, RowsOfARoundAreAveragedOverAllOfIt) {
+  const auto push = [&](uint64_t closure, std::vector<int64_t> ids, std::vector<float> values) {
+    const Shape shape{static_cast<int64_t>(ids.size()), 1};
+    const auto answer = cluster_.Push(
+        0, InRound(PushRowsOf({}, {{4, std::move(ids), Tensor::FromVector(values, shape)}}),
+                   {.closure = closure, .aggregate = 2}));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+  };
+  push(2, {3, 1}, {8, 2});
+  push(1, {1}, {4});
+  EXPECT_THAT(Values(4), ElementsAre(0, 3, 0, 4));
+}
+
+TEST_F(RoundsTest, ACutHasWholeRoundsAndWhatWasKeptIsPushedAgain) {
+  Add(2, {.closure = 1});
+  Add(4, {.closure = 2});
+  Add(100, {.closure = 3, .round = 2});
+  ASSERT_TRUE(Save("/cut").ok());
+  Add(100, {.closure = 4, .round = 2});
+  EXPECT_THAT(Values(1), ElementsAre(103, -103));
+  GoBackTo("/cut");
+  EXPECT_THAT(SumNow(), ElementsAre(3, -3));
+  // 3 is open in the cut, and 2 too if it was answered late: round 1 is in it.
+  EXPECT_EQ(AddNow(4, {.closure = 2}).duplicates(), 1u);
+  EXPECT_EQ(AddNow(9, {.closure = 5}).dropped(), 1u);
+  EXPECT_EQ(AddNow(10, {.closure = 3, .round = 2}).open_rounds(), 1u) << "it was not in the cut";
+  EXPECT_EQ(AddNow(20, {.closure = 4, .round = 2}).open_rounds(), 0u);
+  EXPECT_THAT(SumNow(), ElementsAre(18, -3));
+}
+
+TEST_F(RoundsTest, WhatIsFencedIsNotInTheMeanOfAnybody) {
+  Add(100, {.closure = 1});
+  Envelope<proto::FenceRequest> fence;
+  fence.header.set_epoch(kTestEpoch);
+  fence.header.set_watermark(2);
+  ASSERT_TRUE(cluster_
+                  .Call<proto::FenceResponse>(0, "/cohort.proto.PsService/Fence", std::move(fence))
+                  .ok());
+  Add(2, {.closure = 2, .watermark = 2});
+  EXPECT_THAT(Values(1), ElementsAre(0, 0));
+  Add(4, {.closure = 3, .watermark = 2});
+  EXPECT_THAT(Values(1), ElementsAre(3, -3));
+  // So it is with a round that its coordinator gave up.
+  Add(100, {.closure = 4, .round = 2, .watermark = 2});
+  Add(2, {.closure = 5, .round = 3, .watermark = 2});
+  EXPECT_EQ(Add(100, {.closure = 6, .round = 2, .watermark = 2}).dropped(), 1u);
+  Add(2, {.closure = 7, .round = 3, .watermark = 2});
+  EXPECT_THAT(Values(1), ElementsAre(5, -5));
+}
+
+TEST_F(RoundsTest, WhatHasNoMeanIsRefused) {
+  const auto refused = [&](Envelope<proto::PushRequest> push, const std::string& why) {
+    const absl::Status status = cluster_.Push(0, std::move(push)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  };
+  refused(InRound(PushOf({}, {{2, Tensor::Scalar<int64_t>(1)}}), {}), "has whole numbers");
+  refused(InRound(PushOf({}, {{3, One(1)}}), {.aggregate = 0}), "aggregate is 0");
+  ASSERT_TRUE(
+      cluster_
+          .Push(0, InRound(PushOf({}, {{4, Tensor::Zeros(DType::kFloat32, Shape{4, 1})}}), {}))
+          .ok());
+  refused(InRound(PushRowsOf({}, {{4, {1}, Tensor::Zeros(DType::kFloat32, Shape{1, 1})}}),
+                  {.closure = 2}),
+          "all rows and of some");
+}
+
+}  // namespace
+}  // namespace cohort

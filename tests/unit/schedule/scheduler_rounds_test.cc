@@ -1,0 +1,127 @@
+// Synchronous closures: which start, and when they are done.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/schedule/scheduler_test_support.h"
+
+namespace cohort {
+namespace {
+
+class SchedulerRounds : public SchedulerTest {
+ protected:
+  // Rounds of three closures, of which two count.
+  void ScheduleRounds(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      round = {static_cast<uint64_t>(i + 1), 2};
+      for (int member = 0; member < 3; ++member) Schedule();
+    }
+  }
+  std::vector<uint64_t> Running(ScriptedChannel& channel) {
+    channel.AnswerPreparations();
+    std::vector<uint64_t> ids;
+    for (const auto& call : channel.calls) {
+      proto::RunClosureRequest request;
+      request.ParseFromString(call.request.header);
+      EXPECT_EQ(request.round(), (request.closure_id() + 2) / 3);
+      EXPECT_EQ(request.aggregate(), 2u);
+      ids.push_back(request.closure_id());
+    }
+    return ids;
+  }
+};
+
+TEST_F(SchedulerRounds, ARoundStartsWhenTheOneBeforeIsApplied) {
+  Make(4);
+  const auto channel = AddWorker(0);
+  ScheduleRounds(2);
+  Join();
+  EXPECT_THAT(Running(*channel), testing::ElementsAre(1, 2, 3));
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_THAT(Running(*channel), testing::ElementsAre(2, 3));
+  EXPECT_EQ(scheduler->stats().done, 0u) << "its update waits for another one's";
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->stats().done, 2u);
+  EXPECT_THAT(Running(*channel), testing::ElementsAre(3, 4, 5, 6)) << "3 is late, and awaited";
+  for (int i = 0; i < 3; ++i) channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->stats().done, 5u);
+  EXPECT_TRUE(joined.empty());
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_TRUE(joined[0].ok());
+  EXPECT_EQ(scheduler->stats().done, 6u);
+}
+
+TEST_F(SchedulerRounds, ALostWorkersClosureIsRunAgainAndAnswersStay) {
+  Make(4);
+  const auto first = AddWorker(0);
+  ScheduleRounds(2);
+  ASSERT_EQ(Running(*first).size(), 3u);
+  first->AnswerRun(absl::OkStatus());
+  scheduler->WorkerLost(0, absl::UnavailableError("gone"));
+  const auto second = AddWorker(1);
+  EXPECT_THAT(Running(*second), testing::ElementsAre(2, 3));
+  second->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->stats().done, 2u);
+  EXPECT_THAT(Running(*second), testing::ElementsAre(3, 4, 5, 6));
+}
+
+TEST_F(SchedulerRounds, NoCheckpointCoversWhatWaitsForItsRound) {
+  redo_max = 100;
+  Make(4);
+  const auto channel = AddWorker(0);
+  ScheduleRounds(1);
+  ASSERT_EQ(Running(*channel).size(), 3u);
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->BeginCut().open.size(), 3u);
+  channel->AnswerRun(absl::OkStatus());
+  const Cut cut = scheduler->BeginCut();
+  ASSERT_EQ(cut.open.size(), 1u);
+  EXPECT_EQ(cut.open[0].value, 3u);
+}
+
+TEST_F(SchedulerRounds, AfterARestoreTheSlicesSayWhichRoundsTheyHave) {
+  redo_max = 100;
+  Make(4);
+  const auto before = AddWorker(0);
+  ScheduleRounds(2);
+  ASSERT_EQ(Running(*before).size(), 3u);
+  before->AnswerRun(absl::OkStatus());
+  before->AnswerRun(absl::OkStatus());
+  scheduler->CommitCut(scheduler->BeginCut());  // 1 and 2 are durable, 3 is open
+  before->AnswerRun(absl::OkStatus());
+  before->AnswerRun(absl::OkStatus());  // 4 waits for its round
+  scheduler->Pause("a ps was lost");
+  scheduler->Resume(8);
+  const auto after = AddWorker(0, 2);
+  EXPECT_THAT(Running(*after), testing::ElementsAre(3));
+  after->AnswerRun(absl::OkStatus(), /*round_applied=*/true);
+  EXPECT_THAT(Running(*after), testing::ElementsAre(4, 5, 6));
+}
+
+TEST_F(SchedulerRounds, AnErrorEndsTheRoundAndIsRaisedBehindAFence) {
+  Make(4);
+  const auto channel = AddWorker(0);
+  ScheduleRounds(2);
+  Join();
+  ASSERT_EQ(Running(*channel).size(), 3u);
+  channel->AnswerRun(absl::OkStatus());
+  channel->AnswerRun(absl::InvalidArgumentError("no such thing"));
+  EXPECT_TRUE(fences.empty()) << "3 is in flight";
+  channel->AnswerRun(absl::InvalidArgumentError("no such thing"));
+  ASSERT_EQ(fences.size(), 1u) << "slices have kept what 1 pushed";
+  EXPECT_EQ(fences[0].first, 7u);
+  fences[0].second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_THAT(std::string(joined[0].message()), testing::HasSubstr("no such thing"));
+  // It is usable again.
+  round = {3, 2};
+  for (int i = 0; i < 2; ++i) Schedule();
+  Join();
+  for (int i = 0; i < 2; ++i) channel->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_TRUE(joined[1].ok());
+}
+
+}  // namespace
+}  // namespace cohort
