@@ -135,6 +135,37 @@ TEST(Training, ARestoredJobMayBeCutOtherwiseAndEndsWithTheSameModel) {
   EXPECT_TRUE(ReadFile(files, absl::StrCat(directory.path(), "/again")).value_or("") == *straight);
 }
 
+// Without backups the steps of a round are the same whoever runs them, and so is their mean.
+TEST(Training, SynchronousStepsGiveTheSameModelWhateverTheWorkers) {
+  const TempDirectory directory("training");
+  const auto train = [&](const std::string& local, int backups, const std::string& name) {
+    const ProcessRun run = Train(
+        {absl::StrCat("strategy.consistency={\"class_name\": \"Synchronous\", \"config\": ",
+                      "{\"aggregate\": 3, \"backup_steps\": ", backups, "}}"),
+         "fit.closures_in_flight=2", absl::StrCat("export.onnx=", directory.path(), "/", name),
+         "fit.epochs=1"},
+        local);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.exit_code == 0 ? json::parse(run.LastLine()) : json();
+  };
+  const json one = train("ps=1,worker=1", 0, "one");
+  // 16 steps in rounds of 3: the last one has a single step.
+  EXPECT_EQ(one["steps"], 6);
+  EXPECT_EQ(one["closures_done"], 16 + 4 + 8) << "with 512 rows of validation and 1000 of test";
+  EXPECT_EQ(one["ps_applied_slices"], 6 * 6);
+  EXPECT_EQ(one["max_staleness"], 0);
+  const json many = train("ps=2,worker=3", 0, "many");
+  EXPECT_EQ(many["steps"], 6);
+  PosixFileSystem files;
+  const auto model = ReadFile(files, absl::StrCat(directory.path(), "/one"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(ReadFile(files, absl::StrCat(directory.path(), "/many")).value_or("") == *model);
+  const json backed = train("ps=2,worker=3", 1, "backed");
+  EXPECT_EQ(backed["steps"], 4);
+  EXPECT_EQ(backed["ps_applied_slices"], 6 * 4);
+  EXPECT_EQ(backed["ps_dropped_slices"], 6 * 4) << "a step of each round comes last";
+}
+
 TEST(Training, PartitionedVariablesTrainTheSameModel) {
   const ProcessRun run = Train({"strategy.partitioner.class_name=FixedShardsPartitioner",
                                 "strategy.partitioner.config.num_shards=2"});
