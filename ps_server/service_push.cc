@@ -74,11 +74,11 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
       continue;
     }
     ++taken;
+    counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
     if (applied.kept) continue;
     // A version from before a restart of this ps may lie above the one held.
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     counted.staleness.push_back(applied.version_before - pulled);
-    counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
   }
   stats_.AddPush(counted);
   Envelope<proto::PushResponse> response;

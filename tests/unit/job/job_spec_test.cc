@@ -134,7 +134,10 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "cluster.lease_timeout_ms=1234",
       "recovery={\"directory\":\"r\",\"interval_ms\":200,\"interval_steps\":7,\"max_steps\":99}",
   };
-  for (const auto& overrides : {std::vector<std::string>(), everything}) {
+  const std::vector<std::string> synchronous = {
+      "strategy.consistency={\"class_name\":\"Synchronous\",\"config\":{\"aggregate\":4,"
+      "\"backup_steps\":1}}"};
+  for (const auto& overrides : {std::vector<std::string>(), everything, synchronous}) {
     const JobSpec job = ParseShipped("mnist_mlp.json", overrides);
     const absl::StatusOr<JobSpec> again = ParseJob(JobToJson(job), "again", {});
     ASSERT_TRUE(again.ok()) << again.status();
@@ -202,6 +205,10 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
   expect("[\"accuracy\"]", "[\"accuracy\", \"accuracy\"]", {"compile.metrics.1", "is taken"});
   expect("\"seed\": 1", "\"seed\": -1", {"seed: is -1", "at least 0"});
   expect("{\"type\": \"parameter_server\"}", "[]", {"strategy: is []", "an object"});
+  expect("\"parameter_server\"",
+         "\"parameter_server\", \"consistency\": {\"class_name\": \"Synchronous\", \"config\": "
+         "{\"aggregate\": 200}}",
+         {"cluster.queue_size: is 256, less than twice", "which is 200"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"name\": \"a/b\"", {"config.name: is 'a/b'"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": [1]", {"noise_shape", "not supported"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});
