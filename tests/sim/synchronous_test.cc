@@ -34,7 +34,9 @@ proto::Program StepProgram() {
   proto::InputBinding& variable = *program.add_inputs();
   variable.set_input(read);
   variable.set_variable("updates");
-  program.add_inputs()->set_input(chosen);
+  proto::InputBinding& argument = *program.add_inputs();
+  argument.set_input(chosen);
+  argument.set_argument(0);
   const auto output = [&](const std::string& value) {
     const std::string copy = graph.Op("Identity", {value});
     graph.Output(copy);
@@ -81,7 +83,9 @@ class Synchronous : public testing::Test {
       spec.name = name;
       spec.shape = Shape{kRounds};
       spec.initializer.set_op("zeros");
-      variables_[name] = *coordinator_->Scope(AssignAdd()).CreateVariable(spec);
+      const auto made = coordinator_->Scope(AssignAdd()).CreateVariable(spec);
+      ASSERT_TRUE(made.ok()) << made.status();
+      variables_.insert_or_assign(name, *made);
     }
     program_ = *coordinator_->Register(StepProgram());
     const auto left = coordinator_->ResumeState();
@@ -130,7 +134,7 @@ class Synchronous : public testing::Test {
     return {value->span<float>().begin(), value->span<float>().end()};
   }
 
-  void ExpectOneUpdateARound() {
+  void ExpectOneUpdateARound(bool something_is_lost) {
     const absl::Status joined = coordinator_->Join();
     ASSERT_TRUE(joined.ok()) << joined;
     cluster_->network().SetFaults(FaultPlan());
@@ -141,18 +145,20 @@ class Synchronous : public testing::Test {
       EXPECT_EQ(std::popcount(members), static_cast<int>(size_.aggregate)) << members;
       EXPECT_LT(members, uint64_t{1} << size_.steps());
     }
-    for (const auto& [id, value] : values_) ExpectReadItsRound(id, value);
+    for (const auto& [id, value] : values_) ExpectReadItsRound(id, value, something_is_lost);
   }
 
-  void ExpectReadItsRound(uint64_t id, const RemoteValue& value) {
+  void ExpectReadItsRound(uint64_t id, const RemoteValue& value, bool may_run_again) {
     ASSERT_TRUE(value.state().IsReady()) << id;
     const auto& fetched = value.state().result();
     ASSERT_TRUE(fetched.ok()) << fetched.status();
     const auto before = static_cast<float>(RoundOf(id) - 1);
     for (const float updates : fetched->at(0).span<float>()) {
       EXPECT_GE(updates, before) << "step " << id;
-      // A step that nobody waits for may come when its round, or a later one, is applied.
-      if (size_.backups == 0) EXPECT_EQ(updates, before) << "step " << id;
+      // One that runs again may have been taken by some slices with its round before. A step that
+      // nobody waits for may come when later rounds are applied.
+      if (size_.backups > 0) continue;
+      EXPECT_LE(updates, may_run_again ? before + 1 : before) << "step " << id;
     }
   }
 
@@ -167,11 +173,11 @@ class Synchronous : public testing::Test {
 TEST_F(Synchronous, DropsWhatComesWhenARoundIsFull) {
   for (const Size& size : {Size{2, 1}, Size{1, 3}, Size{4, 0}, Size{4, 2}}) {
     ASSERT_NO_FATAL_FAILURE(Begin(7, size));
-    ExpectOneUpdateARound();
+    ExpectOneUpdateARound(/*something_is_lost=*/false);
     const proto::PsStatsResponse stats = *coordinator_->ps().Stats();
     EXPECT_EQ(stats.applied_slices(), uint64_t{2} * kSlices * kRounds);
     EXPECT_EQ(stats.dropped_slices(), 2 * kSlices * kRounds * size.backups);
-    if (size.backups == 0) EXPECT_EQ(stats.staleness_max(), 0u);
+    EXPECT_EQ(stats.staleness_max(), 0u) << "a round's mean is of the values that it changes";
     ASSERT_FALSE(HasFailure()) << size.aggregate << " of " << size.steps();
   }
 }
@@ -198,7 +204,7 @@ TEST_F(Synchronous, MakesOneUpdateARoundWhateverDies) {
         ASSERT_NO_FATAL_FAILURE(StartCoordinator());
       }
     }
-    ExpectOneUpdateARound();
+    ExpectOneUpdateARound(/*something_is_lost=*/true);
     ASSERT_FALSE(HasFailure());
   }
 }
