@@ -46,12 +46,12 @@ struct ScheduleOptions {
   InputChoice input = {};   // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
-  Round round;               // of synchronous training
   absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
   // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
   // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
   bool replayable = true;
+  Round round = {};  // of synchronous training
 };
 
 // Thread-safe.
