@@ -204,7 +204,8 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   summary_.epochs = epoch + 1;
   summary_.train_loss = reading.loss;
   summary_.train_metrics = NamedMetrics(reading);
-  progress_->EndEpoch(UpdatesOf(pass.steps), {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
+  progress_->EndEpoch(UpdatesOf(pass.steps),
+                      {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
   line.step = line.steps = pass.steps;
   line.values = {{"loss", reading.loss}};
   line.values.insert(line.values.end(), summary_.train_metrics.begin(),

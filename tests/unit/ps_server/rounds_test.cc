@@ -148,7 +148,7 @@ TEST_F(RoundsTest, TheBitsDoNotDependOnTheOrderOfArrival) {
     ASSERT_TRUE(cluster.CreateAll(layouts_).ok());
     for (const uint64_t closure : order) {
       // Sums of these depend on their order.
-      const float value = closure == 1 ? 1e8f : closure == 2 ? -1e8f : 0.1f * static_cast<float>(closure);
+      const float value = std::vector<float>{1e8f, -1e8f, 0.3f, 0.4f}[closure - 1];
       const auto push = PushOf({}, {{1, Tensor::FromVector<float>({value, 0}, Shape{2})}});
       ASSERT_TRUE(cluster.Push(0, InRound(push, {.closure = closure, .aggregate = 4})).ok());
     }
