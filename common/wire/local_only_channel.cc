@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 // A call that waits for the name, or was started since. Thread-safe.
-class LocalOnlyChannel::AskingCall {
+class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingCall> {
  public:
   struct Waiting {
     std::string method;
@@ -31,14 +31,15 @@ class LocalOnlyChannel::AskingCall {
   AskingCall(std::shared_ptr<LocalOnlyChannel> channel, Waiting waiting)
       : channel_(std::move(channel)), waiting_(std::move(waiting)) {}
 
-  static void Start(const std::shared_ptr<AskingCall>& self, absl::Duration timeout) {
-    auto asking = StartCall<proto::LocalNameResponse>(
-        *self->channel_->asked_, kLocalNameMethod, Envelope<proto::LocalNameRequest>(), timeout,
-        [self](absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
-          self->OnName(std::move(answer));
-        });
-    MutexLock lock(self->mutex_);
-    if (self->call_ == nullptr) self->call_ = std::move(asking);
+  void Start(absl::Duration timeout) {
+    const int step = NextStep();
+    SetCall(step, StartCall<proto::LocalNameResponse>(
+                      *channel_->asked_, kLocalNameMethod, Envelope<proto::LocalNameRequest>(),
+                      timeout,
+                      [self = shared_from_this()](
+                          absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
+                        self->OnName(std::move(answer));
+                      }));
   }
 
   void Cancel() {
@@ -55,14 +56,33 @@ class LocalOnlyChannel::AskingCall {
   void OnName(absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
     Waiting waiting = std::move(waiting_);
     if (!answer.ok()) return waiting.done(answer.status());
-    auto local = channel_->ConnectTo(answer->header.name());
-    if (!local.ok()) return waiting.done(local.status());
+    const std::string name = answer->header.name();
     const absl::Duration left = absl::FromChrono(waiting.deadline - Clock::now());
-    std::shared_ptr<Call> call = (*local)->Start(waiting.method, std::move(waiting.request), left,
-                                                 std::move(waiting.done));
+    auto local = channel_->ConnectTo(name);
+    if (!local.ok() && name != refused_) {
+      // A server that ended after it told its name is no peer of another host. One that tells the
+      // same name again lives.
+      refused_ = name;
+      waiting_ = std::move(waiting);
+      return Start(left);
+    }
+    if (!local.ok()) return waiting.done(local.status());
+    const int step = NextStep();
+    SetCall(step, (*local)->Start(waiting.method, std::move(waiting.request), left,
+                                  std::move(waiting.done)));
+  }
+
+  int NextStep() {
+    MutexLock lock(mutex_);
+    return ++step_;
+  }
+
+  // `call` is of this step, which may be over: its end may have begun the next.
+  void SetCall(int step, std::shared_ptr<Call> call) {
     bool cancelled = false;
     {
       MutexLock lock(mutex_);
+      if (step != step_) return;
       call_ = call;
       cancelled = cancelled_;
     }
@@ -70,10 +90,13 @@ class LocalOnlyChannel::AskingCall {
   }
 
   const std::shared_ptr<LocalOnlyChannel> channel_;  // shared: its user may have dropped it
-  Waiting waiting_;                                  // of the one answer
+  // Of the one answer that is waited for.
+  Waiting waiting_;
+  std::string refused_;  // a name that could not be reached
   Mutex mutex_;
-  // Shared with a Cancel under way. What is under way now: the question, or the call.
+  // Shared with a Cancel under way. Of the present step: a question, or the call itself.
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
+  int step_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -95,7 +118,7 @@ std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message 
   auto call = std::make_shared<AskingCall>(
       shared_from_this(), AskingCall::Waiting{std::string(method), std::move(request), deadline,
                                               std::move(done)});
-  AskingCall::Start(call, timeout);
+  call->Start(timeout);
   return std::make_unique<Handle>(std::move(call));
 }
 

@@ -1,7 +1,7 @@
 // A coordinator that counts to --increments over local tasks, for tests that kill it and them. It
 // says on stderr how far it is, "done 2000", and prints the counter on stdout. Started again with
 // the same --state_dir, it goes on.
-// Usage: counter_program BINARIES STATE_DIR PS WORKERS INCREMENTS
+// Usage: counter_program BINARIES STATE_DIR PS WORKERS INCREMENTS [TRANSPORT]
 
 #include <cstdio>
 #include <memory>
@@ -23,6 +23,7 @@ struct Arguments {
   std::string binaries, state_directory;
   int ps = 0, workers = 0;
   uint64_t increments = 0;
+  TransportKind transport = TransportKind::kAuto;
 };
 
 absl::StatusOr<float> Count(World world, Waiter& waiter, const std::shared_ptr<LocalCluster>& tasks,
@@ -55,13 +56,14 @@ absl::StatusOr<float> Count(World world, Waiter& waiter, const std::shared_ptr<L
 }
 
 absl::Status Run(const Arguments& arguments) {
-  RealWorld world(2);
+  RealWorld world(2, arguments.transport);
   BlockingWaiter waiter;
   LocalCluster::Options options;
   options.ps = arguments.ps;
   options.workers = arguments.workers;
   options.binary_directory = arguments.binaries;
   options.state_directory = arguments.state_directory;
+  options.transport = arguments.transport;
   ASSIGN_OR_RETURN(const std::shared_ptr<LocalCluster> tasks,
                    LocalCluster::Start(world.world(), waiter, std::move(options)));
   const absl::StatusOr<float> value = Count(world.world(), waiter, tasks, arguments);
@@ -76,12 +78,15 @@ absl::Status Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   cohort::Arguments arguments;
-  if (argc != 6 || !absl::SimpleAtoi(argv[3], &arguments.ps) ||
+  const auto transport = cohort::TransportKindFromName(argc == 7 ? argv[6] : "auto");
+  if (argc < 6 || argc > 7 || !absl::SimpleAtoi(argv[3], &arguments.ps) ||
       !absl::SimpleAtoi(argv[4], &arguments.workers) ||
-      !absl::SimpleAtoi(argv[5], &arguments.increments)) {
-    std::fputs("usage: counter_program BINARIES STATE_DIR PS WORKERS INCREMENTS\n", stderr);
+      !absl::SimpleAtoi(argv[5], &arguments.increments) || !transport.ok()) {
+    std::fputs("usage: counter_program BINARIES STATE_DIR PS WORKERS INCREMENTS [TRANSPORT]\n",
+               stderr);
     return 2;
   }
+  arguments.transport = *transport;
   arguments.binaries = argv[1];
   arguments.state_directory = argv[2];
   const absl::Status status = cohort::Run(arguments);

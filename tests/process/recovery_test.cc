@@ -50,10 +50,11 @@ class KilledProcesses : public testing::Test {
     EXPECT_EQ(symlink(COHORT_BIN_DIR "/worker", JoinPath(programs, "worker").c_str()), 0);
     return programs;
   }
-  std::unique_ptr<RunningProcess> StartCounting(const std::string& programs, int increments) {
+  std::unique_ptr<RunningProcess> StartCounting(const std::string& programs, int increments,
+                                                const std::string& transport) {
     return std::make_unique<RunningProcess>(
         absl::StrCat(COHORT_BIN_DIR, "/counter_program"),
-        std::vector<std::string>{programs, state, "2", "4", absl::StrCat(increments)},
+        std::vector<std::string>{programs, state, "2", "4", absl::StrCat(increments), transport},
         std::map<std::string, std::string>{{"TF_CONFIG", ""}});
   }
 
@@ -62,14 +63,17 @@ class KilledProcesses : public testing::Test {
   PosixFileSystem files;
 };
 
+class KilledOnEachTransport : public KilledProcesses,
+                              public testing::WithParamInterface<std::string> {};
+
 // Ten processes of all three roles, at points drawn from a seed, while the sum counts on.
-TEST_F(KilledProcesses, EveryIncrementCountsOnceWhateverIsKilled) {
-  constexpr int kIncrements = 100000;
+TEST_P(KilledOnEachTransport, EveryIncrementCountsOnceWhateverIsKilled) {
+  constexpr int kIncrements = 60000;
   constexpr int kKills = 10;
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
-  const auto start = [&] { return StartCounting(COHORT_BIN_DIR, kIncrements); };
+  const auto start = [&] { return StartCounting(COHORT_BIN_DIR, kIncrements, GetParam()); };
   std::unique_ptr<RunningProcess> coordinator = start();
   for (int i = 1; i <= kKills; ++i) {
     const int at = i * (kIncrements / (kKills + 2)) / 1000 * 1000;
@@ -90,6 +94,10 @@ TEST_F(KilledProcesses, EveryIncrementCountsOnceWhateverIsKilled) {
   EXPECT_THAT(run.err, testing::Not(testing::HasSubstr("mode=stream")));
 }
 
+INSTANTIATE_TEST_SUITE_P(All, KilledOnEachTransport,
+                         testing::Values("auto", "tcp", "unix", "shm"),
+                         [](const auto& info) { return info.param; });
+
 // Each ps has a mount of its own where the checkpoints are, and finds it empty after its kill.
 TEST_F(KilledProcesses, AParameterServerThatComesBackWithoutFilesIsFilledByTheCoordinator) {
   constexpr int kIncrements = 30000;
@@ -97,7 +105,7 @@ TEST_F(KilledProcesses, AParameterServerThatComesBackWithoutFilesIsFilledByTheCo
                  absl::Minutes(1)).exit_code != 0) {
     GTEST_SKIP() << "needs root for a mount of its own";
   }
-  const auto coordinator = StartCounting(ProgramsWithPrivateDisks(), kIncrements);
+  const auto coordinator = StartCounting(ProgramsWithPrivateDisks(), kIncrements, "auto");
   for (int i = 1; i <= 4; ++i) {
     ASSERT_TRUE(coordinator->ReadErrUntil(absl::StrCat("done ", i * kIncrements / 5, "\n"),
                                           absl::Minutes(1)))
