@@ -52,20 +52,12 @@ size_t PagedValue::resident_bytes() const {
   return bytes;
 }
 
-PageWriter::PageWriter(PagedValue& value, std::vector<PagedValue>& slots,
-                       absl::Span<const size_t> widths, Change change)
-    : value_(value), slots_(slots), widths_(widths), change_(change) {}
-
 void PageWriter::Enter(size_t page) {
   if (page == page_) return;
   Leave();
   page_ = page;
-  const auto enter = [this](ValueBuffer& buffer) {
-    if (change_ == Change::kSomeRows) copied_bytes_ += buffer.Own();
-    buffer.Next();
-  };
-  enter(value_.page(page));
-  for (PagedValue& slot : slots_) enter(slot.page(page));
+  value_.page(page).Next();
+  for (PagedValue& slot : slots_) slot.page(page).Next();
 }
 
 void PageWriter::Leave() {
@@ -91,6 +83,29 @@ size_t PageWriter::SetRowSpans(size_t first, size_t count, size_t row_width, Upd
   count = std::min(count, value_.elements_of(page_) / row_width - begin);
   SetSpans(begin * row_width, count * row_width, step);
   return count;
+}
+
+RowPlaces::RowPlaces(PagedValue& value, std::vector<PagedValue>& slots,
+                     absl::Span<const size_t> widths, size_t row_width)
+    : value_(value),
+      slots_(slots),
+      widths_(widths),
+      row_width_(row_width),
+      page_rows_(std::max<size_t>(value.elements_of(0) / row_width, 1)) {}
+
+void RowPlaces::Enter(size_t page) {
+  page_ = page;
+  first_.value = value_.page(page).InPlace(copied_bytes_).mutable_data<float>();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    first_.slots[i] = slots_[i].page(page).InPlace(copied_bytes_).mutable_data<float>();
+  }
+}
+
+void RowPlaces::Find(size_t row, RowUpdate& place) {
+  if (row / page_rows_ != page_) Enter(row / page_rows_);
+  const size_t begin = row % page_rows_ * row_width_;
+  place.value = first_.value + begin;
+  for (size_t i = 0; i < slots_.size(); ++i) place.slots[i] = first_.slots[i] + begin / widths_[i];
 }
 
 }  // namespace cohort

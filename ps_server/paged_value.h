@@ -44,28 +44,24 @@ class PagedValue {
   std::vector<ValueBuffer> pages_;
 };
 
-// Goes through the pages of a value and its slots together, by ascending rows, and has the update
-// steps' spans in them. Thread-compatible.
+// Goes through the pages of a value and its slots together, by ascending rows, to write all of
+// them anew, and has the update steps' spans in them. Thread-compatible.
 class PageWriter {
  public:
-  enum class Change { kSomeRows, kAllRows };
   // `widths`: elements of the value for one of each slot. They outlive the writer.
-  PageWriter(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths,
-             Change change);
+  PageWriter(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths)
+      : value_(value), slots_(slots), widths_(widths) {}
   // What was written is current from now on.
   ~PageWriter() { Leave(); }
   PageWriter(const PageWriter&) = delete;
   PageWriter& operator=(const PageWriter&) = delete;
 
-  // Comes to a page; what is not written of it stays with kSomeRows, and is undefined with
-  // kAllRows.
+  // Comes to a page; what is not written of it is undefined.
   void Enter(size_t page);
   // Elements of the value in the page that was entered, counted from its begin.
   void SetSpans(size_t begin, size_t count, UpdateStep& step);
   // Enters the page of a row, and spans what it has of `count` rows.
   size_t SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step);
-
-  size_t copied_bytes() const { return copied_bytes_; }
 
  private:
   static constexpr size_t kNone = ~size_t{0};
@@ -75,8 +71,33 @@ class PageWriter {
   PagedValue& value_;
   std::vector<PagedValue>& slots_;
   const absl::Span<const size_t> widths_;
-  const Change change_;
   size_t page_ = kNone;
+};
+
+// Where some rows of a value and its slots are, to be changed in place: of pages that somebody
+// reads they are in copies, from now on the current ones. Thread-compatible.
+class RowPlaces {
+ public:
+  // `widths` as above, all that are not 1 the row's. Nobody takes a lease as long as this lives.
+  RowPlaces(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths,
+            size_t row_width);
+
+  void Find(size_t row, RowUpdate& place);
+
+  size_t copied_bytes() const { return copied_bytes_; }
+
+ private:
+  static constexpr size_t kNone = ~size_t{0};
+
+  void Enter(size_t page);
+
+  PagedValue& value_;
+  std::vector<PagedValue>& slots_;
+  const absl::Span<const size_t> widths_;
+  const size_t row_width_;
+  const size_t page_rows_;
+  size_t page_ = kNone;
+  RowUpdate first_ = {};  // of that page
   size_t copied_bytes_ = 0;
 };
 

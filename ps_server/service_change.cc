@@ -158,15 +158,12 @@ absl::StatusOr<bool> VariableShard::Change(const ValueChange& change, PayloadCur
   const auto change_bytes = [&](size_t page, size_t begin, size_t size)
                                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (size == 0) return;
-    ValueBuffer& buffer = value_.page(page);
-    copied_bytes_ += buffer.Own();
-    std::byte* const out = buffer.Next().mutable_raw() + begin;
+    std::byte* const out = value_.page(page).InPlace(copied_bytes_).mutable_raw() + begin;
     for (size_t done = 0; done < size;) {
       const size_t block = std::min(size - done, kBlockBytes);
       ChangeElements(change.op, layout_.dtype, out + done, operand.Next(block), block);
       done += block;
     }
-    buffer.Commit();
   };
   for (size_t page = 0; change.all && page < value_.num_pages(); ++page) {
     change_bytes(page, 0, value_.elements_of(page) * ElementSize(layout_.dtype));

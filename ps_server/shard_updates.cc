@@ -94,7 +94,10 @@ UpdateStep VariableShard::StepOf(const UpdateContext& context) const {
   step.learning_rate = context.learning_rate;
   step.step = context.step;
   step.row_width = slot_widths_.row;
-  step.slots.resize(slot_widths_.slots.size());
+  for (const size_t width : slot_widths_.slots) {
+    const size_t in_row = slot_widths_.row / width;
+    step.slots.push_back({{nullptr, in_row}, {nullptr, in_row}});
+  }
   return step;
 }
 
@@ -104,7 +107,7 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
   const size_t width = slot_widths_.largest;
   const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
   std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
-  PageWriter writer(value_, slots_, slot_widths_.slots, PageWriter::Change::kAllRows);
+  PageWriter writer(value_, slots_, slot_widths_.slots);
   for (size_t page = 0; page < value_.num_pages(); ++page) {
     writer.Enter(page);
     const size_t count = value_.elements_of(page);
@@ -120,25 +123,25 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
 void VariableShard::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                          const UpdateContext& context) {
   const size_t width = slot_widths_.row;
-  std::vector<int64_t> places(rows.begin(), rows.end());
-  for (int64_t& place : places) place -= layout_.rows.begin;
+  std::vector<int64_t> here(rows.begin(), rows.end());
+  for (int64_t& row : here) row -= layout_.rows.begin;
   std::shared_ptr<Buffer> copy;
   const auto* const floats =
       reinterpret_cast<const float*>(gradient.NextWhole(rows.size() * RowBytes(), copy));
-  const MergedRows merged(places, {floats, rows.size() * width}, width);
-  const bool sweeps = layout_.rule_spec.sweeps;
-  PageWriter writer(value_, slots_, slot_widths_.slots,
-                    sweeps ? PageWriter::Change::kAllRows : PageWriter::Change::kSomeRows);
-  const auto memory = [&](size_t first, size_t count, UpdateStep& step) {
-    return writer.SetRowSpans(first, count, width, step);
-  };
+  const MergedRows merged(here, {floats, rows.size() * width}, width);
   UpdateStep step = StepOf(context);
-  if (sweeps) {
+  if (layout_.rule_spec.sweeps) {
+    PageWriter writer(value_, slots_, slot_widths_.slots);
+    const auto memory = [&](size_t first, size_t count, UpdateStep& step) {
+      return writer.SetRowSpans(first, count, width, step);
+    };
     UpdateAllRows(*kernel_, merged, static_cast<size_t>(layout_.rows.count), step, memory);
-  } else {
-    UpdateSomeRows(*kernel_, merged, step, memory);
+    return;
   }
-  copied_bytes_ += writer.copied_bytes();
+  RowPlaces places(value_, slots_, slot_widths_.slots, width);
+  UpdateSomeRows(*kernel_, merged, step,
+                 [&](size_t row, RowUpdate& place) { places.Find(row, place); });
+  copied_bytes_ += places.copied_bytes();
 }
 
 template <typename T>
@@ -168,10 +171,9 @@ void VariableShard::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor&
   for (const int64_t row : rows) {
     const size_t place = PlaceOf(row);
     ValueBuffer& buffer = value_.page(place / page_rows_);
-    copied_bytes_ += buffer.Own();
-    T* const out = buffer.Next().mutable_data<T>() + place % page_rows_ * width;
+    T* const out =
+        buffer.InPlace(copied_bytes_).mutable_data<T>() + place % page_rows_ * width;
     Add(out, added, out, width);
-    buffer.Commit();
     added += width;
   }
 }

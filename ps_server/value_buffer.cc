@@ -9,12 +9,6 @@ namespace cohort {
 ValueBuffer::ValueBuffer(Tensor value, size_t spares_max)
     : spares_max_(spares_max), current_(std::make_shared<Block>(std::move(value))) {}
 
-// Acquire pairs with the release of a lease's end: the reader's last look at the bytes is before
-// our first write.
-bool ValueBuffer::IsFree(const Block& block) {
-  return block.readers.load(std::memory_order_acquire) == 0;
-}
-
 std::shared_ptr<const void> ValueBuffer::Lease() const {
   struct LeaseHolder {
     explicit LeaseHolder(std::shared_ptr<Block> block_in) : block(std::move(block_in)) {
@@ -56,8 +50,7 @@ void ValueBuffer::Commit() {
   next_.reset();
 }
 
-size_t ValueBuffer::Own() {
-  if (IsFree(*current_)) return 0;
+size_t ValueBuffer::Copy() {
   const size_t bytes = current_->tensor.num_bytes();
   std::memcpy(Next().mutable_raw(), current_->tensor.raw(), bytes);
   Commit();

@@ -40,9 +40,12 @@ class ValueBuffer {
   Tensor& next() { return next_->tensor; }
   // The block from Next is current from now on.
   void Commit();
-  // Makes the current block one that nobody reads, with the same content: Next will be in place.
-  // How many bytes were copied for that.
-  size_t Own();
+  // The current block, to be changed in place: a copy of it, current from now on, if somebody reads
+  // it. Adds the bytes that were copied. Valid until the next lease.
+  Tensor& InPlace(size_t& copied_bytes) {
+    if (!IsFree(*current_)) copied_bytes += Copy();
+    return current_->tensor;
+  }
 
   // Of all blocks.
   size_t resident_bytes() const;
@@ -53,8 +56,13 @@ class ValueBuffer {
     Tensor tensor;
     std::atomic<int> readers{0};
   };
-  static bool IsFree(const Block& block);
+  // Acquire pairs with the release of a lease's end: the reader's last look at the bytes is before
+  // our first write.
+  static bool IsFree(const Block& block) {
+    return block.readers.load(std::memory_order_acquire) == 0;
+  }
   std::shared_ptr<Block> TakeSpare();
+  size_t Copy();
 
   size_t spares_max_;
   // Shared with leases, which may outlive the slice.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "ps_server/table/prefetch.h"
+#include "common/base/prefetch.h"
 
 namespace cohort {
 

@@ -1,10 +1,12 @@
 #include "common/runtime/sparse_update.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/prefetch.h"
 
 namespace cohort {
 
@@ -12,6 +14,13 @@ namespace {
 
 // Gradients of this many elements are put together at a time, in the first-level cache.
 constexpr size_t kSweptElements = 1024;
+// Rows whose memory is on its way while others are updated.
+constexpr size_t kFetchedRows = 16;
+
+void PrefetchFloats(const float* values, size_t count) {
+  constexpr size_t kFloatsInLine = 16;
+  for (size_t i = 0; i < count; i += kFloatsInLine) PrefetchLine(values + i);
+}
 
 }  // namespace
 
@@ -59,11 +68,29 @@ void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* grad
 }
 
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
-                    RowMemory memory) {
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    step.gradient = gradients.gradient(i);
-    memory(static_cast<size_t>(gradients.row(i)), 1, step);
-    kernel.Apply(step);
+                    RowPlace place) {
+  COHORT_CHECK(step.slots.size() <= kRowSlotsMax, "a rule with so many slots");
+  // A group is fetched while the one before it is updated.
+  std::array<std::array<RowUpdate, kFetchedRows>, 2> groups;
+  size_t found = 0;
+  const auto find = [&](std::array<RowUpdate, kFetchedRows>& group) {
+    const size_t count = std::min(kFetchedRows, gradients.size() - found);
+    for (size_t i = 0; i < count; ++i, ++found) {
+      RowUpdate& row = group[i];
+      row.gradient = gradients.gradient(found).data();
+      place(static_cast<size_t>(gradients.row(found)), row);
+      PrefetchFloats(row.value, gradients.width());
+      for (size_t k = 0; k < step.slots.size(); ++k) {
+        PrefetchFloats(row.slots[k], step.slots[k].out.size());
+      }
+    }
+    return count;
+  };
+  size_t count = find(groups[0]);
+  for (size_t group = 0; count > 0; group = 1 - group) {
+    const size_t next = find(groups[1 - group]);
+    kernel.ApplyRows(absl::MakeConstSpan(groups[group]).first(count), step);
+    count = next;
   }
 }
 

@@ -24,7 +24,7 @@
 
 #include "common/base/check.h"
 #include "ps_server/table/huge_pages.h"
-#include "ps_server/table/prefetch.h"
+#include "common/base/prefetch.h"
 
 namespace cohort {
 

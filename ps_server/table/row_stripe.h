@@ -16,7 +16,7 @@
 
 #include "absl/types/span.h"
 #include "common/runtime/update_kernel.h"
-#include "ps_server/table/prefetch.h"
+#include "common/base/prefetch.h"
 #include "ps_server/table/row_index.h"
 #include "ps_server/table/row_layout.h"
 #include "ps_server/table/row_policy.h"

@@ -1,23 +1,24 @@
-// Pulls and Adagrad pushes of a dynamic table in this process, on one thread, beside the limit: the
-// same rows, as many bytes of each, from a flat array whose rows need no finding.
+// Pulls and Adagrad pushes of a dense and of a dynamic table in this process, on one thread, beside
+// the limit: the same rows, as many bytes of each, from a flat array whose rows need no finding.
+// Then how much memory a dynamic table takes whose ids have no end.
 
 #include <time.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
-#include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
-#include "ps_server/table/prefetch.h"
-#include "ps_server/table/row_table.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/bench_tables.h"
 
 namespace cohort::bench {
 
@@ -25,9 +26,7 @@ namespace {
 
 constexpr double kZipfExponent = 1.1;
 constexpr size_t kBatches = 200;  // in a repeat
-constexpr absl::Time kNow = absl::UnixEpoch();
-
-using Keys = std::vector<uint64_t>;
+constexpr size_t kMiB = size_t{1} << 20;
 
 // The row of rank r under the exponent s has a probability of about r^-s: the continuous
 // distribution, inverted.
@@ -38,38 +37,30 @@ uint64_t ZipfRank(double uniform, uint64_t rows) {
   return std::min(static_cast<uint64_t>(rank) - 1, rows - 1);
 }
 
-// Row numbers become keys that say nothing of their order.
-uint64_t KeyOf(uint64_t row) { return Mix64(row ^ 0x5bd1e995u); }
-
 struct Work {
-  std::vector<Keys> rows;  // of each batch, as numbers
-  std::vector<Keys> keys;
+  std::vector<RowBatch> batches;
   size_t count = 0;
 };
 
-struct Sizes {
-  size_t rows = 0;
-  size_t width = 0;
-  size_t batch = 0;
-};
+// What a worker asks for: rows in any order, some of them more than once; and what it pushes: each
+// row once, in ascending order.
+enum class Order { kOfRequest, kAscending };
 
-// Each row once in a batch where `unique`: what a worker pushes.
-Work MakeWork(const Sizes& sizes, const char* keys, bool unique) {
+Work MakeWork(const TableSizes& sizes, bool zipf, Order order) {
   SequenceRng rng(7);
   Work work;
   for (size_t b = 0; b < kBatches; ++b) {
-    Keys rows;
-    std::unordered_set<uint64_t> seen;
-    for (size_t i = 0; i < sizes.batch; ++i) {
-      const uint64_t row =
-          *keys == 'z' ? ZipfRank(rng.Uniform(), sizes.rows) : rng.Below(sizes.rows);
-      if (!unique || seen.insert(row).second) rows.push_back(row);
+    std::vector<int64_t> rows(sizes.batch);
+    for (int64_t& row : rows) {
+      row = static_cast<int64_t>(zipf ? ZipfRank(rng.Uniform(), sizes.rows)
+                                      : rng.Below(sizes.rows));
     }
-    Keys batch(rows.size());
-    std::transform(rows.begin(), rows.end(), batch.begin(), KeyOf);
+    if (order == Order::kAscending) {
+      std::sort(rows.begin(), rows.end());
+      rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    }
     work.count += rows.size();
-    work.rows.push_back(std::move(rows));
-    work.keys.push_back(std::move(batch));
+    work.batches.push_back(BatchOf(std::move(rows)));
   }
   return work;
 }
@@ -88,80 +79,18 @@ double Rate(size_t rows, const std::function<void()>& run) {
   return static_cast<double>(rows) / (ThreadSeconds() - start) / 1e6;
 }
 
-// A flat array of rows of `floats`, each with its row number's place known. Thread-compatible.
-class FlatRows {
- public:
-  FlatRows(size_t rows, size_t floats)
-      : memory_(rows * floats * sizeof(float)), floats_(floats) {
-    const size_t bytes = rows * floats * sizeof(float);
-    row_bytes_ = floats * sizeof(float);
-    data_ = memory_.begin();
-    std::memset(data_, 0, bytes);
-  }
-
-  // Half of a row, its value.
-  void Read(const Keys& rows, float* out) const {
-    const size_t width = floats_ / 2;
-    const size_t bytes = row_bytes_ / 2;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (i + kAhead < rows.size()) Prefetch(rows[i + kAhead], bytes);
-      std::memcpy(out + i * width, data_ + rows[i] * row_bytes_, bytes);
-    }
-  }
-
-  // A value and its slot, by the table's own kernel.
-  void Update(const Keys& rows, const float* gradients, const UpdateKernel& kernel,
-              UpdateStep& step) {
-    const size_t width = floats_ / 2;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (i + kAhead < rows.size()) Prefetch(rows[i + kAhead], row_bytes_);
-      float* const row = reinterpret_cast<float*>(data_ + rows[i] * row_bytes_);
-      step.gradient = absl::MakeConstSpan(gradients + i * width, width);
-      step.value_in = step.value_out = absl::MakeSpan(row, width);
-      step.slots[0] = {absl::MakeSpan(row + width, width), absl::MakeSpan(row + width, width)};
-      kernel.Apply(step);
-    }
-  }
-
- private:
-  static constexpr size_t kAhead = 16;
-
-  void Prefetch(uint64_t row, size_t bytes) const {
-    for (size_t offset = 0; offset < bytes; offset += 64) {
-      PrefetchLine(data_ + row * row_bytes_ + offset);
-    }
-  }
-
-  HugePages memory_;
-  size_t floats_;
-  size_t row_bytes_;
-  std::byte* data_;
-};
-
-struct Tables {
-  std::unique_ptr<RowTable> dynamic;
-  std::unique_ptr<UpdateKernel> kernel;
-  std::unique_ptr<FlatRows> flat;  // a value and a slot for each row
-};
-
-absl::StatusOr<Tables> MakeTables(const Sizes& sizes) {
-  RowTableOptions options;
-  options.row = {"bench", sizes.width, DType::kFloat32, {"random_uniform", -0.05, 0.05, 1}};
-  options.rule.set_op("adagrad");
-  Tables tables;
-  ASSIGN_OR_RETURN(tables.dynamic, RowTable::Create(options));
-  ASSIGN_OR_RETURN(tables.kernel, MakeUpdateKernel(options.rule));
+// Rows 0 to `count`, or as many that nobody has seen, from `first` on.
+void PushEach(DynamicBenchTable& table, const TableSizes& sizes, size_t first, size_t count) {
   const std::vector<float> zeros(sizes.batch * sizes.width);
-  const double rate = Rate(sizes.rows, [&] {
-    for (size_t first = 0; first < sizes.rows; first += sizes.batch) {
-      Keys keys(std::min(sizes.batch, sizes.rows - first));
-      for (size_t i = 0; i < keys.size(); ++i) keys[i] = KeyOf(first + i);
-      tables.dynamic->Push(keys, absl::MakeSpan(zeros.data(), keys.size() * sizes.width), {},
-                           kNow);
-    }
-  });
-  Print({"table", "create", rate, "Mrow/s"});
-  const RowTableUse use = tables.dynamic->Use();
+  for (size_t done = 0; done < count; done += sizes.batch) {
+    std::vector<int64_t> rows(std::min(sizes.batch, count - done));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(first + done + i);
+    table.Push(BatchOf(rows), absl::MakeConstSpan(zeros).first(rows.size() * sizes.width));
+  }
+}
+
+void PrintOverhead(const DynamicBenchTable& table) {
+  const RowTableUse use = table.Use();
   const double rows = static_cast<double>(use.rows);
   const double payload = static_cast<double>(use.payload_bytes) / rows;
   Print({"table",
@@ -171,93 +100,130 @@ absl::StatusOr<Tables> MakeTables(const Sizes& sizes) {
          "24 B + 15 %",
          24 + 0.15 * payload,
          {{"index_bytes", static_cast<double>(use.index_bytes) / rows}, {"payload", payload}}});
-  tables.flat = std::make_unique<FlatRows>(sizes.rows, 2 * sizes.width);
-  return tables;
 }
 
-// Both by turns, so that other load on the machine meets both.
-void Compare(const std::string& name, int repeats, size_t rows, const std::function<void()>& ours,
-             const std::function<void()>& limit) {
-  std::vector<double> our_rates;
-  std::vector<double> limit_rates;
+struct Named {
+  std::string name;
+  BenchTable* table;
+  std::vector<double> rates = {};
+};
+
+// All by turns, so that other load on the machine meets each; the last one is the limit.
+void Compare(const std::string& name, int repeats, size_t rows, std::vector<Named> tables,
+             const std::function<void(BenchTable&)>& run) {
   for (int i = 0; i < repeats; ++i) {
-    our_rates.push_back(Rate(rows, ours));
-    limit_rates.push_back(Rate(rows, limit));
+    for (Named& one : tables) one.rates.push_back(Rate(rows, [&] { run(*one.table); }));
   }
-  const auto [least, most] = std::minmax_element(our_rates.begin(), our_rates.end());
-  Print({"table",
-         name,
-         Median(our_rates),
-         "Mrow/s",
-         "flat array",
-         Median(limit_rates),
-         {{"least", *least}, {"most", *most}}});
+  const double limit = Median(tables.back().rates);
+  tables.pop_back();
+  for (const Named& one : tables) {
+    const auto [least, most] = std::minmax_element(one.rates.begin(), one.rates.end());
+    Print({"table",
+           absl::StrCat(one.name, "/", name),
+           Median(one.rates),
+           "Mrow/s",
+           "flat array",
+           limit,
+           {{"least", *least}, {"most", *most}}});
+  }
 }
 
-void BenchPull(const Sizes& sizes, const char* keys, int repeats, Tables& tables) {
-  const Work work = MakeWork(sizes, keys, /*unique=*/false);
+void ComparePulls(const TableSizes& sizes, bool zipf, int repeats,
+                  const std::vector<Named>& tables) {
+  const Work work = MakeWork(sizes, zipf, Order::kOfRequest);
   std::vector<float> out(sizes.batch * sizes.width);
-  Compare(
-      absl::StrCat("pull/", keys), repeats, work.count,
-      [&] {
-        for (const Keys& batch : work.keys) {
-          tables.dynamic->Pull(batch, kNow,
-                               absl::MakeSpan(out.data(), batch.size() * sizes.width));
-        }
-      },
-      [&] {
-        for (const Keys& batch : work.rows) tables.flat->Read(batch, out.data());
-      });
+  Compare(absl::StrCat("pull/", zipf ? "zipf" : "uniform"), repeats, work.count, tables,
+          [&](BenchTable& table) {
+            for (const RowBatch& batch : work.batches) table.Pull(batch, absl::MakeSpan(out));
+          });
 }
 
-void BenchPush(const Sizes& sizes, const char* keys, int repeats, Tables& tables) {
-  const Work work = MakeWork(sizes, keys, /*unique=*/true);
+void ComparePushes(const TableSizes& sizes, bool zipf, int repeats,
+                   const std::vector<Named>& tables) {
+  const Work work = MakeWork(sizes, zipf, Order::kAscending);
   const std::vector<float> gradients(sizes.batch * sizes.width, 0.01f);
-  UpdateStep step;
-  step.learning_rate = 0.01;
-  step.row_width = sizes.width;
-  step.slots.resize(1);
-  Compare(
-      absl::StrCat("push/adagrad/", keys), repeats, work.count,
-      [&] {
-        for (const Keys& batch : work.keys) {
-          tables.dynamic->Push(batch, absl::MakeSpan(gradients.data(), batch.size() * sizes.width),
-                               {0.01, 1}, kNow);
-        }
-      },
-      [&] {
-        for (const Keys& batch : work.rows) {
-          tables.flat->Update(batch, gradients.data(), *tables.kernel, step);
-        }
-      });
+  Compare(absl::StrCat("push/adagrad/", zipf ? "zipf" : "uniform"), repeats, work.count, tables,
+          [&](BenchTable& table) {
+            for (const RowBatch& batch : work.batches) {
+              table.Push(batch, absl::MakeConstSpan(gradients)
+                                    .first(batch.rows.size() * sizes.width));
+            }
+          });
+}
+
+absl::Status CompareRates(const TableSizes& sizes, int repeats) {
+  ASSIGN_OR_RETURN(const auto dynamic, DynamicBenchTable::Make(sizes.width, RowPolicy()));
+  Print({"table", "dynamic/create",
+         Rate(sizes.rows, [&] { PushEach(*dynamic, sizes, 0, sizes.rows); }), "Mrow/s"});
+  PrintOverhead(*dynamic);
+  ASSIGN_OR_RETURN(const auto dense, MakeDenseTable(sizes));
+  ASSIGN_OR_RETURN(const auto flat, MakeFlatTable(sizes));
+  const std::vector<Named> tables = {
+      {"dense", dense.get()}, {"dynamic", dynamic.get()}, {"flat", flat.get()}};
+  for (const bool zipf : {false, true}) {
+    ComparePulls(sizes, zipf, repeats, tables);
+    ComparePushes(sizes, zipf, repeats, tables);
+  }
+  return absl::OkStatus();
+}
+
+// Of this process.
+double ResidentMiB() {
+  std::ifstream file("/proc/self/statm");
+  double pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<double>(getpagesize()) / static_cast<double>(kMiB);
+}
+
+// Five times as many new ids as the limit of memory has room for.
+absl::Status MeasureMemory(const TableSizes& sizes, int limit_mib) {
+  RowPolicy policy;
+  policy.bytes_max = static_cast<size_t>(limit_mib) * kMiB;
+  const double before = ResidentMiB();
+  ASSIGN_OR_RETURN(const auto table, DynamicBenchTable::Make(sizes.width, policy));
+  const size_t ids = 5 * policy.bytes_max / (2 * sizes.width * sizeof(float));
+  double most = 0;
+  for (size_t first = 0; first < ids; first += sizes.batch) {
+    PushEach(*table, sizes, first, sizes.batch);
+    most = std::max(most, ResidentMiB() - before);
+  }
+  Print({"table",
+         "dynamic/resident",
+         most,
+         "MiB, at most",
+         "limit + 5 %",
+         1.05 * limit_mib,
+         {{"ids", static_cast<double>(ids)},
+          {"limit", static_cast<double>(limit_mib)},
+          {"rows", static_cast<double>(table->Use().rows)}}});
+  return absl::OkStatus();
 }
 
 absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int rows, options.Number("rows"));
   ASSIGN_OR_RETURN(const int width, options.Number("dim"));
   ASSIGN_OR_RETURN(const int batch, options.Number("batch"));
+  ASSIGN_OR_RETURN(const int limit, options.Number("limit_mib"));
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
-  if (rows < 1 || width < 1 || batch < 1 || repeats < 1) {
-    return absl::InvalidArgumentError("--rows, --dim, --batch and --repeats are 1 or more");
+  if (rows < 1 || width < 1 || batch < 1 || limit < 1 || repeats < 1) {
+    return absl::InvalidArgumentError(
+        "--rows, --dim, --batch, --limit_mib and --repeats are 1 or more");
   }
-  const Sizes sizes = {static_cast<size_t>(rows), static_cast<size_t>(width),
-                       static_cast<size_t>(batch)};
-  ASSIGN_OR_RETURN(Tables tables, MakeTables(sizes));
-  for (const char* keys : {"uniform", "zipf"}) {
-    BenchPull(sizes, keys, repeats, tables);
-    BenchPush(sizes, keys, repeats, tables);
-  }
-  return absl::OkStatus();
+  const TableSizes sizes = {static_cast<size_t>(rows), static_cast<size_t>(width),
+                            static_cast<size_t>(batch)};
+  RETURN_IF_ERROR(MeasureMemory(sizes, limit));
+  return CompareRates(sizes, repeats);
 }
 
 }  // namespace
 
 Command TableBench() {
   return {"table",
-          "rows of a dynamic embedding table, beside those of a flat array",
-          {{"rows", "4000000", "rows of the table"},
+          "rows of dense and dynamic embedding tables, beside those of a flat array",
+          {{"rows", "4000000", "rows of the tables"},
            {"dim", "32", "elements of a row"},
            {"batch", "8192", "keys of a pull or push"},
+           {"limit_mib", "512", "of a dynamic table that meets more ids than it has room for"},
            {"repeats", "5", "medians of so many, 200 batches each"}},
           Run};
 }

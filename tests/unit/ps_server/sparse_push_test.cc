@@ -74,11 +74,17 @@ void ApplyToWhole(const SliceLayout& layout, const RandomRows& rows, uint64_t st
     }
     return count;
   };
+  const auto place = [&](size_t row, RowUpdate& update) {
+    memory(row, 1, step);
+    update.value = step.value_out.data();
+    for (size_t i = 0; i < step.slots.size(); ++i) update.slots[i] = step.slots[i].out.data();
+  };
   const std::unique_ptr<UpdateKernel> kernel = *MakeUpdateKernel(layout.rule);
   if (layout.rule_spec.sweeps) {
     UpdateAllRows(*kernel, merged, 1500, step, memory);
   } else {
-    UpdateSomeRows(*kernel, merged, step, memory);
+    memory(0, 1, step);  // for the spans' lengths
+    UpdateSomeRows(*kernel, merged, step, place);
   }
 }
 

@@ -32,13 +32,15 @@ class SparseRows {
             double learning_rate, uint64_t step) {
     const MergedRows merged(rows, gradients, width_);
     UpdateStep update = StepOf(learning_rate, step);
-    const auto memory = [this](size_t first, size_t count, UpdateStep& step) {
-      return SetSpans(first, count, step);
-    };
     if (spec_.sweeps) {
-      UpdateAllRows(*kernel_, merged, value.size() / width_, update, memory);
+      UpdateAllRows(*kernel_, merged, value.size() / width_, update,
+                    [this](size_t first, size_t count, UpdateStep& step) {
+                      return SetSpans(first, count, step);
+                    });
     } else {
-      UpdateSomeRows(*kernel_, merged, update, memory);
+      SetSpans(0, 1, update);  // for their lengths
+      UpdateSomeRows(*kernel_, merged, update,
+                     [this](size_t row, RowUpdate& place) { SetPlace(row, place); });
     }
   }
 
@@ -73,6 +75,13 @@ class SparseRows {
       step.slots[i] = {span, span};
     }
     return count;
+  }
+
+  void SetPlace(size_t row, RowUpdate& place) {
+    place.value = value.data() + row * width_;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      place.slots[i] = slots[i].data() + row * (spec_.slots[i].per_row ? 1 : width_);
+    }
   }
 
   UpdateRuleSpec spec_;
