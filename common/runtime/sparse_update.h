@@ -37,8 +37,8 @@ class MergedRows {
   std::vector<float> sums_;  // of rows that came more than once
 };
 
-// Sets the value and slots of one row, to be changed in place. Called with ascending rows, each some
-// way ahead of its update: what it has set is valid until the last one.
+// Sets the value and slots of one row, to be changed in place. Called with ascending rows, each
+// some way ahead of its update: what it has set is valid until the last one.
 using RowPlace = absl::FunctionRef<void(size_t row, RowUpdate& place)>;
 
 // `step` has what is the same for all rows, as UpdateKernel::ApplyRows takes it.
@@ -49,8 +49,8 @@ void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, Upd
 // at most `count`, and returns how many. Called with ascending rows.
 using RowMemory = absl::FunctionRef<size_t(size_t first, size_t count, UpdateStep& step)>;
 
-// All of `num_rows`: those without a gradient get one of zeros. `step` has what is the same for all
-// rows.
+// All of `num_rows`: those without a gradient get one of zeros. `step` has what is the same for
+// all rows.
 void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size_t num_rows,
                    UpdateStep& step, RowMemory memory);
 

@@ -146,6 +146,7 @@ absl::Status Measure(const RuleCase& each, size_t elements, int repeats) {
   for (const SlotSpec& slot : spec.slots) num_arrays += slot.per_row ? 0 : 1;
   std::vector<double> ours;
   std::vector<double> plain;
+  std::vector<double> ratios;  // of neighbours in time, whose other load is the same
   const double bytes = static_cast<double>(elements * sizeof(float) * (1 + 2 * num_arrays));
   for (int i = 0; i <= repeats; ++i) {
     const double update = SecondsOf([&] { Update(*kernel, spec, gradient, arrays); });
@@ -153,10 +154,12 @@ absl::Status Measure(const RuleCase& each, size_t elements, int repeats) {
     if (i == 0) continue;  // the first touches the pages
     ours.push_back(bytes / update / 1e9);
     plain.push_back(bytes / stream / 1e9);
+    ratios.push_back(stream / update);
   }
   Print({"optimizer", each.name, Median(ours), "GB/s", "plain loop over as many arrays",
          Median(plain),
-         {{"arrays_read_and_written", static_cast<double>(num_arrays)},
+         {{"median_of_ratios", Median(ratios)},
+          {"arrays_read_and_written", static_cast<double>(num_arrays)},
           {"elements_per_s", Median(ours) * 1e9 / bytes * static_cast<double>(elements)}}});
   return absl::OkStatus();
 }

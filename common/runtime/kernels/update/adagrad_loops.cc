@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "common/runtime/kernels/simd.h"
 #include "common/runtime/kernels/update/decayed.h"
@@ -50,44 +49,22 @@ COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan&
   }
 }
 
-// Rows are short, so their loops are written in vectors: what a compiler puts around a loop whose
-// length it does not know costs as much as the row itself. Four lanes, because inlined helpers are
-// lowered for the baseline first, and wider vectors fall apart there.
-using Quad = float __attribute__((vector_size(16)));
-constexpr int64_t kQuad = 4;
-
-COHORT_INLINE Quad Load(const float* values) {
-  Quad quad;
-  std::memcpy(&quad, values, sizeof(quad));
-  return quad;
-}
+// Rows are short, and what a compiler puts around a loop whose length it does not know costs as
+// much as the row itself. So they are worked on in pieces of this length, and the rest one by one.
+constexpr int64_t kPiece = 16;
 
 COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
-  Quad a = {};
-  Quad b = {};
-  Quad c = {};
-  Quad d = {};
+  float sums[kPiece] = {};
   int64_t i = 0;
-  for (; i + 4 * kQuad <= count; i += 4 * kQuad) {
-    const Quad x0 = Load(values + i);
-    const Quad x1 = Load(values + i + kQuad);
-    const Quad x2 = Load(values + i + 2 * kQuad);
-    const Quad x3 = Load(values + i + 3 * kQuad);
-    a += x0 * x0;
-    b += x1 * x1;
-    c += x2 * x2;
-    d += x3 * x3;
+  for (; i + kPiece <= count; i += kPiece) {
+    COHORT_IVDEP
+    for (int64_t k = 0; k < kPiece; ++k) sums[k] += values[i + k] * values[i + k];
   }
-  const Quad all = (a + b) + (c + d);
-  float sum = (all[0] + all[1]) + (all[2] + all[3]);
+  float fours[4];
+  for (int64_t k = 0; k < 4; ++k) fours[k] = (sums[k] + sums[k + 4]) + (sums[k + 8] + sums[k + 12]);
+  float sum = (fours[0] + fours[1]) + (fours[2] + fours[3]);
   for (; i < count; ++i) sum += values[i] * values[i];
   return sum;
-}
-
-// Fetched lines may lie behind the end of an array: that is no access.
-COHORT_INLINE void Prefetch(const float* values, int64_t count) {
-  constexpr int64_t kCacheLine = 16;  // elements
-  for (int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(values + i, /*write=*/1);
 }
 
 // A row of `span` from element `begin` on: v -= rate g.
@@ -97,10 +74,9 @@ COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t widt
   float* const out = span.value_out + begin;
   const float decay = span.decay;
   int64_t i = 0;
-  for (; i + kQuad <= width; i += kQuad) {
-    const Quad v = Load(in + i);
-    const Quad next = v - v * decay - Load(gradient + i) * rate;
-    std::memcpy(out + i, &next, sizeof(next));
+  for (; i + kPiece <= width; i += kPiece) {
+    COHORT_IVDEP
+    for (int64_t k = i; k < i + kPiece; ++k) out[k] = Decayed(in[k], decay) - rate * gradient[k];
   }
   for (; i < width; ++i) out[i] = Decayed(in[i], decay) - rate * gradient[i];
 }
@@ -120,9 +96,8 @@ COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpa
 }
 
 // Sums, then rates, then values, each for some rows: roots and quotients are of many rows at once,
-// and no row waits for that before it. In a long span the rows that come then are fetched
-// meanwhile, and at its end those behind it, which are a ps's next; else memory would wait while
-// its last rows are worked on.
+// and no row waits for that before it. So few that the processor, which fetches ahead of what is
+// read in order, goes on with that from one group to the next.
 COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator,
                                     int64_t width, const AdagradRates& rates) {
   const auto [gradient, in, out, count, decay] = span;
@@ -130,11 +105,10 @@ COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accu
   const auto [learning_rate, epsilon, outside] = rates;
   const float share = 1.0f / static_cast<float>(width);
   constexpr int64_t kRowsAtOnceMax = 64;
-  constexpr int64_t kElementsAtOnce = 1024;
+  constexpr int64_t kElementsAtOnce = 128;
   float of_rows[kRowsAtOnceMax];
   const int64_t rows = count / width;
   const int64_t rows_at_once = std::clamp<int64_t>(kElementsAtOnce / width, 1, kRowsAtOnceMax);
-  const bool fetches = rows > rows_at_once;
   for (int64_t first = 0; first < rows; first += rows_at_once) {
     const int64_t last = std::min(first + rows_at_once, rows);
     for (int64_t row = first; row < last; ++row) {
@@ -148,10 +122,6 @@ COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accu
       of_rows[row - first] = learning_rate / (std::sqrt(inside) + (outside ? epsilon : 0));
     }
     for (int64_t row = first; row < last; ++row) {
-      if (fetches) {
-        Prefetch(gradient + (row + rows_at_once) * width, width);
-        Prefetch(in + (row + rows_at_once) * width, width);
-      }
       UpdateRow({gradient, in, out, count, decay}, row * width, width, of_rows[row - first]);
     }
   }
