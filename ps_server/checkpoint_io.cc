@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "ps_server/table_parts.h"
 
 namespace cohort {
 
@@ -106,11 +108,12 @@ absl::StatusOr<VariableShard::History> ReadHistory(const Tensor& fields,
                                                  HistoryTensorName(layout), "'"));
 }
 
-// The logical tensors that a restore of these shards reads.
+// The logical tensors that a restore of these shards reads, but for those of dynamic tables.
 BundleTensors TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
   BundleTensors tensors;
   for (const VariableShard* shard : shards) {
     const SliceLayout& layout = shard->layout();
+    if (layout.dynamic.has_value()) continue;
     tensors[layout.variable] = {layout.dtype, layout.full_shape};
     for (const SlotSpec& slot : layout.rule_spec.slots) {
       if (!slots) continue;
@@ -118,6 +121,18 @@ BundleTensors TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
     }
   }
   return tensors;
+}
+
+// How many there are; the rows of a dynamic table, and each of their slots, are one.
+uint32_t CountTensors(absl::Span<VariableShard* const> shards, bool slots) {
+  size_t count = TensorsOf(shards, slots).size();
+  std::set<std::string> tables;
+  for (const VariableShard* shard : shards) {
+    const SliceLayout& layout = shard->layout();
+    if (!layout.dynamic.has_value() || !tables.insert(layout.variable).second) continue;
+    count += 1 + (slots ? layout.rule_spec.slots.size() : 0);
+  }
+  return static_cast<uint32_t>(count);
 }
 
 }  // namespace
@@ -163,6 +178,12 @@ absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& va
 
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
                          VariableShard::Snapshot snapshot) {
+  if (snapshot.rows.has_value()) {
+    for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.rows)) {
+      RETURN_IF_ERROR(AddWhole(held, tensor.name, tensor.value));
+    }
+    return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
+  }
   RETURN_IF_ERROR(held.Add(layout.variable, {layout.dtype, layout.full_shape}, layout.rows,
                            std::move(snapshot.value)));
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
@@ -197,6 +218,51 @@ Shape WantedRows::shape() const {
   return Shape(absl::MakeConstSpan(dims));
 }
 
+namespace {
+
+// Of one slice: its history, where that is wanted, and then value and slots or parts of a table.
+absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
+                       const SliceLayout& layout, std::vector<WantedRows>& plan) {
+  if (source.applied) {
+    ASSIGN_OR_RETURN(WantedRows history, WantedHistory(tensors, source, layout));
+    plan.push_back(std::move(history));
+  }
+  if (layout.dynamic.has_value()) {
+    ASSIGN_OR_RETURN(const std::vector<WantedRows> parts,
+                     PlanTableParts(tensors, source, layout));
+    plan.insert(plan.end(), parts.begin(), parts.end());
+    return absl::OkStatus();
+  }
+  plan.push_back({layout.variable, layout.dtype, layout.full_shape, layout.rows});
+  if (!source.slots && !source.applied) return absl::OkStatus();
+  for (const SlotSpec& slot : layout.rule_spec.slots) {
+    plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
+                    layout.full_shape_of(slot), layout.rows});
+  }
+  return absl::OkStatus();
+}
+
+// Of what AddWanted has asked for.
+absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
+                                                   const SliceLayout& layout,
+                                                   absl::Span<Tensor> rows) {
+  VariableShard::State state;
+  if (source.applied) {
+    ASSIGN_OR_RETURN(state.history, ReadHistory(rows[0], source, layout));
+    rows.remove_prefix(1);
+  }
+  if (layout.dynamic.has_value()) {
+    state.value = Tensor(layout.dtype, Shape{0});
+    state.rows = JoinTableParts(source, layout, rows);
+    return state;
+  }
+  state.value = std::move(rows[0]);
+  for (Tensor& slot : rows.subspan(1)) state.slots.push_back(std::move(slot));
+  return state;
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableShard* const> shards) {
@@ -205,40 +271,30 @@ absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors
     RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
   }
   std::vector<WantedRows> plan;
-  for (const VariableShard* shard : shards) {
-    const SliceLayout& layout = shard->layout();
-    plan.push_back({layout.variable, layout.dtype, layout.full_shape, layout.rows});
-    if (source.applied) {
-      ASSIGN_OR_RETURN(WantedRows history, WantedHistory(tensors, source, layout));
-      plan.push_back(std::move(history));
-    }
-    if (!slots) continue;
-    for (const SlotSpec& slot : layout.rule_spec.slots) {
-      plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
-                      layout.full_shape_of(slot), layout.rows});
-    }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const size_t first = plan.size();
+    RETURN_IF_ERROR(AddWanted(tensors, source, shards[i]->layout(), plan));
+    for (size_t at = first; at < plan.size(); ++at) plan[at].shard = i;
   }
   return plan;
 }
 
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<VariableShard* const> shards,
+                                            absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows) {
-  const bool slots = source.slots || source.applied;
+  COHORT_CHECK(rows.size() == plan.size(), "the rows are those of the plan");
   LoadedShards loaded;
-  loaded.tensors = static_cast<uint32_t>(TensorsOf(shards, slots).size());
-  auto next = rows.begin();
-  for (const VariableShard* shard : shards) {
-    VariableShard::State state;
-    state.value = std::move(*next++);
-    if (source.applied) {
-      ASSIGN_OR_RETURN(state.history, ReadHistory(*next++, source, shard->layout()));
-    }
-    const size_t num_slots = slots ? shard->layout().rule_spec.slots.size() : 0;
-    for (size_t i = 0; i < num_slots; ++i) state.slots.push_back(std::move(*next++));
+  loaded.tensors = CountTensors(shards, source.slots || source.applied);
+  size_t at = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const size_t first = at;
+    while (at < plan.size() && plan[at].shard == i) ++at;
+    ASSIGN_OR_RETURN(VariableShard::State state,
+                     AssembleShard(source, shards[i]->layout(),
+                                   absl::MakeSpan(rows).subspan(first, at - first)));
     loaded.states.push_back(std::move(state));
   }
-  COHORT_CHECK(next == rows.end(), "the rows are those of the plan");
   return loaded;
 }
 
@@ -253,12 +309,12 @@ absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& 
     ASSIGN_OR_RETURN(Tensor value, reader->ReadRows(wanted.tensor, wanted.rows));
     rows.push_back(std::move(value));
   }
-  return AssembleShards(source, shards, std::move(rows));
+  return AssembleShards(source, shards, plan, std::move(rows));
 }
 
 absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableShard* const> shards) {
   LoadedShards loaded;
-  loaded.tensors = static_cast<uint32_t>(TensorsOf(shards, /*slots=*/true).size());
+  loaded.tensors = CountTensors(shards, /*slots=*/true);
   for (const VariableShard* shard : shards) {
     ASSIGN_OR_RETURN(VariableShard::State state, VariableShard::InitialState(shard->layout()));
     loaded.states.push_back(std::move(state));

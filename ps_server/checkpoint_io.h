@@ -8,7 +8,8 @@
 // A checkpoint is also a cut, to which training can go back exactly: beside each slice lies a whole
 // int64 tensor "<variable>/.COHORT_APPLIED/<first row>" of its history, taken at the same instant:
 // number of rows, version, watermark, and then first and last id of each interval of applied
-// closures. It fits these slices alone; others can read the checkpoint, but not as a cut.
+// closures. It fits these slices alone; others can read the checkpoint, but not as a cut. Rows of
+// dynamic tables are as table_parts.h says.
 
 #include <cstdint>
 #include <map>
@@ -39,7 +40,8 @@ struct ExtraTensor {
 // Errors: INVALID_ARGUMENT naming the tensor when its type, shape and bytes do not agree.
 absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request);
 
-// Leases all slices, which copies nothing and keeps values and slots as they are. Errors: those of
+// Leases all slices, which copies nothing but rows of dynamic tables and keeps values and slots as
+// they are. Errors: those of
 // the gate; INVALID_ARGUMENT for an extra of a bad name.
 absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       absl::Span<VariableShard* const> shards,
@@ -66,6 +68,7 @@ struct WantedRows {
   DType dtype = DType::kUndefined;
   Shape full_shape;
   RowRange rows;
+  size_t shard = 0;  // which of the shards wants them
 
   Shape shape() const;
 };
@@ -76,9 +79,10 @@ using BundleTensors = std::map<std::string, BundleTensor>;
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableShard* const> shards);
-// `rows` are the plan's. Errors: FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+// `rows` are what `plan` wants. Errors: FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<VariableShard* const> shards,
+                                            absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows);
 
 // All three steps, from files. Errors: those of the steps and of BundleReader.

@@ -10,7 +10,7 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
     : world_(world),
       task_service_(std::move(parts.task_service)),
       push_gate_(std::move(parts.push_gate)),
-      store_(options),
+      store_(options, world_.clock),
       strand_(world.executor),
       shard_strand_(world.executor) {}
 
@@ -71,6 +71,15 @@ Service PsService::service() {
 
 absl::Status PsService::Refusal(const absl::Status& status) const {
   return Attributed(status, proto::APPLICATION, task_service_->task_ref());
+}
+
+absl::Status CheckIsWhole(const VariableShard& shard) {
+  const SliceLayout& layout = shard.layout();
+  if (!layout.dynamic.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("slice ", layout.slice_id, " of ", layout.variable,
+                   " is of a dynamic table, which has rows under keys and no whole value: pull and "
+                   "push rows by their keys"));
 }
 
 absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,

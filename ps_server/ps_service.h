@@ -125,6 +125,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Strand shard_strand_;
 };
 
+// Errors: INVALID_ARGUMENT for a slice of a dynamic table, which has no whole value.
+absl::Status CheckIsWhole(const VariableShard& shard);
 // Checks that a tensor is of its shard's type and of this shape. Errors: INVALID_ARGUMENT naming
 // the variable, what came and what must.
 absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,

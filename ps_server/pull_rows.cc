@@ -19,11 +19,8 @@ size_t RowBytes(const VariableShard& shard) {
 }
 
 absl::Status CheckIds(const VariableShard& shard, absl::Span<const int64_t> ids) {
-  const RowRange& rows = shard.layout().rows;
   for (const int64_t id : ids) {
-    if (id >= rows.begin && id < rows.begin + rows.count) continue;
-    return Bad(shard, absl::StrCat("id ", id, " is not in [", rows.begin, ", ",
-                                   rows.begin + rows.count, ")"));
+    if (!shard.layout().Holds(id)) return Bad(shard, shard.layout().NotHeld(id));
   }
   return absl::OkStatus();
 }

@@ -20,8 +20,11 @@ absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl:
 
 // The shape that the gradient must have. Checks what can be without the ids themselves.
 absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableShard& shard) {
-  if (!slice.has_ids()) return shard.shape();
   const SliceLayout& layout = shard.layout();
+  if (!slice.has_ids()) {
+    RETURN_IF_ERROR(CheckIsWhole(shard));
+    return shard.shape();
+  }
   const proto::TensorMeta& ids = slice.ids();
   if (ids.dtype() != static_cast<int32_t>(DType::kInt64) || ids.dims_size() != 1) {
     return Bad(slice, layout, "ids must be int64[n]");
@@ -64,16 +67,13 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
     const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
     ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
     if (slice.has_ids()) {
-      const RowRange& held = shards[i]->layout().rows;
+      const SliceLayout& layout = shards[i]->layout();
       rows[i].all = false;
       rows[i].ids.resize(static_cast<size_t>(slice.ids().dims(0)));
       cursor.CopyTo(reinterpret_cast<std::byte*>(rows[i].ids.data()),
                     rows[i].ids.size() * sizeof(int64_t));
       for (const int64_t id : rows[i].ids) {
-        if (id >= held.begin && id < held.begin + held.count) continue;
-        return Bad(slice, shards[i]->layout(),
-                   absl::StrCat("id ", id, " is not in [", held.begin, ", ",
-                                held.begin + held.count, ")"));
+        if (!layout.Holds(id)) return Bad(slice, layout, layout.NotHeld(id));
       }
     }
     cursor.Skip(bytes);

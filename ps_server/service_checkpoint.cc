@@ -29,6 +29,14 @@ absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
   return absl::OkStatus();
 }
 
+void AddTableUse(const RowTableUse& use, proto::DynamicTableUse& sum) {
+  sum.set_rows(sum.rows() + use.rows);
+  sum.set_bytes(sum.bytes() + use.row_bytes + use.index_bytes);
+  sum.set_not_admitted(sum.not_admitted() + use.counts.dropped);
+  sum.set_expired_rows(sum.expired_rows() + use.counts.expired);
+  sum.set_evicted_rows(sum.evicted_rows() + use.counts.evicted);
+}
+
 }  // namespace
 
 absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
@@ -121,7 +129,7 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
                      plan.source.prefix, " or of other tensors of it"));
   }
   ASSIGN_OR_RETURN(std::vector<Tensor> rows, staged->Take(shards.size()));
-  return AssembleShards(source, shards, std::move(rows));
+  return AssembleShards(source, shards, plan.wanted, std::move(rows));
 }
 
 absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequest& request) {
@@ -147,6 +155,9 @@ absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
   for (VariableShard* shard : store_.All()) {
     resident += shard->resident_bytes();
     copied += shard->copied_bytes();
+    if (shard->layout().dynamic.has_value()) {
+      AddTableUse(shard->table_use(), *response.header.mutable_tables());
+    }
     ASSIGN_OR_RETURN(const size_t held,
                      shard->Settle([&] { return push_gate_->Window(request.header.epoch()); }));
     intervals += held;

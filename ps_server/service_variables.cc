@@ -34,6 +34,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const Envelope<proto::PullRequest>& request) {
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
                    store_.Find(request.header.slice_ids()));
+  for (const VariableShard* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
   std::vector<uint32_t> row_slices;
   for (const proto::PullRows& rows : request.header.rows()) row_slices.push_back(rows.slice_id());
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> row_shards, store_.Find(row_slices));
@@ -76,6 +77,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
     for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
     return Envelope<proto::AssignResponse>();
   }
+  for (const VariableShard* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
   if (header.update() != 0) return Change(request, shards);
   if (header.op() != proto::CHANGE_SET || header.ids_size() != 0) {
     return absl::InvalidArgumentError(

@@ -122,6 +122,9 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
 
 void VariableShard::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                          const UpdateContext& context) {
+  if (rows_ != nullptr) {
+    return rows_->Push(rows, gradient, {context.learning_rate, context.step});
+  }
   const size_t width = slot_widths_.row;
   std::vector<int64_t> here(rows.begin(), rows.end());
   for (int64_t& row : here) row -= layout_.rows.begin;

@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/tensor/key_bucket.h"
 #include "common/wire/message.h"
+#include "ps_server/table/row_layout.h"
 
 namespace cohort {
 
@@ -28,6 +30,35 @@ Shape RowsOf(const Shape& full, RowRange rows) {
   absl::InlinedVector<int64_t, 4> dims(full.dims().begin(), full.dims().end());
   if (!dims.empty()) dims[0] = rows.count;
   return Shape(absl::MakeConstSpan(dims));
+}
+
+// A row that is to live for so long.
+absl::Duration TtlOf(const proto::DynamicTable& table) {
+  return table.ttl_ms() == 0 ? absl::InfiniteDuration() : absl::Milliseconds(table.ttl_ms());
+}
+
+absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
+                                        const SliceLayout& whole) {
+  const Shape& shape = whole.full_shape;
+  if (whole.dtype != DType::kFloat32 || shape.rank() != 2 || shape.dim(0) != kKeyBuckets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a dynamic table is float32[", kKeyBuckets, ",width], this one ",
+                     DTypeName(whole.dtype), shape.ToString()));
+  }
+  DynamicLayout dynamic;
+  ASSIGN_OR_RETURN(dynamic.row_dtype, DTypeFromNumber(table.row_dtype()));
+  RowPolicy& policy = dynamic.policy;
+  if (table.admit_after() != 0) policy.admit_after = table.admit_after();
+  if (table.admit_probability() != 0) policy.admit_probability = table.admit_probability();
+  policy.ttl = TtlOf(table);
+  policy.bytes_max = table.max_bytes();
+  if (table.evict_least_frequent()) policy.evict = RowPolicy::Evict::kLeastFrequentlyUsed;
+  RETURN_IF_ERROR(CheckRowPolicy(whole.variable, policy));
+  RETURN_IF_ERROR(RowLayout::Make({whole.variable, whole.row_width(), dynamic.row_dtype,
+                                   whole.initializer},
+                                  whole.rule)
+                      .status());
+  return dynamic;
 }
 
 // The whole variable, as a slice that the homes then cut.
@@ -53,6 +84,9 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   const proto::Initializer& initializer = layout.initializer();
   whole.initializer = {initializer.op(), initializer.a(), initializer.b(), initializer.seed()};
   RETURN_IF_ERROR(CheckInitializer(whole.initializer, whole.dtype));
+  if (layout.has_dynamic()) {
+    ASSIGN_OR_RETURN(whole.dynamic, DynamicOf(layout.dynamic(), whole));
+  }
   return whole;
 }
 
@@ -100,7 +134,21 @@ size_t SliceLayout::row_width() const {
   return static_cast<size_t>(std::max<int64_t>(width, 1));
 }
 
+bool SliceLayout::Holds(int64_t id) const {
+  const int64_t row = dynamic.has_value() ? KeyBucket(id) : id;
+  return row >= rows.begin && row - rows.begin < rows.count;
+}
+
+std::string SliceLayout::NotHeld(int64_t id) const {
+  std::string what = absl::StrCat("id ", id);
+  if (dynamic.has_value()) {
+    what = absl::StrCat("key ", id, " is in bucket ", KeyBucket(id), ", which");
+  }
+  return absl::StrCat(what, " is not in [", rows.begin, ", ", rows.begin + rows.count, ")");
+}
+
 size_t SliceLayout::resident_bytes() const {
+  if (dynamic.has_value()) return dynamic->policy.bytes_max;
   size_t bytes = static_cast<size_t>(shape().num_elements()) * ElementSize(dtype);
   for (const SlotSpec& slot : rule_spec.slots) {
     bytes += static_cast<size_t>(shape_of(slot).num_elements()) * sizeof(float);
@@ -110,7 +158,8 @@ size_t SliceLayout::resident_bytes() const {
 
 std::string SliceLayout::ToString() const {
   return absl::StrCat("slice ", slice_id, ": ", variable, " ", DTypeName(dtype),
-                      full_shape.ToString(), " rows ", rows.begin, " to ",
+                      full_shape.ToString(), dynamic.has_value() ? " keys of buckets " : " rows ",
+                      rows.begin, " to ",
                       rows.begin + rows.count - 1, ", ", RuleString(rule), ", ", initializer.op);
 }
 
@@ -126,7 +175,7 @@ absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& l
 bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
   return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
          a.full_shape == b.full_shape && a.rows == b.rows &&
-         RuleString(a.rule) == RuleString(b.rule);
+         RuleString(a.rule) == RuleString(b.rule) && a.dynamic == b.dynamic;
 }
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 // it. Layouts come from a peer, so everything about them is checked here, before anything is made.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,17 @@
 #include "common/tensor/slice_spec.h"
 #include "common/tensor/tensor.h"
 #include "proto/plan.pb.h"
+#include "ps_server/table/row_policy.h"
 
 namespace cohort {
+
+// What a slice of a dynamic table has besides; its rows are buckets of keys (key_bucket.h).
+struct DynamicLayout {
+  DType row_dtype = DType::kFloat32;
+  RowPolicy policy;
+
+  friend bool operator==(const DynamicLayout&, const DynamicLayout&) = default;
+};
 
 struct SliceLayout {
   uint32_t slice_id = 0;
@@ -26,6 +36,12 @@ struct SliceLayout {
   proto::UpdateRule rule;
   UpdateRuleSpec rule_spec;
   InitializerSpec initializer;
+  std::optional<DynamicLayout> dynamic;
+
+  // Whether this id of a row, or this key, is of the slice.
+  bool Holds(int64_t id) const;
+  // Why it does not: "id 9 is not in [0, 5)".
+  std::string NotHeld(int64_t id) const;
 
   // Of the rows of this slice; a scalar keeps its shape.
   Shape shape() const;
@@ -34,7 +50,7 @@ struct SliceLayout {
   Shape shape_of(const SlotSpec& slot) const;
   // Elements of a row, at least 1; those of a scalar or a vector are rows.
   size_t row_width() const;
-  // Of the value and its slots.
+  // Of the value and its slots; of a dynamic table's rows their limit, where it has one.
   size_t resident_bytes() const;
   // "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9) lazy, zeros".
   std::string ToString() const;
@@ -42,7 +58,8 @@ struct SliceLayout {
 
 // The slices of a variable, in row order. Errors: INVALID_ARGUMENT naming the variable and the
 // field: no name, an unknown type, a negative or overflowing shape, slices that leave a gap or
-// overlap, an unknown rule or initializer, a rule that does not fit the type.
+// overlap, an unknown rule or initializer, a rule that does not fit the type; of a dynamic table
+// also what RowLayout and CheckRowPolicy refuse.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
 // Everything but the initializer's seed and parameters: those matter only when a slice is made.

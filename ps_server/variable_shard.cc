@@ -32,18 +32,25 @@ size_t PageRowsOf(const SliceLayout& layout) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(SliceLayout layout) {
-  std::unique_ptr<UpdateKernel> kernel;
-  if (layout.dtype == DType::kFloat32) {
-    ASSIGN_OR_RETURN(kernel, MakeUpdateKernel(layout.rule));
+absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(SliceLayout layout,
+                                                                     const Clock& clock) {
+  Parts parts;
+  if (layout.dynamic.has_value()) {
+    ASSIGN_OR_RETURN(parts.rows, DynamicRows::Create(layout, clock));
+  } else if (layout.dtype == DType::kFloat32) {
+    ASSIGN_OR_RETURN(parts.kernel, MakeUpdateKernel(layout.rule));
   }
-  ASSIGN_OR_RETURN(State initial, InitialState(layout));
-  return std::unique_ptr<VariableShard>(
-      new VariableShard(std::move(layout), std::move(initial), std::move(kernel)));
+  ASSIGN_OR_RETURN(parts.initial, InitialState(layout));
+  return std::unique_ptr<VariableShard>(new VariableShard(std::move(layout), std::move(parts)));
 }
 
 absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayout& layout) {
   State state;
+  state.history = History();
+  if (layout.dynamic.has_value()) {
+    state.value = Tensor(layout.dtype, Shape{0});
+    return state;
+  }
   ASSIGN_OR_RETURN(state.value, InitialRows(layout.initializer, layout.variable, layout.dtype,
                                             layout.full_shape, layout.rows));
   for (const SlotSpec& slot : layout.rule_spec.slots) {
@@ -57,22 +64,21 @@ absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayo
         MutableFloats(state.slots.back(), 0, static_cast<size_t>(shape.num_elements()));
     std::fill(floats.begin(), floats.end(), slot.initial_value);
   }
-  state.history = History();
   return state;
 }
 
-VariableShard::VariableShard(SliceLayout layout, State initial,
-                             std::unique_ptr<UpdateKernel> kernel)
+VariableShard::VariableShard(SliceLayout layout, Parts parts)
     : layout_(std::move(layout)),
       shape_(layout_.shape()),
-      num_bytes_(initial.value.num_bytes()),
-      kernel_(std::move(kernel)),
+      num_bytes_(parts.initial.value.num_bytes()),
+      kernel_(std::move(parts.kernel)),
       slot_widths_(WidthsOf(layout_)),
       page_rows_(PageRowsOf(layout_)),
-      value_(initial.value, page_rows_ * slot_widths_.row, kSpareBlocksMax) {
+      rows_(std::move(parts.rows)),
+      value_(parts.initial.value, page_rows_ * slot_widths_.row, kSpareBlocksMax) {
   const size_t page_elements = page_rows_ * slot_widths_.row;
-  for (size_t i = 0; i < initial.slots.size(); ++i) {
-    slots_.emplace_back(initial.slots[i], page_elements / slot_widths_.slots[i],
+  for (size_t i = 0; i < parts.initial.slots.size(); ++i) {
+    slots_.emplace_back(parts.initial.slots[i], page_elements / slot_widths_.slots[i],
                         kSlotSpareBlocksMax);
   }
 }
@@ -108,6 +114,10 @@ uint64_t VariableShard::ReadRows(absl::Span<const int64_t> rows, absl::Span<std:
   const size_t row_bytes = RowBytes();
   COHORT_CHECK(out.size() == rows.size() * row_bytes, "room for these rows");
   MutexLock lock(mutex_);
+  if (rows_ != nullptr) {
+    rows_->Read(rows, out);
+    return history_.version;
+  }
   const PagedValue& value = value_;
   const auto at = [&](size_t i) {
     const size_t place = PlaceOf(rows[i]);
@@ -137,6 +147,10 @@ absl::Status VariableShard::AssignAverage(absl::FunctionRef<absl::Status()> admi
   RETURN_IF_ERROR(CheckHasAverage());
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
+  if (rows_ != nullptr) {
+    rows_->TakeAverages();
+    return absl::OkStatus();
+  }
   const PagedValue& average = slots_.back();
   size_t page = 0;
   value_.Replace([&](std::byte* out, size_t size) {
@@ -151,6 +165,7 @@ absl::StatusOr<VariableShard::Snapshot> VariableShard::TakeSnapshot(AskGate gate
   EnterLocked(window);
   Snapshot snapshot{value_.Lease(), {}, history_};
   for (const PagedValue& slot : slots_) snapshot.slots.push_back(slot.Lease());
+  if (rows_ != nullptr) snapshot.rows = rows_->Save();
   return snapshot;
 }
 
@@ -166,6 +181,7 @@ absl::Status VariableShard::Restore(const State& state, AskGate gate) {
     history_of_ = window.coordinator_incarnation;
   }
   EnterLocked(window);
+  if (rows_ != nullptr) rows_->Load(state.rows);
   ReplaceBy(state.value, value_);
   for (size_t i = 0; i < state.slots.size(); ++i) ReplaceBy(state.slots[i], slots_[i]);
   return absl::OkStatus();
@@ -181,8 +197,17 @@ absl::StatusOr<size_t> VariableShard::Settle(AskGate gate) {
 size_t VariableShard::resident_bytes() const {
   MutexLock lock(mutex_);
   size_t bytes = value_.resident_bytes();
+  if (rows_ != nullptr) {
+    const RowTableUse use = rows_->Use();
+    bytes += use.row_bytes + use.index_bytes;
+  }
   for (const PagedValue& slot : slots_) bytes += slot.resident_bytes();
   return bytes;
+}
+
+RowTableUse VariableShard::table_use() const {
+  MutexLock lock(mutex_);
+  return rows_ == nullptr ? RowTableUse() : rows_->Use();
 }
 
 uint64_t VariableShard::copied_bytes() const {

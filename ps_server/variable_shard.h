@@ -6,7 +6,9 @@
 // knows exactly what is in it. A pull leases the current pages without a copy; a push that arrives
 // while a page is leased writes the new one beside it (paged_value.h). One lock per slice, held
 // only for a memory pass over the slice or over some rows, so pushes to different slices run at the
-// same time, pushes to one row come one after the other, and no reader sees a row half written.
+// same time, pushes to one row come one after the other, and no reader sees a row half written. A
+// slice of a dynamic table has rows (dynamic_rows.h) in the place of value and slots, and its
+// snapshot copies them under the lock; all else is the same.
 
 #include <cstdint>
 #include <memory>
@@ -15,15 +17,17 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/runtime/update_kernel.h"
 #include "common/wire/message.h"
 #include "proto/ps.pb.h"
-#include "ps_server/applied_set.h"
+#include "ps_server/dynamic_rows.h"
 #include "ps_server/paged_value.h"
 #include "ps_server/payload_cursor.h"
 #include "ps_server/push_gate.h"
 #include "ps_server/round_mean.h"
+#include "ps_server/shard_state.h"
 #include "ps_server/slice_layout.h"
 
 namespace cohort {
@@ -31,9 +35,10 @@ namespace cohort {
 // Thread-safe.
 class VariableShard {
  public:
-  // Filled by the variable's initializer. Errors: INVALID_ARGUMENT from the rule or the
-  // initializer.
-  static absl::StatusOr<std::unique_ptr<VariableShard>> Create(SliceLayout layout);
+  // Filled by the variable's initializer; a dynamic table is empty. `clock` outlives this. Errors:
+  // INVALID_ARGUMENT from the rule or the initializer.
+  static absl::StatusOr<std::unique_ptr<VariableShard>> Create(SliceLayout layout,
+                                                               const Clock& clock);
 
   const SliceLayout& layout() const { return layout_; }
   const Shape& shape() const { return shape_; }
@@ -46,7 +51,7 @@ class VariableShard {
   Reading Read() const;
 
   // Copies rows, by their numbers in the whole variable, which are of this slice, into `out`, which
-  // has room for just these. The version that all of them are of.
+  // has room for just these; of a dynamic table by their keys. The version that all of them are of.
   uint64_t ReadRows(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const;
 
   // Asked under the slice's lock, so that a fence or an epoch that came in between is seen. Its
@@ -72,9 +77,9 @@ class VariableShard {
   // changed.
   absl::StatusOr<Applied> Apply(PayloadCursor& gradient, const UpdateContext& context,
                                 AskGate gate);
-  // The same for a gradient of some rows, by their numbers in the whole variable, which are of this
-  // slice: takes a row of gradient for each. What happens to the other rows is the rule's sparse
-  // mode.
+  // The same for a gradient of some rows, by their numbers in the whole variable or their keys,
+  // which are of this slice: takes a row of gradient for each. What happens to the other rows is
+  // the rule's sparse mode.
   absl::StatusOr<Applied> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                     const UpdateContext& context, AskGate gate);
 
@@ -98,29 +103,12 @@ class VariableShard {
   absl::Status CheckHasAverage() const;
   absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
 
-  // How many pushes are in the value and the slots, and of which closures.
-  struct History {
-    uint64_t version = 0;
-    AppliedSet applied;
-    uint64_t update = 0;  // number of the last change
-    uint64_t round = 0;   // the last one that was applied
-  };
-  // The value and the slots (in the order of the rule) at one version, leased: nothing is copied,
-  // and no push waits for the reader.
-  struct Snapshot {
-    Payload value;
-    std::vector<Payload> slots;
-    History history;
-  };
+  using History = ShardHistory;
+  using Snapshot = ShardSnapshot;
   // Errors: those of the gate.
   absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);
 
-  // What a restore brings; the shapes are those of the slice.
-  struct State {
-    Tensor value;
-    std::vector<Tensor> slots;       // empty: those of the slice stay
-    std::optional<History> history;  // none: that of the slice stays
-  };
+  using State = ShardState;
   // As the slice was made. Errors: INVALID_ARGUMENT from the initializer.
   static absl::StatusOr<State> InitialState(const SliceLayout& layout);
   // Errors: those of the gate.
@@ -130,8 +118,10 @@ class VariableShard {
   // ended. The intervals of closures that are left. Errors: those of the gate.
   absl::StatusOr<size_t> Settle(AskGate gate);
 
-  // Pages of the value and slots, with spares.
+  // Pages of the value and slots, with spares; of a dynamic table the rows and what finds them.
   size_t resident_bytes() const;
+  // All zeros where it is none of a dynamic table.
+  RowTableUse table_use() const;
   // Of pages that were leased when some of their rows changed, in all.
   uint64_t copied_bytes() const;
 
@@ -143,7 +133,12 @@ class VariableShard {
     std::vector<size_t> slots;
   };
 
-  VariableShard(SliceLayout layout, State initial, std::unique_ptr<UpdateKernel> kernel);
+  struct Parts {
+    State initial;
+    std::unique_ptr<UpdateKernel> kernel;
+    std::unique_ptr<DynamicRows> rows;
+  };
+  VariableShard(SliceLayout layout, Parts parts);
 
   static SlotWidths WidthsOf(const SliceLayout& layout);
 
@@ -179,11 +174,12 @@ class VariableShard {
   const SliceLayout layout_;
   const Shape shape_;
   const size_t num_bytes_;
-  const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers
+  const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers and dynamic tables
   const SlotWidths slot_widths_;
   const size_t page_rows_;
 
   mutable Mutex mutex_;
+  const std::unique_ptr<DynamicRows> rows_ ABSL_PT_GUARDED_BY(mutex_);  // of a dynamic table
   PagedValue value_ ABSL_GUARDED_BY(mutex_);
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
   RETURN_IF_ERROR(CheckMemory(missing));
   std::vector<std::unique_ptr<VariableShard>> made;
   for (const SliceLayout& slice : missing) {
-    ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, VariableShard::Create(slice));
+    ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, VariableShard::Create(slice, clock_));
     made.push_back(std::move(shard));
   }
   RETURN_IF_ERROR(admit());

@@ -23,9 +23,11 @@ class VariableStore {
  public:
   struct Options {
     uint32_t ps = 0;                // index of this ps
-    size_t resident_bytes_max = 0;  // of all values and slots, without spare blocks
+    // Of all values and slots, without spare blocks, and what dynamic tables are limited to.
+    size_t resident_bytes_max = 0;
   };
-  explicit VariableStore(Options options) : options_(options) {}
+  // `clock` outlives this.
+  VariableStore(Options options, const Clock& clock) : options_(options), clock_(clock) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
   // Makes the slices whose home is this ps and that are not here yet, all or none. The ids of the
@@ -48,6 +50,7 @@ class VariableStore {
   absl::Status CheckMemory(absl::Span<const SliceLayout> missing) const;
 
   const Options options_;
+  const Clock& clock_;
 
   mutable Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<VariableShard>> shards_ ABSL_GUARDED_BY(mutex_);

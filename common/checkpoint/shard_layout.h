@@ -11,6 +11,10 @@
 
 namespace cohort {
 
+// Behind a dynamic table's name begin the names of the tensors that have its rows; below here they
+// are the parameter servers' own (ps_server/table_parts.h).
+inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
+
 // A scalar keeps its shape.
 Shape ShapeOfRows(const Shape& full_shape, RowRange rows);
 

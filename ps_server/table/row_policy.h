@@ -25,6 +25,8 @@ struct RowPolicy {
   size_t bytes_max = 0;
   enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };
   Evict evict = Evict::kLeastRecentlyUsed;
+
+  friend bool operator==(const RowPolicy&, const RowPolicy&) = default;
 };
 
 // Errors: INVALID_ARGUMENT naming the table, the field and what it may be.

@@ -50,7 +50,9 @@ struct TableRows {
   Tensor keys;                // int64[n]: the keys' bits
   Tensor uses;                // int32[n, 2]: RowTime ticks since the last push, pushes
   Tensor values;              // [n, width] of the table's type
-  std::vector<Tensor> slots;  // in the order of the rule: float32[n, width] or float32[n]
+  // In the order of the rule: float32[n, width] or float32[n]. None in what Load is given: as a new
+  // row has them, with values that it would begin with.
+  std::vector<Tensor> slots;
 };
 
 // Thread-safe.
@@ -73,6 +75,9 @@ class RowTable {
   // other, in this order.
   void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
             const PushRates& rates, absl::Time now);
+
+  // The values of each row become what its last slot has, which is as long.
+  void AssignFromLastSlot(absl::Time now);
 
   // What has not expired. Nothing is pushed meanwhile.
   TableRows Save(absl::Time now) const;

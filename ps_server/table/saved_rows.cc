@@ -1,9 +1,10 @@
-// Rows of a table to and from tensors: Save, CheckRows and Load.
+// What goes through all rows of a table: Save, CheckRows, Load and AssignFromLastSlot.
 
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "ps_server/table/row_table.h"
 
@@ -99,6 +100,7 @@ void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
   MutexLock lock(stripe.mutex);
   std::byte* const row = stripe.rows.Add({hash, key, 0}, now);
   if (row == nullptr) return;
+  if (rows.slots.empty()) layout().Fill(key, /*step=*/1, row);
   const int32_t* const uses = rows.uses.data<int32_t>() + 2 * at;
   RowHeader& header = RowLayout::Header(row);
   header.stamp = now - static_cast<uint32_t>(uses[0]);
@@ -109,6 +111,17 @@ void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
     const RowLayout::Slot& slot = layout().slots()[i];
     std::memcpy(RowLayout::SlotOf(row, slot), rows.slots[i].data<float>() + at * slot.elements,
                 slot.elements * sizeof(float));
+  }
+}
+
+void RowTable::AssignFromLastSlot(absl::Time now) {
+  const RowLayout::Slot& slot = layout().slots().back();
+  COHORT_CHECK(slot.elements == layout().width(), "a slot of the values' size");
+  for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
+    MutexLock lock(stripe->mutex);
+    stripe->rows.ForEachRow(RowTime::At(now), [&](std::byte* row) {
+      layout().Write(RowLayout::SlotOf(row, slot), row);
+    });
   }
 }
 

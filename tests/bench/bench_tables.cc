@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
+#include "common/base/sim_world.h"
 #include "common/base/status.h"
 #include "common/base/prefetch.h"
 #include "ps_server/variable_shard.h"
@@ -128,6 +129,8 @@ void DynamicBenchTable::Push(const RowBatch& batch, absl::Span<const float> grad
   table_->Push(batch.keys, gradients, {kLearningRate, 1}, kNow);
 }
 
+TableRows DynamicBenchTable::Save() const { return table_->Save(kNow); }
+
 absl::StatusOr<std::unique_ptr<BenchTable>> MakeDenseTable(const TableSizes& sizes) {
   proto::VariableLayout layout;
   layout.set_name("bench");
@@ -138,7 +141,8 @@ absl::StatusOr<std::unique_ptr<BenchTable>> MakeDenseTable(const TableSizes& siz
   *layout.mutable_rule() = Adagrad();
   layout.mutable_initializer()->set_op("zeros");
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> slices, SlicesOf(layout));
-  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, VariableShard::Create(slices[0]));
+  static const SimWorld clock(1);  // such a table asks for no time
+  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, VariableShard::Create(slices[0], clock));
   return std::make_unique<DenseTable>(std::move(shard));
 }
 

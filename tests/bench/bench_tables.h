@@ -46,6 +46,8 @@ class DynamicBenchTable final : public BenchTable {
   void Pull(const RowBatch& batch, absl::Span<float> out) override;
   void Push(const RowBatch& batch, absl::Span<const float> gradients) override;
   RowTableUse Use() const { return table_->Use(); }
+  // All rows, copied.
+  TableRows Save() const;
 
  private:
   explicit DynamicBenchTable(std::unique_ptr<RowTable> table) : table_(std::move(table)) {}

@@ -102,6 +102,20 @@ void PrintOverhead(const DynamicBenchTable& table) {
          {{"index_bytes", static_cast<double>(use.index_bytes) / rows}, {"payload", payload}}});
 }
 
+// What the hold of a checkpoint waits for.
+void PrintSave(const DynamicBenchTable& table) {
+  const RowTableUse use = table.Use();
+  const double bytes = static_cast<double>(use.payload_bytes);
+  const double rate = Rate(use.rows, [&] { table.Save(); });
+  Print({"table",
+         "dynamic/save",
+         rate,
+         "Mrow/s",
+         "",
+         0,
+         {{"GB/s", rate * bytes / static_cast<double>(use.rows) / 1e3}}});
+}
+
 struct Named {
   std::string name;
   BenchTable* table;
@@ -156,6 +170,7 @@ absl::Status CompareRates(const TableSizes& sizes, int repeats) {
   Print({"table", "dynamic/create",
          Rate(sizes.rows, [&] { PushEach(*dynamic, sizes, 0, sizes.rows); }), "Mrow/s"});
   PrintOverhead(*dynamic);
+  PrintSave(*dynamic);
   ASSIGN_OR_RETURN(const auto dense, MakeDenseTable(sizes));
   ASSIGN_OR_RETURN(const auto flat, MakeFlatTable(sizes));
   const std::vector<Named> tables = {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/key_bucket.h"
 #include "common/tensor/slice_spec.h"
 
 namespace cohort {
@@ -54,6 +55,7 @@ std::vector<proto::VariableLayout> LayOut(const std::vector<VariableSpec>& varia
       home.set_ps(ps++);
     }
     *layout.mutable_rule() = variable.rule;
+    if (variable.dynamic.has_value()) *layout.mutable_dynamic() = *variable.dynamic;
     layout.mutable_initializer()->set_op(variable.initializer);
     layout.mutable_initializer()->set_b(1);
     layout.mutable_initializer()->set_seed(3);
@@ -101,8 +103,26 @@ Envelope<proto::PushRequest> PushRowsOf(const PushSpec& spec,
   return request;
 }
 
+const Clock& StillClock() {
+  // Thread-safe: it has no state.
+  class Still final : public Clock {
+   public:
+    absl::Time Now() const override { return absl::FromUnixSeconds(1'000'000'000); }
+    TimerId CallAt(absl::Time, Task) override { return {}; }
+    bool Cancel(TimerId) override { return false; }
+  };
+  static const Still still;
+  return still;
+}
+
 std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec) {
-  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0]);
+  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], StillClock());
+}
+
+VariableSpec TableSpec(const std::string& name, int64_t width, const proto::UpdateRule& rule) {
+  VariableSpec spec{name, DType::kFloat32, Shape{kKeyBuckets, width}, rule};
+  spec.dynamic.emplace().set_row_dtype(static_cast<int32_t>(DType::kFloat32));
+  return spec;
 }
 
 Tensor Joined(const Payload& payload, DType dtype, const Shape& shape) {

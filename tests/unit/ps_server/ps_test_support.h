@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,12 +43,17 @@ struct VariableSpec {
   Shape shape;
   proto::UpdateRule rule = Rule("sgd", {});
   std::string initializer = "random_normal";
+  std::optional<proto::DynamicTable> dynamic = std::nullopt;
 };
+// A dynamic table with rows of so many float32.
+VariableSpec TableSpec(const std::string& name, int64_t width, const proto::UpdateRule& rule);
 // Cuts each variable into one slice per ps by the div rule; ids count up from 1.
 std::vector<proto::VariableLayout> LayOut(const std::vector<VariableSpec>& variables, int num_ps);
 
 proto::CreateVariablesRequest CreateRequest(const std::vector<proto::VariableLayout>& layouts);
 
+// Stands still. Thread-safe.
+const Clock& StillClock();
 // The only slice of a variable.
 std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec);
 // A copy of what lies in pieces.

@@ -235,12 +235,12 @@ TEST(VariableShard, RestoreBringsBackASnapshot) {
   PayloadCursor cursor(payload);
   ASSERT_TRUE(shard->Apply(cursor, {0.01, 1, 1}, Open).ok());
   const VariableShard::State saved = StateOf(*shard);
-  ASSERT_TRUE(other->Restore({saved.value, saved.slots, {}}, Open).ok());
+  ASSERT_TRUE(other->Restore({saved.value, saved.slots, {}, {}}, Open).ok());
   const VariableShard::State back = StateOf(*other);
   EXPECT_EQ(std::memcmp(back.value.raw(), saved.value.raw(), saved.value.num_bytes()), 0);
   EXPECT_EQ(std::memcmp(back.slots[1].raw(), saved.slots[1].raw(), saved.value.num_bytes()), 0);
   EXPECT_EQ(back.history->version, 0u) << "an ordinary restore leaves the history alone";
-  ASSERT_TRUE(other->Restore({saved.value, saved.slots, saved.history}, Open).ok());
+  ASSERT_TRUE(other->Restore({saved.value, saved.slots, {}, saved.history}, Open).ok());
   PayloadCursor again(payload);
   EXPECT_TRUE(other->Apply(again, {0.01, 1, 1}, Open)->duplicate);
   EXPECT_EQ(other->Read().version, 1u);
