@@ -106,7 +106,9 @@ absl::Status ClosureRun::LookUp() {
     for (const TableLookup::Column& column : lookup.columns) {
       columns.push_back({column.input, &element_[column.component], column.negative_is_none});
     }
-    ASSIGN_OR_RETURN(RowLookup found, LookUpRows(table.name, table.shape.dim(0), columns));
+    ASSIGN_OR_RETURN(RowLookup found,
+                     table.dynamic ? LookUpKeys(table.name, columns)
+                                   : LookUpRows(table.name, table.shape.dim(0), columns));
     (*rows)[lookup.variable] = std::move(found.rows);
     for (size_t i = 0; i < columns.size(); ++i) {
       positions_[lookup.columns[i].position] = std::move(found.positions[i]);

@@ -8,35 +8,48 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/key_bucket.h"
 
 namespace cohort {
 
 namespace {
 
 struct Entry {
-  int64_t id = 0;
-  uint32_t at = 0;  // counts the ids of all columns
+  uint64_t order = 0;  // no two rows have the same
+  uint32_t at = 0;     // counts the ids of all columns
 };
 
-absl::Status NoRow(const std::string& table, int64_t num_rows, const IdColumn& column,
-                   size_t position, int64_t id) {
+// What ids name.
+struct Table {
+  const std::string& name;
+  int64_t num_rows = 0;
+  bool by_keys = false;  // any id is one
+};
+
+absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, int64_t id) {
   const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
   const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
   return absl::InvalidArgumentError(absl::StrCat(
       "id ", id, " of '", column.name, "' in row ", static_cast<int64_t>(position) / per_example,
-      " of the batch is no row of '", table, "', which has ", num_rows,
+      " of the batch is no row of '", table.name, "', which has ", table.num_rows,
       ": raise input_dim or fix the data"));
 }
 
 template <typename T>
-absl::Status AddIds(const std::string& table, int64_t num_rows, const IdColumn& column,
-                    uint32_t first, std::vector<Entry>& entries) {
+absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
+                    std::vector<int64_t>& keys, std::vector<Entry>& entries) {
   const absl::Span<const T> ids = column.ids->span<T>();
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t id = ids[i];
     if (id < 0 && column.negative_is_none) continue;
-    if (id < 0 || id >= num_rows) return NoRow(table, num_rows, column, i, id);
-    entries.push_back({id, first + static_cast<uint32_t>(i)});
+    const uint32_t at = first + static_cast<uint32_t>(i);
+    if (table.by_keys) {
+      entries.push_back({KeyOrder(id), at});
+      keys[at] = id;
+      continue;
+    }
+    if (id < 0 || id >= table.num_rows) return NoRow(table, column, i, id);
+    entries.push_back({static_cast<uint64_t>(id), at});
   }
   return absl::OkStatus();
 }
@@ -50,18 +63,18 @@ Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   return tensor;
 }
 
-// By id; a radix sort, whose passes are as many as the ids have digits.
-void SortById(std::vector<Entry>& entries) {
+// A radix sort, whose passes are as many as the numbers have digits.
+void Sort(std::vector<Entry>& entries) {
   constexpr int kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;
-  int64_t all = 0;
-  for (const Entry& entry : entries) all |= entry.id;
+  uint64_t all = 0;
+  for (const Entry& entry : entries) all |= entry.order;
   std::vector<Entry> sorted(entries.size());
-  const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(all)));
+  const auto bits = static_cast<int>(std::bit_width(all));
   for (int shift = 0; shift < bits; shift += kBits) {
     std::array<uint32_t, kDigits> next{};
     const auto digit = [&](const Entry& entry) {
-      return static_cast<size_t>(entry.id >> shift) & (kDigits - 1);
+      return static_cast<size_t>(entry.order >> shift) & (kDigits - 1);
     };
     for (const Entry& entry : entries) ++next[digit(entry)];
     uint32_t sum = 0;
@@ -71,10 +84,7 @@ void SortById(std::vector<Entry>& entries) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
-                                     absl::Span<const IdColumn> columns) {
+absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> columns) {
   RowLookup lookup;
   std::vector<Entry> entries;
   std::vector<int64_t> first;  // of each column among all ids
@@ -84,28 +94,30 @@ absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
     count += column.ids->num_elements();
     if (column.ids->shape().rank() < 1 || count > std::numeric_limits<uint32_t>::max()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '", table,
-                       "' come in batches of fewer than 2^32"));
+          absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '",
+                       table.name, "' come in batches of fewer than 2^32"));
     }
   }
   entries.reserve(static_cast<size_t>(count));
+  std::vector<int64_t> keys(table.by_keys ? static_cast<size_t>(count) : 0);
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto offset = static_cast<uint32_t>(first[i]);
     const DType dtype = columns[i].ids->dtype();
     if (dtype == DType::kInt32) {
-      RETURN_IF_ERROR(AddIds<int32_t>(table, num_rows, columns[i], offset, entries));
+      RETURN_IF_ERROR(AddIds<int32_t>(table, columns[i], offset, keys, entries));
     } else if (dtype == DType::kInt64) {
-      RETURN_IF_ERROR(AddIds<int64_t>(table, num_rows, columns[i], offset, entries));
+      RETURN_IF_ERROR(AddIds<int64_t>(table, columns[i], offset, keys, entries));
     } else {
-      return absl::InvalidArgumentError(absl::StrCat("ids '", columns[i].name, "' of '", table,
-                                                     "' are ", DTypeName(dtype),
+      return absl::InvalidArgumentError(absl::StrCat("ids '", columns[i].name, "' of '",
+                                                     table.name, "' are ", DTypeName(dtype),
                                                      ", not int32 or int64"));
     }
   }
-  SortById(entries);
+  Sort(entries);
   std::vector<int64_t> positions(static_cast<size_t>(count), -1);
   for (const Entry& entry : entries) {
-    if (lookup.rows.empty() || lookup.rows.back() != entry.id) lookup.rows.push_back(entry.id);
+    const int64_t id = table.by_keys ? keys[entry.at] : static_cast<int64_t>(entry.order);
+    if (lookup.rows.empty() || lookup.rows.back() != id) lookup.rows.push_back(id);
     positions[entry.at] = static_cast<int64_t>(lookup.rows.size()) - 1;
   }
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -117,6 +129,18 @@ absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
                                    : PositionsOf<int64_t>(ids.shape(), own));
   }
   return lookup;
+}
+
+}  // namespace
+
+absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
+                                     absl::Span<const IdColumn> columns) {
+  return LookUp({table, num_rows, false}, columns);
+}
+
+absl::StatusOr<RowLookup> LookUpKeys(const std::string& table,
+                                     absl::Span<const IdColumn> columns) {
+  return LookUp({table, 0, true}, columns);
 }
 
 }  // namespace cohort

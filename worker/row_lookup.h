@@ -2,7 +2,8 @@
 
 // From the ids of a batch to the rows that they name: each row once, in ascending order, and for
 // each id its row's position among them. So a row that is named often travels once, and what a
-// graph gathers by position comes back in the order of the ids.
+// graph gathers by position comes back in the order of the ids. The ids of a dynamic table are its
+// keys, any of the 2^64, and come in the order of their hashes (key_bucket.h).
 
 #include <cstdint>
 #include <string>
@@ -29,6 +30,9 @@ struct RowLookup {
 // `table` has rows [0, num_rows). Errors: INVALID_ARGUMENT naming the table, the column, the id
 // that is no row and its example; for ids of another type.
 absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
+                                     absl::Span<const IdColumn> columns);
+// The same for a dynamic table, in the order of KeyOrder. Errors: for ids of another type.
+absl::StatusOr<RowLookup> LookUpKeys(const std::string& table,
                                      absl::Span<const IdColumn> columns);
 
 }  // namespace cohort

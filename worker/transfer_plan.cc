@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/key_bucket.h"
 
 namespace cohort {
 
@@ -29,7 +30,7 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
   return VariableType{layout.name(), *dtype,
                       Shape(absl::MakeConstSpan(layout.dims().data(),
                                                 static_cast<size_t>(layout.dims_size()))),
-                      false};
+                      false, layout.has_dynamic()};
 }
 
 Shape SliceShape(const Shape& whole, int64_t rows) {
@@ -57,7 +58,7 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
     home.ps = slice.ps();
     if (type.by_rows) {
       home.row_slices.push_back(
-          {slice.slice_id(), variable, 0, slice.row_begin(), slice.row_count()});
+          {slice.slice_id(), variable, 0, slice.row_begin(), slice.row_count(), type.dynamic});
       continue;
     }
     SliceTransfer transfer;
@@ -86,8 +87,12 @@ size_t VariableType::row_bytes() const {
 }
 
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice) {
-  const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin);
-  const auto end = std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count);
+  const auto before = [&](int64_t id, int64_t row) {
+    return (slice.by_keys ? KeyBucket(id) : id) < row;
+  };
+  const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin, before);
+  const auto end =
+      std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count, before);
   return {static_cast<size_t>(begin - ids.begin()), static_cast<size_t>(end - begin)};
 }
 
@@ -103,6 +108,9 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
   for (const proto::VariableLayout* layout : variables) {
     ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
     type.by_rows = by_rows.contains(layout->name());
+    if (type.dynamic && (!type.by_rows || type.shape.rank() < 1)) {
+      return Bad(*layout, "a dynamic table has no whole value; bind ids of the batch to its rows");
+    }
     if (type.by_rows && type.shape.rank() == 0) return Bad(*layout, "a scalar has no rows");
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), by_ps));
     plan.variables.push_back(std::move(type));

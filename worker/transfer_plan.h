@@ -4,7 +4,8 @@
 // into slices of rows, each with a home; a plan lists the slices of some variables by home, so that
 // one call to each server moves all of them, straight to or from their place in the whole tensor.
 // Of a variable that moves by rows, the tensor is the rows that a transfer names, in ascending
-// order, so that those of one slice lie together.
+// order, so that those of one slice lie together; of a dynamic table, which always does, in the
+// order of its keys' hashes (key_bucket.h), to the same end.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,7 @@ struct VariableType {
   DType dtype = DType::kUndefined;
   Shape shape;
   bool by_rows = false;
+  bool dynamic = false;  // rows under keys
   std::string ToString() const;  // "w: float32[784,256]"
   size_t row_bytes() const;
 };
@@ -42,8 +44,9 @@ struct RowSlice {
   uint32_t slice_id = 0;
   size_t variable = 0;
   size_t ordinal = 0;
-  int64_t row_begin = 0;
+  int64_t row_begin = 0;  // a bucket of keys, of a dynamic table
   int64_t row_count = 0;
+  bool by_keys = false;
 };
 
 struct PsTransfer {
@@ -53,8 +56,8 @@ struct PsTransfer {
   std::vector<RowSlice> row_slices;
 };
 
-// The rows of each variable of a plan that a transfer moves, ascending and each once; empty for
-// variables that move whole.
+// The rows of each variable of a plan that a transfer moves, in the order above and each once;
+// empty for variables that move whole.
 using RowIds = std::vector<std::vector<int64_t>>;
 
 // Where those of a slice lie among them.
@@ -77,7 +80,8 @@ struct TransferPlan {
 };
 
 // The variables of these names move by rows. Errors: INVALID_ARGUMENT naming the variable whose
-// type is unknown, whose slices do not cover axis 0 once, in row order, or that has no rows.
+// type is unknown, whose slices do not cover axis 0 once, in row order, or that has no rows, and a
+// dynamic table that is to move whole.
 absl::StatusOr<TransferPlan> MakeTransferPlan(
     absl::Span<const proto::VariableLayout* const> variables,
     const std::set<std::string>& by_rows);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
+#include "common/tensor/key_bucket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_seed.h"
@@ -95,6 +96,56 @@ TEST(LookUpRows, RandomColumnsAgreeWithASortedSet) {
       }
     }
   }
+}
+
+// Any integer is a key; those of one bucket lie together, by ascending buckets.
+TEST(LookUpKeys, EachKeyOnceInTheOrderOfBucketsAndPositionsInTheOrderOfTheIds) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(Replay("worker_test", seed, "LookUpKeys.*"));
+    SequenceRng rng(seed);
+    std::set<int64_t> keys;
+    Tensor wide(DType::kInt64, Shape{200});
+    Tensor narrow(DType::kInt32, Shape{50, 2});
+    for (int64_t i = 0; i < 200; ++i) {
+      wide.mutable_data<int64_t>()[i] = static_cast<int64_t>(Mix64(rng.Below(80)));
+      keys.insert(wide.data<int64_t>()[i]);
+    }
+    for (int64_t i = 0; i < 100; ++i) {
+      narrow.mutable_data<int32_t>()[i] = static_cast<int32_t>(rng.Below(90)) - 20;
+      if (narrow.data<int32_t>()[i] >= 0) keys.insert(narrow.data<int32_t>()[i]);
+    }
+    const auto lookup = LookUpKeys("t", {{"a", &wide, false}, {"b", &narrow, true}});
+    ASSERT_TRUE(lookup.ok()) << lookup.status();
+    EXPECT_EQ(std::set<int64_t>(lookup->rows.begin(), lookup->rows.end()), keys);
+    EXPECT_EQ(lookup->rows.size(), keys.size());
+    EXPECT_TRUE(std::is_sorted(
+        lookup->rows.begin(), lookup->rows.end(),
+        [](int64_t a, int64_t b) { return KeyBucket(a) < KeyBucket(b); }));
+    const auto key_at = [&](int64_t position) {
+      return lookup->rows[static_cast<size_t>(position)];
+    };
+    for (int64_t i = 0; i < 200; ++i) {
+      EXPECT_EQ(key_at(lookup->positions[0].data<int64_t>()[i]), wide.data<int64_t>()[i]);
+    }
+    for (int64_t i = 0; i < 100; ++i) {
+      const int32_t id = narrow.data<int32_t>()[i];
+      const int32_t position = lookup->positions[1].data<int32_t>()[i];
+      EXPECT_EQ(position < 0 ? -1 : key_at(position), std::max(id, -1));
+    }
+  }
+  const Tensor negative = Tensor::FromVector<int64_t>({-3}, {1});
+  EXPECT_THAT(LookUpKeys("t", {{"c", &negative, false}})->rows, ElementsAre(-3));
+}
+
+// The numbers are those of a checkpoint's names: another hash would lose every row of one.
+TEST(KeyBuckets, StayWhereTheyWereAndAreEvenlyFilled) {
+  EXPECT_THAT((std::vector<int64_t>{KeyBucket(0), KeyBucket(1), KeyBucket(-1)}),
+              ElementsAre(63839, 43659, 43107));
+  std::vector<int> shares(3);
+  for (int64_t key = 0; key < 30000; ++key) {
+    ++shares[static_cast<size_t>(KeyBucket(key) * 3 / kKeyBuckets)];
+  }
+  for (const int share : shares) EXPECT_NEAR(share, 10000, 400) << "five standard deviations";
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // A step that pulls and pushes rows of two tables against the same program bound to whole tables,
-// on parameter servers of its own: values, what travels, and errors.
+// on parameter servers of its own: values, what travels, and errors. And rows under keys against
+// rows under numbers.
 
 #include <map>
+#include <set>
 
+#include "common/base/rng.h"
+#include "common/tensor/key_bucket.h"
 #include "common/wire/error_detail.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -34,7 +38,7 @@ std::vector<proto::VariableLayout> Layouts() {
   return layouts;
 }
 
-// Sum of squares of table[a] + table[b] + other[a] + bias; "a" and "b" are components 0 and 1.
+// Sum of squares of table[a] + table[b] + other[c] + bias; "a", "b" and "c" are components 0 to 2.
 proto::Program MakeProgram(bool by_rows) {
   proto::Program program;
   program.set_name(by_rows ? "rows" : "whole");
@@ -55,7 +59,7 @@ proto::Program MakeProgram(bool by_rows) {
     return name;
   };
   const std::string a = ids("table:a", 0, "table"), b = ids("table:b", 1, "table");
-  const std::string c = ids("other:a", 0, "other");
+  const std::string c = ids("other:c", 2, "other");
   table("table");
   table("other");
   builder.Input("bias", DType::kFloat32, {3});
@@ -99,14 +103,20 @@ void AddInline(proto::DatasetSpec& spec, const Tensor& value) {
 class Cluster {
  public:
   explicit Cluster(bool by_rows, Tensor a = Ids(7, 0), Tensor b = Ids(11, 5))
-      : program_(MakeProgram(by_rows)) {
+      : Cluster(by_rows, a, b, Layouts(), a) {}
+  Cluster(bool by_rows, Tensor a, Tensor b, std::vector<proto::VariableLayout> layouts)
+      : Cluster(by_rows, a, b, std::move(layouts), a) {}
+  // With ids of its own for the other table.
+  Cluster(bool by_rows, Tensor a, Tensor b, std::vector<proto::VariableLayout> layouts, Tensor c)
+      : layouts_(std::move(layouts)), program_(MakeProgram(by_rows)) {
     EXPECT_TRUE(cluster_.Attach(1).ok());
-    EXPECT_TRUE(cluster_.CreateVariables(Layouts()).ok());
-    const absl::Status registered = cluster_.Register(program_, Layouts());
+    EXPECT_TRUE(cluster_.CreateVariables(layouts_).ok());
+    const absl::Status registered = cluster_.Register(program_, layouts_);
     EXPECT_TRUE(registered.ok()) << registered;
     proto::DatasetSpec spec;
     AddInline(spec, a);
     AddInline(spec, b);
+    AddInline(spec, c);
     spec.add_transforms()->mutable_batch()->set_size(kBatch);
     EXPECT_TRUE(cluster_.CreateDataset(1, spec).ok());
   }
@@ -120,7 +130,7 @@ class Cluster {
 
   std::vector<float> Read(const std::string& name, const std::vector<int64_t>& dims) {
     const proto::Program read = ReadProgram(name, DType::kFloat32, dims);
-    EXPECT_TRUE(cluster_.Register(read, Layouts()).ok());
+    EXPECT_TRUE(cluster_.Register(read, layouts_).ok());
     const auto value = cluster_.Run(cluster_.Closure(read));
     EXPECT_TRUE(value.ok()) << value.status();
     const absl::Span<const float> span = (*value)[0].span<float>();
@@ -138,6 +148,7 @@ class Cluster {
 
  private:
   WorkerCluster cluster_{2};
+  const std::vector<proto::VariableLayout> layouts_;
   proto::Program program_;
 };
 
@@ -189,6 +200,55 @@ TEST(RowStep, RowsOfWhatIsNoInputAreRefused) {
   program.mutable_inputs(0)->set_rows_of("bia");
   EXPECT_THAT(std::string(cluster.Register(program, Layouts()).message()),
               HasSubstr("input 'table:a' is bound to rows of 'bia'"));
+}
+
+// Any key will do for an id. Not in their order.
+int64_t KeyOf(int64_t id) { return static_cast<int64_t>(Mix64(static_cast<uint64_t>(id) + 77)); }
+
+Tensor KeysOf(const Tensor& ids) {
+  Tensor keys = ids.Clone();
+  for (int64_t i = 0; i < keys.num_elements(); ++i) {
+    keys.mutable_data<int64_t>()[i] = KeyOf(ids.data<int64_t>()[i]);
+  }
+  return keys;
+}
+
+std::vector<proto::VariableLayout> ZeroLayouts() {
+  std::vector<proto::VariableLayout> layouts = Layouts();
+  for (proto::VariableLayout& layout : layouts) layout.mutable_initializer()->set_op("zeros");
+  layouts[2].mutable_initializer()->set_op("ones");
+  return layouts;
+}
+
+std::vector<proto::VariableLayout> DynamicLayouts() {
+  std::vector<proto::VariableLayout> layouts = ZeroLayouts();
+  layouts[0].set_dims(0, kKeyBuckets);
+  layouts[0].mutable_slices(1)->set_row_count(30000);
+  layouts[0].mutable_slices(2)->set_row_begin(30014);
+  layouts[0].mutable_slices(2)->set_row_count(kKeyBuckets - 30014);
+  layouts[0].mutable_dynamic()->set_row_dtype(static_cast<int32_t>(DType::kFloat32));
+  return layouts;
+}
+
+TEST(RowStep, TrainsADynamicTableAsOneWithAVocabulary) {
+  const Tensor a = Ids(7, 0);
+  const Tensor b = Ids(11, 5);
+  // The other table is looked up with the same ids: it has a vocabulary, so they are rows here.
+  Cluster rows(true, a, b, ZeroLayouts());
+  Cluster keys(true, KeysOf(a), KeysOf(b), DynamicLayouts(), a);
+  for (int step = 0; step < kSteps; ++step) {
+    const auto by_rows = rows.Step(step);
+    const auto by_keys = keys.Step(step);
+    ASSERT_TRUE(by_rows.ok() && by_keys.ok()) << by_rows.status() << by_keys.status();
+    EXPECT_EQ(*(*by_rows)[0].data<float>(), *(*by_keys)[0].data<float>());
+  }
+  std::set<int64_t> named(a.data<int64_t>(), a.data<int64_t>() + a.num_elements());
+  named.insert(b.data<int64_t>(), b.data<int64_t>() + b.num_elements());
+  EXPECT_EQ(keys.Stats(0).tables().rows() + keys.Stats(1).tables().rows(), named.size());
+  for (int ps = 0; ps < 2; ++ps) {
+    EXPECT_EQ(keys.Stats(ps).pulls(), static_cast<uint64_t>(kSteps)) << "one a step";
+  }
+  EXPECT_EQ(rows.Read("other", {kRows, 3}), keys.Read("other", {kRows, 3}));
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "worker/transfer_plan.h"
 
+#include <algorithm>
+#include <numeric>
+
+#include "common/tensor/key_bucket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -68,6 +72,29 @@ TEST(TransferPlan, RefusesSlicesThatDoNotCover) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.says;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
   }
+}
+
+TEST(TransferPlan, KeysOfADynamicTableGoToTheSliceOfTheirBucket) {
+  proto::VariableLayout table = Layout({kKeyBuckets, 2}, {{0, 20000}, {20000, 45536}});
+  table.mutable_dynamic();
+  const TransferPlan plan = *MakeTransferPlan({&table}, {"v"});
+  std::vector<int64_t> keys(100);
+  std::iota(keys.begin(), keys.end(), -50);
+  std::sort(keys.begin(), keys.end(),
+            [](int64_t a, int64_t b) { return KeyBucket(a) < KeyBucket(b); });
+  size_t next = 0;
+  for (const size_t ps : {0, 1}) {
+    const RowSlice& slice = plan.by_ps[ps].row_slices[0];
+    const RowRun run = RowsOfSlice(keys, slice);
+    EXPECT_EQ(run.begin, next);
+    for (size_t i = 0; i < run.count; ++i) {
+      EXPECT_EQ(KeyBucket(keys[run.begin + i]) < 20000, ps == 0);
+    }
+    next += run.count;
+  }
+  EXPECT_EQ(next, keys.size());
+  EXPECT_THAT(std::string(MakeTransferPlan({&table}, {}).status().message()),
+              HasSubstr("a dynamic table has no whole value"));
 }
 
 }  // namespace
