@@ -41,7 +41,8 @@ class PsControl {
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // The whole value, slices joined.
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
-  // These rows, in this order; the variable has axis 0, and the ids are rows of it.
+  // These rows, in this order; the variable has axis 0, and the ids are rows of it, or keys of a
+  // dynamic table.
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 

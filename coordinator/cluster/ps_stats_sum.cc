@@ -20,6 +20,14 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
   sum.set_dropped_slices(sum.dropped_slices() + one.dropped_slices());
   sum.set_copied_bytes(sum.copied_bytes() + one.copied_bytes());
   sum.mutable_traffic()->MergeFrom(one.traffic());
+  if (one.has_tables()) {
+    proto::DynamicTableUse& tables = *sum.mutable_tables();
+    tables.set_rows(tables.rows() + one.tables().rows());
+    tables.set_bytes(tables.bytes() + one.tables().bytes());
+    tables.set_not_admitted(tables.not_admitted() + one.tables().not_admitted());
+    tables.set_expired_rows(tables.expired_rows() + one.tables().expired_rows());
+    tables.set_evicted_rows(tables.evicted_rows() + one.tables().evicted_rows());
+  }
   auto& histogram = *sum.mutable_staleness_histogram();
   histogram.Resize(std::max(histogram.size(), one.staleness_histogram_size()), 0);
   for (int i = 0; i < one.staleness_histogram_size(); ++i) {

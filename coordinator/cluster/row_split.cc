@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/tensor/key_bucket.h"
 
 namespace cohort {
 
@@ -19,8 +20,9 @@ std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
                                 absl::Span<const int64_t> ids) {
   std::vector<SliceIds> split(static_cast<size_t>(variable.slices_size()));
   for (size_t place = 0; place < ids.size(); ++place) {
+    const int64_t row = variable.has_dynamic() ? KeyBucket(ids[place]) : ids[place];
     const auto behind = std::upper_bound(
-        variable.slices().begin(), variable.slices().end(), ids[place],
+        variable.slices().begin(), variable.slices().end(), row,
         [](int64_t id, const proto::SliceHome& slice) { return id < slice.row_begin(); });
     SliceIds& slice = split[static_cast<size_t>(behind - variable.slices().begin()) - 1];
     slice.ids.push_back(ids[place]);

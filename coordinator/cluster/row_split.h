@@ -20,7 +20,8 @@ struct SliceIds {
   std::vector<int64_t> ids;
   std::vector<size_t> places;
 };
-// One entry per slice, in the order of the ids. They have passed CheckRows.
+// One entry per slice, in the order of the ids. They have passed CheckRows, or are keys, any of
+// them, of a dynamic table.
 std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
                                 absl::Span<const int64_t> ids);
 

@@ -19,6 +19,10 @@ ScheduleSpec ReadSchedule(const nlohmann::json& value, const std::string& path,
                           JsonErrors& errors);
 DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+DynamicTableSpec ReadDynamicTable(const nlohmann::json& value, const std::string& path,
+                                  JsonErrors& errors);
+// Whether its values depend on how many rows a table has.
+bool NeedsInputDim(const KerasInitializerSpec& initializer);
 KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
                                      JsonErrors& errors);
 
@@ -28,6 +32,7 @@ nlohmann::ordered_json OptimizerToJson(const OptimizerSpec& optimizer);
 nlohmann::ordered_json ScheduleToJson(const ScheduleSpec& schedule);
 nlohmann::ordered_json DataToJson(const DataSpec& data);
 nlohmann::ordered_json StrategyToJson(const StrategySpec& strategy);
+nlohmann::ordered_json DynamicTableToJson(const DynamicTableSpec& table);
 nlohmann::ordered_json InitializerToJson(const KerasInitializerSpec& initializer);
 
 // {"class_name": ..., "config": ...}

@@ -153,6 +153,18 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
+// What is trained leaves as one file of whole tensors.
+void CheckExport(const JobSpec& job, JsonErrors& errors) {
+  if (job.export_to.onnx.empty()) return;
+  for (const LayerSpec& layer : job.model.layers) {
+    if (DynamicTableOf(layer) == nullptr) continue;
+    errors.Add("export.onnx",
+               absl::StrCat("is '", job.export_to.onnx, "', but layer '", LayerName(layer),
+                            "' has a dynamic table, which is no tensor that ONNX could hold; leave "
+                            "it out, checkpoints have the table"));
+  }
+}
+
 JobSpec ReadJob(const json& value, JsonErrors& errors) {
   JobSpec job;
   ObjectReader reader(value, "", errors);
@@ -182,6 +194,7 @@ JobSpec ReadJob(const json& value, JsonErrors& errors) {
     job.cluster = ReadCluster(*cluster, "cluster", errors);
   }
   CheckRounds(job, errors);
+  CheckExport(job, errors);
   reader.Finish();
   return job;
 }

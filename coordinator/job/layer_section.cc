@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/cluster/json_text.h"
+#include "common/tensor/key_bucket.h"
 #include "coordinator/job/job_sections.h"
 #include "nlohmann/json.hpp"
 
@@ -18,6 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kDimMax = int64_t{1} << 24;
 constexpr int64_t kRowsMax = int64_t{1} << 40;
+constexpr int64_t kDynamicWidthMax = 4096;
 constexpr size_t kRankMax = 8;
 
 const std::vector<std::string>& ActivationNames() {
@@ -204,20 +206,41 @@ ConcatenateSpec ReadConcatenate(LayerReader& reader) {
   return layer;
 }
 
+template <typename Spec>
+void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
+  layer.dynamic =
+      ReadDynamicTable(value, JoinPath(reader.config.path(), "dynamic"), reader.config.errors());
+  if (reader.config.Find("input_dim") != nullptr) {
+    reader.config.AddError("dynamic", "stands beside input_dim; a table has one of the two");
+  }
+  if (NeedsInputDim(layer.embeddings_initializer)) {
+    reader.config.AddError(
+        "embeddings_initializer",
+        absl::StrCat("is ", layer.embeddings_initializer.class_name, ", which is scaled by the "
+                     "number of rows, and a dynamic table has none; use RandomUniform, "
+                     "RandomNormal, TruncatedNormal, Zeros, Ones or Constant"));
+  }
+  layer.input_dim = kKeyBuckets;
+}
+
 // What Embedding and EmbeddingBag have in common.
 template <typename Spec>
 Spec ReadTable(LayerReader& reader) {
   Spec layer;
   layer.name = reader.Name();
   reader.OnlyFloat32();
-  for (const char* key : {"input_dim", "output_dim"}) reader.config.Require(key);
+  const json* const dynamic = reader.config.Find("dynamic");
+  if (dynamic == nullptr) reader.config.Require("input_dim");
+  reader.config.Require("output_dim");
   reader.config.Int("input_dim", {.min = 1, .max = kRowsMax}, &layer.input_dim);
-  reader.config.Int("output_dim", {.min = 1, .max = kDimMax}, &layer.output_dim);
+  reader.config.Int("output_dim", {.min = 1, .max = dynamic ? kDynamicWidthMax : kDimMax},
+                    &layer.output_dim);
   if (const json* value = reader.config.Find("embeddings_initializer")) {
     layer.embeddings_initializer =
         ReadInitializer(*value, JoinPath(reader.config.path(), "embeddings_initializer"),
                         reader.config.errors());
   }
+  if (dynamic != nullptr) TakeDynamic(*dynamic, reader, layer);
   for (const char* key : {"embeddings_regularizer", "activity_regularizer",
                           "embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
     reader.config.OnlyNeutral(key, nullptr);
@@ -296,10 +319,15 @@ ordered_json ToJson(const ConcatenateSpec& layer) {
 
 template <typename Spec>
 ordered_json TableConfig(const Spec& layer) {
-  return {{"name", layer.name},
-          {"input_dim", layer.input_dim},
-          {"output_dim", layer.output_dim},
-          {"embeddings_initializer", InitializerToJson(layer.embeddings_initializer)}};
+  ordered_json config = {{"name", layer.name}};
+  if (layer.dynamic) {
+    config["dynamic"] = DynamicTableToJson(*layer.dynamic);
+  } else {
+    config["input_dim"] = layer.input_dim;
+  }
+  config["output_dim"] = layer.output_dim;
+  config["embeddings_initializer"] = InitializerToJson(layer.embeddings_initializer);
+  return config;
 }
 
 ordered_json ToJson(const EmbeddingSpec& layer) {
@@ -347,6 +375,14 @@ absl::string_view ActivationName(Activation activation) {
 
 const std::string& LayerName(const LayerSpec& layer) {
   return std::visit([](const auto& one) -> const std::string& { return one.name; }, layer);
+}
+
+const DynamicTableSpec* DynamicTableOf(const LayerSpec& layer) {
+  const auto of = [](const auto* table) -> const DynamicTableSpec* {
+    return table != nullptr && table->dynamic ? &*table->dynamic : nullptr;
+  };
+  if (const auto* bag = std::get_if<EmbeddingBagSpec>(&layer)) return of(bag);
+  return of(std::get_if<EmbeddingSpec>(&layer));
 }
 
 }  // namespace cohort

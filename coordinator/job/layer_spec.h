@@ -83,13 +83,27 @@ struct ConcatenateSpec {
   friend bool operator==(const ConcatenateSpec&, const ConcatenateSpec&) = default;
 };
 
+// Cohort's own: a table without a number of rows. Ids are keys, any integers; a key's row begins
+// when it is first pushed, or when the table admits it.
+struct DynamicTableSpec {
+  int64_t admit_after = 1;       // pushes of a key until it has a row
+  double admit_probability = 1;  // of each such push
+  std::optional<double> ttl_seconds = std::nullopt;        // without a push; absent: for ever
+  std::optional<int64_t> max_bytes_per_ps = std::nullopt;  // absent: no limit
+  std::string evict = "lru";                               // at the limit; or "lfu"
+  DType dtype = DType::kFloat32;                           // of rows; also the 16-bit floats
+
+  friend bool operator==(const DynamicTableSpec&, const DynamicTableSpec&) = default;
+};
+
 // A row of a table for each id.
 struct EmbeddingSpec {
   std::string name;
-  int64_t input_dim = 1;   // rows
+  int64_t input_dim = 1;   // rows; kKeyBuckets of a dynamic table
   int64_t output_dim = 1;
   KerasInitializerSpec embeddings_initializer{
       .class_name = "RandomUniform", .a = -0.05, .b = 0.05};
+  std::optional<DynamicTableSpec> dynamic = std::nullopt;
 
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
 };
@@ -105,6 +119,7 @@ struct EmbeddingBagSpec {
   Combiner combiner = Combiner::kMean;
   KerasInitializerSpec embeddings_initializer{
       .class_name = "RandomUniform", .a = -0.05, .b = 0.05};
+  std::optional<DynamicTableSpec> dynamic = std::nullopt;
 
   friend bool operator==(const EmbeddingBagSpec&, const EmbeddingBagSpec&) = default;
 };
@@ -116,6 +131,8 @@ using LayerSpec = std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSp
                                ConcatenateSpec, EmbeddingSpec, EmbeddingBagSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
+// Of an embedding with one; null for all other layers.
+const DynamicTableSpec* DynamicTableOf(const LayerSpec& layer);
 
 // One use of a layer. A layer that is used twice has the same variables in both.
 struct LayerCall {

@@ -1,5 +1,6 @@
 #include "coordinator/model/layer_shapes.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -119,6 +120,27 @@ VariableSpec Variable(const std::string& name, const Shape& shape,
   return variable;
 }
 
+proto::DynamicTable MakeDynamicTable(const DynamicTableSpec& spec) {
+  proto::DynamicTable table;
+  table.set_row_dtype(static_cast<int32_t>(spec.dtype));
+  table.set_admit_after(static_cast<uint32_t>(spec.admit_after));
+  table.set_admit_probability(spec.admit_probability);
+  if (spec.ttl_seconds) {
+    table.set_ttl_ms(static_cast<int64_t>(std::ceil(*spec.ttl_seconds * 1000)));
+  }
+  table.set_max_bytes(static_cast<uint64_t>(spec.max_bytes_per_ps.value_or(0)));
+  table.set_evict_least_frequent(spec.evict == "lfu");
+  return table;
+}
+
+template <typename Spec>
+VariableSpec Table(const Spec& layer, uint64_t seed) {
+  VariableSpec table = Variable(TableOf(layer), Shape({layer.input_dim, layer.output_dim}),
+                                layer.embeddings_initializer, seed);
+  if (layer.dynamic) table.dynamic = MakeDynamicTable(*layer.dynamic);
+  return table;
+}
+
 }  // namespace
 
 absl::StatusOr<Shape> LayerOutputShape(const LayerSpec& layer, absl::Span<const Shape> inputs) {
@@ -137,12 +159,9 @@ std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& in
           Variable(dense->name + "/bias", Shape({dense->units}), dense->bias_initializer, seed));
     }
   } else if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer)) {
-    variables.push_back(Variable(TableOf(layer),
-                                 Shape({embedding->input_dim, embedding->output_dim}),
-                                 embedding->embeddings_initializer, seed));
+    variables.push_back(Table(*embedding, seed));
   } else if (const auto* bag = std::get_if<EmbeddingBagSpec>(&layer)) {
-    variables.push_back(Variable(TableOf(layer), Shape({bag->input_dim, bag->output_dim}),
-                                 bag->embeddings_initializer, seed));
+    variables.push_back(Table(*bag, seed));
   }
   return variables;
 }

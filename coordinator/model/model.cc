@@ -199,6 +199,7 @@ absl::Status Model::TakeLookup(const LayerSpec& layer, const Call& call) {
     column.lookups.push_back({table, std::holds_alternative<EmbeddingBagSpec>(layer)});
   }
   tables_.insert(table);
+  if (DynamicTableOf(layer) != nullptr) dynamic_tables_.insert(table);
   return absl::OkStatus();
 }
 
@@ -222,6 +223,10 @@ absl::Status Model::TakeVariables(const Call& call, const Shape& input, uint64_t
   return absl::OkStatus();
 }
 
+bool Model::IsByRows(ModelMode mode, const std::string& variable) const {
+  return (mode == ModelMode::kPrediction ? dynamic_tables_ : tables_).contains(variable);
+}
+
 void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& program) const {
   const auto add = [&](const std::string& name, const Column& column) {
     const proto::ComponentSpec& component = batch_.components(static_cast<int>(column.component));
@@ -232,10 +237,12 @@ void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& prog
     return binding;
   };
   for (const Column& column : columns_) {
-    const bool reads_ids = mode == ModelMode::kPrediction && !column.lookups.empty();
+    const bool reads_ids =
+        std::any_of(column.lookups.begin(), column.lookups.end(),
+                    [&](const Lookup& lookup) { return !IsByRows(mode, lookup.table); });
     if (column.is_value || reads_ids) add(column.name, column);
-    if (mode == ModelMode::kPrediction) continue;
     for (const Lookup& lookup : column.lookups) {
+      if (!IsByRows(mode, lookup.table)) continue;
       proto::InputBinding* const binding = add(LookupName(lookup.table, column.name), column);
       binding->set_rows_of(lookup.table);
       binding->set_negative_is_none(lookup.negative_is_none);
@@ -254,7 +261,7 @@ void Model::AddLabels(GraphBuilder& graph, proto::Program& program) const {
 void Model::AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const {
   for (const VariableSpec& variable : variables_) {
     std::vector<int64_t> dims(variable.shape.dims().begin(), variable.shape.dims().end());
-    if (mode != ModelMode::kPrediction && tables_.contains(variable.name)) {
+    if (IsByRows(mode, variable.name)) {
       dims[0] = -1;
       graph.Input(variable.name, variable.dtype, dims, absl::StrCat(variable.name, ":rows"));
     } else {
@@ -278,7 +285,7 @@ ModelOutput Model::AddInput(const Column& column, const Call& call, GraphBuilder
 std::string Model::AddIds(const Column& column, const Call& call, const std::string& table,
                           ModelMode mode, GraphBuilder& graph) const {
   const std::string ids =
-      mode == ModelMode::kPrediction ? column.name : LookupName(table, column.name);
+      IsByRows(mode, table) ? LookupName(table, column.name) : column.name;
   return ToShape(ids, column.shape, call.shape, graph);
 }
 

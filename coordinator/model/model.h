@@ -8,7 +8,7 @@
 // the model's inputs in their order, and then the labels. An embedding reads the rows of its table
 // that the batch names: the graph's input for the table is those rows, [rows, ...], and its ids are
 // positions in them (InputBinding.rows_of). A graph for prediction has the whole table and the ids
-// themselves.
+// themselves, unless the table is dynamic: that has no whole.
 
 #include <cstdint>
 #include <set>
@@ -78,6 +78,8 @@ class Model {
   absl::Status TakeCall(Call& call, uint64_t seed);
   absl::Status TakeLookup(const LayerSpec& layer, const Call& call);
   absl::Status TakeVariables(const Call& call, const Shape& input, uint64_t seed);
+  // Whether a graph has of the variable the rows that are looked up.
+  bool IsByRows(ModelMode mode, const std::string& variable) const;
   ModelOutput AddInput(const Column& column, const Call& call, GraphBuilder& graph) const;
   std::string AddIds(const Column& column, const Call& call, const std::string& table,
                      ModelMode mode, GraphBuilder& graph) const;
@@ -90,6 +92,7 @@ class Model {
   std::vector<VariableSpec> variables_;
   std::vector<size_t> variable_layers_;
   std::set<std::string> tables_;  // variables that are read by rows
+  std::set<std::string> dynamic_tables_;  // of them
   proto::ElementSpec batch_;
   uint32_t labels_ = 0;
   std::string labels_name_ = "y";

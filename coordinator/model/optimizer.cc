@@ -53,13 +53,18 @@ absl::Status SetSparseModes(const OptimizerSpec& optimizer, std::vector<Variable
   RETURN_IF_ERROR(CheckNames(optimizer, variables));
   proto::UpdateRule rule = MakeUpdateRule(optimizer);
   for (VariableSpec& variable : variables) {
+    if (!variable.trainable) continue;
     auto found = optimizer.sparse_updates.find(variable.name);
     if (found == optimizer.sparse_updates.end()) found = optimizer.sparse_updates.find("");
-    if (found == optimizer.sparse_updates.end() || !variable.trainable) continue;
-    variable.sparse = ModeOf(found->second);
+    if (found != optimizer.sparse_updates.end()) variable.sparse = ModeOf(found->second);
     rule.set_sparse(variable.sparse);
-    RETURN_IF_ERROR(Annotate(DescribeUpdateRule(rule).status(),
-                             absl::StrCat("compile.optimizer: variable '", variable.name, "'")));
+    const std::string context = absl::StrCat("compile.optimizer: variable '", variable.name, "'");
+    const absl::StatusOr<UpdateRuleSpec> described = DescribeUpdateRule(rule);
+    RETURN_IF_ERROR(Annotate(described.status(), context));
+    if (!variable.dynamic.has_value() || !described->sweeps) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        context, " is a dynamic table, and dense_exact updates change every row at each step; set "
+                 "compile.optimizer.config.sparse_updates to lazy or lazy_compensated for it"));
   }
   return absl::OkStatus();
 }

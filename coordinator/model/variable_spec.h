@@ -2,6 +2,7 @@
 
 // A variable of a model, before any strategy has placed it.
 
+#include <optional>
 #include <string>
 
 #include "common/tensor/dtype.h"
@@ -17,6 +18,8 @@ struct VariableSpec {
   proto::Initializer initializer;  // an empty op: no initial value
   bool trainable = true;
   proto::SparseMode sparse = proto::DENSE_EXACT;  // of its update rule
+  // Rows under keys; the shape is [kKeyBuckets, width].
+  std::optional<proto::DynamicTable> dynamic = std::nullopt;
 };
 
 }  // namespace cohort

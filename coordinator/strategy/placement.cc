@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +43,11 @@ std::vector<PiecePlacement> PiecesOf(absl::Span<proto::VariableLayout> layouts,
       piece.name = SliceName(layout, i);
       piece.rows = {slice.row_begin(), slice.row_count()};
       piece.bytes = PieceBytes(layout, slice);
+      piece.dynamic = layout.has_dynamic();
+      if (piece.dynamic) {
+        piece.ps = slice.ps();
+        piece.reason = "dynamic: a share of the keys on every ps";
+      }
       piece.load = measured == loads.end() ? 0 : LoadOf(measured->second, slice);
     }
   }
@@ -52,24 +56,36 @@ std::vector<PiecePlacement> PiecesOf(absl::Span<proto::VariableLayout> layouts,
 
 void PlaceRoundRobin(const std::vector<int>& ps, std::vector<PiecePlacement>& pieces) {
   Placer placer(ps, PlacementPolicy::kRoundRobin);
-  for (size_t k = 0; k < pieces.size(); ++k) {
-    pieces[k].ps = placer.Place(pieces[k].bytes);
-    pieces[k].reason =
-        absl::StrCat("piece ", k, " in creation order: ", k, " mod ", ps.size(), " = ",
-                     k % ps.size());
+  size_t k = 0;
+  for (PiecePlacement& piece : pieces) {
+    if (piece.dynamic) continue;
+    piece.ps = placer.Place(piece.bytes);
+    piece.reason = absl::StrCat("piece ", k, " in creation order: ", k, " mod ", ps.size(), " = ",
+                                k % ps.size());
+    ++k;
   }
 }
 
 // A greedy packing, largest first: the fullest server is above the mean by less than the smallest
 // of the pieces that it got last, so by little unless few pieces hold nearly everything.
 void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& pieces) {
-  std::vector<size_t> order(pieces.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<Given> given(ps.size());
+  std::vector<size_t> order;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const PiecePlacement& piece = pieces[i];
+    if (!piece.dynamic) {
+      order.push_back(i);
+      continue;
+    }
+    const auto home = std::find(ps.begin(), ps.end(), static_cast<int>(piece.ps));
+    Given& has = given[static_cast<size_t>(home - ps.begin())];
+    has.bytes += piece.bytes;
+    has.load += piece.load;
+  }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::make_pair(pieces[a].load, pieces[a].bytes) >
            std::make_pair(pieces[b].load, pieces[b].bytes);
   });
-  std::vector<Given> given(ps.size());
   for (size_t rank = 0; rank < order.size(); ++rank) {
     PiecePlacement& piece = pieces[order[rank]];
     const bool by_load = piece.load > 0;
@@ -78,7 +94,7 @@ void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& 
           return by_load ? a.load < b.load : a.bytes < b.bytes;
         });
     piece.ps = static_cast<uint32_t>(ps[static_cast<size_t>(least - given.begin())]);
-    piece.reason = absl::StrCat("no. ", rank + 1, " of ", pieces.size(),
+    piece.reason = absl::StrCat("no. ", rank + 1, " of ", order.size(),
                                 by_load ? " by load" : " by bytes", ": ps:", piece.ps,
                                 by_load ? " had the least load, " : " had the fewest bytes, ",
                                 by_load ? least->load : least->bytes);
@@ -98,6 +114,7 @@ absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name) 
 }
 
 int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
+  if (layout.has_dynamic()) return static_cast<int64_t>(layout.dynamic().max_bytes());
   int64_t row_elements = 1;
   for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
   const int64_t elements = slice.row_count() * row_elements;

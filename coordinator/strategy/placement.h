@@ -9,6 +9,8 @@
 //                received for these rows, so that tables with many requests count for more than
 //                large ones that few ask for. Pieces that nobody asked for are placed by bytes.
 //                Without a measurement: bytes.
+// The slices of a dynamic table stay where they are, one on every server, and count with the limit
+// of memory that they have, if they have one: nobody knows beforehand which rows there will be.
 
 #include <cstdint>
 #include <map>
@@ -37,13 +39,15 @@ using MeasuredLoads = std::map<std::string, std::vector<RowsLoad>>;
 struct PiecePlacement {
   std::string name;  // "dense/kernel/part_1"
   RowRange rows;
+  bool dynamic = false;  // rows under keys: `rows` are buckets of them
   int64_t bytes = 0;  // value and slots
   int64_t load = 0;   // bytes moved in the earlier run; 0 without a measurement
   uint32_t ps = 0;
   std::string reason;
 };
 
-// Bytes of a slice's value and of the slots that its rule keeps beside it.
+// Bytes of a slice's value and of the slots that its rule keeps beside it; of a dynamic table its
+// limit, or 0.
 int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
 
 struct PlacementInput {

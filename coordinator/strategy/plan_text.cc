@@ -79,9 +79,10 @@ std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& su
   size_t width = 0;
   for (const PiecePlacement& piece : plan.placement) width = std::max(width, piece.name.size());
   for (const PiecePlacement& piece : plan.placement) {
-    absl::StrAppendFormat(&text, "%-*s  rows %d+%d, %d bytes -> ps:%d  (%s)\n",
-                          static_cast<int>(width), piece.name, piece.rows.begin, piece.rows.count,
-                          piece.bytes, piece.ps, piece.reason);
+    absl::StrAppendFormat(&text, "%-*s  %s %d+%d, %d bytes -> ps:%d  (%s)\n",
+                          static_cast<int>(width), piece.name,
+                          piece.dynamic ? "keys of buckets" : "rows", piece.rows.begin,
+                          piece.rows.count, piece.bytes, piece.ps, piece.reason);
   }
   return text;
 }

@@ -33,9 +33,10 @@ std::string SliceName(const proto::VariableLayout& layout, int slice) {
 VariableCreator::VariableCreator(std::vector<int> ps,
                                  std::shared_ptr<const Partitioner> partitioner,
                                  PlacementPolicy policy)
-    : partitioner_(std::move(partitioner)), placer_(std::move(ps), policy) {}
+    : partitioner_(std::move(partitioner)), ps_(std::move(ps)), placer_(ps_, policy) {}
 
 absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) const {
+  if (spec.dynamic.has_value()) return static_cast<int64_t>(ps_.size());
   if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;
   absl::StatusOr<std::vector<int64_t>> answer = partitioner_->Partition(spec.dtype, spec.shape);
   if (!answer.ok()) return Annotate(answer.status(), absl::StrCat("variable '", spec.name, "'"));
@@ -48,6 +49,13 @@ absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) con
         "]; it must give one number per axis, the first at least 1 and all others 1"));
   }
   return std::min(answer->front(), spec.shape.dim(0));
+}
+
+uint32_t VariableCreator::Place(const VariableSpec& spec, int slice, int64_t bytes) {
+  if (!spec.dynamic.has_value()) return placer_.Place(bytes);
+  const auto ps = static_cast<uint32_t>(ps_[static_cast<size_t>(slice)]);
+  placer_.Colocate(ps, bytes);
+  return ps;
 }
 
 absl::StatusOr<uint32_t> VariableCreator::ColocatedPs(const VariableSpec& spec,
@@ -97,6 +105,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   layout.mutable_dims()->Assign(spec.shape.dims().begin(), spec.shape.dims().end());
   *layout.mutable_rule() = rule;
   *layout.mutable_initializer() = spec.initializer;
+  if (spec.dynamic.has_value()) *layout.mutable_dynamic() = *spec.dynamic;
   const int64_t rows = spec.shape.rank() == 0 ? 1 : spec.shape.dim(0);
   if (slices > 0) {
     for (const RowRange& range : DivRows(rows, slices)) {
@@ -106,7 +115,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
       home->set_row_count(range.count);
       const int64_t bytes = PieceBytes(layout, *home);
       if (colocated) placer_.Colocate(colocated_ps, bytes);
-      home->set_ps(colocated ? colocated_ps : placer_.Place(bytes));
+      home->set_ps(colocated ? colocated_ps : Place(spec, layout.slices_size() - 1, bytes));
     }
   }
   created_.emplace(spec.name, layout);

@@ -3,6 +3,7 @@
 // Creates layouts of variables one after another, as TensorFlow's parameter-server strategy does
 // inside its scope. The decision, first match wins:
 //   per-worker            no slice: every worker keeps its own
+//   dynamic table         a slice on every ps, of equal shares of the keys; takes no turn
 //   colocated             one slice on the ps of the named variable or slice; takes no turn; never
 //   cut no initial value      an error, unless the variables are being loaded no partitioner, or a
 //   scalar            one slice the partitioner's answer n for axis 0  min(n, dim0) slices by the
@@ -52,9 +53,12 @@ class VariableCreator {
 
  private:
   absl::StatusOr<int64_t> NumSlices(const VariableSpec& spec) const;
+  // The slice's ps.
+  uint32_t Place(const VariableSpec& spec, int slice, int64_t bytes);
   absl::StatusOr<uint32_t> ColocatedPs(const VariableSpec& spec, const std::string& with) const;
 
   const std::shared_ptr<const Partitioner> partitioner_;
+  const std::vector<int> ps_;
   Placer placer_;
   uint32_t next_slice_id_ = 0;
   std::map<std::string, proto::VariableLayout> created_;

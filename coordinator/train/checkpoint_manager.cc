@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
+#include "common/checkpoint/shard_layout.h"
 
 namespace cohort {
 
@@ -17,6 +18,13 @@ namespace {
 constexpr char kStepName[] = "global_step";
 constexpr char kEpochName[] = "epochs_done";
 
+// A dynamic table has no tensor of its name, but parts below it.
+bool HasTable(const BundleReader& reader, const std::string& variable) {
+  const std::string parts = absl::StrCat(variable, kTableRowsInfix);
+  const auto first = reader.tensors().lower_bound(parts);
+  return first != reader.tensors().end() && absl::StartsWith(first->first, parts);
+}
+
 absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                         absl::Span<const proto::VariableLayout> variables) {
   std::vector<std::string> problems;
@@ -24,7 +32,10 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
     const Shape shape(absl::MakeConstSpan(variable.dims().data(),
                                           static_cast<size_t>(variable.dims_size())));
     const auto found = reader.tensors().find(variable.name());
-    if (found == reader.tensors().end()) {
+    if (variable.has_dynamic()) {
+      if (HasTable(reader, variable.name())) continue;
+      problems.push_back(absl::StrCat("dynamic table ", variable.name(), " is not in it"));
+    } else if (found == reader.tensors().end()) {
       problems.push_back(absl::StrCat(variable.name(), " ", shape.ToString(), " is not in it"));
     } else if (found->second.shape != shape) {
       problems.push_back(absl::StrCat(variable.name(), " is ", shape.ToString(),

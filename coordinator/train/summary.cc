@@ -29,6 +29,13 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
   json["ps_applied_slices"] = summary.ps.applied_slices();
   json["ps_dropped_slices"] = summary.ps.dropped_slices();
+  if (summary.ps.has_tables()) {
+    json["table_rows"] = summary.ps.tables().rows();
+    json["table_bytes"] = summary.ps.tables().bytes();
+    json["table_not_admitted"] = summary.ps.tables().not_admitted();
+    json["table_expired_rows"] = summary.ps.tables().expired_rows();
+    json["table_evicted_rows"] = summary.ps.tables().evicted_rows();
+  }
   const double applied = static_cast<double>(summary.ps.applied_slices());
   json["mean_staleness"] =
       applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;

@@ -6,10 +6,12 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/program/program.h"
 #include "common/wire/real_world.h"
 #include "coordinator/cluster/local_cluster.h"
@@ -70,8 +72,16 @@ TEST(Training, SparseLabelsWithAdam) {
   EXPECT_EQ(json::parse(run.LastLine())["steps"], 32);
 }
 
-// The click log's labels are drawn with these probabilities, so that knowing nothing but their
-// share costs at least the entropy of that share.
+// Of the test data of wide_and_deep.json: its labels are drawn with these probabilities, so that
+// knowing nothing but their share costs at least the entropy of that share.
+double ClickEntropy() {
+  double clicks = 0;
+  constexpr int kTestRows = 10000;
+  for (uint64_t i = 0; i < kTestRows; ++i) clicks += MakeClickRow(2, i).click ? 1 : 0;
+  const double share = clicks / kTestRows;
+  return -share * std::log(share) - (1 - share) * std::log(1 - share);
+}
+
 TEST(Training, AWideAndDeepModelLearnsFromAClickLog) {
   const TempDirectory directory("training");
   const std::string model = absl::StrCat(directory.path(), "/model.onnx");
@@ -85,16 +95,42 @@ TEST(Training, AWideAndDeepModelLearnsFromAClickLog) {
   EXPECT_EQ(summary["data"], "synthetic_click_log");
   EXPECT_EQ(summary["steps"], 3 * 157) << "40000 rows in batches of 256";
   EXPECT_EQ(summary["ps_pushes"], 2 * 3 * 157) << "each step pushes to each ps once";
-  double clicks = 0;
-  constexpr int kTestRows = 10000;
-  for (uint64_t i = 0; i < kTestRows; ++i) clicks += MakeClickRow(2, i).click ? 1 : 0;
-  const double share = clicks / kTestRows;
-  const double entropy = -share * std::log(share) - (1 - share) * std::log(1 - share);
-  EXPECT_LT(summary["test_loss"], entropy - 0.05) << "share of clicks " << share;
+  EXPECT_LT(summary["test_loss"], ClickEntropy() - 0.05);
   PosixFileSystem files;
   const auto exported = ReadFile(files, model);
   ASSERT_TRUE(exported.ok()) << exported.status();
   EXPECT_TRUE(LoadModel(*exported).ok());
+}
+
+// Tables without a vocabulary: a row for each value of a column that the training data has, none
+// for those that only the test data has.
+TEST(Training, DynamicTablesLearnFromKeysAndHaveARowForEachThatWasTrained) {
+  const TempDirectory directory("training");
+  PosixFileSystem files;
+  const auto text =
+      ReadFile(files, absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/wide_and_deep.json"));
+  ASSERT_TRUE(text.ok()) << text.status();
+  const std::string path = absl::StrCat(directory.path(), "/job.json");
+  const std::string keys = absl::StrReplaceAll(
+      *text, {{R"("input_dim": 1000)", R"("dynamic": {"dtype": "float16"})"},
+              {R"("hash_buckets": 1000)", R"("hash_buckets": 2147483647)"}});
+  ASSERT_TRUE(WriteFileAtomically(files, path, keys).ok());
+  const ProcessRun run = RunProcess(absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
+                                    {"--job", path, "--local", "ps=2,worker=2"},
+                                    {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}},
+                                    absl::Seconds(120));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json summary = json::parse(run.LastLine());
+  EXPECT_LT(summary["test_loss"], ClickEntropy() - 0.05);
+  std::set<std::pair<size_t, uint32_t>> trained;
+  for (uint64_t i = 0; i < 40000; ++i) {
+    const ClickRow row = MakeClickRow(1, i);
+    for (size_t column = 0; column < row.categories.size(); ++column) {
+      trained.emplace(column, row.categories[column].value_or(0) % 2147483647u);
+    }
+  }
+  EXPECT_EQ(summary["table_rows"], trained.size());
+  EXPECT_EQ(summary["table_not_admitted"], 0);
 }
 
 TEST(Training, ARestoredJobGoesOnWhereItStopped) {

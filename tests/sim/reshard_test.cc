@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/posix_file_system.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
@@ -95,12 +96,33 @@ class Resharding : public testing::Test {
     const auto reader = BundleReader::Open(disk, *prefix);
     EXPECT_TRUE(reader.ok()) << reader.status();
     for (const auto& [name, tensor] : (*reader)->tensors()) {
+      if (absl::EndsWith(name, "/keys")) AddTableRows(**reader, name, contents);
       if (absl::StrContains(name, "/.COHORT_")) continue;  // those are of slices
       const Tensor value = *(*reader)->Read(name);
       contents[name] = absl::StrCat(value.TypeString(), ":");
       contents[name].append(reinterpret_cast<const char*>(value.raw()), value.num_bytes());
     }
     return contents;
+  }
+
+  // Of a part of a dynamic table, by its keys: values, slots and how often each row was pushed.
+  static void AddTableRows(const BundleReader& reader, const std::string& keys_name,
+                           std::map<std::string, std::string>& contents) {
+    const std::string part = keys_name.substr(0, keys_name.size() - 4);
+    const std::string table = part.substr(0, part.find("/.COHORT_ROWS/"));
+    const Tensor keys = *reader.Read(keys_name);
+    for (const auto& [name, tensor] : reader.tensors()) {
+      if (!absl::StartsWith(name, part) || name == keys_name) continue;
+      const Tensor value = *reader.Read(name);
+      for (int64_t i = 0; i < keys.num_elements(); ++i) {
+        const std::string row =
+            absl::StrCat(table, " key ", keys.data<int64_t>()[i], " ", name.substr(part.size()));
+        Tensor one = value.Rows(i, 1);
+        // Beside it is the time since the last push.
+        if (absl::EndsWith(name, "/uses")) one = one.Reshaped(Shape{2}).Rows(1, 1);
+        contents[row].append(reinterpret_cast<const char*>(one.raw()), one.num_bytes());
+      }
+    }
   }
 
   static void ExpectSame(const Files& files, const Files& expected) {
@@ -167,6 +189,25 @@ TEST_F(Resharding, TablesGoOnWithWhatTheirRowsHaveMissed) {
       Optimizer("RMSprop", R"("momentum": 0.5, "sparse_updates": "lazy_compensated")")};
   ASSERT_NO_FATAL_FAILURE(
       ExpectTheSameBits(*text, sets, {3, Fixed(4)}, {{1, "null"}, {2, Fixed(3)}}));
+}
+
+// Keys instead of rows: a slice takes what is its own from the parts that others have saved.
+TEST_F(Resharding, DynamicTablesGoOnWithTheirRowsAndSlots) {
+  PosixFileSystem files;
+  const auto text = ReadFile(files, COHORT_SOURCE_DIR "/deploy/jobs/wide_and_deep.json");
+  ASSERT_TRUE(text.ok()) << text.status();
+  for (const char* const dynamic :
+       {R"("dynamic": {})", R"("dynamic": {"dtype": "bfloat16", "ttl_seconds": 3600})"}) {
+    const std::string keys = absl::StrReplaceAll(*text, {{R"("input_dim": 1000)", dynamic}});
+    const std::vector<std::string> sets = {
+        R"(data={"train": {"class_name": "SyntheticClickLog",
+                           "config": {"count": 96, "hash_buckets": 2147483647}}})",
+        "fit.batch_size=32",
+        Optimizer("RMSprop", R"("momentum": 0.5, "sparse_updates": "lazy_compensated")")};
+    ASSERT_NO_FATAL_FAILURE(ExpectTheSameBits(
+        keys, sets, {2, "null"},
+        {{3, "null"}, {1, Fixed(3)}, {3, "null", Disks::kPrivate}}));
+  }
 }
 
 }  // namespace

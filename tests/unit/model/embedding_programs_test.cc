@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/program/program.h"
+#include "common/tensor/key_bucket.h"
 #include "coordinator/model/model_programs.h"
 #include "coordinator/model/onnx_export.h"
 #include "gmock/gmock.h"
@@ -185,6 +186,50 @@ TEST(EmbeddingPrograms, ErrorsNameTheLayerOrTheColumn) {
   model = ClickModel();
   model["config"]["layers"][0]["config"]["batch_shape"] = json::array({nullptr, 4});
   EXPECT_THAT(message(model, ClickBatch()), HasSubstr("'numbers' is given examples of shape [3]"));
+}
+
+// Instead of a number of rows for the table 'deep'.
+json DynamicModel() {
+  json model = ClickModel();
+  json& config = model["config"]["layers"][3]["config"];
+  config.erase("input_dim");
+  config["dynamic"] = {{"ttl_seconds", 0.0625}, {"admit_after", 2}, {"evict", "lfu"}};
+  return model;
+}
+
+TEST(EmbeddingPrograms, ADynamicTableIsReadByRowsEverywhere) {
+  const auto programs = Build(DynamicModel(), ClickBatch());
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const auto fixed = Build(ClickModel(), ClickBatch());
+  EXPECT_EQ(Inputs(programs->train_step), Inputs(fixed->train_step)) << "the same bindings";
+  const std::vector<std::string> predict = Inputs(programs->predict);
+  EXPECT_THAT(predict, ::testing::Contains("deep/embeddings:id=2 rows of deep/embeddings"));
+  EXPECT_THAT(predict, ::testing::Contains("id=2")) << "of the table with a number of rows";
+  const VariableSpec& table = programs->variables[0];
+  EXPECT_EQ(table.name, "deep/embeddings");
+  EXPECT_EQ(table.shape, (Shape{kKeyBuckets, 2}));
+  ASSERT_TRUE(table.dynamic.has_value());
+  EXPECT_EQ(table.dynamic->ttl_ms(), 63) << "rounded up";
+  EXPECT_EQ(table.dynamic->admit_after(), 2u);
+  EXPECT_TRUE(table.dynamic->evict_least_frequent());
+  EXPECT_EQ(table.dynamic->row_dtype(), static_cast<int32_t>(DType::kFloat32));
+  EXPECT_FALSE(programs->variables[1].dynamic.has_value());
+}
+
+TEST(EmbeddingPrograms, ADynamicTableNeedsUpdatesOfItsRowsAlone) {
+  const auto build = [](const json& optimizer) {
+    const auto job =
+        MakeJob(DynamicModel(), optimizer, "sparse_categorical_crossentropy", json::array());
+    EXPECT_TRUE(job.ok()) << job.status();
+    return BuildPrograms(*job, ClickBatch()).status();
+  };
+  EXPECT_THAT(std::string(build("adam").message()),
+              ::testing::AllOf(HasSubstr("'deep/embeddings' is a dynamic table"),
+                               HasSubstr("lazy_compensated")));
+  EXPECT_TRUE(build({{"class_name", "Adam"},
+                     {"config", {{"sparse_updates", {{"deep/embeddings", "lazy"}}}}}})
+                  .ok());
+  EXPECT_TRUE(build("adagrad").ok()) << "zeros do nothing to its other rows";
 }
 
 }  // namespace

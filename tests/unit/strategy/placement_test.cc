@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/tensor/key_bucket.h"
 #include "coordinator/strategy/parameter_server_strategy.h"
+#include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/variable_creator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -193,6 +195,32 @@ TEST(Placement, HomesOfBeforeAreTakenWhereTheyAllExist) {
 
 TEST(Placement, AnUnknownPolicyIsNamed) {
   EXPECT_THAT(PlacementPolicyFromName("random").status().message(), HasSubstr("'random'"));
+}
+
+// Its limit of memory counts where it has one; nothing moves it.
+TEST(Placement, ADynamicTableStaysOnEveryServer) {
+  ModelPrograms model;
+  model.update_rule.set_op("sgd");
+  for (const char* name : {"a", "table", "b"}) model.variables.push_back(Variable(name, {1000, 8}));
+  model.variables[1].shape = Shape{kKeyBuckets, 8};
+  model.variables[1].dynamic.emplace().set_max_bytes(5'000'000);
+  for (const char* placement : {"round_robin", "bytes"}) {
+    StrategySpec spec;
+    spec.placement = placement;
+    spec.partitioner = FixedShardsPartitionerSpec{1};
+    const auto strategy = MakeStrategy(spec);
+    ASSERT_TRUE(strategy.ok()) << strategy.status();
+    ClusterShape cluster;
+    cluster.ps = {2, 5};
+    cluster.workers = {0};
+    const auto plan = (*strategy)->MakePlan(model, cluster);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_THAT(HomesOf(plan->variables), ElementsAre(2, 2, 5, 5)) << placement;
+    EXPECT_EQ(plan->placement[1].bytes, 5'000'000);
+    const std::string text = PlanToText(*plan, spec, cluster, PlanFormat::kText);
+    EXPECT_THAT(text,
+                HasSubstr("table/part_1  keys of buckets 32768+32768, 5000000 bytes -> ps:5"));
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/tensor/key_bucket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -175,6 +176,18 @@ TEST(VariableCreator, ShardsAreNamedPartUnlessThereIsOne) {
   EXPECT_EQ(SliceName(cut, 0), "dense/kernel/part_0");
   EXPECT_EQ(SliceName(cut, 1), "dense/kernel/part_1");
   EXPECT_EQ(SliceName(Create(creator, Variable("step", {})), 0), "step");
+}
+
+// A share of the keys on every server, whatever the partitioner says.
+TEST(VariableCreator, ADynamicTableIsOnEveryServerAndTakesNoTurn) {
+  VariableCreator creator({0, 3, 7}, Answer({2, 1}));
+  VariableSpec table = Variable("table", {kKeyBuckets, 4});
+  table.dynamic.emplace();
+  const proto::VariableLayout layout = Create(creator, table);
+  EXPECT_THAT(Homes(layout), ElementsAre(Home{0, 0, 21846, 0}, Home{1, 21846, 21845, 3},
+                                         Home{2, 43691, 21845, 7}));
+  EXPECT_TRUE(layout.has_dynamic());
+  EXPECT_THAT(Homes(Create(creator, Variable("scalar", {}))), ElementsAre(Home{3, 0, 1, 0}));
 }
 
 }  // namespace
