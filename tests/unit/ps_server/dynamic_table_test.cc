@@ -316,6 +316,7 @@ TEST_F(DynamicTable, GoesOnBitForBitOverAnotherNumberOfServers) {
       for (const uint64_t closure : {1, 2, 3}) PushToAll(two, closure, SomeKeys(closure, 150));
       ASSERT_TRUE(two.Save("/saved").ok());
       const auto at_save = ReadTable(two, keys);
+      const uint64_t rows_at_save = RowsIn(two, 0) + RowsIn(two, 1);
       PushToAll(two, 4, keys);
       const auto at_end = ReadTable(two, keys);
       for (const int num_ps : {1, 2, 3, 5}) {
@@ -323,6 +324,9 @@ TEST_F(DynamicTable, GoesOnBitForBitOverAnotherNumberOfServers) {
         const absl::Status restored = RestoreWithSlots(other, num_ps);
         ASSERT_TRUE(restored.ok()) << restored;
         EXPECT_EQ(ReadTable(other, keys), at_save) << num_ps;
+        uint64_t rows = 0;
+        for (int ps = 0; ps < num_ps; ++ps) rows += RowsIn(other, ps);
+        EXPECT_EQ(rows, rows_at_save) << "each row is on one server";
         PushToAll(other, 4, keys);
         EXPECT_EQ(ReadTable(other, keys), at_end) << num_ps;
       }
