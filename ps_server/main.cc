@@ -38,6 +38,8 @@ int Serve(const RoleOptions& options) {
   task_options.listen_address = options.listen_address;
   task_options.incarnation = NewIncarnation(world.clock);
   task_options.resident_bytes_max = PhysicalMemory();
+  task_options.receive_bytes_max = static_cast<size_t>(options.receive_buffer_mib) << 20;
+  task_options.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
   task_options.grant_file = options.grant_file;
   if (!options.grant_file.empty()) {
     const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);

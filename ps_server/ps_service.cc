@@ -10,6 +10,8 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
     : world_(world),
       task_service_(std::move(parts.task_service)),
       push_gate_(std::move(parts.push_gate)),
+      receive_budget_(std::move(parts.receive_budget)),
+      send_budget_(std::move(parts.send_budget)),
       store_(options, world_.clock),
       strand_(world.executor),
       shard_strand_(world.executor) {}
@@ -31,12 +33,22 @@ void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope
 template <typename Request, typename Response>
 void PsService::Bind(Service& service, const char* name, Place place,
                      Method<Request, Response> method) {
-  Handler typed =
-      MakeHandler<Request, Response>([self = shared_from_this(), place, method](
-                                         Envelope<Request> request, TypedReply<Response> reply) {
+  BindHandler<Request, Response>(
+      service, name,
+      [self = shared_from_this(), place, method](Envelope<Request> request,
+                                                 TypedReply<Response> reply) {
+        self->Dispatch(place, method, std::move(request), std::move(reply));
+      });
+}
+
+template <typename Request, typename Response, typename Handle>
+void PsService::BindHandler(Service& service, const char* name, Handle handle) {
+  Handler typed = MakeHandler<Request, Response>(
+      [self = shared_from_this(), handle = std::move(handle)](Envelope<Request> request,
+                                                              TypedReply<Response> reply) {
         const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
         if (!epoch.ok()) return reply(epoch);
-        self->Dispatch(place, method, std::move(request), std::move(reply));
+        handle(std::move(request), std::move(reply));
       });
   // Outermost, so that a malformed message is answered in the same form.
   service.handlers[name] = [self = shared_from_this(), typed = std::move(typed)](Message message,
@@ -52,8 +64,12 @@ void PsService::Bind(Service& service, const char* name, Place place,
 Service PsService::service() {
   Service service;
   service.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
+  service.receive_budget = receive_budget_;
   Bind(service, "CreateVariables", Place::kStrand, &PsService::CreateVariables);
-  Bind(service, "Pull", Place::kByPayloadSize, &PsService::Pull);
+  BindHandler<proto::PullRequest, proto::PullResponse>(
+      service, "Pull", [self = shared_from_this()](auto request, auto reply) {
+        self->PullWithRoom(std::move(request), std::move(reply));
+      });
   Bind(service, "Push", Place::kByPayloadSize, &PsService::Push);
   Bind(service, "Assign", Place::kByPayloadSize, &PsService::Assign);
   Bind(service, "HoldShard", Place::kStrand, &PsService::HoldShard);

@@ -7,6 +7,11 @@
 // through one strand, in the order in which it was asked for; what writes or sends a frozen shard
 // goes through a second one, so that no freezing waits for a disk.
 //
+// What is held for clients is bounded twice: the requests that are received or worked on, by the
+// transport (Service::receive_budget), and the answers to pulls until they have been sent. A pull
+// that waits for the second one holds its request's ids in the first; nothing waits for the first
+// while it holds the second.
+//
 // Every call checks the epoch, those that change state once more at the change. Every error carries
 // an ErrorDetail with this ps as origin.
 
@@ -42,6 +47,9 @@ class PsService : public std::enable_shared_from_this<PsService> {
     // Shared with the attach callback and with calls under way.
     std::shared_ptr<TaskService> task_service;
     std::shared_ptr<PushGate> push_gate;
+    // Shared with calls and answers under way.
+    std::shared_ptr<ByteBudget> receive_budget;
+    std::shared_ptr<ByteBudget> send_budget;
   };
   PsService(World world, Parts parts, VariableStore::Options options);
 
@@ -58,12 +66,21 @@ class PsService : public std::enable_shared_from_this<PsService> {
 
   template <typename Request, typename Response>
   void Bind(Service& service, const char* name, Place place, Method<Request, Response> method);
+  // `handle` gets calls of the present epoch.
+  template <typename Request, typename Response, typename Handle>
+  void BindHandler(Service& service, const char* name, Handle handle);
   template <typename Request, typename Response>
   void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                 TypedReply<Response> reply);
 
   Answer<proto::CreateVariablesResponse> CreateVariables(
       const Envelope<proto::CreateVariablesRequest>& request);
+  // Pull, once there is room for its answer.
+  void PullWithRoom(Envelope<proto::PullRequest> request, TypedReply<proto::PullResponse> reply);
+  Answer<proto::PullResponse> PullHolding(const Envelope<proto::PullRequest>& request,
+                                          ByteBudget::Room room);
+  // About how many bytes the answer will have; 0 for a pull that will be refused.
+  size_t AnswerBytes(const proto::PullRequest& request) const;
   Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
   Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
@@ -107,6 +124,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
   World world_;
   const std::shared_ptr<TaskService> task_service_;
   const std::shared_ptr<PushGate> push_gate_;
+  const std::shared_ptr<ByteBudget> receive_budget_;
+  const std::shared_ptr<ByteBudget> send_budget_;
   VariableStore store_;
   PsStats stats_;
   // The cut that was restored last.

@@ -29,10 +29,13 @@ PsTask::PsTask(World world, Options options)
   task_options.orphan_timeout = options_.orphan_timeout;
   task_options.on_orphaned = options_.on_orphaned;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
-  ps_service_ =
-      std::make_shared<PsService>(world_, PsService::Parts{task_service_, push_gate_},
-                                  VariableStore::Options{static_cast<uint32_t>(options_.task.index),
-                                                         options_.resident_bytes_max});
+  ps_service_ = std::make_shared<PsService>(
+      world_,
+      PsService::Parts{task_service_, push_gate_,
+                       std::make_shared<ByteBudget>(options_.receive_bytes_max),
+                       std::make_shared<ByteBudget>(options_.send_bytes_max)},
+      VariableStore::Options{static_cast<uint32_t>(options_.task.index),
+                             options_.resident_bytes_max});
 }
 
 PsTask::~PsTask() {

@@ -26,6 +26,8 @@ class PsTask {
     std::string grant_file;                        // to write (grant_file.h); empty: none
     EpochGrant granted;                            // what it held
     size_t resident_bytes_max = size_t{64} << 30;  // of values and slots
+    size_t receive_bytes_max = size_t{1} << 30;    // of requests (Service::receive_budget)
+    size_t send_bytes_max = size_t{1} << 30;       // of answers to pulls
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
     absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned

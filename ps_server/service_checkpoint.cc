@@ -14,6 +14,15 @@ namespace cohort {
 
 namespace {
 
+void FillIn(const ByteBudget& budget, proto::BufferStats& stats) {
+  const ByteBudget::Stats now = budget.stats();
+  stats.set_held_bytes(now.held);
+  stats.set_held_bytes_max(now.held_max);
+  stats.set_waiting_bytes(now.waiting);
+  stats.set_waits(now.waits);
+  stats.set_limit_bytes(budget.bytes_max());
+}
+
 constexpr int kShardsMax = 100000;  // data shards are numbered with five digits
 
 absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
@@ -162,6 +171,8 @@ absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
                      shard->Settle([&] { return push_gate_->Window(request.header.epoch()); }));
     intervals += held;
   }
+  FillIn(*receive_budget_, *response.header.mutable_received());
+  FillIn(*send_budget_, *response.header.mutable_sent());
   response.header.set_resident_bytes(resident);
   response.header.set_apply_log_entries(intervals);
   response.header.set_copied_bytes(copied);

@@ -1,7 +1,5 @@
-// CreateVariables, Pull and Assign.
+// CreateVariables and Assign.
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -9,7 +7,6 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "ps_server/ps_service.h"
-#include "ps_server/pull_rows.h"
 
 namespace cohort {
 
@@ -27,43 +24,6 @@ absl::StatusOr<Envelope<proto::CreateVariablesResponse>> PsService::CreateVariab
        {"resident_bytes", resident}});
   Envelope<proto::CreateVariablesResponse> response;
   response.header.mutable_created_slice_ids()->Add(created.begin(), created.end());
-  return response;
-}
-
-absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
-    const Envelope<proto::PullRequest>& request) {
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
-                   store_.Find(request.header.slice_ids()));
-  for (const VariableShard* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
-  std::vector<uint32_t> row_slices;
-  for (const proto::PullRows& rows : request.header.rows()) row_slices.push_back(rows.slice_id());
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> row_shards, store_.Find(row_slices));
-  ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));
-  Envelope<proto::PullResponse> response;
-  response.payload.reserve(shards.size() + 1);
-  PsStats::Pull counted;
-  for (const VariableShard* shard : shards) {
-    VariableShard::Reading reading = shard->Read();
-    proto::TensorMeta& meta = *response.header.add_tensors();
-    meta.set_dtype(static_cast<int32_t>(shard->layout().dtype));
-    const absl::Span<const int64_t> dims = shard->shape().dims();
-    meta.mutable_dims()->Add(dims.begin(), dims.end());
-    response.header.add_versions(reading.version);
-    counted.slices += 1;
-    counted.bytes += shard->num_bytes();
-    counted.traffic.push_back({shard->layout().slice_id, shard->num_bytes()});
-    std::move(reading.bytes.begin(), reading.bytes.end(), std::back_inserter(response.payload));
-  }
-  if (!row_shards.empty()) {
-    counted.slices += row_shards.size();
-    counted.bytes += AnswerRows(row_ids, row_shards, response);
-    for (size_t i = 0; i < row_shards.size(); ++i) {
-      const SliceLayout& layout = row_shards[i]->layout();
-      const size_t row_bytes = layout.row_width() * ElementSize(layout.dtype);
-      counted.traffic.push_back({layout.slice_id, row_ids[i].size() * row_bytes});
-    }
-  }
-  stats_.AddPull(counted);
   return response;
 }
 

@@ -23,11 +23,13 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kComputeThreadsMax = 1024;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
+constexpr int kBufferMaxMib = 1 << 24;
 
 struct Flags {
   std::optional<std::string> cluster, bind_address, address_file, grant_file, orphan_timeout;
   std::optional<std::string> transport, log_level;
   std::optional<int> task_index, compute_threads, drain_timeout_s;
+  std::optional<int> receive_buffer_mib, send_buffer_mib;
   std::string config_file;
   bool print_config = false, check_config = false, version = false;
 };
@@ -47,6 +49,12 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
     parser.Add("grant_file", flags.grant_file,
                "File to keep the last epoch in that this ps granted, and to whom, so that it "
                "knows after a restart; default: none");
+    parser.Add("receive_buffer_mib", flags.receive_buffer_mib,
+               "MiB of requests that this ps receives or works on at a time; further ones wait at "
+               "their senders; default 1024");
+    parser.Add("send_buffer_mib", flags.send_buffer_mib,
+               "MiB of answers to pulls that this ps has on their way at a time; further pulls "
+               "wait; default 1024");
   }
   parser.Add("compute_threads", flags.compute_threads,
              "Threads that compute; default 0: one per processor");
@@ -131,6 +139,7 @@ void Resolver::ReadFile(FileSystem& files) {
   if (!parsed) return;
   const std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
                                           "bind_address",    "address_file", "grant_file",
+                                          "receive_buffer_mib", "send_buffer_mib",
                                           "compute_threads", "drain_timeout_s", "orphan_timeout",
                                           "transport",       "log_level"};
   for (const auto& [key, value] : parsed->items()) {
@@ -261,6 +270,10 @@ void Resolver::ResolveListenAddress() {
 void Resolver::ResolveRest() {
   options_.address_file = Text(flags_.address_file, "address_file", "");
   options_.grant_file = Text(flags_.grant_file, "grant_file", "");
+  options_.receive_buffer_mib = Number(flags_.receive_buffer_mib, "receive_buffer_mib",
+                                       options_.receive_buffer_mib, kBufferMaxMib);
+  options_.send_buffer_mib = Number(flags_.send_buffer_mib, "send_buffer_mib",
+                                    options_.send_buffer_mib, kBufferMaxMib);
   options_.compute_threads =
       Number(flags_.compute_threads, "compute_threads", 0, kComputeThreadsMax);
   options_.drain_timeout =
@@ -326,6 +339,8 @@ std::string RoleOptionsToJson(const RoleOptions& options) {
       {"bind_address", options.listen_address},
       {"address_file", options.address_file},
       {"grant_file", options.grant_file},
+      {"receive_buffer_mib", options.receive_buffer_mib},
+      {"send_buffer_mib", options.send_buffer_mib},
       {"compute_threads", options.compute_threads},
       {"drain_timeout_s", absl::ToInt64Seconds(options.drain_timeout)},
       {"orphan_timeout", absl::FormatDuration(options.orphan_timeout)},

@@ -26,6 +26,9 @@ struct RoleOptions {
   std::string listen_address;  // what to bind; default: all interfaces, port of own_address
   std::string grant_file;      // of a ps: where it keeps the last epoch that it granted
   std::string address_file;    // see AnnounceAddress; empty: none
+  // Of a ps: how many bytes of requests, and of answers to pulls, it holds at a time.
+  int receive_buffer_mib = 1024;
+  int send_buffer_mib = 1024;
   int compute_threads = 0;     // as given; 0 means one per processor
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;

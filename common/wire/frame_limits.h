@@ -17,6 +17,12 @@ inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 inline constexpr size_t kWholeBytesMax = size_t{4} << 20;
 inline constexpr size_t kPartBytes = size_t{1} << 20;
 
+// A caller asks before it sends a request of more bytes, and waits until the server has room. Of
+// requests that are not larger it sends so many bytes unasked at a time over one connection, beside
+// those of requests that are small.
+inline constexpr size_t kUnaskedBytesMax = size_t{1} << 20;
+inline constexpr size_t kSmallRequestBytesMax = size_t{64} << 10;
+
 // Shards of checkpoints that stream between a ps and the coordinator come in chunks, so that each
 // end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any network.
 inline constexpr size_t kShardChunkBytes = size_t{8} << 20;

@@ -29,6 +29,7 @@ struct CallState {
   GrpcChannel::NameTold told;  // null: the server was not asked
   std::string method;
   std::atomic<bool> cancelled{false};
+  ByteBudget::Room unasked;  // of the bytes that go without asking
 };
 
 class GrpcCall final : public Call {
@@ -113,8 +114,9 @@ class GenericChannel final : public GrpcChannel {
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
-    if (std::max(PayloadBytes(request.payload), request.answer_bytes) > kWholeBytesMax) {
-      StartParts(state, std::move(request));
+    const bool asks = !GoesUnasked(request, *state);
+    if (asks || request.answer_bytes > kWholeBytesMax) {
+      StartParts(state, std::move(request), asks);
       return std::make_unique<GrpcCall>(std::move(state));
     }
     const absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
@@ -128,14 +130,22 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
-  void StartParts(std::shared_ptr<CallState> state, Message request) {
+  bool GoesUnasked(const Message& request, CallState& state) const {
+    const size_t bytes = PayloadBytes(request.payload);
+    if (bytes <= kSmallRequestBytesMax) return true;
+    if (bytes <= kUnaskedBytesMax) state.unasked = unasked_->TryTake(bytes);
+    return state.unasked != nullptr;
+  }
+
+  void StartParts(std::shared_ptr<CallState> state, Message request, bool asks) {
     // Shared with the call's state.
     const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
     StartPartsCall(parts_stub_,
-                   {state->method, std::move(request), message_bytes_max_, pool_, context,
+                   {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
                     [state, address = address_](const grpc::Status& status,
                                                 absl::StatusOr<Message> answer) {
                       Reply done = std::move(state->done);
+                      state->unasked.reset();
                       TellName(*state);
                       if (!status.ok()) return done(Failure(*state, *address, status));
                       done(std::move(answer));
@@ -145,6 +155,7 @@ class GenericChannel final : public GrpcChannel {
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
+    state.unasked.reset();
     TellName(state);
     if (!status.ok()) return done(Failure(state, address, status));
     const Payload frame = FromByteBuffer(state.response);
@@ -183,6 +194,8 @@ class GenericChannel final : public GrpcChannel {
   const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
   const size_t message_bytes_max_;
   const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
+  // Of requests that are sent unasked. Shared with calls under way.
+  const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
   const grpc::GenericStub* const kept_ = KeptChannel();  // read by leak checkers alone
   grpc::GenericStub stub_;
   // A connection of its own, made when the first call in parts comes: small calls do not wait

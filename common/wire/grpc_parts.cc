@@ -13,6 +13,16 @@
 
 namespace cohort {
 
+namespace {
+
+grpc::ByteBuffer Encoded(Envelope<proto::CallPart> part) {
+  const absl::StatusOr<Payload> frame = EncodeFrame(Pack(std::move(part)), kMessageBytesMax);
+  COHORT_CHECK(frame.ok(), "the size of the message was checked");
+  return ToByteBuffer(*frame);
+}
+
+}  // namespace
+
 PartSender::PartSender(std::string method, Message message)
     : method_(std::move(method)),
       message_(std::move(message)),
@@ -20,19 +30,24 @@ PartSender::PartSender(std::string method, Message message)
 
 grpc::ByteBuffer PartSender::Next() {
   Envelope<proto::CallPart> part;
+  size_t count = std::min(kPartBytes, bytes_ - sent_);
   if (!begun_) {
-    part.header.set_method(std::move(method_));
+    part.header.set_method(method_);
     part.header.set_header(std::move(message_.header));
     part.header.set_whole_bytes(bytes_);
     begun_ = true;
+    if (announces_) count = 0;
   }
-  const size_t count = std::min(kPartBytes, bytes_ - sent_);
   part.payload = PartOf(message_.payload, sent_, count);
   sent_ += count;
   if (sent_ == bytes_) message_.payload.clear();
-  absl::StatusOr<Payload> frame = EncodeFrame(Pack(std::move(part)), kMessageBytesMax);
-  COHORT_CHECK(frame.ok(), "the size of the message was checked");
-  return ToByteBuffer(*frame);
+  return Encoded(std::move(part));
+}
+
+grpc::ByteBuffer RoomPart() {
+  Envelope<proto::CallPart> part;
+  part.header.set_room(true);
+  return Encoded(std::move(part));
 }
 
 absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
@@ -40,15 +55,22 @@ absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
   ASSIGN_OR_RETURN(const auto envelope, Unpack<proto::CallPart>(std::move(message)));
   if (complete()) return absl::InvalidArgumentError("a part behind the last one of its message");
   const proto::CallPart& header = envelope.header;
+  if (!begun_ && header.room()) {
+    room_ = true;
+    return absl::OkStatus();
+  }
   if (!begun_) {
     if (header.header().size() > std::min(kHeaderBytesMax, bytes_max_) ||
         header.whole_bytes() > bytes_max_ - header.header().size()) {
       return absl::ResourceExhaustedError("a message in parts is over the limit");
     }
-    if (header.whole_bytes() > 0) RETURN_IF_ERROR(payload_.Begin(header.whole_bytes()));
     method_ = header.method();
     header_ = header.header();
+    bytes_ = header.whole_bytes();
     begun_ = true;
+  }
+  if (bytes_ > 0 && !payload_.under_way() && !envelope.payload.empty()) {
+    RETURN_IF_ERROR(payload_.Begin(bytes_));
   }
   for (const ByteSlice& slice : envelope.payload) {
     RETURN_IF_ERROR(payload_.Add(absl::MakeConstSpan(slice.data, slice.size)));

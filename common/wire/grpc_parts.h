@@ -3,7 +3,8 @@
 // A message that travels in parts over gRPC: one bidirectional stream for each call
 // (proto/wire.proto, WireService.Call), each part a message of the stream. The sender hands gRPC a
 // part when the one before has gone to the socket, which with HTTP/2's flow control bounds what is
-// under way. Internal to common/wire: only its .cc files include it.
+// under way. A large request is announced first, and its bytes wait until the server has room.
+// Internal to common/wire: only its .cc files include it.
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -11,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "common/wire/frame_limits.h"
 #include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
 
@@ -24,17 +26,23 @@ class PartSender {
   // `method` is empty in an answer.
   PartSender(std::string method, Message message);
 
+  // The first part will have no payload. At first.
+  void Announce() { announces_ = true; }
   bool done() const { return begun_ && sent_ == bytes_; }
   // Not when done.
   grpc::ByteBuffer Next();
 
  private:
-  std::string method_;
+  const std::string method_;
   Message message_;
   const size_t bytes_;
+  bool announces_ = false;
   bool begun_ = false;
   size_t sent_ = 0;
 };
+
+// What a server says when a request that was announced may come.
+grpc::ByteBuffer RoomPart();
 
 // Puts one together again. Thread-compatible.
 class PartReceiver {
@@ -46,17 +54,25 @@ class PartReceiver {
   // RESOURCE_EXHAUSTED over the limits.
   absl::Status Add(const grpc::ByteBuffer& part);
 
-  bool complete() const { return begun_ && (!payload_.under_way() || payload_.complete()); }
+  bool begun() const { return begun_; }
+  // Of a request: its payload was announced and none of it has come.
+  bool announced() const { return begun_ && bytes_ > 0 && !payload_.under_way(); }
+  size_t payload_bytes() const { return bytes_; }
+  // Of an answer: there is room for the request.
+  bool room() const { return room_; }
+  bool complete() const { return begun_ && (bytes_ == 0 || payload_.complete()); }
   const std::string& method() const { return method_; }
   // Once, when complete.
   Message Take();
 
  private:
   const size_t bytes_max_;
+  bool room_ = false;
   bool begun_ = false;
   std::string method_;
   std::string header_;
-  PayloadAssembler payload_;
+  size_t bytes_ = 0;
+  PayloadAssembler payload_;  // under way from the first byte on
 };
 
 }  // namespace cohort

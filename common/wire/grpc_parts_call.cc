@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/client_callback.h>
 
+#include <atomic>
 #include <utility>
 
 #include "common/base/status.h"
@@ -12,24 +13,29 @@ namespace cohort {
 namespace {
 
 // Writes the request's parts one after another while it reads the answer's. gRPC runs each reaction
-// once at a time and OnDone last. Lives until OnDone.
+// once at a time and OnDone last; that a part was written and that one came may be told at once.
+// Lives until OnDone.
 class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   explicit PartsCaller(PartsRequest request)
       : context_(std::move(request.context)),
         done_(std::move(request.done)),
         sender_(std::move(request.method), std::move(request.message)),
+        waits_for_room_(request.asks),
         answer_(request.message_bytes_max, std::move(request.pool)) {}
 
   void Start(grpc::GenericStub& stub) {
     stub.PrepareBidiStreamingCall(context_.get(), kPartsMethod, grpc::StubOptions(), this);
     StartRead(&read_);
+    if (waits_for_room_) sender_.Announce();
     WriteNext();
     StartCall();
   }
 
   void OnWriteDone(bool ok) override {
-    if (ok && !sender_.done()) WriteNext();
+    if (!ok || sender_.done()) return;
+    if (!std::exchange(waits_for_room_, false)) return WriteNext();
+    AnnouncedOrRoom();
   }
 
   void OnReadDone(bool ok) override {
@@ -37,7 +43,9 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
     received_ = answer_.Add(read_);
     read_.Clear();
     if (!received_.ok()) return context_->TryCancel();
+    const bool told = answer_.room() && !std::exchange(room_told_, true);
     StartRead(&read_);
+    if (told) AnnouncedOrRoom();
   }
 
   void OnDone(const grpc::Status& status) override {
@@ -53,6 +61,11 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
     return answer_.Take();
   }
 
+  // By two reactions, in either order: the second one goes on.
+  void AnnouncedOrRoom() {
+    if (may_go_on_.exchange(true)) WriteNext();
+  }
+
   void WriteNext() {
     write_ = sender_.Next();
     if (sender_.done()) {
@@ -66,6 +79,9 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
   grpc::ByteBuffer write_, read_;
   PartSender sender_;
+  bool waits_for_room_;     // of writing
+  bool room_told_ = false;  // of reading
+  std::atomic<bool> may_go_on_{false};
   PartReceiver answer_;
   absl::Status received_;
 };

@@ -18,6 +18,7 @@ namespace cohort {
 struct PartsRequest {
   std::string method;
   Message message;  // of a size that was checked
+  bool asks = false;  // its payload waits until the server has room
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // shared with what was received
   // Shared with the caller, who may cancel; deadline and metadata are set.

@@ -7,6 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
 #include "common/wire/grpc_bytes.h"
 #include "common/wire/grpc_parts.h"
 #include "common/wire/method_table.h"
@@ -40,24 +43,35 @@ class PartsCall final : public Reactor,
     if (!ok) {
       return End(grpc::Status(grpc::StatusCode::CANCELLED, "the request's parts stopped coming"));
     }
-    const absl::Status added = request_.Add(read_);
+    const bool first = !request_.begun();
+    const absl::Status added = Add();
     read_.Clear();
     if (!added.ok()) return End(ToGrpcStatus(added));
-    if (!request_.complete()) return StartRead(&read_);
     const std::string method = request_.method();
+    const size_t bytes = request_.payload_bytes();
+    if (!request_.complete()) {
+      const bool ask = first && request_.announced();
+      // Also while it waits for room: so a caller that goes away is noticed.
+      StartRead(&read_);
+      if (ask) AskForRoom(method, bytes);
+      return;
+    }
+    if (first) SetRoom(dispatcher_->calls->TakeRoom(method, bytes));
     dispatcher_->calls->Handle(shared_from_this(), method, request_.Take());
   }
 
   void Finish(absl::StatusOr<Message> result) override {
-    const absl::Status failure = result.ok()
-                                     ? CheckSize(*result, dispatcher_->message_bytes_max)
-                                     : result.status();
-    if (failure.ok()) {
-      answer_.emplace("", *std::move(result));
-      return WriteNext();
-    }
-    context_.AddTrailingMetadata(kHandlerFailureKey, "1");
-    End(ToGrpcStatus(failure));
+    AfterRoomIsTold([this, result = std::move(result)]() mutable {
+      const absl::Status failure = result.ok()
+                                       ? CheckSize(*result, dispatcher_->message_bytes_max)
+                                       : result.status();
+      if (failure.ok()) {
+        answer_.emplace("", *std::move(result));
+        return WriteNext();
+      }
+      context_.AddTrailingMetadata(kHandlerFailureKey, "1");
+      Reactor::Finish(ToGrpcStatus(failure));
+    });
   }
 
   void Stop(const std::string& text) override {
@@ -65,20 +79,77 @@ class PartsCall final : public Reactor,
   }
 
   void OnWriteDone(bool ok) override {
+    if (!answer_.has_value()) return RoomIsTold();
     if (ok) return WriteNext();
-    End(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
+    Reactor::Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
   }
 
   void OnDone() override { std::exchange(self_, nullptr).reset(); }
 
  private:
+  using Step = absl::AnyInvocable<void()>;
+
+  absl::Status Add() {
+    RETURN_IF_ERROR(request_.Add(read_));
+    if (request_.payload_bytes() <= kUnaskedBytesMax || request_.announced()) {
+      return absl::OkStatus();
+    }
+    MutexLock lock(mutex_);
+    if (may_come_) return absl::OkStatus();
+    return absl::InvalidArgumentError("bytes of a large request before there was room for them");
+  }
+
+  void AskForRoom(const std::string& method, size_t bytes) {
+    dispatcher_->calls->AskForRoom(
+        method, bytes, [weak = weak_from_this()](ByteBudget::Room room) {
+          if (const auto self = weak.lock()) self->TellRoom(std::move(room));
+        });
+  }
+
+  void TellRoom(ByteBudget::Room room) {
+    {
+      MutexLock lock(mutex_);
+      if (ended_) return;
+      may_come_ = true;
+      telling_ = true;
+      SetRoom(std::move(room));
+    }
+    write_ = RoomPart();
+    StartWrite(&write_);
+  }
+
+  void RoomIsTold() {
+    Step next;
+    {
+      MutexLock lock(mutex_);
+      telling_ = false;
+      next = std::exchange(next_, nullptr);
+    }
+    if (next) next();
+  }
+
+  // gRPC is given one thing to write at a time. Once, and the last step of the call.
+  void AfterRoomIsTold(Step step) {
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      if (telling_) {
+        next_ = std::move(step);
+        return;
+      }
+    }
+    step();
+  }
+
   void WriteNext() {
     write_ = answer_->Next();
     if (!answer_->done()) return StartWrite(&write_, grpc::WriteOptions().set_buffer_hint());
     StartWriteAndFinish(&write_, grpc::WriteOptions(), grpc::Status::OK);
   }
 
-  void End(const grpc::Status& status) { Reactor::Finish(status); }
+  void End(const grpc::Status& status) {
+    AfterRoomIsTold([this, status] { Reactor::Finish(status); });
+  }
 
   grpc::CallbackServerContext& context_;
   const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
@@ -88,6 +159,11 @@ class PartsCall final : public Reactor,
   grpc::ByteBuffer read_, write_;
   PartReceiver request_;
   std::optional<PartSender> answer_;
+  Mutex mutex_;
+  bool may_come_ ABSL_GUARDED_BY(mutex_) = false;  // the bytes of a large request
+  bool telling_ ABSL_GUARDED_BY(mutex_) = false;   // the caller is being told so
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  Step next_ ABSL_GUARDED_BY(mutex_);  // what waits until it was told
 };
 
 }  // namespace

@@ -110,6 +110,7 @@ class RawService final : public grpc::Service {
           auto call =
               std::make_shared<GrpcOpenCall>(*context, *response, dispatcher->message_bytes_max);
           grpc::ServerUnaryReactor* const reactor = call->reactor();
+          call->SetRoom(dispatcher->calls->TakeRoom(method, request->Length()));
           dispatcher->calls->Handle(
               std::move(call), method,
               DecodeFrame(FromByteBuffer(*request), dispatcher->message_bytes_max));

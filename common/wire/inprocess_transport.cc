@@ -25,6 +25,11 @@ class PendingCall {
     timer_ = timer;
   }
 
+  bool finished() {
+    MutexLock lock(mutex_);
+    return done_ == nullptr;
+  }
+
   void Finish(absl::StatusOr<Message> result) {
     Reply done;
     TimerId timer;
@@ -71,6 +76,10 @@ class Listener {
     if (!accepting_) return 0;
     open_.emplace(++last_id_, std::move(call));
     return last_id_;
+  }
+
+  ByteBudget* ReceiveBudgetOf(absl::string_view method) const {
+    return methods_.ReceiveBudgetOf(method);
   }
 
   // Runs the handler of an open call, on the executor's thread.
@@ -243,15 +252,31 @@ class InProcessTransport::InProcessChannel final : public Channel {
     std::shared_ptr<Listener> listener = network_->Find(address_);
     const uint64_t id = listener == nullptr ? 0 : listener->Open(call);
     if (id == 0) return absl::UnavailableError(absl::StrCat("no server at ", address_));
-    Reply reply = [listener, id, call, limit](absl::StatusOr<Message> result) {
-      absl::Status fits = result.ok() ? CheckSize(*result, limit) : absl::OkStatus();
-      call->Finish(fits.ok() ? std::move(result) : std::move(fits));
-      listener->Close(id);
+    const size_t bytes = PayloadBytes(request.payload);
+    ByteBudget* const budget = listener->ReceiveBudgetOf(method);
+    ByteBudget::Granted dispatch = [&executor = network_->executor(), listener, id, call, limit,
+                                    method,
+                                    request = std::move(request)](ByteBudget::Room room) mutable {
+      if (call->finished()) return listener->Close(id);
+      Reply reply = [listener, id, call, limit,
+                     room = std::move(room)](absl::StatusOr<Message> result) mutable {
+        room.reset();
+        absl::Status fits = result.ok() ? CheckSize(*result, limit) : absl::OkStatus();
+        call->Finish(fits.ok() ? std::move(result) : std::move(fits));
+        listener->Close(id);
+      };
+      executor.Run([listener, id, method, request = std::move(request),
+                    reply = std::move(reply)]() mutable {
+        listener->Dispatch(id, method, std::move(request), std::move(reply));
+      });
     };
-    network_->executor().Run(
-        [listener, id, method, request = std::move(request), reply = std::move(reply)]() mutable {
-          listener->Dispatch(id, method, std::move(request), std::move(reply));
-        });
+    if (budget == nullptr) {
+      dispatch(nullptr);
+    } else if (bytes > kUnaskedBytesMax) {
+      budget->Ask(bytes, std::move(dispatch));
+    } else {
+      dispatch(budget->Take(bytes));
+    }
     return absl::OkStatus();
   }
 

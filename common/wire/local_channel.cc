@@ -73,16 +73,62 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
     EndLater(id, fits);
   } else if (timeout <= absl::ZeroDuration()) {
     EndLater(id, NoAnswerInTime(method));
-  } else {
-    proto::LocalFrame frame;
-    frame.mutable_call()->set_id(id);
-    frame.mutable_call()->set_method(std::string(method));
-    frame.set_header(std::move(request.header));
-    if (!connection_->Send(std::move(frame), std::move(request.payload))) {
-      EndLater(id, Failure(absl::StatusCode::kUnavailable, method, "the connection ended"));
-    }
+  } else if (!AskOrSend(id, method, std::move(request))) {
+    EndLater(id, Failure(absl::StatusCode::kUnavailable, method, "the connection ended"));
   }
   return std::make_unique<LocalCall>(weak_from_this(), id);
+}
+
+bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
+  const size_t bytes = PayloadBytes(request.payload);
+  // What lies in a block takes memory of this process.
+  const size_t free = connection_->uses_blocks() ? kWholeBytesMax : kSmallRequestBytesMax;
+  if (bytes <= free) return Send(id, method, std::move(request));
+  ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
+  const bool asks = unasked == nullptr;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) return true;  // ended in between
+    found->second.unasked = std::move(unasked);
+    if (asks) found->second.waits = std::move(request);
+  }
+  return asks ? Ask(id, method, bytes) : Send(id, method, std::move(request));
+}
+
+bool LocalSession::Send(uint64_t id, absl::string_view method, Message request) {
+  proto::LocalFrame frame;
+  frame.mutable_call()->set_id(id);
+  frame.mutable_call()->set_method(std::string(method));
+  frame.set_header(std::move(request.header));
+  return connection_->Send(std::move(frame), std::move(request.payload));
+}
+
+bool LocalSession::Ask(uint64_t id, absl::string_view method, size_t bytes) {
+  proto::LocalFrame frame;
+  frame.mutable_ask()->set_id(id);
+  frame.mutable_ask()->set_method(std::string(method));
+  frame.mutable_ask()->set_bytes(bytes);
+  return connection_->Send(std::move(frame), {});
+}
+
+void LocalSession::OnRoom(uint64_t id) {
+  absl::optional<Message> request;
+  std::string method;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found != calls_.end()) {
+      std::swap(request, found->second.waits);
+      method = found->second.method;
+    }
+  }
+  // When the connection has ended, its end is told to all calls.
+  if (request) {
+    Send(id, method, *std::move(request));
+  } else {
+    Ask(id, method, 0);
+  }
 }
 
 uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply done) {
@@ -97,18 +143,19 @@ uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply don
 }
 
 void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
-  Reply done;
+  OpenCall ended;  // dies after the lock
   bool close = false;
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
     if (found == calls_.end()) return;
-    done = std::move(found->second.done);
-    deadlines_.erase({found->second.deadline, id});
+    ended = std::move(found->second);
+    deadlines_.erase({ended.deadline, id});
     calls_.erase(found);
     close = close_when_idle_ && calls_.empty();
   }
-  done(std::move(result));
+  ended.unasked.reset();
+  ended.done(std::move(result));
   if (close) CloseWhenIdle();
 }
 
@@ -138,6 +185,7 @@ void LocalSession::ExpireCalls() {
 }
 
 void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
+  if (frame.has_room()) return OnRoom(frame.room().id());
   if (!frame.has_reply()) return;
   const proto::LocalReply& reply = frame.reply();
   if (reply.code() != 0) return EndCall(reply.id(), StatusOf(reply));

@@ -10,7 +10,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "common/base/mutex.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/local_connection.h"
 #include "common/wire/loop_timer.h"
 #include "common/wire/transport.h"
@@ -52,12 +54,19 @@ class LocalSession final : public LocalConnection::Owner,
     Reply done;
     std::string method;
     Time deadline;
+    absl::optional<Message> waits;  // for room at the server
+    ByteBudget::Room unasked;       // of what was sent without asking
   };
 
   LocalSession(std::shared_ptr<IoLoop> loop, Options options)
       : loop_(std::move(loop)), options_(std::move(options)) {}
 
   uint64_t Add(std::string method, absl::Duration timeout, Reply done);
+  // False when the connection has ended, as of the next two.
+  bool AskOrSend(uint64_t id, absl::string_view method, Message request);
+  bool Send(uint64_t id, absl::string_view method, Message request);
+  bool Ask(uint64_t id, absl::string_view method, size_t bytes);
+  void OnRoom(uint64_t id);
   void EndCall(uint64_t id, absl::StatusOr<Message> result);
   void EndLater(uint64_t id, absl::Status status);
   void ExpireCalls();
@@ -69,6 +78,8 @@ class LocalSession final : public LocalConnection::Owner,
   const Options options_;
   std::shared_ptr<LocalConnection> connection_;  // set once; shared with the loop until its end
   std::shared_ptr<LoopTimer> timer_;             // set once; shared with the loop
+  // Of requests that are sent unasked. Shared with calls.
+  const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
 
   Mutex mutex_;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -45,6 +45,9 @@ class LocalConnection final : public IoLoop::Source,
   // Takes kind and header from `frame`. False when the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
+  // As in LocalWriter.
+  bool uses_blocks() { return writer_.uses_blocks(); }
+
   // As LocalWriter::WaitUntilSent.
   void WaitUntilSent(std::chrono::steady_clock::time_point end) { writer_.WaitUntilSent(end); }
 

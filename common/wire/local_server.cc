@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -98,7 +99,8 @@ class Peers {
 };
 
 // Hands the calls of one client to the handlers. Thread-safe.
-class ServerSession final : public LocalConnection::Owner {
+class ServerSession final : public LocalConnection::Owner,
+                            public std::enable_shared_from_this<ServerSession> {
  public:
   ServerSession(std::shared_ptr<ServerCalls> calls, std::shared_ptr<Peers> peers,
                 size_t message_bytes_max)
@@ -110,14 +112,21 @@ class ServerSession final : public LocalConnection::Owner {
   }
 
   void OnFrame(proto::LocalFrame frame, Payload payload) override {
+    if (frame.has_ask()) return OnAsk(frame.ask());
     if (!frame.has_call()) return;
+    ByteBudget::Room room = TakeRoomOf(frame.call().id());
+    // What lies in a block takes memory of the other process.
+    if (room == nullptr && frame.block() == 0) {
+      room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
+    }
     Message message{std::move(*frame.mutable_header()), std::move(payload)};
     const absl::Status fits = CheckSize(message, message_bytes_max_);
     absl::StatusOr<Message> request =
         fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
-    calls_->Handle(
-        std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_),
-        frame.call().method(), std::move(request));
+    auto call =
+        std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_);
+    call->SetRoom(std::move(room));
+    calls_->Handle(std::move(call), frame.call().method(), std::move(request));
   }
 
   void OnEnd() override {
@@ -125,10 +134,46 @@ class ServerSession final : public LocalConnection::Owner {
   }
 
  private:
+  void OnAsk(const proto::LocalAsk& ask) {
+    if (ask.bytes() == 0) {
+      TakeRoomOf(ask.id());
+      return;
+    }
+    calls_->AskForRoom(ask.method(), ask.bytes(),
+                       [weak = weak_from_this(), id = ask.id()](ByteBudget::Room room) {
+                         if (const auto self = weak.lock()) self->TellRoom(id, std::move(room));
+                       });
+  }
+
+  void TellRoom(uint64_t id, ByteBudget::Room room) {
+    const auto connection = connection_.lock();
+    if (connection == nullptr) return;
+    if (room != nullptr) {
+      MutexLock lock(mutex_);
+      // What was there for the id before goes after the lock: its end lets others in.
+      std::swap(rooms_[id], room);
+    }
+    proto::LocalFrame frame;
+    frame.mutable_room()->set_id(id);
+    connection->Send(std::move(frame), {});
+  }
+
+  ByteBudget::Room TakeRoomOf(uint64_t id) {
+    MutexLock lock(mutex_);
+    const auto found = rooms_.find(id);
+    if (found == rooms_.end()) return nullptr;
+    ByteBudget::Room room = std::move(found->second);
+    rooms_.erase(found);
+    return room;
+  }
+
   const std::shared_ptr<ServerCalls> calls_;  // shared with the server and with late replies
   const std::shared_ptr<Peers> peers_;        // shared with the server
   const size_t message_bytes_max_;
   std::weak_ptr<LocalConnection> connection_;
+  Mutex mutex_;
+  // Of calls that may come, by their ids.
+  std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Takes clients in. Thread-safe.

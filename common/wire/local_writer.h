@@ -33,6 +33,13 @@ class LocalWriter {
   };
   explicit LocalWriter(Options options) : options_(options) {}
 
+  // Whether payloads that are not large lie in blocks of this end. Not before the other end was
+  // heard of.
+  bool uses_blocks() {
+    MutexLock lock(mutex_);
+    return UseBlocksLocked();
+  }
+
   // Takes kind and header from `frame`. False when the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 

@@ -17,15 +17,26 @@ MethodTable::MethodTable(const std::vector<Service>& services) {
     for (const auto& [name, handler] : service.handlers) {
       const auto* method = service.descriptor->FindMethodByName(name);
       COHORT_CHECK(method != nullptr, "the service declares the method of each handler");
-      const bool added = handlers_.emplace(FullMethodName(*method), handler).second;
+      const bool added =
+          methods_.emplace(FullMethodName(*method), Method{handler, service.receive_budget}).second;
       COHORT_CHECK(added, "one handler for each method");
     }
   }
 }
 
+const MethodTable::Method* MethodTable::MethodOf(absl::string_view full_name) const {
+  const auto found = methods_.find(std::string(full_name));
+  return found == methods_.end() ? nullptr : &found->second;
+}
+
 const Handler* MethodTable::Find(absl::string_view full_name) const {
-  const auto found = handlers_.find(std::string(full_name));
-  return found == handlers_.end() ? nullptr : &found->second;
+  const Method* const method = MethodOf(full_name);
+  return method == nullptr ? nullptr : &method->handler;
+}
+
+ByteBudget* MethodTable::ReceiveBudgetOf(absl::string_view full_name) const {
+  const Method* const method = MethodOf(full_name);
+  return method == nullptr ? nullptr : method->receive_budget.get();
 }
 
 absl::Duration BoundedWait(absl::Duration wait) {

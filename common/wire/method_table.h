@@ -26,9 +26,17 @@ class MethodTable {
 
   // Null for a method that is not served.
   const Handler* Find(absl::string_view full_name) const;
+  // Of its service. Null for none.
+  ByteBudget* ReceiveBudgetOf(absl::string_view full_name) const;
 
  private:
-  std::map<std::string, Handler, std::less<>> handlers_;
+  struct Method {
+    Handler handler;
+    std::shared_ptr<ByteBudget> receive_budget;
+  };
+  const Method* MethodOf(absl::string_view full_name) const;
+
+  std::map<std::string, Method, std::less<>> methods_;
 };
 
 // A wait that clocks can add to a time without overflow: between zero and a year.

@@ -8,6 +8,19 @@
 
 namespace cohort {
 
+void ServerCalls::AskForRoom(const std::string& method, size_t bytes,
+                             ByteBudget::Granted granted) {
+  if (ByteBudget* const budget = methods_.ReceiveBudgetOf(method)) {
+    return budget->Ask(bytes, std::move(granted));
+  }
+  granted(nullptr);
+}
+
+ByteBudget::Room ServerCalls::TakeRoom(const std::string& method, size_t bytes) {
+  ByteBudget* const budget = bytes > 0 ? methods_.ReceiveBudgetOf(method) : nullptr;
+  return budget == nullptr ? nullptr : budget->Take(bytes);
+}
+
 void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& method,
                          absl::StatusOr<Message> request) {
   if (!Add(call)) {
@@ -16,6 +29,7 @@ void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& meth
   }
   Reply reply = [self = shared_from_this(), call](absl::StatusOr<Message> result) {
     if (!call->Claim()) return;
+    call->DropRoom();
     call->Finish(std::move(result));
     self->Remove(call);
   };

@@ -23,6 +23,10 @@ class OpenCall {
   // True for the first who asks: answer and stop race for the right to end the call.
   bool Claim() { return !claimed_.exchange(true); }
 
+  // Of the request's payload, until the call is answered. Before it is handled.
+  void SetRoom(ByteBudget::Room room) { room_ = std::move(room); }
+  void DropRoom() { room_.reset(); }
+
   // By the one who claimed it, once.
   virtual void Finish(absl::StatusOr<Message> result) = 0;
   // A failure of the transport, not of the handler: UNAVAILABLE.
@@ -30,6 +34,7 @@ class OpenCall {
 
  private:
   std::atomic<bool> claimed_{false};
+  ByteBudget::Room room_;
 };
 
 // Thread-safe. Always owned by a shared_ptr: replies that come late hold it.
@@ -38,6 +43,11 @@ class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
   // `address` is for error texts.
   ServerCalls(const std::vector<Service>& services, std::string address)
       : methods_(services), address_(std::move(address)) {}
+
+  // `granted` runs when the method's service has room for a request of so many bytes.
+  void AskForRoom(const std::string& method, size_t bytes, ByteBudget::Granted granted);
+  // Of a request that is here already.
+  ByteBudget::Room TakeRoom(const std::string& method, size_t bytes);
 
   // Runs the method's handler inside the call, or answers why not.
   void Handle(std::shared_ptr<OpenCall> call, const std::string& method,

@@ -137,12 +137,54 @@ void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_v
             options_.detection_max);
 }
 
+void SimNetwork::Core::AskAndTravel(const std::string& address, size_t payload_bytes,
+                                    Stream stream, absl::Duration first) {
+  const auto found = listeners_.find(address);
+  const bool asks = payload_bytes > options_.unasked_bytes_max && found != listeners_.end() &&
+                    found->second->methods.ReceiveBudgetOf(stream.call->method()) != nullptr;
+  if (!asks) return Travel(std::move(stream), first);
+  world_.CallAt(world_.Now() + first,
+                [self = shared_from_this(), address, payload_bytes,
+                 shared = std::make_shared<Stream>(std::move(stream))] {
+                  self->AskArrives(address, payload_bytes, shared);
+                });
+}
+
+void SimNetwork::Core::AskArrives(const std::string& address, size_t payload_bytes,
+                                  const std::shared_ptr<Stream>& stream) {
+  if (!stream->connected()) return Lose(stream->call, stream->what);
+  const auto found = listeners_.find(address);
+  if (found == listeners_.end() || !found->second->accepting) {
+    return FailLater(stream->call, absl::StrCat("no server at ", address), options_.latency_max);
+  }
+  ByteBudget* const budget = found->second->methods.ReceiveBudgetOf(stream->call->method());
+  if (budget == nullptr) return Travel(std::move(*stream), TravelTime(payload_bytes));
+  // It counts as open, so that it ends with the server.
+  const std::shared_ptr<SimListener> listener = found->second;
+  const uint64_t id = ++listener->last_id;
+  listener->open.emplace(id, stream->call);
+  // Weak: the budget keeps who waits, and the service, which the listener keeps, the budget.
+  budget->Ask(payload_bytes, [weak = weak_from_this(), waits_at = std::weak_ptr(listener), id,
+                              payload_bytes, stream](ByteBudget::Room room) {
+    const auto self = weak.lock();
+    const auto listener = waits_at.lock();
+    if (self == nullptr || listener == nullptr || listener->open.erase(id) == 0) return;
+    if (stream->call->finished()) return;
+    self->world_.Trace(absl::StrCat("room ", stream->call->method(), " of ",
+                                    stream->call->caller().host, " ", payload_bytes));
+    stream->room = std::move(room);
+    const absl::Duration back = self->TravelTime(0);
+    self->Travel(std::move(*stream), back + self->TravelTime(payload_bytes));
+  });
+}
+
 void SimNetwork::Core::Travel(Stream stream, absl::Duration first) {
   const size_t bytes = PayloadBytes(stream.packet.frame);
   if (bytes <= options_.whole_bytes_max) {
     world_.CallAt(world_.Now() + first,
-                  [arrive = std::move(stream.arrive), packet = std::move(stream.packet)]() mutable {
-                    arrive(std::move(packet));
+                  [arrive = std::move(stream.arrive), packet = std::move(stream.packet),
+                   room = std::move(stream.room)]() mutable {
+                    arrive(std::move(packet), std::move(room));
                   });
     return;
   }
@@ -165,7 +207,7 @@ void SimNetwork::Core::NextPart(const std::shared_ptr<Stream>& stream) {
   stream->sent += count;
   if (stream->sent == bytes) {
     stream->packet.frame = {stream->parts.Take()};
-    return stream->arrive(std::move(stream->packet));
+    return stream->arrive(std::move(stream->packet), std::move(stream->room));
   }
   if (Draw(faults_.cut_stream)) {
     world_.Trace(absl::StrCat("cut ", stream->what, " ", stream->call->method(), " after ",
@@ -203,6 +245,7 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
     fate = watcher_->OnRequest({call->method(), call->caller().host, to, request.header});
     if (!call->caller().alive) return;
   }
+  const size_t payload_bytes = PayloadBytes(request.payload);
   absl::StatusOr<Packet> packet = Pack(std::move(request));
   if (!packet.ok()) return call->Finish(packet.status());
   const int copies = fate.copies + (Draw(faults_.duplicate_request) ? 1 : 0);
@@ -216,16 +259,19 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
     const auto connected = [self = shared_from_this(), call, address] {
       return call->caller().alive && !self->IsCut(call->caller().host, self->HostAt(address));
     };
-    Travel({call, "request", connected, *packet, PayloadAssembler(FrameBytesMax(), pool_),
-            [self = shared_from_this(), call, address](const Packet& whole) {
-              self->RequestArrives(call, address, whole);
-            }},
-           TravelTime(bytes) + delay);
+    AskAndTravel(address, payload_bytes,
+                 {call, "request", connected, *packet, PayloadAssembler(FrameBytesMax(), pool_),
+                  [self = shared_from_this(), call, address](const Packet& whole,
+                                                             ByteBudget::Room room) {
+                    self->RequestArrives(call, address, whole, std::move(room));
+                  }},
+                 TravelTime(bytes) + delay);
   }
 }
 
 void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
-                                      const std::string& address, const Packet& packet) {
+                                      const std::string& address, const Packet& packet,
+                                      ByteBudget::Room room) {
   if (!call->caller().alive) return;
   const auto found = listeners_.find(address);
   const std::shared_ptr<SimListener> listener = found == listeners_.end() ? nullptr : found->second;
@@ -245,8 +291,15 @@ void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
     if (!listener->process->alive) return;  // the call was told
   }
   // Weak: a service keeps replies, and the listener keeps the service.
+  if (room == nullptr && message.ok()) {
+    ByteBudget* const budget = listener->methods.ReceiveBudgetOf(call->method());
+    const size_t bytes = PayloadBytes(message->payload);
+    if (budget != nullptr && bytes > 0) room = budget->Take(bytes);
+  }
   Reply reply = [self = shared_from_this(), weak = std::weak_ptr<SimListener>(listener), call, id,
-                 request = std::move(request)](absl::StatusOr<Message> result) {
+                 request = std::move(request),
+                 room = std::move(room)](absl::StatusOr<Message> result) mutable {
+    room.reset();
     const std::shared_ptr<SimListener> listener = weak.lock();
     if (listener == nullptr || listener->open.erase(id) == 0) return;  // stopped: the call was told
     self->Respond(listener, call, request, std::move(result));
@@ -286,7 +339,7 @@ void SimNetwork::Core::Respond(const std::shared_ptr<SimListener>& listener,
     return listener->process->alive && !self->IsCut(listener->process->host, call->caller().host);
   };
   Travel({call, "response", connected, *std::move(packet), PayloadAssembler(FrameBytesMax(), pool_),
-          [self = shared_from_this(), listener, call](const Packet& whole) {
+          [self = shared_from_this(), listener, call](const Packet& whole, ByteBudget::Room) {
             self->ResponseArrives(listener, call, whole);
           }},
          time);

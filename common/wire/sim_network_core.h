@@ -95,10 +95,16 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
     absl::AnyInvocable<bool()> connected;  // asked when a part arrives
     Packet packet;
     PayloadAssembler parts;  // those that have arrived
-    absl::AnyInvocable<void(Packet)> arrive;
+    absl::AnyInvocable<void(Packet, ByteBudget::Room)> arrive;
     size_t sent = 0;
+    ByteBudget::Room room;  // of a request, at its receiver
   };
 
+  // Sends a request when its receiver has room for its payload of so many bytes.
+  void AskAndTravel(const std::string& address, size_t payload_bytes, Stream stream,
+                    absl::Duration first);
+  void AskArrives(const std::string& address, size_t payload_bytes,
+                  const std::shared_ptr<Stream>& stream);
   // `stream.arrive` runs when all of the packet has come, after `first`.
   void Travel(Stream stream, absl::Duration first);
   void NextPart(const std::shared_ptr<Stream>& stream);
@@ -111,7 +117,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   void FailLater(const std::shared_ptr<SimCall>& call, std::string why, absl::Duration limit);
   void Lose(const std::shared_ptr<SimCall>& call, absl::string_view what);
   void RequestArrives(const std::shared_ptr<SimCall>& call, const std::string& address,
-                      const Packet& packet);
+                      const Packet& packet, ByteBudget::Room room);
   void Respond(const std::shared_ptr<SimListener>& listener, const std::shared_ptr<SimCall>& call,
                const std::string& request, absl::StatusOr<Message> result);
   void ResponseArrives(const std::shared_ptr<SimListener>& listener,

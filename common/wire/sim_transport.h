@@ -5,7 +5,9 @@
 // encoded, travels for a time drawn from the seed, and is really decoded from pieces cut at random.
 // Messages of one link may overtake each other, as calls of one gRPC connection may. A large one
 // goes in parts, each an event of its own, and is put together as on the real transports; between
-// any two of them the stream may be cut, and then the message is lost.
+// any two of them the stream may be cut, and then the message is lost. A large request to a service
+// with a receive budget asks for room first, which is a message each way, and loses its room where
+// it is lost itself.
 //
 // Faults: a lost message makes the caller see UNAVAILABLE some time later, or nothing before its
 // deadline; which of the two is drawn. A request may be lost before its handler ran, or its
@@ -69,6 +71,7 @@ class SimNetwork {
     size_t message_bytes_max = kMessageBytesMax;
     size_t whole_bytes_max = kWholeBytesMax;  // a larger frame goes in parts
     size_t part_bytes = kPartBytes;
+    size_t unasked_bytes_max = kUnaskedBytesMax;  // a larger payload waits for room
     absl::Duration latency_min = absl::Microseconds(20);
     absl::Duration latency_max = absl::Milliseconds(2);
     double bytes_per_second = 1e9;

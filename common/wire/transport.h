@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/wire/byte_budget.h"
 #include "common/wire/message.h"
 #include "google/protobuf/descriptor.h"
 
@@ -30,6 +31,10 @@ struct Service {
   const google::protobuf::ServiceDescriptor* descriptor = nullptr;
   std::map<std::string, Handler>
       handlers;  // by method name, "Pull"; a method without one is UNIMPLEMENTED
+  // Of the payloads of requests, from before their first byte is received until they are answered.
+  // Calls with a large request (kUnaskedBytesMax) wait for room in it before their bytes are sent.
+  // Shared with calls under way. Null: no bound.
+  std::shared_ptr<ByteBudget> receive_budget = nullptr;
 };
 
 // Thread-safe.

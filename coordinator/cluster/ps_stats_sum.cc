@@ -4,6 +4,18 @@
 
 namespace cohort {
 
+namespace {
+
+void AddBuffer(const proto::BufferStats& one, proto::BufferStats& sum) {
+  sum.set_held_bytes(sum.held_bytes() + one.held_bytes());
+  sum.set_held_bytes_max(std::max(sum.held_bytes_max(), one.held_bytes_max()));
+  sum.set_waiting_bytes(sum.waiting_bytes() + one.waiting_bytes());
+  sum.set_waits(sum.waits() + one.waits());
+  sum.set_limit_bytes(sum.limit_bytes() + one.limit_bytes());
+}
+
+}  // namespace
+
 void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) {
   sum.set_pulls(sum.pulls() + one.pulls());
   sum.set_pushes(sum.pushes() + one.pushes());
@@ -19,6 +31,8 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
   sum.set_refused_pushes(sum.refused_pushes() + one.refused_pushes());
   sum.set_dropped_slices(sum.dropped_slices() + one.dropped_slices());
   sum.set_copied_bytes(sum.copied_bytes() + one.copied_bytes());
+  AddBuffer(one.received(), *sum.mutable_received());
+  AddBuffer(one.sent(), *sum.mutable_sent());
   sum.mutable_traffic()->MergeFrom(one.traffic());
   if (one.has_tables()) {
     proto::DynamicTableUse& tables = *sum.mutable_tables();

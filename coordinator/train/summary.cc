@@ -29,6 +29,9 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
   json["ps_applied_slices"] = summary.ps.applied_slices();
   json["ps_dropped_slices"] = summary.ps.dropped_slices();
+  json["ps_received_held_max"] = summary.ps.received().held_bytes_max();
+  json["ps_sent_held_max"] = summary.ps.sent().held_bytes_max();
+  json["ps_waits"] = summary.ps.received().waits() + summary.ps.sent().waits();
   if (summary.ps.has_tables()) {
     json["table_rows"] = summary.ps.tables().rows();
     json["table_bytes"] = summary.ps.tables().bytes();

@@ -101,6 +101,20 @@ TEST_F(RoleCommandLine, FlagBeatsTfConfigBeatsFileBeatsDefault) {
   EXPECT_EQ(options.drain_timeout, absl::Seconds(2));
 }
 
+TEST_F(RoleCommandLine, BuffersOfAPs) {
+  SetTask(R"("task": {"type": "ps", "index": 1})");
+  EXPECT_EQ(Run(Role::kPs, {}).receive_buffer_mib, 1024);
+  EXPECT_EQ(Run(Role::kPs, {}).send_buffer_mib, 1024);
+  const RoleOptions options =
+      Run(Role::kPs, {"--receive_buffer_mib", "7", "--send_buffer_mib", "0"});
+  EXPECT_EQ(options.receive_buffer_mib, 7);
+  EXPECT_EQ(options.send_buffer_mib, 0);
+  EXPECT_THAT(Error(Role::kPs, {"--receive_buffer_mib", "-1"}),
+              HasSubstr("--receive_buffer_mib: must be an integer from 0 to"));
+  EXPECT_THAT(Print(Role::kPs, {"--print_config", "--send_buffer_mib", "9"}),
+              HasSubstr(R"("send_buffer_mib": 9)"));
+}
+
 TEST_F(RoleCommandLine, OrphanTimeout) {
   SetTask(R"("task": {"type": "ps", "index": 0})");
   EXPECT_EQ(Run(Role::kPs, {}).orphan_timeout, absl::ZeroDuration());

@@ -161,6 +161,7 @@ std::unique_ptr<Server> TransportTest::ListenAt(const std::string& address,
   Service service;
   service.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
   service.handlers = std::move(handlers);
+  service.receive_budget = receive_budget_;
   auto server = world().transport().Listen(address, {std::move(service)});
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;

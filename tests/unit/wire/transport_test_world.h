@@ -101,6 +101,7 @@ class TransportTest : public testing::TestWithParam<WorldFactory> {
   TransportTestWorld& world();
 
   size_t message_bytes_max_ = kMessageBytesMax;
+  std::shared_ptr<ByteBudget> receive_budget_;  // of what listens
 
  private:
   std::unique_ptr<TransportTestWorld> world_;

@@ -1,0 +1,84 @@
+#include "common/wire/byte_budget.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+ByteBudget::Lease::~Lease() { budget_->Return(*this); }
+
+bool ByteBudget::FitsLocked(size_t bytes) const {
+  if (asked_held_ == 0) return true;
+  return stats_.held <= bytes_max_ && bytes <= bytes_max_ - stats_.held;
+}
+
+ByteBudget::Room ByteBudget::HoldLocked(size_t bytes, bool asked) {
+  stats_.held += bytes;
+  stats_.held_max = std::max(stats_.held_max, stats_.held);
+  if (asked) ++asked_held_;
+  return Room(new Lease(shared_from_this(), bytes, asked));
+}
+
+void ByteBudget::Ask(size_t bytes, Granted granted) {
+  if (Room room = TryTake(bytes)) return granted(std::move(room));
+  {
+    MutexLock lock(mutex_);
+    waiters_.push_back({bytes, std::move(granted)});
+    stats_.waiting += bytes;
+    ++stats_.waits;
+  }
+  LetIn();  // room may have come in between
+}
+
+ByteBudget::Room ByteBudget::TryTake(size_t bytes) {
+  MutexLock lock(mutex_);
+  if (!waiters_.empty() || !FitsLocked(bytes)) return nullptr;
+  return HoldLocked(bytes, /*asked=*/true);
+}
+
+ByteBudget::Room ByteBudget::Take(size_t bytes) {
+  MutexLock lock(mutex_);
+  return HoldLocked(bytes, /*asked=*/false);
+}
+
+void ByteBudget::Return(const Lease& lease) {
+  {
+    MutexLock lock(mutex_);
+    stats_.held -= lease.bytes_;
+    if (lease.asked_) --asked_held_;
+  }
+  LetIn();
+}
+
+// A grant that is dropped at once comes back in here: the loop that is under way sees what it
+// leaves, however many there are.
+void ByteBudget::LetIn() {
+  {
+    MutexLock lock(mutex_);
+    if (letting_in_) return;
+    letting_in_ = true;
+  }
+  while (true) {
+    Waiter next;
+    Room room;
+    {
+      MutexLock lock(mutex_);
+      if (waiters_.empty() || !FitsLocked(waiters_.front().bytes)) {
+        letting_in_ = false;
+        return;
+      }
+      next = std::move(waiters_.front());
+      waiters_.pop_front();
+      stats_.waiting -= next.bytes;
+      room = HoldLocked(next.bytes, /*asked=*/true);
+    }
+    next.granted(std::move(room));
+  }
+}
+
+ByteBudget::Stats ByteBudget::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace cohort
