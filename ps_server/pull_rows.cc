@@ -1,9 +1,12 @@
 #include "ps_server/pull_rows.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/runtime/half_floats.h"
+#include "ps_server/half_payload.h"
 
 namespace cohort {
 
@@ -54,19 +57,39 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
   return ids;
 }
 
+DType TravelDType(const SliceLayout& layout, DType asked) {
+  return layout.dtype == DType::kFloat32 && IsHalf(asked) ? asked : layout.dtype;
+}
+
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards,
+                  absl::Span<VariableShard* const> shards, DType asked,
                   Envelope<proto::PullResponse>& response) {
+  const auto elements = [&](size_t i) { return ids[i].size() * shards[i]->layout().row_width(); };
   size_t bytes = 0;
-  for (size_t i = 0; i < shards.size(); ++i) bytes += ids[i].size() * RowBytes(*shards[i]);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    bytes += elements(i) * ElementSize(TravelDType(shards[i]->layout(), asked));
+  }
   const std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes);
   std::byte* out = buffer->data();
+  std::vector<float> floats;
   for (size_t i = 0; i < shards.size(); ++i) {
-    const size_t size = ids[i].size() * RowBytes(*shards[i]);
-    response.header.add_versions(shards[i]->ReadRows(ids[i], {out, size}));
+    const SliceLayout& layout = shards[i]->layout();
+    const DType dtype = TravelDType(layout, asked);
+    const size_t size = elements(i) * ElementSize(dtype);
+    if (dtype == layout.dtype) {
+      response.header.add_versions(shards[i]->ReadRows(ids[i], {out, size}));
+    } else {
+      floats.resize(elements(i));
+      response.header.add_versions(shards[i]->ReadRows(
+          ids[i], {reinterpret_cast<std::byte*>(floats.data()), floats.size() * sizeof(float)}));
+      ByteSlice narrow = NarrowPayload({{nullptr, reinterpret_cast<std::byte*>(floats.data()),
+                                         floats.size() * sizeof(float)}},
+                                       dtype);
+      if (size > 0) std::memcpy(out, narrow.data, size);
+    }
     out += size;
     proto::TensorMeta& meta = *response.header.add_tensors();
-    meta.set_dtype(static_cast<int32_t>(shards[i]->layout().dtype));
+    meta.set_dtype(static_cast<int32_t>(dtype));
     const absl::Span<const int64_t> dims = shards[i]->shape().dims();
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     if (!dims.empty()) meta.set_dims(0, static_cast<int64_t>(ids[i].size()));

@@ -18,9 +18,13 @@ namespace cohort {
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableShard* const> shards);
 
-// Adds the rows to the answer, all in one piece of memory. The number of bytes.
+// As what the values of a slice travel where `asked` is wanted (PullRequest.value_dtype).
+DType TravelDType(const SliceLayout& layout, DType asked);
+
+// Adds the rows to the answer, all in one piece of memory, in their TravelDType. The number of
+// bytes.
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards,
+                  absl::Span<VariableShard* const> shards, DType asked,
                   Envelope<proto::PullResponse>& response);
 
 }  // namespace cohort

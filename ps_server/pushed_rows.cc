@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/runtime/half_floats.h"
 #include "ps_server/payload_cursor.h"
 #include "ps_server/ps_service.h"
 
@@ -21,6 +22,16 @@ absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl:
 // The shape that the gradient must have. Checks what can be without the ids themselves.
 absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableShard& shard) {
   const SliceLayout& layout = shard.layout();
+  if (slice.has_positions()) {
+    const proto::TensorMeta& positions = slice.positions();
+    if (slice.has_ids() || positions.dtype() != static_cast<int32_t>(DType::kInt32) ||
+        positions.dims_size() != 1 || layout.dtype != DType::kFloat32) {
+      return Bad(slice, layout, "positions must be int32[n], of float32 and without ids");
+    }
+    RETURN_IF_ERROR(BytesOf(positions).status());
+    RETURN_IF_ERROR(CheckIsWhole(shard));
+    return Shape{positions.dims(0)};
+  }
   if (!slice.has_ids()) {
     RETURN_IF_ERROR(CheckIsWhole(shard));
     return shard.shape();
@@ -36,6 +47,14 @@ absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const Variabl
   return Shape(absl::MakeConstSpan(dims));
 }
 
+// What travels in 16 bits is widened.
+proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableShard& shard) {
+  if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
+    meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  }
+  return meta;
+}
+
 // Checks that each tensor fits its slice, and that the payload has just their bytes.
 absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
                                    absl::Span<VariableShard* const> shards) {
@@ -44,17 +63,36 @@ absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
     ASSIGN_OR_RETURN(const Shape shape, GradientShape(slice, *shards[i]));
-    RETURN_IF_ERROR(CheckTensor(slice.tensor(), *shards[i], shape));
+    RETURN_IF_ERROR(CheckTensor(AsKept(slice.tensor(), *shards[i]), *shards[i], shape));
     ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
     size_t ids_bytes = 0;
-    if (slice.has_ids()) {
-      ASSIGN_OR_RETURN(ids_bytes, BytesOf(slice.ids()));
+    if (slice.has_ids() || slice.has_positions()) {
+      ASSIGN_OR_RETURN(ids_bytes, BytesOf(slice.has_ids() ? slice.ids() : slice.positions()));
     }
     // Sums of what a peer says may overflow.
     if (bytes > came || ids_bytes > came) return CheckPayload(std::max(bytes, ids_bytes), came);
     expected += bytes + ids_bytes;
   }
   return CheckPayload(expected, came);
+}
+
+absl::Status ReadPositions(const proto::PushSlice& slice, const VariableShard& shard,
+                           PayloadCursor& cursor, PushedRows& pushed) {
+  pushed.has_positions = true;
+  pushed.positions.resize(static_cast<size_t>(slice.positions().dims(0)));
+  cursor.CopyTo(reinterpret_cast<std::byte*>(pushed.positions.data()),
+                pushed.positions.size() * sizeof(int32_t));
+  int64_t last = -1;
+  for (const int32_t position : pushed.positions) {
+    if (position > last && position < shard.shape().num_elements()) {
+      last = position;
+      continue;
+    }
+    return Bad(slice, shard.layout(),
+               absl::StrCat("position ", position, " behind ", last, " is none of ",
+                            shard.shape().num_elements(), " elements"));
+  }
+  return absl::OkStatus();
 }
 
 // Of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id that is not of its
@@ -66,6 +104,10 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
     ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
+    rows[i].dtype = static_cast<DType>(slice.tensor().dtype());
+    if (slice.has_positions()) {
+      RETURN_IF_ERROR(ReadPositions(slice, *shards[i], cursor, rows[i]));
+    }
     if (slice.has_ids()) {
       const SliceLayout& layout = shards[i]->layout();
       rows[i].all = false;

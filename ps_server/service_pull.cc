@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/runtime/half_floats.h"
+#include "ps_server/half_payload.h"
 #include "ps_server/ps_service.h"
 #include "ps_server/pull_rows.h"
 
@@ -37,13 +40,19 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
   const absl::StatusOr<std::vector<VariableShard*>> row_shards =
       store_.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
+  const auto asked = static_cast<DType>(request.value_dtype());
+  const auto element_bytes = [&](const VariableShard& shard) {
+    return ElementSize(TravelDType(shard.layout(), asked));
+  };
   size_t bytes = 0;
-  for (const VariableShard* shard : *shards) bytes += shard->num_bytes();
+  for (const VariableShard* shard : *shards) {
+    bytes += static_cast<size_t>(shard->shape().num_elements()) * element_bytes(*shard);
+  }
   for (size_t i = 0; i < row_shards->size(); ++i) {
     const absl::StatusOr<size_t> ids = BytesOf(request.rows(static_cast<int>(i)).ids());
     if (!ids.ok()) return 0;
-    const SliceLayout& layout = (*row_shards)[i]->layout();
-    const size_t row_bytes = layout.row_width() * ElementSize(layout.dtype);
+    const VariableShard& shard = *(*row_shards)[i];
+    const size_t row_bytes = shard.layout().row_width() * element_bytes(shard);
     const size_t rows = *ids / sizeof(int64_t);
     if (rows > kTensorBytesMax / std::max<size_t>(row_bytes, 1)) return 0;
     bytes += rows * row_bytes;
@@ -91,27 +100,36 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> row_shards,
                    store_.Find(RowSlicesOf(request.header)));
   ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));
+  const auto asked = static_cast<DType>(request.header.value_dtype());
+  if (asked != DType::kUndefined && !IsHalf(asked)) {
+    return absl::InvalidArgumentError(absl::StrCat("PullRequest.value_dtype is ",
+                                                   request.header.value_dtype(),
+                                                   "; float16, bfloat16 or 0"));
+  }
   Envelope<proto::PullResponse> response;
   response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
   for (const VariableShard* shard : shards) {
     VariableShard::Reading reading = shard->Read();
     proto::TensorMeta& meta = *response.header.add_tensors();
-    meta.set_dtype(static_cast<int32_t>(shard->layout().dtype));
+    const DType dtype = TravelDType(shard->layout(), asked);
+    meta.set_dtype(static_cast<int32_t>(dtype));
     const absl::Span<const int64_t> dims = shard->shape().dims();
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     response.header.add_versions(reading.version);
+    if (dtype != shard->layout().dtype) reading.bytes = {NarrowPayload(reading.bytes, dtype)};
+    const size_t bytes = PayloadBytes(reading.bytes);
     counted.slices += 1;
-    counted.bytes += shard->num_bytes();
-    counted.traffic.push_back({shard->layout().slice_id, shard->num_bytes()});
+    counted.bytes += bytes;
+    counted.traffic.push_back({shard->layout().slice_id, bytes});
     std::move(reading.bytes.begin(), reading.bytes.end(), std::back_inserter(response.payload));
   }
   if (!row_shards.empty()) {
     counted.slices += row_shards.size();
-    counted.bytes += AnswerRows(row_ids, row_shards, response);
+    counted.bytes += AnswerRows(row_ids, row_shards, asked, response);
     for (size_t i = 0; i < row_shards.size(); ++i) {
       const SliceLayout& layout = row_shards[i]->layout();
-      const size_t row_bytes = layout.row_width() * ElementSize(layout.dtype);
+      const size_t row_bytes = layout.row_width() * ElementSize(TravelDType(layout, asked));
       counted.traffic.push_back({layout.slice_id, row_ids[i].size() * row_bytes});
     }
   }

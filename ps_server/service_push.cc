@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/runtime/half_floats.h"
 #include "common/wire/error_detail.h"
+#include "ps_server/half_payload.h"
 #include "ps_server/ps_service.h"
 
 namespace cohort {
@@ -27,6 +29,18 @@ absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& p
   detail.set_closure_id(push.closure_id());
   detail.set_attempt(push.attempt());
   return WithDetail(status, detail);
+}
+
+// The floats of a slice's gradient, where they did not come as such; else nothing.
+Payload Widened(const VariableShard& shard, const PushedRows& pushed, PayloadCursor& cursor) {
+  const auto elements = static_cast<size_t>(shard.shape().num_elements());
+  if (pushed.has_positions) {
+    return ScatterNext(cursor, pushed.positions, pushed.dtype, elements);
+  }
+  if (!IsHalf(pushed.dtype)) return {};
+  const size_t count =
+      pushed.all ? elements : pushed.ids.size() * shard.layout().row_width();
+  return count == 0 ? Payload() : WidenNext(cursor, count, pushed.dtype);
 }
 
 }  // namespace
@@ -57,6 +71,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
                                                 push.closure_id(), push.round(),
                                                 push.aggregate()};
   PayloadCursor cursor(request.payload);
+  Envelope<proto::PushResponse> response;
   uint32_t taken = 0;
   uint32_t open_rounds = 0;
   PsStats::Push counted;
@@ -64,16 +79,21 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
     const auto gate = [&] { return push_gate_->Check(ticket); };
-    cursor.Skip(rows[i].ids.size() * sizeof(int64_t));
+    cursor.Skip(rows[i].index_bytes());
+    // A copy for each slice that did not come as float32: the payload is smaller for it.
+    const Payload widened = Widened(*shards[i], rows[i], cursor);
+    PayloadCursor own(widened);
+    PayloadCursor& gradient = widened.empty() ? cursor : own;
     ASSIGN_OR_RETURN(const VariableShard::Applied applied,
-                     rows[i].all ? shards[i]->Apply(cursor, context, gate)
-                                 : shards[i]->ApplyRows(rows[i].ids, cursor, context, gate));
+                     rows[i].all ? shards[i]->Apply(gradient, context, gate)
+                                 : shards[i]->ApplyRows(rows[i].ids, gradient, context, gate));
     if (applied.kept) ++open_rounds;
     if (applied.duplicate || applied.dropped) {
       ++(applied.duplicate ? counted.duplicates : counted.dropped);
       continue;
     }
     ++taken;
+    if (rows[i].has_positions) response.header.add_taken(slice.slice_id());
     counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
     if (applied.kept) continue;
     // A version from before a restart of this ps may lie above the one held.
@@ -81,7 +101,6 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     counted.staleness.push_back(applied.version_before - pulled);
   }
   stats_.AddPush(counted);
-  Envelope<proto::PushResponse> response;
   response.header.set_applied(taken);
   response.header.set_duplicates(static_cast<uint32_t>(counted.duplicates));
   response.header.set_dropped(static_cast<uint32_t>(counted.dropped));

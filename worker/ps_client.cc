@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,60 +19,10 @@ constexpr char kPullMethod[] = "/cohort.proto.PsService/Pull";
 constexpr char kPushMethod[] = "/cohort.proto.PsService/Push";
 constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
 
-void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta) {
-  meta->set_dtype(static_cast<int32_t>(type.dtype));
-  for (const int64_t dim : slice.shape.dims()) meta->add_dims(dim);
-}
-
-bool SameMeta(const VariableType& type, const SliceTransfer& slice, const proto::TensorMeta& meta) {
-  return meta.dtype() == static_cast<int32_t>(type.dtype) &&
-         Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
-             slice.shape;
-}
-
 // The rows of `value` that belong to the slice, without a copy.
 void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
   if (slice.bytes == 0) return;
   payload.push_back(ByteSlice{value.buffer(), value.raw() + slice.offset, slice.bytes});
-}
-
-void FillIdsMeta(size_t count, proto::TensorMeta* meta) {
-  meta->set_dtype(static_cast<int32_t>(DType::kInt64));
-  meta->add_dims(static_cast<int64_t>(count));
-}
-
-void AddIds(const PsClient::Rows& rows, size_t variable, const RowRun& run, Payload& payload) {
-  if (run.count == 0) return;
-  payload.push_back(
-      ByteSlice{rows, reinterpret_cast<const std::byte*>((*rows)[variable].data() + run.begin),
-                run.count * sizeof(int64_t)});
-}
-
-Shape RunShape(const VariableType& type, const RowRun& run) {
-  std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
-  dims[0] = static_cast<int64_t>(run.count);
-  return Shape(absl::MakeConstSpan(dims));
-}
-
-void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta) {
-  meta->set_dtype(static_cast<int32_t>(type.dtype));
-  const Shape shape = RunShape(type, run);
-  for (const int64_t dim : shape.dims()) meta->add_dims(dim);
-}
-
-bool SameRowsMeta(const VariableType& type, const RowRun& run, const proto::TensorMeta& meta) {
-  return meta.dtype() == static_cast<int32_t>(type.dtype) &&
-         Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
-             RunShape(type, run);
-}
-
-absl::Status BadAnswer(uint32_t ps, absl::string_view what) {
-  proto::ErrorDetail detail;
-  detail.set_error_class(proto::APPLICATION);
-  detail.mutable_origin()->set_role(RoleName(Role::kPs));
-  detail.mutable_origin()->set_index(static_cast<int32_t>(ps));
-  return WithDetail(absl::InternalError(absl::StrCat("ps:", ps, " answered a pull with ", what)),
-                    detail);
 }
 
 }  // namespace
@@ -102,109 +51,6 @@ class PsClient::FanOut {
   std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
   Done done_ ABSL_GUARDED_BY(mutex_);
-};
-
-// The tensors that the answers of a pull are copied into. Each part writes rows and versions of its
-// own, so parts need no lock between them; FanOut orders them before the reader.
-class PsClient::PullState {
- public:
-  PullState(Plan plan, Rows rows, const PsClient& client)
-      : plan_(std::move(plan)), rows_(std::move(rows)) {
-    for (size_t i = 0; i < plan_->variables.size(); ++i) {
-      const VariableType& type = plan_->variables[i];
-      const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
-      pulled_.values.push_back(client.Allocate(type, shape));
-      if (type.by_rows && (*rows_)[i].empty()) {
-        std::memset(pulled_.values.back().mutable_raw(), 0, pulled_.values.back().num_bytes());
-      }
-    }
-    pulled_.versions.resize(plan_->num_slices);
-  }
-
-  Pulled Take() { return std::move(pulled_); }
-
-  Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch) const {
-    const PsTransfer& home = plan_->by_ps[part];
-    Envelope<proto::PullRequest> request;
-    request.answer_bytes = home.bytes + RowBytes(home);
-    request.header.set_epoch(epoch);
-    for (const SliceTransfer& slice : home.slices) request.header.add_slice_ids(slice.slice_id);
-    for (const RowSlice& slice : home.row_slices) {
-      const RowRun run = RunOf(slice);
-      proto::PullRows* const rows = request.header.add_rows();
-      rows->set_slice_id(slice.slice_id);
-      FillIdsMeta(run.count, rows->mutable_ids());
-      AddIds(rows_, slice.variable, run, request.payload);
-    }
-    return request;
-  }
-
-  absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer) {
-    const PsTransfer& home = plan_->by_ps[part];
-    const auto whole = static_cast<int>(home.slices.size());
-    const int count = whole + static_cast<int>(home.row_slices.size());
-    const size_t bytes = home.bytes + RowBytes(home);
-    if (answer.header.tensors_size() != count || answer.header.versions_size() != count ||
-        PayloadBytes(answer.payload) != bytes) {
-      return BadAnswer(home.ps, absl::StrCat(answer.header.tensors_size(), " tensors of ",
-                                             PayloadBytes(answer.payload), " bytes, not ", count,
-                                             " of ", bytes));
-    }
-    PayloadReader reader(answer.payload);
-    for (int i = 0; i < count; ++i) {
-      const proto::TensorMeta& meta = answer.header.tensors(i);
-      const Place place = i < whole
-                              ? PlaceOf(home.slices[static_cast<size_t>(i)], meta)
-                              : PlaceOf(home.row_slices[static_cast<size_t>(i - whole)], meta);
-      if (!place.fits) {
-        return BadAnswer(home.ps, absl::StrCat("a slice ", place.slice_id,
-                                               " of another type or shape"));
-      }
-      RETURN_IF_ERROR(reader.Read(place.bytes));
-      pulled_.versions[place.ordinal] = answer.header.versions(i);
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  // Where the bytes of a slice belong, and whether they are what was asked for.
-  struct Place {
-    bool fits = false;
-    uint32_t slice_id = 0;
-    size_t ordinal = 0;
-    absl::Span<std::byte> bytes;
-  };
-
-  RowRun RunOf(const RowSlice& slice) const {
-    return RowsOfSlice((*rows_)[slice.variable], slice);
-  }
-
-  size_t RowBytes(const PsTransfer& home) const {
-    size_t bytes = 0;
-    for (const RowSlice& slice : home.row_slices) {
-      bytes += RunOf(slice).count * plan_->variables[slice.variable].row_bytes();
-    }
-    return bytes;
-  }
-
-  Place PlaceOf(const SliceTransfer& slice, const proto::TensorMeta& meta) {
-    std::byte* const rows = pulled_.values[slice.variable].mutable_raw() + slice.offset;
-    return {SameMeta(plan_->variables[slice.variable], slice, meta), slice.slice_id, slice.ordinal,
-            absl::MakeSpan(rows, slice.bytes)};
-  }
-
-  Place PlaceOf(const RowSlice& slice, const proto::TensorMeta& meta) {
-    const VariableType& type = plan_->variables[slice.variable];
-    const RowRun run = RunOf(slice);
-    std::byte* const rows =
-        pulled_.values[slice.variable].mutable_raw() + run.begin * type.row_bytes();
-    return {SameRowsMeta(type, run, meta), slice.slice_id, slice.ordinal,
-            absl::MakeSpan(rows, run.count * type.row_bytes())};
-  }
-
-  const Plan plan_;
-  const Rows rows_;
-  Pulled pulled_;
 };
 
 PsClient::PsClient(World world, RetryPolicy policy)
@@ -267,7 +113,9 @@ Tensor PsClient::Allocate(const VariableType& type, const Shape& shape) const {
 }
 
 void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDone done) {
-  auto state = std::make_shared<PullState>(plan, std::move(rows), *this);
+  auto state = std::make_shared<PullState>(
+      plan, std::move(rows),
+      [this](const VariableType& type, const Shape& shape) { return Allocate(type, shape); });
   auto fan_out = std::make_shared<FanOut>(
       plan->by_ps.size(), [state, done = std::move(done)](absl::Status status) mutable {
         if (!status.ok()) return done(std::move(status));
@@ -291,13 +139,17 @@ void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDo
 }
 
 void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
-                            const Gradients& gradients, Envelope<proto::PushRequest>& request) {
+                            const Gradients& gradients, CompressedGradients& compressed,
+                            Envelope<proto::PushRequest>& request) {
+  using Kind = CompressedGradients::Kind;
   for (const SliceTransfer& slice : home.slices) {
     proto::PushSlice* const pushed = request.header.add_slices();
     pushed->set_slice_id(slice.slice_id);
     pushed->set_pulled_version(gradients.versions[slice.ordinal]);
     FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
-    AddBytes(gradients.values[slice.variable], slice, request.payload);
+    const size_t element = ElementSize(plan.variables[slice.variable].dtype);
+    compressed.Add(Kind::kSlice, gradients.values[slice.variable],
+                   {slice.offset / element, slice.bytes / element}, *pushed, request.payload);
   }
   for (const RowSlice& slice : home.row_slices) {
     const VariableType& type = plan.variables[slice.variable];
@@ -308,11 +160,9 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     FillRowsMeta(type, run, pushed->mutable_tensor());
     FillIdsMeta(run.count, pushed->mutable_ids());
     AddIds(gradients.rows, slice.variable, run, request.payload);
-    if (run.count == 0) continue;
-    const Tensor& value = gradients.values[slice.variable];
-    request.payload.push_back(ByteSlice{value.buffer(),
-                                        value.raw() + run.begin * type.row_bytes(),
-                                        run.count * type.row_bytes()});
+    const size_t width = type.row_bytes() / ElementSize(type.dtype);
+    compressed.Add(Kind::kRows, gradients.values[slice.variable],
+                   {run.begin * width, run.count * width}, *pushed, request.payload);
   }
 }
 
@@ -336,13 +186,19 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
     request.header.set_step(push.step);
     request.header.set_round(push.round);
     request.header.set_aggregate(push.aggregate);
-    AddGradients(home, *plan, gradients, request);
+    auto compressed =
+        std::make_shared<CompressedGradients>(plan->compression, residuals_, context.epoch);
+    AddGradients(home, *plan, gradients, *compressed, request);
     Call(home.ps, kPushMethod, Pack(std::move(request)), context.caller,
-         [fan_out, part, open_rounds](absl::StatusOr<Message> answer) {
-           if (!answer.ok()) return fan_out->Finish(part, answer.status());
-           const auto response = Unpack<proto::PushResponse>(*std::move(answer));
-           if (response.ok()) *open_rounds += response->header.open_rounds();
-           fan_out->Finish(part, response.status());
+         [fan_out, part, open_rounds, compressed](absl::StatusOr<Message> answer) {
+           proto::PushResponse response;
+           absl::Status status = answer.status();
+           if (status.ok() && !response.ParseFromString(answer->header)) {
+             status = absl::InvalidArgumentError("malformed PushResponse");
+           }
+           *open_rounds += response.open_rounds();
+           compressed->Settle(response.taken());
+           fan_out->Finish(part, std::move(status));
          });
   }
 }

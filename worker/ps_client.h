@@ -3,8 +3,9 @@
 // Moves the values of variables between this worker and the parameter servers: one call to each
 // server that is a home of the plan's slices, all at once. Received bytes are copied once, into
 // their rows of the whole variable, or of the rows that are moved; sent gradients are slices of the
-// tensors they are in. A slice of a variable that moves by rows is in every call, also with none of
-// its rows: a push of no rows is one of its closure's pushes like any other.
+// tensors they are in, unless the plan says that floats travel otherwise (compressed_gradients.h).
+// A slice of a variable that moves by rows is in every call, also with none of its rows: a push of
+// no rows is one of its closure's pushes like any other.
 //
 // Errors of all three: those of StartPsCall; UNAVAILABLE (PS_LOST) for a server that Attach did not
 // name; INTERNAL (APPLICATION) for an answer that is not what was asked for. With several failed
@@ -22,18 +23,14 @@
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
 #include "proto/task.pb.h"
+#include "worker/compressed_gradients.h"
 #include "worker/ps_call.h"
-#include "worker/transfer_plan.h"
+#include "worker/pull_state.h"
 
 namespace cohort {
 
 // Copies above this leave the transport's thread.
 inline constexpr size_t kInlineCopyBytesMax = size_t{1} << 20;
-
-struct Pulled {
-  std::vector<Tensor> values;      // by the plan's variables
-  std::vector<uint64_t> versions;  // by the plan's slices
-};
 
 // For whom values are moved.
 struct TransferContext {
@@ -60,8 +57,7 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   using Done = absl::AnyInvocable<void(absl::Status)>;
   // Shared: with the program that it belongs to, which may be released meanwhile.
   using Plan = std::shared_ptr<const TransferPlan>;
-  // Of a plan's variables. Shared with requests on their way. Null: none moves by rows.
-  using Rows = std::shared_ptr<const RowIds>;
+  using Rows = SharedRows;  // of a plan's variables
 
   PsClient(World world, RetryPolicy policy);
 
@@ -87,19 +83,21 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   void Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context, Done done);
 
  private:
-  class PullState;
   class FanOut;
 
   std::shared_ptr<PsLink> LinkOf(uint32_t ps) const;
   void Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done);
   Tensor Allocate(const VariableType& type, const Shape& shape) const;
   static void AddGradients(const PsTransfer& home, const TransferPlan& plan,
-                           const Gradients& gradients, Envelope<proto::PushRequest>& request);
+                           const Gradients& gradients, CompressedGradients& compressed,
+                           Envelope<proto::PushRequest>& request);
 
   World world_;
   const RetryPolicy policy_;
   // Shared with the tensors that are out.
   const std::shared_ptr<OutputPool> pool_;
+  // Shared with pushes under way.
+  const std::shared_ptr<GradientResiduals> residuals_ = std::make_shared<GradientResiduals>();
   mutable Mutex mutex_;
   // Shared with calls under way.
   std::map<uint32_t, std::shared_ptr<PsLink>> links_ ABSL_GUARDED_BY(mutex_);

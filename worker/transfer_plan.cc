@@ -33,6 +33,14 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
                       false, layout.has_dynamic()};
 }
 
+absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
+  const auto dtype = static_cast<DType>(number);
+  if (number == 0 || dtype == DType::kFloat32) return DType::kFloat32;
+  if (dtype == DType::kFloat16 || dtype == DType::kBfloat16) return dtype;
+  return absl::InvalidArgumentError(absl::StrCat("Compression.", field, " is ", number,
+                                                 "; float32, float16 or bfloat16"));
+}
+
 Shape SliceShape(const Shape& whole, int64_t rows) {
   if (whole.rank() == 0) return whole;
   std::vector<int64_t> dims(whole.dims().begin(), whole.dims().end());
@@ -77,6 +85,18 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
 }
 
 }  // namespace
+
+absl::StatusOr<Compression> ReadCompression(const proto::Compression& compression) {
+  Compression read;
+  ASSIGN_OR_RETURN(read.pull, TravelDType("pull_dtype", compression.pull_dtype()));
+  ASSIGN_OR_RETURN(read.push, TravelDType("push_dtype", compression.push_dtype()));
+  read.top_k = compression.top_k();
+  if (!(read.top_k >= 0 && read.top_k <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Compression.top_k is ", read.top_k, "; a fraction from 0 to 1"));
+  }
+  return read;
+}
 
 std::string VariableType::ToString() const {
   return absl::StrCat(name, ": ", DTypeName(dtype), shape.ToString());

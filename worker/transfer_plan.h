@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "common/tensor/tensor.h"
 #include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace cohort {
 
@@ -71,10 +72,20 @@ RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice);
 // sent, where no row is named.
 Shape RowsShape(const VariableType& type, size_t rows);
 
+// How float32 values travel (proto/program.proto).
+struct Compression {
+  DType pull = DType::kFloat32;
+  DType push = DType::kFloat32;
+  double top_k = 0;  // fraction of a slice's elements; 0: all
+};
+// Errors: INVALID_ARGUMENT naming the field, its value and what it may be.
+absl::StatusOr<Compression> ReadCompression(const proto::Compression& compression);
+
 struct TransferPlan {
   std::vector<VariableType> variables;
   std::vector<PsTransfer> by_ps;  // ascending
   size_t num_slices = 0;
+  Compression compression;
 
   bool empty() const { return variables.empty(); }
 };

@@ -221,6 +221,9 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   const std::string context = absl::StrCat("program '", program.name(), "'");
   RETURN_IF_ERROR(Annotate(BindInputs(program, model.graph(), layouts, *bound), context));
   RETURN_IF_ERROR(Annotate(BindOutputs(program, model.graph(), layouts, *bound), context));
+  absl::StatusOr<Compression> compression = ReadCompression(program.compression());
+  if (!compression.ok()) return Annotate(compression.status(), context);
+  bound->pulls.compression = bound->pushes.compression = *compression;
   bound->name = program.name();
   bound->registration = std::move(registration);
   bound->seed = request.seed();

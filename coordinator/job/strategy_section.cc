@@ -78,6 +78,16 @@ ConsistencySpec ReadConsistency(const json& value, const std::string& path, Json
   return result;
 }
 
+CompressionSpec ReadCompression(const json& value, const std::string& path, JsonErrors& errors) {
+  CompressionSpec spec;
+  ObjectReader reader(value, path, errors);
+  reader.Choice("pull_dtype", {"float32", "float16", "bfloat16"}, &spec.pull_dtype);
+  reader.Choice("push_dtype", {"float32", "float16", "bfloat16"}, &spec.push_dtype);
+  reader.Number("top_k", {.min = 0, .max = 1, .min_excluded = true}, &spec.top_k);
+  reader.Finish();
+  return spec;
+}
+
 ordered_json ToJson(const AsynchronousSpec&) {
   return ClassFormToJson(kAsynchronous, ordered_json::object());
 }
@@ -123,6 +133,10 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
     strategy.consistency =
         ReadConsistency(*consistency, JoinPath(path, "consistency"), errors);
   }
+  if (const json* compression = reader.Find("compression")) {
+    strategy.compression =
+        ReadCompression(*compression, JoinPath(path, "compression"), errors);
+  }
   reader.Finish();
   return strategy;
 }
@@ -137,6 +151,9 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
   section["placement"] = strategy.placement;
   section["consistency"] =
       std::visit([](const auto& one) { return ToJson(one); }, strategy.consistency);
+  section["compression"] = {{"pull_dtype", strategy.compression.pull_dtype},
+                            {"push_dtype", strategy.compression.push_dtype},
+                            {"top_k", strategy.compression.top_k}};
   return section;
 }
 

@@ -61,6 +61,16 @@ struct SynchronousSpec {
 
 using ConsistencySpec = std::variant<AsynchronousSpec, BoundedStalenessSpec, SynchronousSpec>;
 
+// How float32 values travel between workers and parameter servers (docs/JOB_FILE.md,
+// strategy.compression).
+struct CompressionSpec {
+  std::string pull_dtype = "float32";  // of values; "float16", "bfloat16"
+  std::string push_dtype = "float32";  // of gradients
+  double top_k = 1;  // the fraction of the elements of a gradient that travels, the largest
+
+  friend bool operator==(const CompressionSpec&, const CompressionSpec&) = default;
+};
+
 struct StrategySpec {
   std::string type = "parameter_server";
   // Absent: no variable is cut with placement "round_robin"; for the others, see JOB_FILE.md.
@@ -68,6 +78,7 @@ struct StrategySpec {
   // Or "bytes", "measured" (coordinator/strategy/placement.h).
   std::string placement = "round_robin";
   ConsistencySpec consistency;
+  CompressionSpec compression;
 
   friend bool operator==(const StrategySpec&, const StrategySpec&) = default;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/dtype.h"
 #include "coordinator/strategy/variable_creator.h"
 
 namespace cohort {
@@ -31,11 +32,25 @@ absl::Status CheckVariables(const proto::Program& program, const std::set<std::s
   return absl::OkStatus();
 }
 
+absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
+  if (spec == CompressionSpec()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const DType pull, DTypeFromName(spec.pull_dtype));
+  ASSIGN_OR_RETURN(const DType push, DTypeFromName(spec.push_dtype));
+  proto::Compression& compression = *program.mutable_compression();
+  compression.set_pull_dtype(static_cast<int32_t>(pull));
+  compression.set_push_dtype(static_cast<int32_t>(push));
+  if (spec.top_k < 1) compression.set_top_k(spec.top_k);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
-                                                 PlacementPolicy policy)
-    : partitioner_(std::move(partitioner)), policy_(policy) {}
+                                                 PlacementPolicy policy,
+                                                 CompressionSpec compression)
+    : partitioner_(std::move(partitioner)),
+      policy_(policy),
+      compression_(std::move(compression)) {}
 
 absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& model,
                                                        const ClusterShape& cluster) const {
@@ -72,6 +87,8 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
     RETURN_IF_ERROR(CheckVariables(*program, known));
   }
   plan.train_step = model.train_step;
+  // Evaluation and prediction see the values as they are.
+  RETURN_IF_ERROR(Compress(compression_, plan.train_step));
   plan.eval_step = model.eval_step;
   plan.predict = model.predict;
   return plan;

@@ -18,7 +18,8 @@ class ParameterServerStrategy final : public Strategy {
   // pieces to share out by TensorFlow's MinSizePartitioner with as many shards as there are
   // parameter servers. Shared with the variable creators that plans use.
   explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
-                                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
+                                   PlacementPolicy policy = PlacementPolicy::kRoundRobin,
+                                   CompressionSpec compression = {});
 
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
@@ -27,6 +28,7 @@ class ParameterServerStrategy final : public Strategy {
  private:
   const std::shared_ptr<const Partitioner> partitioner_;
   const PlacementPolicy policy_;
+  const CompressionSpec compression_;
 };
 
 }  // namespace cohort

@@ -17,7 +17,8 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec&
     ASSIGN_OR_RETURN(partitioner, MakePartitioner(*spec.partitioner));
   }
   ASSIGN_OR_RETURN(const PlacementPolicy policy, PlacementPolicyFromName(spec.placement));
-  return std::make_unique<const ParameterServerStrategy>(std::move(partitioner), policy);
+  return std::make_unique<const ParameterServerStrategy>(std::move(partitioner), policy,
+                                                         spec.compression);
 }
 
 }  // namespace cohort

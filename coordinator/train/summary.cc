@@ -26,6 +26,8 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["closures_put_back"] = summary.closures.put_back;
   json["closures_quarantined"] = summary.closures.quarantined;
   json["ps_pushes"] = summary.ps.pushes();
+  json["ps_bytes_in"] = summary.ps.bytes_in();
+  json["ps_bytes_out"] = summary.ps.bytes_out();
   json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
   json["ps_applied_slices"] = summary.ps.applied_slices();
   json["ps_dropped_slices"] = summary.ps.dropped_slices();

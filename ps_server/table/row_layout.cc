@@ -7,8 +7,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/runtime/half_floats.h"
 #include "common/runtime/update_kernel.h"
-#include "ps_server/table/half_floats.h"
 
 namespace cohort {
 

@@ -210,6 +210,25 @@ TEST(Training, PartitionedVariablesTrainTheSameModel) {
       << "every variable has two slices";
 }
 
+// Validation and test pull float32 all the same.
+TEST(Training, CompressedValuesAndGradientsTrainTheModel) {
+  const auto train = [](const std::string& compression) {
+    const ProcessRun run = Train({absl::StrCat("strategy.compression={", compression, "}")});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.exit_code == 0 ? json::parse(run.LastLine()) : json();
+  };
+  const json whole = train("");
+  const json half = train(R"("pull_dtype": "bfloat16", "push_dtype": "bfloat16")");
+  const json top = train(R"("push_dtype": "float16", "top_k": 0.05)");
+  const uint64_t pushed = whole["ps_bytes_in"];
+  EXPECT_EQ(half["ps_bytes_in"], pushed / 2);
+  EXPECT_LT(half["ps_bytes_out"], whole["ps_bytes_out"]);
+  // 5 % of the elements, with 2 bytes of value and 4 of place each in the place of 4.
+  EXPECT_NEAR(top["ps_bytes_in"].get<double>() / static_cast<double>(pushed), 0.05 * 6 / 4, 0.005);
+  EXPECT_GT(half["test_accuracy"], 0.2) << "it learns";
+  EXPECT_GT(top["test_accuracy"], 0.2) << "it learns";
+}
+
 double TestLoss(const std::vector<std::string>& sets, const std::string& local) {
   const ProcessRun run = Train(sets, local);
   EXPECT_EQ(run.exit_code, 0) << run.err;

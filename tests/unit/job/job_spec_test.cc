@@ -131,6 +131,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "\"latest\"}",
       "export.onnx=model.onnx",
       "strategy.consistency={\"class_name\":\"BoundedStaleness\",\"config\":{\"steps\":3}}",
+      "strategy.compression={\"pull_dtype\":\"bfloat16\",\"push_dtype\":\"float16\","
+      "\"top_k\":0.25}",
       "cluster.lease_timeout_ms=1234",
       "recovery={\"directory\":\"r\",\"interval_ms\":200,\"interval_steps\":7,\"max_steps\":99}",
   };
@@ -209,6 +211,11 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
          "\"parameter_server\", \"consistency\": {\"class_name\": \"Synchronous\", \"config\": "
          "{\"aggregate\": 200}}",
          {"cluster.queue_size: is 256, less than twice", "which is 200"});
+  expect("\"parameter_server\"",
+         "\"parameter_server\", \"compression\": {\"pull_dtype\": \"int8\"}",
+         {"strategy.compression.pull_dtype: is \"int8\"", "'bfloat16'"});
+  expect("\"parameter_server\"", "\"parameter_server\", \"compression\": {\"top_k\": 0}",
+         {"strategy.compression.top_k: is 0", "(0, 1]"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"name\": \"a/b\"", {"config.name: is 'a/b'"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": [1]", {"noise_shape", "not supported"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});

@@ -8,7 +8,7 @@
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/table/half_floats.h"
+#include "common/runtime/half_floats.h"
 #include "ps_server/table/row_table.h"
 
 namespace cohort {

@@ -100,6 +100,19 @@ TEST(ParameterServerStrategy, LayoutsCarryTypeRuleAndInitializerAndProgramsStay)
   EXPECT_EQ(plan.predict.SerializeAsString(), model.predict.SerializeAsString());
 }
 
+TEST(ParameterServerStrategy, TheTrainStepAloneIsCompressed) {
+  const CompressionSpec spec{"bfloat16", "float16", 0.25};
+  const ModelPrograms model = Mnist();
+  const Plan plan = *ParameterServerStrategy(nullptr, PlacementPolicy::kRoundRobin, spec)
+                         .MakePlan(model, {.ps = {0}, .workers = {0}});
+  const proto::Compression& compression = plan.train_step.compression();
+  EXPECT_EQ(compression.pull_dtype(), 16);  // onnx's numbers
+  EXPECT_EQ(compression.push_dtype(), 10);
+  EXPECT_EQ(compression.top_k(), 0.25);
+  EXPECT_EQ(plan.eval_step.SerializeAsString(), model.eval_step.SerializeAsString());
+  EXPECT_EQ(plan.predict.SerializeAsString(), model.predict.SerializeAsString());
+}
+
 TEST(ParameterServerStrategy, VariablesThatDoNotTrainHaveNoRule) {
   ModelPrograms model = Mnist();
   model.variables[1].trainable = false;

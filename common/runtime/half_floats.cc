@@ -1,7 +1,8 @@
-#include "ps_server/table/half_floats.h"
+#include "common/runtime/half_floats.h"
 
 #include <bit>
 
+#include "common/base/check.h"
 #include "common/runtime/kernels/simd.h"
 
 namespace cohort {
@@ -63,6 +64,35 @@ COHORT_SIMD void FromBfloat16(const uint16_t* in, float* out, size_t count) {
 COHORT_SIMD void ToBfloat16(const float* in, uint16_t* out, size_t count) {
   COHORT_IVDEP
   for (size_t i = 0; i < count; ++i) out[i] = ToBrain(in[i]);
+}
+
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+
+void WidenFloats(const uint16_t* in, size_t count, DType dtype, float* out) {
+  COHORT_CHECK(IsHalf(dtype), "a 16-bit type");
+  return dtype == DType::kFloat16 ? FromFloat16(in, out, count) : FromBfloat16(in, out, count);
+}
+
+void NarrowFloats(const float* in, size_t count, DType dtype, uint16_t* out) {
+  COHORT_CHECK(IsHalf(dtype), "a 16-bit type");
+  return dtype == DType::kFloat16 ? ToFloat16(in, out, count) : ToBfloat16(in, out, count);
+}
+
+Tensor WidenTensor(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kFloat32) return tensor;
+  Tensor wide(DType::kFloat32, tensor.shape());
+  WidenFloats(reinterpret_cast<const uint16_t*>(tensor.raw()),
+              static_cast<size_t>(tensor.num_elements()), tensor.dtype(),
+              wide.mutable_data<float>());
+  return wide;
+}
+
+Tensor NarrowTensor(const Tensor& floats, DType dtype) {
+  if (dtype == DType::kFloat32) return floats;
+  Tensor narrow(dtype, floats.shape());
+  NarrowFloats(floats.data<float>(), static_cast<size_t>(floats.num_elements()), dtype,
+               reinterpret_cast<uint16_t*>(narrow.mutable_raw()));
+  return narrow;
 }
 
 }  // namespace cohort
