@@ -62,8 +62,10 @@ DType TravelDType(const SliceLayout& layout, DType asked) {
 }
 
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards, DType asked,
+                  absl::Span<VariableShard* const> shards, const proto::PullRequest& request,
                   Envelope<proto::PullResponse>& response) {
+  const auto asked = static_cast<DType>(request.value_dtype());
+  const uint64_t round = request.round();
   const auto elements = [&](size_t i) { return ids[i].size() * shards[i]->layout().row_width(); };
   size_t bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -77,11 +79,11 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
     const DType dtype = TravelDType(layout, asked);
     const size_t size = elements(i) * ElementSize(dtype);
     if (dtype == layout.dtype) {
-      response.header.add_versions(shards[i]->ReadRows(ids[i], {out, size}));
+      response.header.add_versions(shards[i]->ReadRowsFor(round, ids[i], {out, size}));
     } else {
       floats.resize(elements(i));
-      response.header.add_versions(shards[i]->ReadRows(
-          ids[i], {reinterpret_cast<std::byte*>(floats.data()), floats.size() * sizeof(float)}));
+      response.header.add_versions(shards[i]->ReadRowsFor(
+          round, ids[i], {reinterpret_cast<std::byte*>(floats.data()), floats.size() * sizeof(float)}));
       ByteSlice narrow = NarrowPayload({{nullptr, reinterpret_cast<std::byte*>(floats.data()),
                                          floats.size() * sizeof(float)}},
                                        dtype);

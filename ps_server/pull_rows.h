@@ -21,10 +21,10 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
 // As what the values of a slice travel where `asked` is wanted (PullRequest.value_dtype).
 DType TravelDType(const SliceLayout& layout, DType asked);
 
-// Adds the rows to the answer, all in one piece of memory, in their TravelDType. The number of
-// bytes.
+// Adds the rows, as the request's round reads them, to the answer, all in one piece of memory, in
+// their TravelDType. The number of bytes.
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards, DType asked,
+                  absl::Span<VariableShard* const> shards, const proto::PullRequest& request,
                   Envelope<proto::PullResponse>& response);
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "common/runtime/half_floats.h"
 #include "ps_server/payload_cursor.h"
 #include "ps_server/ps_service.h"
@@ -123,6 +124,26 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
   return rows;
 }
 
+absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableShard* const> shards) {
+  if (push.round() > 0 && push.aggregate() == 0) {
+    return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = push.slices(static_cast<int>(i));
+    const SliceLayout& layout = shards[i]->layout();
+    if (slice.assign() && (push.round() == 0 || slice.has_ids())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PushRequest.slices of ", layout.ToString(),
+                       ": assign is for whole slices, and in a round; else there is Assign"));
+    }
+    if (push.round() == 0) continue;
+    const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
+    const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
+    RETURN_IF_ERROR(replicas.Check());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
@@ -140,16 +161,7 @@ absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequ
     return absl::InvalidArgumentError(
         absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
   }
-  if (push.round() > 0) {
-    if (push.aggregate() == 0) {
-      return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
-    }
-    for (const VariableShard* shard : shards) {
-      if (shard->layout().dtype == DType::kFloat32) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          shard->layout().ToString(), " has whole numbers, of which a round has no mean"));
-    }
-  }
+  RETURN_IF_ERROR(CheckRound(push, shards));
   const bool optimizer_needs_step = std::any_of(
       shards.begin(), shards.end(),
       [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });

@@ -155,6 +155,7 @@ absl::StatusOr<bool> VariableShard::Change(const ValueChange& change, PayloadCur
     return false;
   }
   history_.update = change.update;
+  before_.Forget();
   const auto change_bytes = [&](size_t page, size_t begin, size_t size)
                                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (size == 0) return;

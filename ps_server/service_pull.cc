@@ -110,7 +110,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
   for (const VariableShard* shard : shards) {
-    VariableShard::Reading reading = shard->Read();
+    VariableShard::Reading reading = shard->ReadFor(request.header.round());
     proto::TensorMeta& meta = *response.header.add_tensors();
     const DType dtype = TravelDType(shard->layout(), asked);
     meta.set_dtype(static_cast<int32_t>(dtype));
@@ -126,7 +126,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   }
   if (!row_shards.empty()) {
     counted.slices += row_shards.size();
-    counted.bytes += AnswerRows(row_ids, row_shards, asked, response);
+    counted.bytes += AnswerRows(row_ids, row_shards, request.header, response);
     for (size_t i = 0; i < row_shards.size(); ++i) {
       const SliceLayout& layout = row_shards[i]->layout();
       const size_t row_bytes = layout.row_width() * ElementSize(TravelDType(layout, asked));

@@ -67,9 +67,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     absl::Span<const PushedRows> rows) {
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
-  const VariableShard::UpdateContext context = {push.learning_rate(), push.step(),
-                                                push.closure_id(), push.round(),
-                                                push.aggregate()};
+  SlicePush context = {push.learning_rate(), push.step(), push.closure_id(), push.round(),
+                       push.aggregate()};
   PayloadCursor cursor(request.payload);
   Envelope<proto::PushResponse> response;
   uint32_t taken = 0;
@@ -79,12 +78,13 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
     const auto gate = [&] { return push_gate_->Check(ticket); };
+    context.assign = slice.assign();
     cursor.Skip(rows[i].index_bytes());
     // A copy for each slice that did not come as float32: the payload is smaller for it.
     const Payload widened = Widened(*shards[i], rows[i], cursor);
     PayloadCursor own(widened);
     PayloadCursor& gradient = widened.empty() ? cursor : own;
-    ASSIGN_OR_RETURN(const VariableShard::Applied applied,
+    ASSIGN_OR_RETURN(const AppliedPush applied,
                      rows[i].all ? shards[i]->Apply(gradient, context, gate)
                                  : shards[i]->ApplyRows(rows[i].ids, gradient, context, gate));
     if (applied.kept) ++open_rounds;

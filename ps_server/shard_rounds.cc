@@ -1,7 +1,8 @@
-// Synchronous pushes: a slice applies the mean of the first so many of a round, once.
+// Synchronous pushes: a slice applies the first so many of a round as one, once.
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "ps_server/variable_shard.h"
 
 namespace cohort {
@@ -33,15 +34,24 @@ absl::StatusOr<VariableShard::Applied> VariableShard::ApplyInRoundLocked(
     gradient.Skip(bytes);
     return *known;
   }
-  if (context.round > round_.round()) round_.Begin(context.round);
-  if (round_.IsOfAllRows().value_or(!rows.has_value()) == rows.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        layout_.ToString(), " gets pushes of all rows and of some in round ", context.round));
+  if (context.round > round_.round()) {
+    round_.Begin(context.round);
+    before_.Forget();  // all slices have that round now, or none will
   }
-  RoundMean::Part part;
-  if (rows.has_value()) part.rows.emplace(rows->begin(), rows->end());
-  part.gradient = Buffer::Allocate(bytes);
-  gradient.CopyTo(part.gradient->data(), bytes);
+  RoundPushes::Part part;
+  if (rows.has_value()) {
+    part.kind = RoundPushes::Kind::kSomeRows;
+    part.rows.assign(rows->begin(), rows->end());
+  } else if (context.assign) {
+    part.kind = RoundPushes::Kind::kValue;
+  }
+  if (round_.kind().value_or(part.kind) != part.kind) {
+    return absl::InvalidArgumentError(absl::StrCat(layout_.ToString(), " gets pushes of two kinds ",
+                                                   "(all rows, some rows, values) in round ",
+                                                   context.round));
+  }
+  part.elements = Buffer::Allocate(bytes);
+  gradient.CopyTo(part.elements->data(), bytes);
   round_.Keep(context.closure_id, std::move(part));
   Applied applied;
   applied.version_before = history_.version;
@@ -50,18 +60,38 @@ absl::StatusOr<VariableShard::Applied> VariableShard::ApplyInRoundLocked(
   return applied;
 }
 
+void VariableShard::ForgetRoundsLocked() {
+  round_ = RoundPushes();
+  before_.Forget();
+}
+
 void VariableShard::ApplyRoundLocked(const UpdateContext& context) {
-  const RoundMean::Mean mean = round_.Take();
-  PayloadCursor cursor(mean.gradient);
-  if (mean.rows.has_value()) {
-    ApplyFloatRowsLocked(*mean.rows, cursor, context);
+  const auto update = context.assign ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
+  const ReplicaContext replicas{layout_.variable, layout_.rule, layout_.aggregation, update};
+  const RoundPushes::Joined joined = round_.Take(replicas.How(), layout_.dtype);
+  const bool some_rows = joined.kind == RoundPushes::Kind::kSomeRows;
+  const ValueBefore::Of of = {context.round, history_.version, RowBytes(), page_rows_,
+                              layout_.rows.begin};
+  if (some_rows && (rows_ != nullptr || !layout_.rule_spec.sweeps)) {
+    before_.KeepRows(of, joined.rows, [&](absl::Span<const int64_t> rows, absl::Span<std::byte> out)
+                                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                            ReadRowsLocked(rows, out);
+                                          });
   } else {
-    ApplyFloatsLocked(cursor, context);
+    before_.KeepAll(of, value_);
+  }
+  PayloadCursor cursor(joined.elements);
+  if (joined.kind == RoundPushes::Kind::kValue) {
+    value_.Replace([&](std::byte* out, size_t size) { cursor.CopyTo(out, size); });
+  } else if (some_rows) {
+    UpdateRowsLocked(joined.rows, cursor, context);
+  } else {
+    UpdateAllLocked(cursor, context);
   }
   history_.round = context.round;
   ++history_.version;
   // Where there is no room, a repeat counts as dropped.
-  for (const uint64_t closure : mean.closures) history_.applied.Insert(closure).IgnoreError();
+  for (const uint64_t closure : joined.closures) history_.applied.Insert(closure).IgnoreError();
 }
 
 }  // namespace cohort

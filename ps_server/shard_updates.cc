@@ -50,17 +50,7 @@ absl::StatusOr<VariableShard::Applied> VariableShard::Apply(PayloadCursor& gradi
     gradient.Skip(num_bytes_);
     return Applied{true, history_.version};
   }
-  switch (layout_.dtype) {
-    case DType::kInt32:
-      AddLocked<int32_t>(gradient);
-      break;
-    case DType::kInt64:
-      AddLocked<int64_t>(gradient);
-      break;
-    default:
-      ApplyFloatsLocked(gradient, context);
-      break;
-  }
+  UpdateAllLocked(gradient, context);
   return Applied{false, history_.version++};
 }
 
@@ -75,18 +65,31 @@ absl::StatusOr<VariableShard::Applied> VariableShard::ApplyRows(absl::Span<const
     gradient.Skip(rows.size() * RowBytes());
     return Applied{true, history_.version};
   }
+  UpdateRowsLocked(rows, gradient, context);
+  return Applied{false, history_.version++};
+}
+
+void VariableShard::UpdateAllLocked(PayloadCursor& gradient, const UpdateContext& context) {
   switch (layout_.dtype) {
     case DType::kInt32:
-      AddRowsLocked<int32_t>(rows, gradient);
-      break;
+      return AddLocked<int32_t>(gradient);
     case DType::kInt64:
-      AddRowsLocked<int64_t>(rows, gradient);
-      break;
+      return AddLocked<int64_t>(gradient);
     default:
-      ApplyFloatRowsLocked(rows, gradient, context);
-      break;
+      return ApplyFloatsLocked(gradient, context);
   }
-  return Applied{false, history_.version++};
+}
+
+void VariableShard::UpdateRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                                     const UpdateContext& context) {
+  switch (layout_.dtype) {
+    case DType::kInt32:
+      return AddRowsLocked<int32_t>(rows, gradient);
+    case DType::kInt64:
+      return AddRowsLocked<int64_t>(rows, gradient);
+    default:
+      return ApplyFloatRowsLocked(rows, gradient, context);
+  }
 }
 
 UpdateStep VariableShard::StepOf(const UpdateContext& context) const {

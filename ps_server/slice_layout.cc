@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "common/tensor/key_bucket.h"
 #include "common/wire/message.h"
 #include "ps_server/table/row_layout.h"
@@ -87,6 +88,8 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   if (layout.has_dynamic()) {
     ASSIGN_OR_RETURN(whole.dynamic, DynamicOf(layout.dynamic(), whole));
   }
+  whole.aggregation = layout.aggregation();
+  RETURN_IF_ERROR(CheckAggregation(whole.aggregation, whole.dtype));
   return whole;
 }
 
@@ -174,7 +177,7 @@ absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& l
 
 bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
   return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
-         a.full_shape == b.full_shape && a.rows == b.rows &&
+         a.full_shape == b.full_shape && a.rows == b.rows && a.aggregation == b.aggregation &&
          RuleString(a.rule) == RuleString(b.rule) && a.dynamic == b.dynamic;
 }
 

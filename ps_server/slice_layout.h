@@ -42,6 +42,7 @@ struct SliceLayout {
   bool Holds(int64_t id) const;
   // Why it does not: "id 9 is not in [0, 5)".
   std::string NotHeld(int64_t id) const;
+  proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
 
   // Of the rows of this slice; a scalar keeps its shape.
   Shape shape() const;

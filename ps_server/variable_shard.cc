@@ -97,27 +97,34 @@ void VariableShard::EnterLocked(const ClosureWindow& window) {
   if (history_of_ != window.coordinator_incarnation) {
     history_.applied = AppliedSet();
     history_.round = 0;
-    round_ = RoundMean();
+    ForgetRoundsLocked();
     history_of_ = window.coordinator_incarnation;
   }
   history_.applied.RaiseWatermark(window.watermark);
   round_.DropBelow(window.watermark);
 }
 
-VariableShard::Reading VariableShard::Read() const {
+VariableShard::Reading VariableShard::ReadFor(uint64_t round) const {
   MutexLock lock(mutex_);
+  if (before_.IsFor(round)) return {before_.All(value_), before_.version()};
   return {value_.Lease(), history_.version};
 }
 
-uint64_t VariableShard::ReadRows(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const {
+uint64_t VariableShard::ReadRowsFor(uint64_t round, absl::Span<const int64_t> rows,
+                                    absl::Span<std::byte> out) const {
+  COHORT_CHECK(out.size() == rows.size() * RowBytes(), "room for these rows");
+  MutexLock lock(mutex_);
+  ReadRowsLocked(rows, out);
+  if (!before_.IsFor(round)) return history_.version;
+  before_.TakeBack(rows, out);
+  return before_.version();
+}
+
+void VariableShard::ReadRowsLocked(absl::Span<const int64_t> rows,
+                                   absl::Span<std::byte> out) const {
   constexpr size_t kAhead = 16;  // rows that are fetched ahead of the one that is copied
   const size_t row_bytes = RowBytes();
-  COHORT_CHECK(out.size() == rows.size() * row_bytes, "room for these rows");
-  MutexLock lock(mutex_);
-  if (rows_ != nullptr) {
-    rows_->Read(rows, out);
-    return history_.version;
-  }
+  if (rows_ != nullptr) return rows_->Read(rows, out);
   const PagedValue& value = value_;
   const auto at = [&](size_t i) {
     const size_t place = PlaceOf(rows[i]);
@@ -127,12 +134,12 @@ uint64_t VariableShard::ReadRows(absl::Span<const int64_t> rows, absl::Span<std:
     if (i + kAhead < rows.size()) PrefetchLine(at(i + kAhead));
     std::memcpy(out.data() + i * row_bytes, at(i), row_bytes);
   }
-  return history_.version;
 }
 
 absl::Status VariableShard::Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
+  before_.Forget();
   value_.Replace([&](std::byte* out, size_t size) { value.CopyTo(out, size); });
   return absl::OkStatus();
 }
@@ -147,6 +154,7 @@ absl::Status VariableShard::AssignAverage(absl::FunctionRef<absl::Status()> admi
   RETURN_IF_ERROR(CheckHasAverage());
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
+  before_.Forget();
   if (rows_ != nullptr) {
     rows_->TakeAverages();
     return absl::OkStatus();
@@ -177,7 +185,7 @@ absl::Status VariableShard::Restore(const State& state, AskGate gate) {
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   if (state.history.has_value()) {
     history_ = *state.history;
-    round_ = RoundMean();
+    ForgetRoundsLocked();
     history_of_ = window.coordinator_incarnation;
   }
   EnterLocked(window);
@@ -196,7 +204,7 @@ absl::StatusOr<size_t> VariableShard::Settle(AskGate gate) {
 
 size_t VariableShard::resident_bytes() const {
   MutexLock lock(mutex_);
-  size_t bytes = value_.resident_bytes();
+  size_t bytes = value_.resident_bytes() + before_.copied_bytes();
   if (rows_ != nullptr) {
     const RowTableUse use = rows_->Use();
     bytes += use.row_bytes + use.index_bytes;

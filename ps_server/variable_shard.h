@@ -26,9 +26,11 @@
 #include "ps_server/paged_value.h"
 #include "ps_server/payload_cursor.h"
 #include "ps_server/push_gate.h"
-#include "ps_server/round_mean.h"
+#include "ps_server/round_pushes.h"
 #include "ps_server/shard_state.h"
 #include "ps_server/slice_layout.h"
+#include "ps_server/slice_push.h"
+#include "ps_server/value_before.h"
 
 namespace cohort {
 
@@ -48,29 +50,23 @@ class VariableShard {
     Payload bytes;  // own leases
     uint64_t version = 0;
   };
-  Reading Read() const;
+  Reading Read() const { return ReadFor(0); }
+  // What a step of a round reads: what was before it, until a push of a later round came. 0: as
+  // Read.
+  Reading ReadFor(uint64_t round) const;
 
-  // Copies rows, by their numbers in the whole variable, which are of this slice, into `out`, which
-  // has room for just these; of a dynamic table by their keys. The version that all of them are of.
-  uint64_t ReadRows(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const;
+  // The same of rows, by their numbers in the whole variable, which are of this slice, or of a
+  // dynamic table by their keys: copies them into `out`, which has room for just these. The version
+  // that all of them are of.
+  uint64_t ReadRowsFor(uint64_t round, absl::Span<const int64_t> rows,
+                       absl::Span<std::byte> out) const;
 
   // Asked under the slice's lock, so that a fence or an epoch that came in between is seen. Its
   // error ends the call, and nothing was changed.
   using AskGate = absl::FunctionRef<absl::StatusOr<ClosureWindow>()>;
 
-  struct UpdateContext {
-    double learning_rate = 0;
-    uint64_t step = 1;
-    uint64_t closure_id = 0;
-    uint64_t round = 0;      // 0: applied by itself
-    uint32_t aggregate = 1;  // of the round's pushes, whose mean is applied
-  };
-  struct Applied {
-    bool duplicate = false;
-    uint64_t version_before = 0;
-    bool kept = false;     // for its round, which waits for more
-    bool dropped = false;  // its round was applied without it
-  };
+  using UpdateContext = SlicePush;
+  using Applied = AppliedPush;
   // Takes num_bytes() of gradient from the cursor, and applies it unless the closure's push was
   // applied before. A duplicate is answered only after the first has been applied. Errors: those of
   // the gate; RESOURCE_EXHAUSTED (TRANSIENT) when the applied set is full, and then nothing was
@@ -156,11 +152,19 @@ class VariableShard {
   std::optional<Applied> LateOrRepeatedLocked(const UpdateContext& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyRoundLocked(const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
   // Of a row of the whole variable, its place in the slice.
   size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
 
   UpdateStep StepOf(const UpdateContext& context) const;
+  // By the rule.
+  void UpdateAllLocked(PayloadCursor& gradient, const UpdateContext& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UpdateRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                        const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
@@ -184,7 +188,8 @@ class VariableShard {
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   History history_ ABSL_GUARDED_BY(mutex_);
-  RoundMean round_ ABSL_GUARDED_BY(mutex_);  // of a round that waits for more
+  RoundPushes round_ ABSL_GUARDED_BY(mutex_);   // of a round that waits for more
+  ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the last round that was applied
   // Coordinator incarnation whose closure ids the history has.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -244,17 +244,26 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
       if (--self->parts_left_ > 0) return;
       error = self->first_error_;
     }
+    self->response_.header.set_round_applied(self->header_.round() > 0 &&
+                                             self->open_rounds_.load() == 0);
     self->Finish(std::move(error));
   };
-  if (!pushed.empty()) {
-    Push(std::move(pushed), [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
-      response_.header.set_round_applied(open_rounds.value_or(1) == 0);
-      acknowledged(open_rounds.status());
-    });
-  }
+  // What a round assigns is joined as what it pushes, and all of it has to be applied.
+  const bool in_round = header_.round() > 0;
+  const auto in_rounds = [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
+    open_rounds_ += open_rounds.value_or(1);
+    acknowledged(open_rounds.status());
+  };
+  if (!pushed.empty()) Push(std::move(pushed), in_rounds);
   if (!assigned.empty()) {
-    parts_->ps_client->Assign(PsClient::Plan(program_, &program_->assigns), std::move(assigned),
-                              ContextOfTransfer(), acknowledged);
+    const PsClient::Plan plan(program_, &program_->assigns);
+    if (in_round) {
+      const std::vector<uint64_t> versions(plan->num_slices, kNotPulled);
+      parts_->ps_client->Push(plan, {std::move(assigned), nullptr, versions, /*assign=*/true},
+                              ContextOfTransfer(), ContextOfPush(), in_rounds);
+    } else {
+      parts_->ps_client->Assign(plan, std::move(assigned), ContextOfTransfer(), acknowledged);
+    }
   }
   acknowledged(absl::OkStatus());
 }
@@ -302,6 +311,7 @@ std::vector<uint64_t> ClosureRun::PushVersions() const {
 TransferContext ClosureRun::ContextOfTransfer() const {
   TransferContext context;
   context.epoch = header_.epoch();
+  context.round = header_.round();
   context.caller.deadline = deadline_;
   context.caller.check = [parts = parts_, epoch = header_.epoch()] {
     return parts->task_service->CheckEpoch(epoch);

@@ -112,6 +112,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
     absl::Time computed;
   };
   Marks marks_;
+  std::atomic<uint64_t> open_rounds_{0};  // slices in which the closure's round waits for more
   Envelope<proto::RunClosureResponse> response_;
   Replied reply_;
 

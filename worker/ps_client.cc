@@ -122,8 +122,8 @@ void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDo
         done(state->Take());
       });
   for (size_t part = 0; part < plan->by_ps.size(); ++part) {
-    Call(plan->by_ps[part].ps, kPullMethod, Pack(state->Request(part, context.epoch)),
-         context.caller,
+    Call(plan->by_ps[part].ps, kPullMethod,
+         Pack(state->Request(part, context.epoch, context.round)), context.caller,
          [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
            if (!answer.ok()) return fan_out->Finish(part, answer.status());
            const size_t bytes = PayloadBytes(answer->payload);
@@ -146,6 +146,7 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     proto::PushSlice* const pushed = request.header.add_slices();
     pushed->set_slice_id(slice.slice_id);
     pushed->set_pulled_version(gradients.versions[slice.ordinal]);
+    pushed->set_assign(gradients.assign);
     FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
     const size_t element = ElementSize(plan.variables[slice.variable].dtype);
     compressed.Add(Kind::kSlice, gradients.values[slice.variable],
@@ -186,8 +187,9 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
     request.header.set_step(push.step);
     request.header.set_round(push.round);
     request.header.set_aggregate(push.aggregate);
-    auto compressed =
-        std::make_shared<CompressedGradients>(plan->compression, residuals_, context.epoch);
+    // A value that replaces another is no gradient: nothing of it may be left for later.
+    auto compressed = std::make_shared<CompressedGradients>(
+        gradients.assign ? Compression() : plan->compression, residuals_, context.epoch);
     AddGradients(home, *plan, gradients, *compressed, request);
     Call(home.ps, kPushMethod, Pack(std::move(request)), context.caller,
          [fan_out, part, open_rounds, compressed](absl::StatusOr<Message> answer) {

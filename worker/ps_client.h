@@ -35,6 +35,7 @@ inline constexpr size_t kInlineCopyBytesMax = size_t{1} << 20;
 // For whom values are moved.
 struct TransferContext {
   uint64_t epoch = 0;
+  uint64_t round = 0;  // of a synchronous step: it pulls what was before its round
   PsCaller caller;
 };
 
@@ -74,6 +75,7 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
     std::vector<Tensor> values;
     Rows rows;
     std::vector<uint64_t> versions;
+    bool assign = false;  // of a round: values that replace those of the variables
   };
   // In how many slices the push's round waits for more.
   using PushDone = absl::AnyInvocable<void(absl::StatusOr<uint64_t> open_rounds)>;

@@ -47,13 +47,14 @@ PullState::PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, 
   pulled_.versions.resize(plan_->num_slices);
 }
 
-Envelope<proto::PullRequest> PullState::Request(size_t part, uint64_t epoch) const {
+Envelope<proto::PullRequest> PullState::Request(size_t part, uint64_t epoch, uint64_t round) const {
   const PsTransfer& home = plan_->by_ps[part];
   Envelope<proto::PullRequest> request;
   const DType dtype = plan_->compression.pull;
   request.answer_bytes = (home.bytes + RowBytes(home)) / (IsHalf(dtype) ? 2 : 1);
   if (IsHalf(dtype)) request.header.set_value_dtype(static_cast<int32_t>(dtype));
   request.header.set_epoch(epoch);
+  request.header.set_round(round);
   for (const SliceTransfer& slice : home.slices) request.header.add_slice_ids(slice.slice_id);
   for (const RowSlice& slice : home.row_slices) {
     const RowRun run = RunOf(slice);

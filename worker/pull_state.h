@@ -27,7 +27,7 @@ class PullState {
   using Allocate = absl::FunctionRef<Tensor(const VariableType& type, const Shape& shape)>;
   PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, Allocate allocate);
 
-  Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch) const;
+  Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch, uint64_t round) const;
 
   // Errors: INTERNAL (APPLICATION) naming the ps, for what is not what was asked for.
   absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer);

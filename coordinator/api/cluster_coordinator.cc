@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
@@ -84,9 +85,30 @@ absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOption
   return absl::OkStatus();
 }
 
+// A closure of a round is one of several replicas.
+absl::Status CheckInReplicaContext(const RegisteredProgram& program) {
+  std::map<std::string, ReplicaUpdate> updates;
+  for (const proto::OutputBinding& output : program.request.program().outputs()) {
+    if (output.has_push()) updates[output.push()] = ReplicaUpdate::kPush;
+    if (output.has_assign()) updates[output.assign()] = ReplicaUpdate::kAssign;
+  }
+  for (const proto::VariableLayout& layout : program.request.variables()) {
+    const auto update = updates.find(layout.name());
+    if (update == updates.end()) continue;
+    const ReplicaContext replicas{layout.name(), layout.rule(), layout.aggregation(),
+                                  update->second};
+    RETURN_IF_ERROR(replicas.Check());
+  }
+  if (!updates.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "program '", program.request.program().name(),
+      "' changes no variable: a round waits for updates; schedule it without one"));
+}
+
 // A round that waits for its last closures has to leave room for them.
-absl::Status CheckRound(const ScheduleOptions& closure,
+absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
                         const ClusterCoordinator::Options& options) {
+  RETURN_IF_ERROR(CheckInReplicaContext(program));
   const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
   if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -187,7 +209,7 @@ absl::Status ClusterCoordinator::CreateVariables(
 
 absl::StatusOr<Tensor> ClusterCoordinator::Read(const Variable& variable) {
   if (variable.is_local()) return variable.local_value();
-  return ps_->Read(variable.layout());
+  return read_cache_.Read(variable.name(), [&] { return ps_->Read(variable.layout()); });
 }
 
 absl::Status ClusterCoordinator::Assign(const Variable& variable, const Tensor& value) {
@@ -291,7 +313,7 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
   RETURN_IF_ERROR(CheckClosure(program.get(), options, owner()));
-  if (options.round.number > 0) RETURN_IF_ERROR(CheckRound(options, options_));
+  if (options.round.number > 0) RETURN_IF_ERROR(CheckRound(*program, options, options_));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
         "with a recovery directory, call ResumeState before the first Schedule");

@@ -25,6 +25,7 @@
 #include "common/base/event.h"
 #include "common/base/mutex.h"
 #include "common/wire/world.h"
+#include "coordinator/api/read_cache.h"
 #include "coordinator/api/variable.h"
 #include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
@@ -101,7 +102,7 @@ class ClusterCoordinator {
   VariableScope Scope(proto::UpdateRule rule);
   // Makes layouts that a plan has already decided.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
-  absl::StatusOr<Tensor> Read(const Variable& variable);
+  absl::StatusOr<Tensor> Read(const Variable& variable);  // or from a scope (caching_scope.h)
   absl::Status Assign(const Variable& variable, const Tensor& value);
   // Is in the variable once when this returns, whatever was lost meanwhile (sharded_variable.h).
   absl::Status Change(const Variable& variable, const PsControl::VariableChange& change);
@@ -122,8 +123,7 @@ class ClusterCoordinator {
   // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying
   // what is waited for.
   absl::Status Join(absl::Duration timeout = absl::InfiniteDuration());
-  // Whether every closure has ended. Waits only while closures in flight end after an error.
-  // Errors: as Join.
+  // Whether every closure has ended; waits only while some end after an error. Errors: as Join.
   absl::StatusOr<bool> Done(absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
@@ -136,8 +136,7 @@ class ClusterCoordinator {
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
   // What that is, and nothing is done about it. Errors: DATA_LOSS naming the file.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
-  // The next closure gets this id. Only grows.
-  void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
+  void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }  // of the next closure; only grows
   ClosureId NextId() const { return scheduler_->NextId(); }
   // Saved with each recovery checkpoint. Runs on another thread.
   void SetApplicationState(Recovery::ApplicationState state);
@@ -163,6 +162,7 @@ class ClusterCoordinator {
 
  private:
   friend class VariableScope;
+  friend class CachingScope;
   ClusterCoordinator(World world, Waiter& waiter, Options options);
   // Whom scheduler and cluster call. Weak, filled in when made: none of the three keeps another.
   struct Parts {
@@ -194,6 +194,7 @@ class ClusterCoordinator {
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
   Mutex change_mutex_;
+  ReadCache read_cache_;
 };
 
 }  // namespace cohort

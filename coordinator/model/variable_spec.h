@@ -20,6 +20,8 @@ struct VariableSpec {
   proto::SparseMode sparse = proto::DENSE_EXACT;  // of its update rule
   // Rows under keys; the shape is [kKeyBuckets, width].
   std::optional<proto::DynamicTable> dynamic = std::nullopt;
+  // Of what the closures of a synchronous round assign or add to it; gradients need none.
+  proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
 };
 
 }  // namespace cohort

@@ -158,6 +158,19 @@ void Recovery::SaveIfAsked() {
   phase_ = Phase::kSaving;
   saving_ = std::exchange(asked_, {});
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
+  // Weak: the scheduler is this object's own.
+  const auto held = scheduler_->HoldRounds([weak = weak_from_this(), round = round_](auto status) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->Post([self = self.get(), round, status] {
+      if (round == self->round_) self->OnRoundsHeld(status);
+    });
+  });
+  if (held.has_value()) OnRoundsHeld(*held);
+}
+
+void Recovery::OnRoundsHeld(const absl::Status& status) {
+  if (!status.ok()) return EndSave(status);
   // Before any ps takes its snapshot, so that what it covers is in all of them.
   const Cut cut = WithWhatIsLeft(scheduler_->BeginSnapshots());
   Saving saving{round_, "", MakeState(cut), cut};

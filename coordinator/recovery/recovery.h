@@ -89,6 +89,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void Post(absl::AnyInvocable<void()> task);
   void Tick();
   void SaveIfAsked();
+  void OnRoundsHeld(const absl::Status& status);
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
   void OnSaved(const Saving& saving,
                const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);

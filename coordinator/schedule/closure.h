@@ -81,8 +81,9 @@ struct LostAttempt {
   absl::Status status;
 };
 
-// Synchronous training: closures of a round read the same values, and the mean of what the first
-// `aggregate` of them push is applied, once; what the others push is dropped.
+// Synchronous training: closures of a round read the same values, and what the first `aggregate` of
+// them push is applied as one, once; what the others push is dropped. All of a round change the
+// same variables. A Join waits for as many as the round needs: they are scheduled before it.
 struct Round {
   uint64_t number = 0;  // ascends with the closures, and is the optimizer's step; 0: none
   uint32_t aggregate = 1;

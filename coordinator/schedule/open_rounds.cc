@@ -3,10 +3,49 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace cohort {
 
 bool OpenRounds::HasOlder(uint64_t round) const {
   return !answered_.empty() && answered_.begin()->second->round.number < round;
+}
+
+void OpenRounds::Begin(const Closure& closure) {
+  if (closure.round.number == 0 || closure.round.number < begun_.round.number) return;  // late
+  if (closure.round.number > begun_.round.number) begun_ = {closure.round, {}};
+  begun_.closures.insert(closure.id);
+}
+
+bool OpenRounds::MayBeHalfApplied() const {
+  return !IsApplied(begun_.round.number) && begun_.closures.size() >= begun_.round.aggregate;
+}
+
+void OpenRounds::Hold(Ready ready) {
+  held_ = true;
+  ready_ = std::move(ready);
+}
+
+OpenRounds::Ready OpenRounds::TakeReady(bool broken) {
+  if (MayBeHalfApplied() && !broken) return nullptr;
+  return std::exchange(ready_, nullptr);
+}
+
+absl::Status OpenRounds::HoldStatus() const {
+  if (!MayBeHalfApplied()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("an error has broken off round ", begun_.round.number,
+                   ", which some slices may have: a checkpoint is taken when Schedule, Join or "
+                   "Done has raised the error"));
+}
+
+void OpenRounds::Release() {
+  held_ = false;
+  ready_ = nullptr;
+}
+
+bool OpenRounds::IsHeld(uint64_t round) const {
+  return held_ && !IsApplied(round) && !(round == begun_.round.number && MayBeHalfApplied());
 }
 
 OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
@@ -26,6 +65,7 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
 
 OpenRounds::Closures OpenRounds::TakeAnswered() {
   Closures taken;
+  begun_ = {};
   for (auto& [id, closure] : std::exchange(answered_, {})) taken.push_back(std::move(closure));
   return taken;
 }

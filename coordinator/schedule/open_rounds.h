@@ -1,16 +1,24 @@
 #pragma once
 
-// Synchronous closures. Those of a round read the same values, and each slice applies the mean of
-// the first so many of them that it gets (ps_server/round_mean.h). So a closure that was answered
+// Synchronous closures. Those of a round read the same values, and each slice applies the first so
+// many of them that it gets as one (ps_server/round_pushes.h). So a closure that was answered
 // is done only when so many are: a slice may have kept its push until then, and no checkpoint has
 // what is kept. What is answered later was dropped by the slices, and is done. Rounds ascend with
 // the closures' ids.
+//
+// Between the moment that so many closures of a round have begun and the moment that it is known to
+// be applied, some slices may have it and others not. No checkpoint is taken then: a step that runs
+// again after a restore would read values of before and after its own round. Until a checkpoint has
+// its snapshots, no round comes to that point.
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "coordinator/schedule/closure.h"
 
 namespace cohort {
@@ -26,16 +34,42 @@ class OpenRounds {
   bool HasOlder(uint64_t round) const;
   bool empty() const { return answered_.empty(); }
 
+  // A closure of a round is sent to a worker.
+  void Begin(const Closure& closure);
+  // No round comes to that point until Release.
+  using Ready = absl::AnyInvocable<void(absl::Status)>;
+  void Hold(Ready ready);
+  // What Hold was given, once, when no round is there any more, or `broken`: an error has ended
+  // what is there, and nobody has heard of it.
+  Ready TakeReady(bool broken);
+  // Why there is no checkpoint then.
+  absl::Status HoldStatus() const;
+  void Release();
+  // Whether a closure of the round has to wait for that.
+  bool IsHeld(uint64_t round) const;
+
   // A closure of a round was answered. What is done with it, by ascending ids.
   Closures Answer(std::shared_ptr<Closure> closure);
-  // What was answered and is not done; it is given up.
+  // What was answered and is not done; it is given up, and so is the round.
   Closures TakeAnswered();
   // A restore may take rounds back; slices say again which they have.
   void Forget() { applied_ = 0; }
 
  private:
+  // Whether some slices may have a round that others do not.
+  bool MayBeHalfApplied() const;
+
+  // Of the last round that closures were sent of.
+  struct Begun {
+    Round round;
+    std::set<ClosureId> closures;
+  };
+
   uint64_t applied_ = 0;
   std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // of rounds behind `applied_`
+  Begun begun_;
+  bool held_ = false;
+  Ready ready_;
 };
 
 }  // namespace cohort

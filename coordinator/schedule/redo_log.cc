@@ -42,14 +42,39 @@ Cut RedoLog::BeginCut(ClosureId next) const {
 }
 
 void RedoLog::CommitCut(const Cut& cut) {
-  for (const Cut::Covered& covered : cut.covered) Drop(covered.id);
+  for (const Cut::Covered& covered : cut.covered) {
+    const auto record = records_.find(covered.id);
+    if (record == records_.end()) continue;
+    durable_round_ = std::max(durable_round_, record->second->round.number);
+    Drop(covered.id);
+  }
 }
 
 ClosureId RedoLog::Watermark(ClosureId next) const {
   return records_.empty() ? next : records_.begin()->first;
 }
 
+void RedoLog::ShrinkRounds() {
+  struct Members {
+    uint32_t count = 0;
+    bool applied = false;
+  };
+  std::map<uint64_t, Members> rounds;
+  for (const auto& [id, closure] : records_) {
+    if (closure->round.number <= durable_round_) continue;  // all slices have it
+    Members& members = rounds[closure->round.number];
+    ++members.count;
+    members.applied = members.applied || done_.count(id) > 0;
+  }
+  for (const auto& [id, closure] : records_) {
+    const auto members = rounds.find(closure->round.number);
+    if (members == rounds.end() || !members->second.applied) continue;
+    closure->round.aggregate = std::min(closure->round.aggregate, members->second.count);
+  }
+}
+
 std::vector<std::shared_ptr<Closure>> RedoLog::TakeDone() {
+  ShrinkRounds();
   std::vector<std::shared_ptr<Closure>> closures;
   for (const ClosureId id : done_) closures.push_back(records_.at(id));
   done_.clear();

@@ -56,13 +56,17 @@ class RedoLog {
   // The oldest closure that is not durable; `next` without one.
   ClosureId Watermark(ClosureId next) const;
 
-  // Done closures in the order of their ids; they are no longer done and are to be queued again.
+  // Done closures in the order of their ids; they are no longer done and are to be queued again. Of
+  // a round that was applied, errors may have ended some since: it needs no more than are left.
   std::vector<std::shared_ptr<Closure>> TakeDone();
 
  private:
+  void ShrinkRounds();
+
   const size_t records_max_;
   std::map<ClosureId, std::shared_ptr<Closure>> records_;
   std::set<ClosureId> done_;  // of records_
+  uint64_t durable_round_ = 0;
 };
 
 }  // namespace cohort

@@ -150,6 +150,7 @@ void Scheduler::Pump(Effects& effects) {
   AdmitLocked(effects);
   DispatchLocked(effects);
   AskForCheckpointLocked(effects);
+  FinishHoldLocked(effects);
 }
 
 void Scheduler::ObserveErrorLocked(Effects& effects) {
@@ -292,6 +293,7 @@ bool Scheduler::IsTooFarAheadLocked() const {
 bool Scheduler::IsBehindARoundLocked() const {
   const Closure* const front = queue_.Front();
   const uint64_t next = front == nullptr ? 0 : front->round.number;
+  if (rounds_.IsHeld(next)) return true;
   if (rounds_.IsApplied(next)) return false;
   for (const auto& [id, run] : in_flight_) {
     // The first one is of the oldest round.
@@ -304,12 +306,20 @@ bool Scheduler::IsBehindARoundLocked() const {
 
 // Its answers count as ended, though not as done.
 void Scheduler::EndBrokenRoundLocked() {
-  if (!in_flight_.empty() || rounds_.empty()) return;
-  fence_ = Fence::kNeeded;  // slices forget what they have kept
+  if (!in_flight_.empty()) return;
+  if (!rounds_.empty()) fence_ = Fence::kNeeded;  // slices forget what they have kept
   for (const auto& closure : rounds_.TakeAnswered()) {
     redo_.Drop(closure->id);
     queue_.MarkCancelled(closure->id);
   }
+}
+
+void Scheduler::FinishHoldLocked(Effects& effects) {
+  OpenRounds::Ready ready = rounds_.TakeReady(queue_.HasError() && in_flight_.empty());
+  if (ready == nullptr) return;
+  effects.push_back([ready = std::move(ready), status = rounds_.HoldStatus()]() mutable {
+    ready(status);
+  });
 }
 
 void Scheduler::DispatchLocked(Effects& effects) {
@@ -333,6 +343,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     run.task = lane->task;
     run.channel = lane->channel;
     in_flight_[run.closure->id] = run;
+    rounds_.Begin(*run.closure);
     for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
       if (lane->prepared.count(key) == 0) run.missing.push_back(std::move(key));
     }

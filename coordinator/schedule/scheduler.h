@@ -75,6 +75,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Resume(uint64_t epoch);
   // The closures that a checkpoint would cover whose first snapshot is taken after this.
   Cut BeginCut() const;
+  // Until EndSnapshots no round gets into some slices before others (open_rounds.h). Nothing:
+  // `ready` tells, if no Pause comes before. Errors: FAILED_PRECONDITION naming a broken round.
+  std::optional<absl::Status> HoldRounds(Done ready);
   // BeginCut for a checkpoint that is taken now. Until EndSnapshots nothing runs that is admitted
   // later: snapshots would hold it under an id that the next coordinator may give to other work.
   Cut BeginSnapshots();
@@ -96,16 +99,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
 
   Stats stats() const;
-  // By worker, of those that have not been removed.
-  std::map<int, WorkerStats> workers() const;
-  // What is being waited for, for people: closures in flight and where, and who waits.
-  std::string DescribeWait() const;
+  std::map<int, WorkerStats> workers() const;  // that have not been removed
+  std::string DescribeWait() const;  // for people: closures in flight and where, and who waits
 
  private:
   using Lane = WorkerLane;
   using Run = LaneRun;
-  // What to do once the lock is released.
-  using Effects = std::vector<absl::AnyInvocable<void()>>;
+  using Effects = std::vector<absl::AnyInvocable<void()>>;  // to do once the lock is released
 
   Scheduler(Clock& clock, Options options);
   static void RunAll(Effects& effects);
@@ -118,12 +118,12 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the next closure of the queue is too far ahead of one that has not ended.
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether it is of a round while an earlier one waits for its mean.
+  // Whether it is of a round that is held, or while an earlier one waits for its mean.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An error has broken a round off: what was pushed for it will not be applied.
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends the removals of workers with nothing in flight.
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False while a fence must be waited for.
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

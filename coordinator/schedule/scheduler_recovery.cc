@@ -90,6 +90,7 @@ void Scheduler::TakeBackLocked(Effects& effects) {
   in_flight_.clear();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
   rounds_.Forget();
+  rounds_.Release();
 }
 
 void Scheduler::Pause(absl::string_view why) {
@@ -151,6 +152,13 @@ Cut Scheduler::BeginCut() const {
   return redo_.BeginCut(queue_.next_id());
 }
 
+std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
+  MutexLock lock(mutex_);
+  rounds_.Hold(std::move(ready));
+  if (rounds_.TakeReady(queue_.HasError() && in_flight_.empty()) == nullptr) return std::nullopt;
+  return rounds_.HoldStatus();
+}
+
 Cut Scheduler::BeginSnapshots() {
   MutexLock lock(mutex_);
   snapshots_before_ = queue_.next_id();
@@ -166,6 +174,7 @@ void Scheduler::EndSnapshots() {
   {
     MutexLock lock(mutex_);
     snapshots_before_.reset();
+    rounds_.Release();
     Pump(effects);
   }
   RunAll(effects);

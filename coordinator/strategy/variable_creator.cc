@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "common/tensor/slice_spec.h"
 #include "coordinator/strategy/placement.h"
 
@@ -85,6 +86,8 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
         absl::StrCat("variable '", spec.name, "' exists already; give this one another name"));
   }
   RETURN_IF_ERROR(CheckDims(spec));
+  RETURN_IF_ERROR(Annotate(CheckAggregation(spec.aggregation, spec.dtype),
+                           absl::StrCat("variable '", spec.name, "'")));
   int64_t slices = 1;
   uint32_t colocated_ps = 0;
   const bool colocated = !options.per_worker && !options.colocate_with.empty();
@@ -106,6 +109,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   *layout.mutable_rule() = rule;
   *layout.mutable_initializer() = spec.initializer;
   if (spec.dynamic.has_value()) *layout.mutable_dynamic() = *spec.dynamic;
+  layout.set_aggregation(spec.aggregation);
   const int64_t rows = spec.shape.rank() == 0 ? 1 : spec.shape.dim(0);
   if (slices > 0) {
     for (const RowRange& range : DivRows(rows, slices)) {

@@ -45,7 +45,8 @@ class VariableCreator {
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
   // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
-  // value, or a partitioner's answer that is none; NOT_FOUND for a `colocate_with` that names
+  // value, an aggregation that does not fit, or a partitioner's answer that is none; NOT_FOUND
+  // for a `colocate_with` that names
   // nothing; FAILED_PRECONDITION where it names a variable that is cut.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,

@@ -31,8 +31,8 @@ class DenseTable final : public BenchTable {
   explicit DenseTable(std::unique_ptr<VariableShard> shard) : shard_(std::move(shard)) {}
 
   void Pull(const RowBatch& batch, absl::Span<float> out) override {
-    shard_->ReadRows(batch.rows, {reinterpret_cast<std::byte*>(out.data()),
-                                  out.size() * sizeof(float)});
+    auto* const bytes = reinterpret_cast<std::byte*>(out.data());
+    shard_->ReadRowsFor(0, batch.rows, {bytes, out.size() * sizeof(float)});
   }
 
   void Push(const RowBatch& batch, absl::Span<const float> gradients) override {

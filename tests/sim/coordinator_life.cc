@@ -77,15 +77,15 @@ absl::Status CoordinatorLife::Start() {
   ASSIGN_OR_RETURN(const auto left, coordinator_->ResumeState());
   if (!left.has_value()) return absl::OkStatus();
   log_.Load(left->application());
-  return ResumeOpenItems(*left);
+  return plan_.rounds ? ResumeOpenRounds(*left) : ResumeOpenItems(*left);
 }
 
 absl::Status CoordinatorLife::ResumeOpenItems(const proto::CoordinatorState& left) {
   for (const uint64_t id : left.open()) {
     if (coordinator_->NextId().value < id) coordinator_->SkipTo(ClosureId{id});
-    const int item = log_.entries().at(id).item;
+    const SeedWork work = log_.entries().at(id).work;
     KeepPace(plan_.resume_pace);
-    for (absl::Status status = ScheduleItem(item); !status.ok(); status = ScheduleItem(item)) {
+    for (absl::Status status = ScheduleWork(work); !status.ok(); status = ScheduleWork(work)) {
       RETURN_IF_ERROR(Expected(status));
     }
   }
@@ -102,15 +102,20 @@ void CoordinatorLife::KeepPace(uint32_t milliseconds_max) {
 }
 
 absl::Status CoordinatorLife::ScheduleItem(int item) {
-  const SeedPlan::Item kind = plan_.items[static_cast<size_t>(item)];
+  if (!plan_.IsRound(item)) return ScheduleWork({item});
+  const std::map<uint64_t, ItemLog::RoundCount> rounds = log_.Rounds();
+  return ScheduleRound({item, rounds.empty() ? 1 : rounds.rbegin()->first + 1});
+}
+
+absl::Status CoordinatorLife::ScheduleWork(const SeedWork& work) {
   // Before the call: a checkpoint may be taken while it waits.
   const uint64_t id = coordinator_->NextId().value;
   ItemLog::Entry& entry = log_.entries()[id];
   entry = ItemLog::Entry();
-  entry.item = item;
+  entry.work = work;
   absl::StatusOr<RemoteValue> result =
-      coordinator_->Schedule(programs_.of.at(kind), OptionsFor(kind));
-  options_.note(absl::StrCat(options_.host, " schedules closure ", id, " item ", item, ": ",
+      coordinator_->Schedule(programs_.of.at(plan_.KindOf(work)), OptionsFor(plan_, work));
+  options_.note(absl::StrCat(options_.host, " schedules closure ", id, " item ", work.item, ": ",
                              result.status().ToString()));
   if (!result.ok()) {
     log_.entries().erase(id);
@@ -127,9 +132,19 @@ absl::Status CoordinatorLife::ScheduleItem(int item) {
 std::vector<int> CoordinatorLife::ItemsLeft() {
   std::vector<bool> ended(plan_.items.size());
   log_.Update();
+  for (const auto& [number, round] : log_.Rounds()) {
+    const bool fails = plan_.Of(round.item) == SeedPlan::Item::kFail;
+    if (round.done < plan_.rounds->aggregate && !(fails && round.failed)) continue;
+    const auto item = static_cast<size_t>(round.item);
+    // One that fails is never scheduled again, and any other is done in one round.
+    if (ended[item]) {
+      options_.violate(absl::StrCat("item ", item, " is in two rounds, one of them ", number));
+    }
+    ended[item] = true;
+  }
   for (const auto& [id, entry] : log_.entries()) {
-    if (entry.state == ItemLog::State::kCancelled) continue;
-    const auto item = static_cast<size_t>(entry.item);
+    if (entry.state == ItemLog::State::kCancelled || entry.work.round > 0) continue;
+    const auto item = static_cast<size_t>(entry.work.item);
     if (ended[item]) {
       options_.violate(absl::StrCat("item ", item, " is in two closures, one of them ", id));
     }
@@ -229,8 +244,7 @@ void CoordinatorLife::CheckResults() {
       options_.violate(absl::StrCat("Join returned and closure ", id, " has no result"));
       continue;
     }
-    const bool fails =
-        plan_.items[static_cast<size_t>(entry.item)] == SeedPlan::Item::kFail;
+    const bool fails = plan_.KindOf(entry.work) == SeedPlan::Item::kFail;
     const absl::Status& status = entry.result.state().result().status();
     if (!log_.IsAsFirstSeen(entry)) {
       options_.violate(absl::StrCat("closure ", id, " has another result than at first"));
@@ -239,7 +253,7 @@ void CoordinatorLife::CheckResults() {
     if (ClassOf(status) == proto::STALE) continue;
     if (IsByDisk(status)) continue;
     if (status.ok() ? fails : !absl::IsCancelled(status) && !fails) {
-      options_.violate(absl::StrCat("closure ", id, " of item ", entry.item, " ended with ",
+      options_.violate(absl::StrCat("closure ", id, " of item ", entry.work.item, " ended with ",
                                     status.ToString()));
     }
   }

@@ -73,7 +73,14 @@ class CoordinatorLife {
   absl::Status ResumeOpenItems(const proto::CoordinatorState& left);
   absl::Status DoItems();
   void KeepPace(uint32_t milliseconds_max);
+  // A closure, or a round of them.
   absl::Status ScheduleItem(int item);
+  absl::Status ScheduleWork(const SeedWork& work);
+  absl::Status ScheduleRound(SeedWork next);
+  // Which an earlier coordinator has begun; the last one may lack closures.
+  absl::Status ResumeOpenRounds(const proto::CoordinatorState& left);
+  // Whether it can still be applied.
+  bool IsBroken(const ItemLog::RoundCount& round) const;
   absl::Status JoinAll();
   absl::Status Disturb();
   absl::Status Finish();

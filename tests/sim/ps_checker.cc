@@ -6,13 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "common/base/check.h"
-#include "common/base/status.h"
-#include "common/checkpoint/bundle.h"
-#include "common/checkpoint/checkpoint_files.h"
-#include "coordinator/recovery/recovery_store.h"
-#include "proto/ps.pb.h"
 #include "proto/task.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/sim/fault_injector.h"
@@ -33,20 +27,7 @@ Response ResponseOf(const SimMessage& message) {
   return Parse<Response>((*message.response)->header);
 }
 
-// The numbers of a slice's history in a checkpoint (docs/PROTOCOL.md).
-enum AppliedField {
-  kAppliedRows,
-  kAppliedVersion,
-  kAppliedWatermark,
-  kAppliedUpdate,
-  kAppliedRound,
-  kAppliedIds
-};
-
-bool Covers(const proto::CoordinatorState& state, uint64_t closure) {
-  return closure < state.next_id() &&
-         std::find(state.open().begin(), state.open().end(), closure) == state.open().end();
-}
+constexpr uint64_t kNotPulled = ~uint64_t{0};
 
 }  // namespace
 
@@ -55,12 +36,7 @@ void PsChecker::Violate(const SimMessage& message, const std::string& what) {
                                 ": ", what));
 }
 
-std::string PsChecker::PrefixOf(const std::string& path) const {
-  if (!absl::StartsWith(path, options_.directory + "/recovery-")) return "";
-  return path.substr(0, path.find('.'));
-}
-
-const PsChecker::History* PsChecker::HistoryOf(const std::string& host, uint32_t slice) const {
+const SliceModel* PsChecker::ModelOf(const std::string& host, uint32_t slice) const {
   const auto ps = ps_.find(host);
   if (ps == ps_.end()) return nullptr;
   const auto found = ps->second.slices.find(slice);
@@ -82,8 +58,8 @@ void PsChecker::OnRequest(const SimMessage& message) {
     for (const auto& [host, ps] : ps_) {
       // What was started again, or taken over, holds nothing that this run would read.
       if (ps.epoch != run.epoch()) continue;
-      for (const auto& [slice, history] : ps.slices) {
-        if (history.count(older.id) > 0) continue;
+      for (const auto& [slice, model] : ps.slices) {
+        if (model.Has(older.id)) continue;
         const std::string& variable = places_.at(slice).variable;
         const auto& changed = older.variables;
         if (std::find(changed.begin(), changed.end(), variable) == changed.end()) continue;
@@ -93,6 +69,12 @@ void PsChecker::OnRequest(const SimMessage& message) {
       }
     }
   }
+}
+
+void PsChecker::OnArrival(const SimMessage& message) {
+  if (!absl::EndsWith(message.method, "/RunClosure")) return;
+  const auto run = Parse<proto::RunClosureRequest>(message.request);
+  if (run.round() > 0) ++steps_[{run.epoch(), {run.closure_id(), run.attempt()}}].arrivals;
 }
 
 void PsChecker::OnKill(const std::string& host) {
@@ -150,7 +132,7 @@ void PsChecker::OnCreate(const SimMessage& message, Ps& ps) {
     }
   }
   const auto response = ResponseOf<proto::CreateVariablesResponse>(message);
-  for (const uint32_t slice : response.created_slice_ids()) ps.slices[slice].clear();
+  for (const uint32_t slice : response.created_slice_ids()) ps.slices[slice] = SliceModel();
 }
 
 void PsChecker::OnPull(const SimMessage& message, Ps& ps) {
@@ -161,26 +143,28 @@ void PsChecker::OnPull(const SimMessage& message, Ps& ps) {
   for (int i = 0; i < request.slice_ids_size(); ++i) {
     const uint32_t slice = request.slice_ids(i);
     const uint64_t version = response.versions(i);
-    const size_t pushes = ps.slices[slice].size();
-    if (version != pushes) {
-      Violate(message, absl::StrCat("slice ", slice, " has version ", version, ", and ", pushes,
-                                    " pushes are in it"));
+    const SliceModel& model = ps.slices[slice];
+    // A step of a round may read what was before it.
+    if (version != model.version() && version != model.VersionBefore(request.round())) {
+      Violate(message, absl::StrCat("slice ", slice, " has version ", version, ", and ",
+                                    model.version(), " pushes are in it"));
+      continue;
     }
     uint64_t& seen = ps.versions[slice];
-    if (version < seen) {
+    if (version < seen && request.round() == 0) {
       Violate(message, absl::StrCat("slice ", slice, " went back from version ", seen, " to ",
                                     version, " in epoch ", ps.epoch));
     }
-    seen = version;
+    seen = std::max(seen, version);
     std::vector<float> values(static_cast<size_t>(response.tensors(i).dims(0)));
     const absl::Status read = payload.Read(
         {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)});
-    const bool whole = read.ok() && std::all_of(values.begin(), values.end(), [&](float value) {
-                         return value == static_cast<float>(pushes);
-                       });
+    const auto expected = static_cast<float>(model.ValueOf(version));
+    const bool whole = read.ok() && std::all_of(values.begin(), values.end(),
+                                                [&](float value) { return value == expected; });
     if (whole) continue;
     Violate(message, absl::StrCat("slice ", slice, " is ", absl::StrJoin(values, " "), ", and ",
-                                  pushes, " pushes are in it"));
+                                  version, " pushes are in it"));
   }
 }
 
@@ -193,32 +177,76 @@ void PsChecker::CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t
   }
 }
 
+void PsChecker::CheckSender(const SimMessage& message, const Ps& ps,
+                            const proto::PushRequest& push, const proto::PushResponse& answer) {
+  CheckEpoch(message, ps, push.epoch());
+  if (ps.restored_epoch != ps.epoch) {
+    Violate(message, absl::StrCat("a push of epoch ", ps.epoch, " came before its restore"));
+  }
+  if (push.closure_id() < ps.watermark && answer.applied() > 0) {
+    Violate(message, absl::StrCat("closure ", push.closure_id(),
+                                  " was applied below the watermark ", ps.watermark));
+  }
+  if (ps.fenced.count(push.worker_incarnation()) > 0 && answer.applied() > 0) {
+    Violate(message, absl::StrCat("closure ", push.closure_id(), " of the fenced session ",
+                                  push.worker_incarnation(), " was applied"));
+  }
+  CheckWatermark(message, ps, push.watermark());
+}
+
+void PsChecker::CheckRead(const SimMessage& message, const proto::PushRequest& push,
+                          const proto::PushSlice& slice, const SliceModel& model) {
+  const uint64_t before = model.VersionBefore(push.round());
+  if (push.round() == 0 || slice.pulled_version() == kNotPulled) return;
+  if (slice.pulled_version() == before) return;
+  Step& step = steps_[{push.epoch(), {push.closure_id(), push.attempt()}}];
+  if (step.arrivals > 1) return;
+  step.wrong = absl::StrCat("closure ", push.closure_id(), " of round ", push.round(),
+                            " has read version ", slice.pulled_version(), " of slice ",
+                            slice.slice_id(), ", and before its round it was ", before);
+  if (step.counted) Violate(message, step.wrong);
+}
+
+void PsChecker::CheckCounted(const SimMessage& message, const Ps& ps, const SliceModel& model) {
+  for (const SliceModel::Attempt& attempt : model.added()) {
+    Step& step = steps_[{ps.epoch, attempt}];
+    if (!step.counted && !step.wrong.empty()) Violate(message, step.wrong);
+    step.counted = true;
+  }
+}
+
 void PsChecker::OnPush(const SimMessage& message, Ps& ps) {
   const auto request = Parse<proto::PushRequest>(message.request);
   const auto response = ResponseOf<proto::PushResponse>(message);
   const uint64_t closure = request.closure_id();
-  CheckEpoch(message, ps, request.epoch());
-  if (ps.restored_epoch != ps.epoch) {
-    Violate(message, absl::StrCat("a push of epoch ", ps.epoch, " came before its restore"));
-  }
-  if (closure < ps.watermark && response.applied() > 0) {
-    Violate(message, absl::StrCat("closure ", closure, " was applied below the watermark ",
-                                  ps.watermark));
-  }
-  if (ps.fenced.count(request.worker_incarnation()) > 0 && response.applied() > 0) {
-    Violate(message, absl::StrCat("closure ", closure, " of the fenced session ",
-                                  request.worker_incarnation(), " was applied"));
-  }
-  CheckWatermark(message, ps, request.watermark());
+  CheckSender(message, ps, request, response);
   ps.watermark = std::max(ps.watermark, request.watermark());
-  uint32_t news = 0;
+  SliceModel::Push push;
+  push.attempt = {closure, request.attempt()};
+  push.round = request.round();
+  push.aggregate = request.aggregate();
+  if (push.round > 0) push.amount = options_.amount(ps.coordinator, closure);
+  std::map<SliceModel::Outcome, uint32_t> counts;
   for (const proto::PushSlice& slice : request.slices()) {
-    news += ps.slices[slice.slice_id()].insert(closure).second ? 1 : 0;
+    SliceModel& model = ps.slices[slice.slice_id()];
+    CheckRead(message, request, slice, model);
+    model.RaiseWatermark(ps.watermark);
+    ++counts[model.Take(push)];
+    CheckCounted(message, ps, model);
   }
+  using Outcome = SliceModel::Outcome;
+  const uint32_t news = counts[Outcome::kAdded] + counts[Outcome::kKept];
   if (news != response.applied()) {
     Violate(message, absl::StrCat("closure ", closure, " of epoch ", ps.epoch, " was applied to ",
                                   response.applied(), " of ", request.slices_size(),
                                   " slices; it was not yet in ", news));
+  }
+  const uint32_t open = counts[Outcome::kKept] + counts[Outcome::kKeptBefore];
+  if (open != response.open_rounds() || counts[Outcome::kLate] != response.dropped()) {
+    Violate(message, absl::StrCat("closure ", closure, " waits for its round in ",
+                                  response.open_rounds(), " slices and was late for ",
+                                  response.dropped(), "; those are ", open, " and ",
+                                  counts[Outcome::kLate]));
   }
 }
 
@@ -226,6 +254,7 @@ void PsChecker::OnFence(const SimMessage& message, Ps& ps) {
   const auto request = Parse<proto::FenceRequest>(message.request);
   CheckEpoch(message, ps, request.epoch());
   ps.watermark = std::max(ps.watermark, request.watermark());
+  for (auto& [slice, model] : ps.slices) model.RaiseWatermark(ps.watermark);
   ps.fenced.insert(request.worker_incarnations().begin(), request.worker_incarnations().end());
 }
 
@@ -242,7 +271,9 @@ void PsChecker::OnHold(const SimMessage& message, const Ps& ps) {
   const auto request = Parse<proto::HoldShardRequest>(message.request);
   CheckEpoch(message, ps, request.epoch());
   if (!held_.emplace(request.prefix(), message.to).second) return;
-  for (const auto& [slice, history] : ps.slices) saved_[request.prefix()][slice] = history;
+  for (const auto& [slice, model] : ps.slices) {
+    saved_[request.prefix()][slice] = model.WithoutKept();
+  }
 }
 
 void PsChecker::OnRestore(const SimMessage& message, Ps& ps) {
@@ -259,105 +290,8 @@ void PsChecker::OnRestore(const SimMessage& message, Ps& ps) {
     durable_[request.epoch()] =
         request.prefix().empty() ? proto::CoordinatorState() : committed_[request.prefix()];
   }
-  for (auto& [slice, history] : ps.slices) {
-    history = request.prefix().empty() ? History() : saved_[request.prefix()][slice];
-  }
-}
-
-void PsChecker::OnFileDone(const std::string& host, const FileCall& call) {
-  // An index counts once it is whole under its name, however it came there.
-  const bool whole =
-      call.kind == FileCall::Kind::kRename || call.kind == FileCall::Kind::kClose;
-  if (RoleOf(host) != "chief" || !whole || !absl::EndsWith(call.path, ".index")) return;
-  const std::string prefix = PrefixOf(call.path);
-  if (!prefix.empty()) OnCommit(prefix);
-}
-
-void PsChecker::OnCommit(const std::string& prefix) {
-  const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(disk_, prefix);
-  const absl::StatusOr<Tensor> bytes =
-      reader.ok() ? (*reader)->Read(kCoordinatorStateName) : reader.status();
-  if (!bytes.ok()) return options_.violate(absl::StrCat(prefix, ": ", bytes.status().ToString()));
-  proto::CoordinatorState& state = committed_[prefix];
-  COHORT_CHECK(state.ParseFromArray(bytes->raw(), static_cast<int>(bytes->num_bytes())),
-               "a state that production code made");
-  durable_[state.epoch()] = state;
-  const Slices& slices = saved_[prefix];
-  for (const ClosureKnowledge& closure : options_.closures(coordinator_of_epoch_[state.epoch()])) {
-    if (!Covers(state, closure.id)) continue;
-    for (const auto& [slice, history] : slices) {
-      const auto& pushed = closure.variables;
-      if (std::find(pushed.begin(), pushed.end(), places_[slice].variable) == pushed.end()) {
-        continue;
-      }
-      if (history.count(closure.id) > 0) continue;
-      options_.violate(absl::StrCat(prefix, " covers closure ", closure.id,
-                                    ", which is not in its slice ", slice));
-    }
-  }
-  for (const auto& [slice, history] : slices) {
-    if (!history.empty() && *history.rbegin() >= state.next_id()) {
-      options_.violate(absl::StrCat(prefix, ", slice ", slice, ": closure ", *history.rbegin(),
-                                    " is in it, and the next coordinator would give the id anew"));
-    }
-    const absl::Status whole = CheckSaved(**reader, slice, history, state);
-    if (whole.ok()) continue;
-    options_.violate(absl::StrCat(prefix, ", slice ", slice, ": ", whole.message()));
-  }
-  CheckVisible();
-}
-
-absl::Status PsChecker::CheckSaved(const BundleReader& reader, uint32_t slice,
-                                   const History& history, const proto::CoordinatorState& state) {
-  const Place& place = places_[slice];
-  ASSIGN_OR_RETURN(const Tensor value, reader.ReadRows(place.variable, place.rows));
-  for (const float element : value.span<float>()) {
-    if (element == static_cast<float>(history.size())) continue;
-    return absl::InternalError(
-        absl::StrCat("its value is ", element, " where ", history.size(), " pushes are in it"));
-  }
-  const std::string name = absl::StrCat(place.variable, "/.COHORT_APPLIED/", place.rows.begin);
-  ASSIGN_OR_RETURN(const Tensor fields, reader.Read(name));
-  const absl::Span<const int64_t> numbers = fields.span<int64_t>();
-  if (numbers.size() < kAppliedIds) return absl::InternalError("its history has no head");
-  if (static_cast<size_t>(numbers[kAppliedVersion]) != history.size()) {
-    return absl::InternalError(absl::StrCat("its version is ", numbers[kAppliedVersion], " where ",
-                                            history.size(), " pushes are in it"));
-  }
-  // Below the watermark nothing is said.
-  History said;
-  for (size_t i = kAppliedIds; i + 1 < numbers.size(); i += 2) {
-    for (int64_t id = numbers[i]; id <= numbers[i + 1]; ++id) {
-      said.insert(static_cast<uint64_t>(id));
-    }
-  }
-  const auto watermark = static_cast<uint64_t>(numbers[kAppliedWatermark]);
-  if (watermark > state.watermark()) {
-    return absl::InternalError(absl::StrCat("its watermark is ", watermark,
-                                            ", that of the checkpoint is ", state.watermark()));
-  }
-  if (said == History(history.lower_bound(watermark), history.end())) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("above ", watermark, " it says that ",
-                                          absl::StrJoin(said, " "), " are in it; those are ",
-                                          absl::StrJoin(history, " ")));
-}
-
-void PsChecker::CheckVisible() {
-  const absl::StatusOr<std::vector<std::string>> prefixes =
-      ListCheckpoints(disk_, options_.directory);
-  if (!prefixes.ok()) return;
-  for (const std::string& prefix : *prefixes) {
-    const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(disk_, prefix);
-    absl::Status status = reader.status();
-    if (reader.ok()) {
-      for (const auto& [name, tensor] : (*reader)->tensors()) {
-        status.Update((*reader)->Read(name).status());
-      }
-    }
-    if (!status.ok()) {
-      options_.violate(absl::StrCat("the visible checkpoint ", prefix, " does not load: ",
-                                    status.ToString()));
-    }
+  for (auto& [slice, model] : ps.slices) {
+    model = request.prefix().empty() ? SliceModel() : saved_[request.prefix()][slice];
   }
 }
 

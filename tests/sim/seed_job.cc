@@ -1,5 +1,8 @@
 #include "tests/sim/seed_job.h"
 
+#include <algorithm>
+#include <array>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -15,34 +18,48 @@ namespace {
 using Item = SeedPlan::Item;
 
 constexpr uint64_t kJobSalt = 0x10b;
+constexpr uint64_t kRoundsSalt = 0x20d;
 // One variable's part on one ps is more than what a ps takes at once (64 KiB).
 constexpr int kManyRows = 18'000;
 
-// Adds 1 to every element of the variables. With `reads`, it pulls and fetches the first of them.
+// Adds 1, or what its argument says, to every element of the variables. With `reads`, it pulls and
+// fetches the first of them.
+struct AddOptions {
+  int rows = 1;
+  bool by_argument = false;
+  bool reads = false;
+};
 proto::Program AddProgram(const std::string& name, const std::vector<std::string>& variables,
-                          int rows, bool reads) {
+                          const AddOptions& options) {
   GraphBuilder graph(name);
   proto::Program program;
   program.set_name(name);
-  const std::vector<float> ones(static_cast<size_t>(rows), 1.0f);
-  const std::string one = graph.Constant("one", Tensor::FromVector<float>(ones, {rows}));
+  const std::vector<float> ones(static_cast<size_t>(options.rows), 1.0f);
+  std::string one = graph.Constant("one", Tensor::FromVector<float>(ones, {options.rows}));
   const auto output = [&](const std::string& value) {
     graph.Output(value);
     proto::OutputBinding* const binding = program.add_outputs();
     binding->set_output(value);
     return binding;
   };
-  if (reads) {
-    const std::string value = graph.Input("value", DType::kFloat32, {rows});
-    proto::InputBinding* const input = program.add_inputs();
-    input->set_input(value);
-    input->set_variable(variables.front());
-    output(graph.Op("Identity", {value}))->set_fetch(true);
+  const auto input = [&](const std::string& name, int64_t rows) {
+    graph.Input(name, DType::kFloat32, {rows});
+    proto::InputBinding* const binding = program.add_inputs();
+    binding->set_input(name);
+    return binding;
+  };
+  if (options.by_argument) {
+    input("amount", 1)->set_argument(0);
+    one = graph.Op("Mul", {one, "amount"});
+  }
+  if (options.reads) {
+    input("value", options.rows)->set_variable(variables.front());
+    output(graph.Op("Identity", {"value"}))->set_fetch(true);
   }
   for (const std::string& variable : variables) {
     output(graph.Op("Identity", {one}))->set_push(variable);
   }
-  if (!reads) output(graph.Op("Identity", {one}))->set_fetch(true);
+  if (!options.reads) output(graph.Op("Identity", {one}))->set_fetch(true);
   const absl::StatusOr<onnx::ModelProto> model = graph.Finish();
   COHORT_CHECK(model.ok(), "the simulator's program is valid");
   program.set_model(model->SerializeAsString());
@@ -84,11 +101,36 @@ SeedPlan SeedPlan::Draw(uint64_t seed, const Wants& wants) {
   if (large) plan.chunk_bytes = size_t{64} << 10;
   if (seed % 8 == 3 || seed % 8 == 5) plan.steps_ahead_max = seed / 8 % 6;
   plan.resume_pace = rng.Below(3) == 0 ? 0 : static_cast<uint32_t>(5 + rng.Below(40));
+  if (seed % 8 == 4) plan.DrawRounds(seed);
   return plan;
 }
 
-bool SeedPlan::Adds(int item, const std::string& variable) const {
-  switch (items[static_cast<size_t>(item)]) {
+// So many items fewer that there are about as many closures; where one fails one still does.
+void SeedPlan::DrawRounds(uint64_t seed) {
+  SequenceRng rng(Mix64(seed ^ kRoundsSalt));
+  const uint64_t room = std::min(queue_bound, redo_max) / 2;
+  rounds.emplace();
+  // One in four of a single step, where nothing waits for another's.
+  rounds->aggregate = std::min<uint32_t>(std::array{1u, 2u, 4u, 4u}[rng.Below(4)],
+                                         static_cast<uint32_t>(room) / 2 * 2);
+  rounds->backups = static_cast<uint32_t>(rng.Below(3));
+  const bool fails = std::find(items.begin(), items.end(), Item::kFail) != items.end();
+  items.resize(std::max<size_t>(10, items.size() / rounds->steps()));
+  if (fails) items[items.size() / 2] = Item::kFail;
+}
+
+SeedPlan::Item SeedPlan::KindOf(const SeedWork& work) const {
+  const bool other = work.round > 0 && work.member > 0 && Of(work.item) == Item::kFail;
+  return other ? Item::kAddBoth : Of(work.item);
+}
+
+float SeedPlan::AmountOf(const SeedWork& work) const {
+  if (work.round == 0) return 1;
+  return static_cast<float>(rounds->aggregate << work.member);
+}
+
+bool SeedPlan::Adds(const SeedWork& work, const std::string& variable) const {
+  switch (KindOf(work)) {
     case Item::kAddA: return variable == kVariableA;
     case Item::kAddB: return variable == kVariableB;
     case Item::kAddBoth:
@@ -100,6 +142,8 @@ bool SeedPlan::Adds(int item, const std::string& variable) const {
 std::string SeedPlan::Describe() const {
   return absl::StrCat("ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
                       steps_ahead_max ? absl::StrCat(" steps_ahead=", *steps_ahead_max) : "",
+                      rounds ? absl::StrCat(" rounds=", rounds->aggregate, "/", rounds->steps())
+                             : "",
                       " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
                       " interval=", absl::FormatDuration(recovery_interval),
                       " lease=", absl::FormatDuration(lease), " rows=", rows,
@@ -145,6 +189,22 @@ void ItemLog::Update() {
   for (const auto& [id, entry] : entries_) Updated(id);
 }
 
+std::map<uint64_t, ItemLog::RoundCount> ItemLog::Rounds() {
+  Update();
+  std::map<uint64_t, RoundCount> rounds;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.work.round == 0) continue;
+    RoundCount& count = rounds[entry.work.round];
+    count.item = entry.work.item;
+    ++count.closures;
+    if (entry.state == State::kDone) ++count.done;
+    if (entry.state == State::kOpen) ++count.open;
+    if (entry.state == State::kOpen && entry.result.has_value()) ++count.admitted;
+    count.failed = count.failed || entry.state == State::kFailed;
+  }
+  return rounds;
+}
+
 std::string ItemLog::Save(const Cut& cut) {
   std::string saved;
   for (const auto& [id, held] : entries_) {
@@ -155,8 +215,10 @@ std::string ItemLog::Save(const Cut& cut) {
     if (open) state = State::kOpen;
     // Admitted, done, and Schedule has not returned yet.
     if (!open && state == State::kOpen) state = State::kDone;
-    absl::StrAppend(&saved, saved.empty() ? "" : " ", id, ":", entry.item, ":",
+    absl::StrAppend(&saved, saved.empty() ? "" : " ", id, ":", entry.work.item, ":",
                     static_cast<int>(state));
+    if (entry.work.round == 0) continue;
+    absl::StrAppend(&saved, ":", entry.work.round, ":", entry.work.member);
   }
   return saved;
 }
@@ -168,8 +230,12 @@ void ItemLog::Load(const std::string& saved) {
     uint64_t id = 0;
     Entry entry;
     int state = 0;
-    COHORT_CHECK(parts.size() == 3 && absl::SimpleAtoi(parts[0], &id) &&
-                     absl::SimpleAtoi(parts[1], &entry.item) && absl::SimpleAtoi(parts[2], &state),
+    const bool round = parts.size() == 5;
+    COHORT_CHECK((round || parts.size() == 3) && absl::SimpleAtoi(parts[0], &id) &&
+                     absl::SimpleAtoi(parts[1], &entry.work.item) &&
+                     absl::SimpleAtoi(parts[2], &state) &&
+                     (!round || (absl::SimpleAtoi(parts[3], &entry.work.round) &&
+                                 absl::SimpleAtoi(parts[4], &entry.work.member))),
                  "the simulator's own form");
     entry.state = static_cast<State>(state);
     entries_[id] = entry;
@@ -184,26 +250,38 @@ absl::StatusOr<SeedPrograms> MakeSeedPrograms(ClusterCoordinator& coordinator,
     spec.name = name;
     spec.shape = Shape{plan.rows};
     spec.initializer.set_op("zeros");
+    if (plan.rounds) spec.aggregation = proto::AGGREGATION_MEAN;
     ASSIGN_OR_RETURN(Variable variable, coordinator.Scope(AssignAdd()).CreateVariable(spec));
     made.variables.push_back(std::move(variable));
   }
-  const std::map<Item, proto::Program> programs = {
-      {Item::kAddA, AddProgram("add_a", {kVariableA}, plan.rows, false)},
-      {Item::kAddB, AddProgram("add_b", {kVariableB}, plan.rows, false)},
-      {Item::kAddBoth, AddProgram("add_both", {kVariableA, kVariableB}, plan.rows, false)},
-      {Item::kReadAndAdd, AddProgram("read_and_add", {kVariableA, kVariableB}, plan.rows, true)},
+  AddOptions options;
+  options.rows = plan.rows;
+  options.by_argument = plan.rounds.has_value();
+  std::map<Item, proto::Program> programs = {
+      {Item::kAddA, AddProgram("add_a", {kVariableA}, options)},
+      {Item::kAddB, AddProgram("add_b", {kVariableB}, options)},
+      {Item::kAddBoth, AddProgram("add_both", {kVariableA, kVariableB}, options)},
       {Item::kEcho, EchoProgram()},
       {Item::kFail, PickyProgram()}};
+  if (plan.rounds) {
+    programs[Item::kFail] = AddProgram("picky", {kVariableA, kVariableB}, options);
+  }
+  options.reads = true;
+  programs[Item::kReadAndAdd] = AddProgram("read_and_add", {kVariableA, kVariableB}, options);
   for (const auto& [item, program] : programs) {
     ASSIGN_OR_RETURN(made.of[item], coordinator.Register(program));
   }
   return made;
 }
 
-ScheduleOptions OptionsFor(SeedPlan::Item item) {
+ScheduleOptions OptionsFor(const SeedPlan& plan, const SeedWork& work) {
   ScheduleOptions options;
-  if (item == Item::kEcho || item == Item::kFail) {
+  const Item kind = plan.KindOf(work);
+  if (work.round > 0) options.round = {work.round, plan.rounds->aggregate};
+  if (kind == Item::kEcho || kind == Item::kFail) {
     options.arguments = {Tensor::FromVector<float>({1, 2, 3}, {3})};
+  } else if (work.round > 0) {
+    options.arguments = {Tensor::FromVector<float>({plan.AmountOf(work)}, {1})};
   }
   return options;
 }

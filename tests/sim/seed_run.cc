@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/wire/error_detail.h"
+#include "tests/sim/end_check.h"
 
 namespace cohort {
 
@@ -54,6 +55,10 @@ SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
       plan_(SeedPlan::Draw(seed, {injector_.Wants(Phase::kFence), injector_.WantsTakeover()})),
       checker_(disk_, {kDirectory, !plan_.private_disks, plan_.steps_ahead_max,
                        [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
+                       [this](uint64_t coordinator, uint64_t closure) {
+                         const auto& entries = LifeOf(coordinator)->log().entries();
+                         return plan_.AmountOf(entries.at(closure).work);
+                       },
                        [this](const std::string& what) { Violate(what); }}),
       runs_({[this](uint64_t epoch, uint64_t session) { return checker_.IsFenced(epoch, session); },
              [this](const std::string& what) { Violate(what); }}),
@@ -112,6 +117,7 @@ SimFate SeedRun::OnRequest(const SimMessage& message) {
 }
 
 void SeedRun::OnArrival(const SimMessage& message) {
+  checker_.OnArrival(message);
   runs_.OnArrival(message);
   injector_.OnArrival(message);
 }
@@ -244,12 +250,17 @@ std::vector<ClosureKnowledge> SeedRun::ClosuresOf(uint64_t coordinator) {
   std::vector<ClosureKnowledge> closures;
   CoordinatorLife* const life = LifeOf(coordinator);
   if (life == nullptr) return closures;
-  life->log().Update();
+  const std::map<uint64_t, ItemLog::RoundCount> rounds = life->log().Rounds();
   for (const auto& [id, entry] : life->log().entries()) {
     if (entry.state != ItemLog::State::kDone && entry.state != ItemLog::State::kOpen) continue;
-    ClosureKnowledge closure{id, entry.state == ItemLog::State::kDone, {}};
+    // What an error breaks off is given up, also where it was answered.
+    if (entry.work.round > 0) {
+      const ItemLog::RoundCount& round = rounds.at(entry.work.round);
+      if (round.admitted == 0 && round.done < plan_.rounds->aggregate) continue;
+    }
+    ClosureKnowledge closure{id, entry.state == ItemLog::State::kDone, {}, entry.work.round};
     for (const char* variable : {kVariableA, kVariableB}) {
-      if (plan_.Adds(entry.item, variable)) closure.variables.push_back(variable);
+      if (plan_.Adds(entry.work, variable)) closure.variables.push_back(variable);
     }
     if (!closure.variables.empty()) closures.push_back(std::move(closure));
   }
@@ -306,42 +317,11 @@ bool SeedRun::CheckEnd(CoordinatorLife& life, const std::vector<Tensor>& values)
     if (checker_.HolderOf(absl::StrCat("ps:", i)) != life.incarnation()) return false;
   }
   finisher_ = &life;
+  const EndCheck check{plan_, checker_, [this](const std::string& what) { Violate(what); }};
   for (size_t i = 0; i < values.size(); ++i) {
-    CheckVariable(life, life.programs().variables[i], values[i]);
+    check.CheckVariable(life.log(), life.programs().variables[i], values[i]);
   }
   return true;
-}
-
-// The sum is exact: what is done is in, once, and nothing else but closures that were cancelled.
-void SeedRun::CheckVariable(CoordinatorLife& life, const Variable& variable,
-                            const Tensor& value) {
-  std::set<uint64_t> done;
-  std::set<uint64_t> cancelled;
-  for (const auto& [id, entry] : life.log().entries()) {
-    if (!plan_.Adds(entry.item, variable.name())) continue;
-    (entry.state == ItemLog::State::kDone ? done : cancelled).insert(id);
-  }
-  for (const proto::SliceHome& slice : variable.layout().slices()) {
-    const std::string where = absl::StrCat(variable.name(), ", slice ", slice.slice_id());
-    const PsChecker::History* const history =
-        checker_.HistoryOf(absl::StrCat("ps:", slice.ps()), slice.slice_id());
-    if (history == nullptr) {
-      Violate(absl::StrCat(where, " is nowhere"));
-      continue;
-    }
-    for (const uint64_t id : done) {
-      if (history->count(id) == 0) Violate(absl::StrCat(where, ": closure ", id, " is not in it"));
-    }
-    for (const uint64_t id : *history) {
-      if (done.count(id) + cancelled.count(id) > 0) continue;
-      Violate(absl::StrCat(where, ": closure ", id, " is in it and was not scheduled"));
-    }
-    for (int64_t row = slice.row_begin(); row < slice.row_begin() + slice.row_count(); ++row) {
-      if (value.data<float>()[row] == static_cast<float>(history->size())) continue;
-      Violate(absl::StrCat(where, ": row ", row, " is ", value.data<float>()[row], " instead of ",
-                           history->size()));
-    }
-  }
 }
 
 // Those that were taken over are told; those that have not begun are stopped.

@@ -87,7 +87,6 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   bool IsRunning() const;
   void StopFaults();
   bool CheckEnd(CoordinatorLife& life, const std::vector<Tensor>& values);
-  void CheckVariable(CoordinatorLife& life, const Variable& variable, const Tensor& value);
   void CheckLosers();
   void EndLives();
   std::vector<ClosureKnowledge> ClosuresOf(uint64_t coordinator);

@@ -97,7 +97,8 @@ TEST(Concurrency, ThirtyTwoWritersOfOneRowLoseNothingAndNoRowIsTorn) {
   const Payload payload = {SliceOf(ones)};
   const auto read = [&](int64_t row) {
     std::vector<float> values(kWidth);
-    shard->ReadRows({row}, {reinterpret_cast<std::byte*>(values.data()), kWidth * sizeof(float)});
+    auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+    shard->ReadRowsFor(0, {row}, {bytes, kWidth * sizeof(float)});
     for (const float value : values) EXPECT_EQ(value, values[0]) << "torn";
     return values[0];
   };

@@ -59,6 +59,7 @@ std::vector<proto::VariableLayout> LayOut(const std::vector<VariableSpec>& varia
     layout.mutable_initializer()->set_op(variable.initializer);
     layout.mutable_initializer()->set_b(1);
     layout.mutable_initializer()->set_seed(3);
+    layout.set_aggregation(variable.aggregation);
   }
   return layouts;
 }

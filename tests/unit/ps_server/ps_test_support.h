@@ -43,6 +43,7 @@ struct VariableSpec {
   Shape shape;
   proto::UpdateRule rule = Rule("sgd", {});
   std::string initializer = "random_normal";
+  proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
   std::optional<proto::DynamicTable> dynamic = std::nullopt;
 };
 // A dynamic table with rows of so many float32.

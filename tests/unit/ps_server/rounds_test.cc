@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/memory_file_system.h"
 #include "common/wire/error_detail.h"
@@ -16,15 +17,17 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Slice 1 adds, 2 is a whole number, 3 has RMSprop, 4 adds rows.
+constexpr auto kMean = proto::AGGREGATION_MEAN;
+
+// Slice 1 adds, 2 is a whole number without aggregation, 3 has RMSprop, 4 adds rows.
 class RoundsTest : public testing::Test {
  protected:
   RoundsTest() {
     const std::vector<VariableSpec> variables = {
-        {"sum", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "zeros"},
+        {"sum", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "zeros", kMean},
         {"count", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"},
         {"weight", DType::kFloat32, Shape{1}, Rule("rmsprop", {{"momentum", 0.5}}), "ones"},
-        {"rows", DType::kFloat32, Shape{4, 1}, Rule("assign_add", {}), "zeros"}};
+        {"rows", DType::kFloat32, Shape{4, 1}, Rule("assign_add", {}), "zeros", kMean}};
     layouts_ = LayOut(variables, 1);
     COHORT_CHECK(cluster_.CreateAll(layouts_).ok(), "valid layouts");
   }
@@ -208,21 +211,141 @@ TEST_F(RoundsTest, WhatIsFencedIsNotInTheMeanOfAnybody) {
   EXPECT_THAT(Values(1), ElementsAre(5, -5));
 }
 
-TEST_F(RoundsTest, WhatHasNoMeanIsRefused) {
+// A step of the round reads what was before it, as long as the round is not over.
+TEST_F(RoundsTest, AStepThatRunsAgainReadsWhatWasBeforeItsRound) {
+  const auto read = [&](uint64_t round) {
+    Envelope<proto::PullRequest> request = PullOf({1});
+    request.header.set_round(round);
+    const auto answer =
+        cluster_.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", std::move(request));
+    const Tensor sum = *PayloadReader(answer->payload).ReadTensor(answer->header.tensors(0));
+    return std::pair(sum.span<float>()[0], answer->header.versions(0));
+  };
+  Add(1, {.closure = 1});
+  EXPECT_EQ(read(1), std::pair(0.0f, uint64_t{0}));
+  Add(5, {.closure = 2});
+  EXPECT_EQ(read(1), std::pair(0.0f, uint64_t{0})) << "another slice may wait for it";
+  EXPECT_EQ(read(2), std::pair(3.0f, uint64_t{1}));
+  EXPECT_EQ(read(0), std::pair(3.0f, uint64_t{1}));
+  Add(1, {.closure = 3, .round = 2});
+  EXPECT_EQ(read(1), std::pair(3.0f, uint64_t{1})) << "late: it counts nowhere";
+  Add(1, {.closure = 4, .round = 2});
+  EXPECT_EQ(read(2), std::pair(3.0f, uint64_t{1}));
+  EXPECT_EQ(read(3), std::pair(4.0f, uint64_t{2}));
+}
+
+TEST_F(RoundsTest, WhatCannotBeOneUpdateIsRefused) {
   const auto refused = [&](Envelope<proto::PushRequest> push, const std::string& why) {
     const absl::Status status = cluster_.Push(0, std::move(push)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };
-  refused(InRound(PushOf({}, {{2, Tensor::Scalar<int64_t>(1)}}), {}), "has whole numbers");
+  refused(InRound(PushOf({}, {{2, Tensor::Scalar<int64_t>(1)}}), {}),
+          "variable 'count' is added to in replica context");
   refused(InRound(PushOf({}, {{3, One(1)}}), {.aggregate = 0}), "aggregate is 0");
-  ASSERT_TRUE(
-      cluster_
-          .Push(0, InRound(PushOf({}, {{4, Tensor::Zeros(DType::kFloat32, Shape{4, 1})}}), {}))
-          .ok());
+  const Tensor zeros = Tensor::Zeros(DType::kFloat32, Shape{4, 1});
+  ASSERT_TRUE(cluster_.Push(0, InRound(PushOf({}, {{4, zeros}}), {})).ok());
   refused(InRound(PushRowsOf({}, {{4, {1}, Tensor::Zeros(DType::kFloat32, Shape{1, 1})}}),
                   {.closure = 2}),
-          "all rows and of some");
+          "pushes of two kinds");
+  const auto assign = [](Envelope<proto::PushRequest> push) {
+    push.header.mutable_slices(0)->set_assign(true);
+    return push;
+  };
+  refused(assign(InRound(PushOf({}, {{4, zeros}}), {.closure = 2})), "pushes of two kinds");
+  refused(assign(InRound(PushOf({}, {{3, One(1)}}), {})), "variable 'weight' is assigned to");
+  refused(assign(PushOf({}, {{4, zeros}})), "assign is for whole slices, and in a round");
+}
+
+// Two replicas; what they bring and what becomes of it, for each mode.
+class Aggregated : public testing::Test {
+ protected:
+  template <typename T>
+  struct Case {
+    proto::VariableAggregation how;
+    bool assign;
+    std::vector<T> becomes;
+  };
+
+  // The value starts at ones; the second replica comes first.
+  template <typename T>
+  std::vector<T> Apply(const Case<T>& test, const std::vector<std::vector<T>>& replicas) {
+    PsCluster cluster(1);
+    const VariableSpec spec = {"v", DTypeOf<T>::value, Shape{2}, Rule("assign_add", {}), "ones",
+                               test.how};
+    EXPECT_TRUE(cluster.CreateAll(LayOut({spec}, 1)).ok());
+    for (const uint64_t closure : {2, 1}) {
+      Envelope<proto::PushRequest> push =
+          PushOf({}, {{1, Tensor::FromVector<T>(replicas[closure - 1], Shape{2})}});
+      push.header.set_closure_id(closure);
+      push.header.set_round(1);
+      push.header.set_aggregate(2);
+      push.header.mutable_slices(0)->set_assign(test.assign);
+      const auto answer = cluster.Push(0, std::move(push));
+      EXPECT_TRUE(answer.ok()) << answer.status();
+    }
+    const Tensor value = (*cluster.Pull(0, {1}))[0];
+    return {value.span<T>().begin(), value.span<T>().end()};
+  }
+};
+
+TEST_F(Aggregated, WhatReplicasAssignOrAddIsOneUpdate) {
+  const std::vector<Case<float>> floats = {
+      {proto::AGGREGATION_SUM, true, {4, -1}},
+      {proto::AGGREGATION_MEAN, true, {2, -0.5}},
+      {proto::AGGREGATION_ONLY_FIRST_REPLICA, true, {1, 4}},
+      {proto::AGGREGATION_SUM, false, {5, 0}},
+      {proto::AGGREGATION_MEAN, false, {3, 0.5}},
+      {proto::AGGREGATION_ONLY_FIRST_REPLICA, false, {2, 5}}};
+  for (const auto& test : floats) {
+    EXPECT_EQ(Apply<float>(test, {{1, 4}, {3, -5}}), test.becomes) << test.how << test.assign;
+  }
+  const int64_t large = std::numeric_limits<int64_t>::max();
+  const std::vector<Case<int64_t>> whole_numbers = {
+      {proto::AGGREGATION_SUM, true, {-4, 12}},  // the sum wraps around
+      {proto::AGGREGATION_ONLY_FIRST_REPLICA, true, {large - 1, 5}},
+      {proto::AGGREGATION_SUM, false, {-3, 13}},
+      {proto::AGGREGATION_ONLY_FIRST_REPLICA, false, {large, 6}}};
+  for (const auto& test : whole_numbers) {
+    EXPECT_EQ(Apply<int64_t>(test, {{large - 1, 5}, {large - 1, 7}}), test.becomes)
+        << test.how << test.assign;
+  }
+}
+
+TEST_F(Aggregated, RowsOfOneReplicaOrOfAllAreAdded) {
+  for (const auto& [how, becomes] :
+       std::vector<std::pair<proto::VariableAggregation, std::vector<int32_t>>>{
+           {proto::AGGREGATION_SUM, {0, 12, 0, 2}},
+           {proto::AGGREGATION_ONLY_FIRST_REPLICA, {0, 10, 0, 0}}}) {
+    PsCluster cluster(1);
+    const VariableSpec spec = {"v", DType::kInt32, Shape{4}, Rule("assign_add", {}), "zeros", how};
+    ASSERT_TRUE(cluster.CreateAll(LayOut({spec}, 1)).ok());
+    const auto push = [&](uint64_t closure, std::vector<int64_t> ids, std::vector<int32_t> add) {
+      const Shape shape{static_cast<int64_t>(ids.size())};
+      auto request = PushRowsOf({}, {{1, std::move(ids), Tensor::FromVector(add, shape)}});
+      request.header.set_closure_id(closure);
+      request.header.set_round(1);
+      request.header.set_aggregate(2);
+      ASSERT_TRUE(cluster.Push(0, std::move(request)).ok());
+    };
+    push(2, {3, 1}, {2, 2});
+    push(1, {1}, {10});
+    const Tensor value = (*cluster.Pull(0, {1}))[0];
+    EXPECT_EQ(std::vector<int32_t>(value.span<int32_t>().begin(), value.span<int32_t>().end()),
+              becomes);
+  }
+}
+
+TEST_F(Aggregated, AModeThatIsNoneOrDoesNotFitIsRefused) {
+  const auto error = [](DType dtype, proto::VariableAggregation how) {
+    PsCluster cluster(1);
+    return std::string(
+        cluster.CreateAll(LayOut({{"v", dtype, Shape{}, Rule("assign_add", {}), "zeros", how}}, 1))
+            .message());
+  };
+  EXPECT_THAT(error(DType::kInt64, kMean), HasSubstr("whole numbers have none; use SUM"));
+  EXPECT_THAT(error(DType::kFloat32, static_cast<proto::VariableAggregation>(7)),
+              HasSubstr("invalid variable aggregation mode 7"));
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+#pragma once
+
+// VariableAggregation: how what the replicas of a synchronous round assign or add to a variable
+// becomes one update of it, and where that has to be said. TensorFlow asks for it wherever a
+// variable is updated in replica context, but for gradients, which its optimizers reduce
+// themselves.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/tensor/dtype.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// "SUM", as in tf.VariableAggregation; the number of one that is unknown.
+std::string AggregationName(proto::VariableAggregation aggregation);
+
+// Errors: INVALID_ARGUMENT for a mode that is none, and for a mean of whole numbers.
+absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtype);
+
+// A closure of a round assigns to a variable, or pushes what its rule adds or trains it with.
+enum class ReplicaUpdate { kAssign, kPush };
+struct ReplicaContext {
+  const std::string& variable;
+  const proto::UpdateRule& rule;
+  proto::VariableAggregation aggregation;
+  ReplicaUpdate update = ReplicaUpdate::kPush;
+
+  // Errors: INVALID_ARGUMENT naming the variable and what to do, where it needs an aggregation.
+  absl::Status Check() const;
+  // How the round's updates become one.
+  proto::VariableAggregation How() const;
+
+ private:
+  // Gradients for an optimizer, which takes their mean.
+  bool Trains() const;
+};
+
+}  // namespace cohort
