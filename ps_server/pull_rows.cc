@@ -82,11 +82,11 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
       response.header.add_versions(shards[i]->ReadRowsFor(round, ids[i], {out, size}));
     } else {
       floats.resize(elements(i));
+      const ByteSlice wide = {nullptr, reinterpret_cast<std::byte*>(floats.data()),
+                              floats.size() * sizeof(float)};
       response.header.add_versions(shards[i]->ReadRowsFor(
-          round, ids[i], {reinterpret_cast<std::byte*>(floats.data()), floats.size() * sizeof(float)}));
-      ByteSlice narrow = NarrowPayload({{nullptr, reinterpret_cast<std::byte*>(floats.data()),
-                                         floats.size() * sizeof(float)}},
-                                       dtype);
+          round, ids[i], absl::MakeSpan(reinterpret_cast<std::byte*>(floats.data()), wide.size)));
+      const ByteSlice narrow = NarrowPayload({wide}, dtype);
       if (size > 0) std::memcpy(out, narrow.data, size);
     }
     out += size;

@@ -54,8 +54,8 @@ class LocalSession final : public LocalConnection::Owner,
     Reply done;
     std::string method;
     Time deadline;
-    absl::optional<Message> waits;  // for room at the server
-    ByteBudget::Room unasked;       // of what was sent without asking
+    absl::optional<Message> waits = {};  // for room at the server
+    ByteBudget::Room unasked = nullptr;  // of what was sent without asking
   };
 
   LocalSession(std::shared_ptr<IoLoop> loop, Options options)

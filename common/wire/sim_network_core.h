@@ -97,7 +97,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
     PayloadAssembler parts;  // those that have arrived
     absl::AnyInvocable<void(Packet, ByteBudget::Room)> arrive;
     size_t sent = 0;
-    ByteBudget::Room room;  // of a request, at its receiver
+    ByteBudget::Room room = nullptr;  // of a request, at its receiver
   };
 
   // Sends a request when its receiver has room for its payload of so many bytes.
