@@ -70,6 +70,8 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
     write_ = sender_.Next();
     if (sender_.done()) {
       StartWriteLast(&write_, grpc::WriteOptions());
+    } else if (waits_for_room_) {
+      StartWrite(&write_);  // with a hint that more follows, it would wait for that
     } else {
       StartWrite(&write_, grpc::WriteOptions().set_buffer_hint());
     }
