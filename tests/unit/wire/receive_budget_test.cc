@@ -103,6 +103,19 @@ TEST_P(ReceiveBudgetTest, NoMoreIsReceivedThanThereIsRoomForAndEveryCallHasItsTu
   EXPECT_TRUE(AllRoomIsBack());
 }
 
+// Also on a connection on which nothing else is sent that would take it along.
+TEST_P(ReceiveBudgetTest, WhoAsksIsHeardAtOnce) {
+  SetUpServer(100 * kMiB);
+  const auto channel = Connect();
+  for (int round = 0; round < 100; ++round) {
+    for (int i = 0; i < 2; ++i) Start(*channel, 15 * kMiB / 16, absl::Seconds(5));
+    for (int i = 0; i < 2; ++i) ASSERT_NO_FATAL_FAILURE(AnswerOne());
+    for (const auto& outcome : outcomes_) ASSERT_TRUE(Await(*outcome).ok()) << round;
+    outcomes_.clear();
+    calls_.clear();
+  }
+}
+
 TEST_P(ReceiveBudgetTest, WhatIsLargerThanTheBudgetComesAlone) {
   SetUpServer(kMiB);
   const auto channel = Connect();
