@@ -9,6 +9,7 @@
 
 #include "common/base/event.h"
 #include "common/base/log.h"
+#include "common/base/turns.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/signals.h"
@@ -85,6 +86,7 @@ int RunCtlCommand(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   cohort::TuneAllocator();
+  cohort::SetTurns(cohort::Turns::kShort);
   if (argc > 1 && std::string(argv[1]) == "ctl") return RunCtlCommand({argv + 2, argv + argc});
   const cohort::Environment environment = cohort::ProcessEnvironment();
   cohort::PosixFileSystem files;

@@ -41,7 +41,7 @@ int Serve(const RoleOptions& options) {
   std::atomic<bool> orphaned{false};
   RealWorld machine(kServiceThreads, options.transport);
   const World world = machine.world();
-  ThreadPool compute(ThreadPool::Options{"compute", 1});
+  ThreadPool compute(ThreadPool::Options{"compute", 1, Turns::kUsual});
   WorkerTask::Options task_options;
   task_options.task = options.task;
   task_options.listen_address = options.listen_address;

@@ -12,7 +12,7 @@ namespace cohort {
 ThreadPool::ThreadPool(Options options) {
   COHORT_CHECK(options.threads > 0, "a pool has at least one thread");
   for (int i = 0; i < options.threads; ++i) {
-    threads_.emplace_back([this] { Work(); });
+    threads_.emplace_back([this, turns = options.turns] { Work(turns); });
     const std::string name = absl::StrCat(options.name.substr(0, 12), "-", i);
     pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());
   }
@@ -34,7 +34,8 @@ void ThreadPool::Run(Task task) {
   wake_.NotifyOne();
 }
 
-void ThreadPool::Work() {
+void ThreadPool::Work(absl::optional<Turns> turns) {
+  if (turns) SetTurns(*turns);
   while (true) {
     Task task;
     {

@@ -5,8 +5,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
+#include "common/base/turns.h"
 
 namespace cohort {
 
@@ -17,6 +19,7 @@ class ThreadPool final : public Executor {
   struct Options {
     std::string name;  // at most 12 characters are visible to the operating system
     int threads = 1;
+    absl::optional<Turns> turns = absl::nullopt;  // none: those of who makes the pool
   };
 
   explicit ThreadPool(Options options);
@@ -25,7 +28,7 @@ class ThreadPool final : public Executor {
   void Run(Task task) override;
 
  private:
-  void Work();
+  void Work(absl::optional<Turns> turns);
 
   Mutex mutex_;
   CondVar wake_;

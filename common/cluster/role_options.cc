@@ -63,8 +63,9 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
   parser.Add("orphan_timeout", flags.orphan_timeout,
              "End when no coordinator came for so long, such as 30s; default 0: never");
   parser.Add("transport", flags.transport,
-             "auto: shared memory between processes of one host, else their local socket, else "
-             "gRPC over TCP; tcp, unix, shm: that alone; default auto");
+             "How tensors travel. auto: shared memory between processes of one host, else their "
+             "local socket, else TCP; tcp: TCP, beside gRPC on its port; grpc: gRPC alone; unix, "
+             "shm: that alone; default auto");
   parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
   parser.Add("config", flags.config_file,
              "JSON file with values for what flags and TF_CONFIG leave open (keys as in "

@@ -10,6 +10,8 @@ std::string TransportKindName(TransportKind kind) {
       return "auto";
     case TransportKind::kTcp:
       return "tcp";
+    case TransportKind::kGrpc:
+      return "grpc";
     case TransportKind::kUnix:
       return "unix";
     case TransportKind::kShm:
@@ -19,12 +21,12 @@ std::string TransportKindName(TransportKind kind) {
 }
 
 absl::StatusOr<TransportKind> TransportKindFromName(absl::string_view name) {
-  for (const TransportKind kind : {TransportKind::kAuto, TransportKind::kTcp, TransportKind::kUnix,
-                                   TransportKind::kShm}) {
+  for (const TransportKind kind : {TransportKind::kAuto, TransportKind::kTcp, TransportKind::kGrpc,
+                                   TransportKind::kUnix, TransportKind::kShm}) {
     if (name == TransportKindName(kind)) return kind;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown transport '", name, "'; use auto, tcp, unix or shm"));
+      absl::StrCat("unknown transport '", name, "'; use auto, tcp, grpc, unix or shm"));
 }
 
 }  // namespace cohort

@@ -1,7 +1,10 @@
 #include "common/wire/auto_transport.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/log.h"
@@ -16,46 +19,77 @@
 #include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/shared_block.h"
+#include "common/wire/shared_port.h"
+#include "common/wire/tcp_lane.h"
+#include "common/wire/tcp_socket.h"
 
 namespace cohort {
 
 namespace {
 
+// What comes to the port goes to `stream` or to `grpc`. Thread-safe.
 class AutoServer final : public Server {
  public:
-  AutoServer(std::unique_ptr<Server> grpc, std::unique_ptr<Server> local)
-      : local_(std::move(local)), grpc_(std::move(grpc)) {}
+  struct Parts {
+    std::unique_ptr<LocalServer> local;   // null where the host gave no socket
+    std::unique_ptr<LocalServer> stream;  // null on a port that gRPC has for itself
+    std::unique_ptr<GrpcServer> grpc;
+  };
+  explicit AutoServer(Parts parts) : parts_(std::move(parts)) {}
+  ~AutoServer() override {
+    if (port_ != nullptr) port_->Close();
+  }
 
-  std::string address() const override { return grpc_->address(); }
+  // Once, before it is used.
+  void Open(const std::shared_ptr<IoLoop>& loop, TcpListeners listeners, std::string name) {
+    port_ = SharedPort::Start(
+        loop, std::move(listeners),
+        {std::move(name),
+         [this](UniqueFd socket, StreamKind kind) { parts_.stream->Take(std::move(socket), kind); },
+         [this](UniqueFd socket, const std::string& first_bytes) {
+           parts_.grpc->Take(std::move(socket), first_bytes);
+         }});
+  }
+
+  std::string address() const override { return parts_.grpc->address(); }
 
   void Drain(absl::Duration grace) override {
     const absl::Time end = absl::Now() + grace;
-    if (local_ != nullptr) local_->Drain(grace);
-    grpc_->Drain(std::max(end - absl::Now(), absl::ZeroDuration()));
+    for (Server* const server :
+         std::initializer_list<Server*>{parts_.local.get(), parts_.stream.get(),
+                                        parts_.grpc.get()}) {
+      if (server != nullptr) server->Drain(std::max(end - absl::Now(), absl::ZeroDuration()));
+    }
   }
 
  private:
-  const std::unique_ptr<Server> local_;  // null where the host gave no socket
-  const std::unique_ptr<Server> grpc_;
+  const Parts parts_;
+  std::shared_ptr<SharedPort> port_;  // shared with its loop; it is closed before the others end
 };
 
 class AutoChannel final : public Channel, public std::enable_shared_from_this<AutoChannel> {
  public:
-  AutoChannel(LocalLoops loops, std::string address, size_t message_bytes_max)
+  struct Options {
+    std::string address;
+    size_t message_bytes_max = 0;
+    bool local = true;  // also over a socket of this host
+  };
+  AutoChannel(LocalLoops loops, Options options)
       : loops_(std::move(loops)),
-        address_(std::move(address)),
-        message_bytes_max_(message_bytes_max),
-        grpc_(MakeGrpcChannel({address_, Lane::kData, message_bytes_max})) {}
+        options_(std::move(options)),
+        grpc_(MakeGrpcChannel({options_.address, Lane::kData, options_.message_bytes_max})),
+        tcp_(std::make_shared<TcpLane>(
+            loops_, TcpLane::Options{options_.address, options_.message_bytes_max})) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
-    if (const std::shared_ptr<LocalChannel> local = OpenLocal()) {
-      return local->Start(method, std::move(request), timeout, std::move(done));
-    }
+    std::shared_ptr<LocalChannel> open = OpenLocal();
+    if (open == nullptr) open = tcp_->open();
+    if (open != nullptr) return open->Start(method, std::move(request), timeout, std::move(done));
     return grpc_->StartAsking(
         method, std::move(request), timeout,
-        [weak = weak_from_this()](std::string name) {
-          if (const auto self = weak.lock()) self->TryLocal(std::move(name));
+        [weak = weak_from_this()](ServerNames names) {
+          if (const auto self = weak.lock()) self->OnNames(std::move(names));
         },
         std::move(done));
   }
@@ -67,30 +101,39 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     return local_;
   }
 
-  void TryLocal(std::string name) {
+  void OnNames(ServerNames names) {
+    if (options_.local && TryLocal(std::move(names.local))) return;
+    tcp_->Offer({std::move(names.peer), std::move(names.stream)});
+  }
+
+  bool TryLocal(std::string name) {
     MutexLock lock(mutex_);
-    if (local_ != nullptr || name == refused_) return;
+    if (local_ != nullptr) return true;
+    if (name.empty() || name == refused_) return false;
     auto local = std::make_shared<LocalChannel>(
-        loops_, LocalSession::Options{name, address_, message_bytes_max_});
+        loops_, LocalSession::Options{name, options_.address, options_.message_bytes_max});
     const absl::Status connected = local->Connect();
     Log(LogLevel::kDebug, "local_connection",
-        {{"address", address_}, {"result", connected.ToString()}});
+        {{"address", options_.address}, {"result", connected.ToString()}});
     if (connected.ok()) {
       local_ = std::move(local);
     } else {
       refused_ = std::move(name);
     }
+    return connected.ok();
   }
 
   const LocalLoops loops_;  // shared with the transport and its servers
-  const std::string address_;
-  const size_t message_bytes_max_;
+  const Options options_;
   const std::shared_ptr<GrpcChannel> grpc_;
+  const std::shared_ptr<TcpLane> tcp_;  // shared with what it waits for
 
   Mutex mutex_;
   std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
   std::string refused_ ABSL_GUARDED_BY(mutex_);  // a name that no process of this host has
 };
+
+bool IsUnixAddress(const std::string& address) { return absl::StartsWith(address, "unix:"); }
 
 }  // namespace
 
@@ -103,39 +146,61 @@ AutoTransport::~AutoTransport() = default;
 
 absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string& address,
                                                               std::vector<Service> services) {
-  const bool shared = options_.kind != TransportKind::kUnix;
-  const std::string name =
-      absl::StrCat(shared ? kSharedNamePrefix : kSocketNamePrefix, NewSocketNumber());
-  absl::StatusOr<std::unique_ptr<Server>> local = ListenLocally(name, address, services);
-  if (!local.ok()) {
-    if (options_.kind != TransportKind::kAuto) return local.status();
-    Log(LogLevel::kWarning, "no_local_socket", {{"error", local.status().message()}});
+  AutoServer::Parts parts;
+  GrpcServerOptions grpc;
+  grpc.address = address;
+  grpc.services = services;
+  grpc.message_bytes_max = options_.message_bytes_max;
+  if (options_.kind != TransportKind::kTcp) {
+    ASSIGN_OR_RETURN(parts.local, ListenLocally(address, services, grpc.local_name));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> grpc,
-                   StartGrpcServer({address, std::move(services), options_.message_bytes_max,
-                                    local.ok() ? name : std::string()}));
-  return std::make_unique<AutoServer>(std::move(grpc), local.ok() ? *std::move(local) : nullptr);
+  TcpListeners listeners;
+  if (!IsUnixAddress(address)) {
+    ASSIGN_OR_RETURN(listeners, ListenTcp(address));
+    grpc.address = absl::StrCat(address.substr(0, address.rfind(':')), ":", listeners.port);
+    grpc.stream_name = NewSocketNumber();
+    grpc.listens = false;
+    ASSIGN_OR_RETURN(parts.stream,
+                     StartLocalServer(*loops_, {"", grpc.address, std::move(services),
+                                                options_.message_bytes_max, /*blocks=*/false}));
+  }
+  std::string name = grpc.stream_name;
+  ASSIGN_OR_RETURN(parts.grpc, StartGrpcServer(std::move(grpc)));
+  auto server = std::make_unique<AutoServer>(std::move(parts));
+  if (!name.empty()) server->Open(loops_->calls, std::move(listeners), std::move(name));
+  return server;
 }
 
-absl::StatusOr<std::unique_ptr<Server>> AutoTransport::ListenLocally(
-    const std::string& name, const std::string& address, const std::vector<Service>& services) {
-  if (options_.kind == TransportKind::kShm) {
-    RETURN_IF_ERROR(MakeSharedBlock(1).status());
+// Null where there is none and none has to be.
+absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
+    const std::string& address, const std::vector<Service>& services, std::string& name) {
+  const bool shared = options_.kind != TransportKind::kUnix;
+  if (options_.kind == TransportKind::kShm) RETURN_IF_ERROR(MakeSharedBlock(1).status());
+  const std::string own =
+      absl::StrCat(shared ? kSharedNamePrefix : kSocketNamePrefix, NewSocketNumber());
+  auto local = StartLocalServer(
+      *loops_, {own, address, services, options_.message_bytes_max, /*blocks=*/shared});
+  if (local.ok()) {
+    name = own;
+    return local;
   }
-  return StartLocalServer(*loops_, {name, address, services, options_.message_bytes_max,
-                                  options_.kind != TransportKind::kUnix});
+  if (options_.kind != TransportKind::kAuto) return local.status();
+  Log(LogLevel::kWarning, "no_local_socket", {{"error", local.status().message()}});
+  return std::unique_ptr<LocalServer>();
 }
 
 std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane lane) {
   if (lane == Lane::kControl) {
     return MakeGrpcChannel({address, lane, options_.message_bytes_max});
   }
-  if (options_.kind != TransportKind::kAuto) {
+  if (options_.kind == TransportKind::kUnix || options_.kind == TransportKind::kShm) {
     return std::make_shared<LocalOnlyChannel>(
         *loops_, LocalOnlyChannel::Options{options_.kind, address, options_.message_bytes_max},
         MakeGrpcChannel({address, Lane::kControl, options_.message_bytes_max}));
   }
-  return std::make_shared<AutoChannel>(*loops_, address, options_.message_bytes_max);
+  return std::make_shared<AutoChannel>(
+      *loops_, AutoChannel::Options{address, options_.message_bytes_max,
+                                    /*local=*/options_.kind == TransportKind::kAuto});
 }
 
 }  // namespace cohort

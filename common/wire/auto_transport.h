@@ -1,14 +1,15 @@
 #pragma once
 
-// gRPC for everybody, and something faster between processes of one host. A server listens for gRPC
-// and beside it on a local socket with a random name. A client's data lane asks for that name with
-// its first calls; when it can connect there, both ends share a kernel, and its later calls go that
-// way: payloads in memory that both map, or on the socket where one end gives no such memory. When
-// the local connection ends, calls go over gRPC and ask again. The control lane stays on gRPC, so
-// that heartbeats see what a peer on another host would see.
+// gRPC for everybody, and something faster where both ends have it. A server's port takes gRPC and
+// frames over plain TCP (shared_port.h), and beside it there is a local socket with a random name. A
+// client's data lane asks for the server's names with its first calls. When it can connect to the
+// local socket, both ends share a kernel, and its later calls go that way: payloads in memory that
+// both map, or on the socket where one end gives no such memory. Else they go over plain TCP as soon
+// as a connection stands and the server has answered on it (tcp_lane.h), for which calls do not
+// wait. When the connection ends, calls go over gRPC and ask again. The control lane stays on gRPC.
 //
-// With kShm or kUnix all of the data lane goes the named way, and other peers are refused
-// (local_only_channel.h).
+// With kTcp a server has no local socket and a client uses none. With kShm or kUnix all of the data
+// lane goes the named way, and other peers are refused (local_only_channel.h).
 
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@
 
 namespace cohort {
 
+class LocalServer;
 struct LocalLoops;
 
 // Servers and channels may outlive the transport. Thread-safe.
@@ -27,7 +29,7 @@ class AutoTransport final : public Transport {
  public:
   struct Options {
     size_t message_bytes_max = kMessageBytesMax;  // header and payload of one message
-    TransportKind kind = TransportKind::kAuto;    // not kTcp, which is GrpcTransport
+    TransportKind kind = TransportKind::kAuto;    // not kGrpc, which is GrpcTransport
   };
 
   AutoTransport();
@@ -41,9 +43,8 @@ class AutoTransport final : public Transport {
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override;
 
  private:
-  absl::StatusOr<std::unique_ptr<Server>> ListenLocally(const std::string& name,
-                                                        const std::string& address,
-                                                        const std::vector<Service>& services);
+  absl::StatusOr<std::unique_ptr<LocalServer>> ListenLocally(
+      const std::string& address, const std::vector<Service>& services, std::string& name);
 
   const Options options_;
   const std::unique_ptr<const LocalLoops> loops_;  // shared with what outlives this object

@@ -17,6 +17,10 @@ inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 inline constexpr size_t kWholeBytesMax = size_t{4} << 20;
 inline constexpr size_t kPartBytes = size_t{1} << 20;
 
+// So many bytes of a part are given to the kernel at a time, or taken from it: while it copies it
+// may keep the processor from a thread that wakes for a small call.
+inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
+
 // A caller asks before it sends a request of more bytes, and waits until the server has room. Of
 // requests that are not larger it sends so many bytes unasked at a time over one connection, beside
 // those of requests that are small.

@@ -17,6 +17,8 @@ inline constexpr char kHandlerFailureKey[] = "cohort-handler-failure";
 
 // Metadata by which a client asks a server for its name on this host, and by which it is told.
 inline constexpr char kLocalNameKey[] = "cohort-local-name";
+// The name of a server whose port takes frames too, told to who asks for the other one.
+inline constexpr char kStreamNameKey[] = "cohort-stream-name";
 
 // References the slices; the owners are released when gRPC has sent the bytes.
 grpc::ByteBuffer ToByteBuffer(const Payload& frame);

@@ -26,7 +26,7 @@ struct CallState {
   grpc::ClientContext context;
   grpc::ByteBuffer response;
   Reply done;
-  GrpcChannel::NameTold told;  // null: the server was not asked
+  GrpcChannel::NamesTold told;  // null: the server was not asked
   std::string method;
   std::atomic<bool> cancelled{false};
   ByteBudget::Room unasked;  // of the bytes that go without asking
@@ -103,7 +103,7 @@ class GenericChannel final : public GrpcChannel {
   }
 
   std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
-                                    absl::Duration timeout, NameTold told, Reply done) override {
+                                    absl::Duration timeout, NamesTold told, Reply done) override {
     const absl::Status fits = CheckSize(request, message_bytes_max_);
     if (!fits.ok()) return FailLater(fits, std::move(done));
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
@@ -146,7 +146,7 @@ class GenericChannel final : public GrpcChannel {
                                                 absl::StatusOr<Message> answer) {
                       Reply done = std::move(state->done);
                       state->unasked.reset();
-                      TellName(*state);
+                      TellNames(*state, status);
                       if (!status.ok()) return done(Failure(*state, *address, status));
                       done(std::move(answer));
                     }});
@@ -156,19 +156,24 @@ class GenericChannel final : public GrpcChannel {
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
     state.unasked.reset();
-    TellName(state);
+    TellNames(state, status);
     if (!status.ok()) return done(Failure(state, address, status));
     const Payload frame = FromByteBuffer(state.response);
     state.response.Clear();
     done(DecodeFrame(frame, message_bytes_max));
   }
 
-  static void TellName(CallState& state) {
+  static void TellNames(CallState& state, const grpc::Status& status) {
     if (state.told == nullptr) return;
     const auto& metadata = state.context.GetServerInitialMetadata();
-    const auto found = metadata.find(kLocalNameKey);
-    if (found == metadata.end()) return;
-    state.told(std::string(found->second.data(), found->second.size()));
+    const auto value = [&](const char* key) {
+      const auto found = metadata.find(key);
+      return found == metadata.end() ? std::string()
+                                     : std::string(found->second.data(), found->second.size());
+    };
+    ServerNames names{value(kLocalNameKey), value(kStreamNameKey), state.context.peer()};
+    if (!status.ok() && names.local.empty() && names.stream.empty()) return;
+    state.told(std::move(names));
   }
 
   static absl::Status Failure(const CallState& state, const std::string& address,

@@ -34,7 +34,7 @@ class PartsCall final : public Reactor,
                         std::shared_ptr<const GrpcDispatcher> dispatcher) {
     auto call = std::make_shared<PartsCall>(context, std::move(dispatcher));
     call->self_ = call;
-    call->dispatcher_->TellLocalName(context);
+    call->dispatcher_->TellNames(context);
     call->StartRead(&call->read_);
     return call.get();
   }
@@ -168,9 +168,10 @@ class PartsCall final : public Reactor,
 
 }  // namespace
 
-void GrpcDispatcher::TellLocalName(grpc::CallbackServerContext& context) const {
-  if (local_name.empty() || context.client_metadata().count(kLocalNameKey) == 0) return;
-  context.AddInitialMetadata(kLocalNameKey, local_name);
+void GrpcDispatcher::TellNames(grpc::CallbackServerContext& context) const {
+  if (context.client_metadata().count(kLocalNameKey) == 0) return;
+  if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
+  if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);
 }
 
 grpc::internal::MethodHandler* MakePartsHandler(

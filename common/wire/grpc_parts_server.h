@@ -18,10 +18,12 @@ struct GrpcDispatcher {
   std::shared_ptr<ServerCalls> calls;  // shared: replies that come late hold it
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // shared with what was received
-  std::string local_name;  // by which clients of the same host reach the server too; empty: none
+  // By which clients of the same host, and all clients, reach the server too; empty: none.
+  std::string local_name;
+  std::string stream_name;
 
-  // For a client that asks for it.
-  void TellLocalName(grpc::CallbackServerContext& context) const;
+  // For a client that asks for them.
+  void TellNames(grpc::CallbackServerContext& context) const;
 };
 
 grpc::internal::MethodHandler* MakePartsHandler(std::shared_ptr<const GrpcDispatcher> dispatcher);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/wire/frame.h"
 #include "common/wire/grpc_bytes.h"
@@ -106,7 +107,7 @@ class RawService final : public grpc::Service {
         [dispatcher = std::move(dispatcher), method = std::move(method)](
             grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
             grpc::ByteBuffer* response) -> grpc::ServerUnaryReactor* {
-          dispatcher->TellLocalName(*context);
+          dispatcher->TellNames(*context);
           auto call =
               std::make_shared<GrpcOpenCall>(*context, *response, dispatcher->message_bytes_max);
           grpc::ServerUnaryReactor* const reactor = call->reactor();
@@ -121,17 +122,20 @@ class RawService final : public grpc::Service {
   std::vector<std::string> names_;
 };
 
-class GrpcServer final : public Server {
+using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+class RawServer final : public GrpcServer {
  public:
-  GrpcServer(std::string address, std::shared_ptr<ServerCalls> calls,
-             std::vector<std::unique_ptr<RawService>> services,
-             std::unique_ptr<grpc::Server> server)
+  RawServer(std::string address, std::shared_ptr<ServerCalls> calls,
+            std::vector<std::unique_ptr<RawService>> services,
+            std::unique_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server)
       : address_(std::move(address)),
         calls_(std::move(calls)),
         services_(std::move(services)),
+        acceptor_(std::move(acceptor)),
         server_(std::move(server)) {}
 
-  ~GrpcServer() override {
+  ~RawServer() override {
     calls_->Stop();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
   }
@@ -143,16 +147,33 @@ class GrpcServer final : public Server {
     calls_->Drain(grace);
   }
 
+  void Take(UniqueFd socket, const std::string& first_bytes) override {
+    COHORT_CHECK(acceptor_ != nullptr, "a server that listens gets its connections by itself");
+    Acceptor::NewConnectionParameters connection;
+    const grpc::Slice bytes(first_bytes);
+    if (!first_bytes.empty()) connection.read_buffer = grpc::ByteBuffer(&bytes, 1);
+    connection.fd = socket.Release();
+    acceptor_->HandleNewConnection(&connection);
+  }
+
  private:
   const std::string address_;
   const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
   const std::vector<std::unique_ptr<RawService>> services_;
+  const std::unique_ptr<Acceptor> acceptor_;    // null: it listens
   const std::unique_ptr<grpc::Server> server_;  // dies before the services that it refers to
 };
 
+absl::Status CannotListen(const std::string& address) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", address,
+                   ": the address is in use or not of this machine; choose another port or stop "
+                   "the process that holds it"));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions options) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions options) {
   const size_t colon = options.address.rfind(':');
   if (colon == std::string::npos || colon + 1 == options.address.size()) {
     return absl::InvalidArgumentError(
@@ -164,26 +185,30 @@ absl::StatusOr<std::unique_ptr<Server>> StartGrpcServer(GrpcServerOptions option
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);
   const auto dispatcher = std::make_shared<const GrpcDispatcher>(
       GrpcDispatcher{calls, options.message_bytes_max, std::make_shared<ReceivePool>(),
-                     options.local_name});
+                     options.local_name, options.stream_name});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<Acceptor> acceptor;
+  if (options.listens) {
+    builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  } else {
+    using Experimental = grpc::ServerBuilder::experimental_type;
+    acceptor = builder.experimental().AddExternalConnectionAcceptor(
+        Experimental::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  }
   std::vector<std::unique_ptr<RawService>> services;
   for (const Service& service : options.services) {
     services.push_back(std::make_unique<RawService>(*service.descriptor, dispatcher));
     builder.RegisterService(services.back().get());
   }
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options.address,
-                     ": the address is in use or not of this machine; choose another port or stop "
-                     "the process that holds it"));
+  if (server == nullptr || (options.listens && port == 0)) return CannotListen(options.address);
+  if (options.listens) {
+    options.address = absl::StrCat(options.address.substr(0, colon), ":", port);
   }
-  return std::make_unique<GrpcServer>(absl::StrCat(options.address.substr(0, colon), ":", port),
-                                      std::move(calls), std::move(services),
-                                      std::move(server));
+  return std::make_unique<RawServer>(std::move(options.address), std::move(calls),
+                                     std::move(services), std::move(acceptor), std::move(server));
 }
 
 }  // namespace cohort

@@ -1,5 +1,6 @@
 #include "common/wire/io_loop.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ void SpinGate::Spun(bool found) {
   }
 }
 
-IoLoop::IoLoop() : state_(std::make_shared<State>()) {
+IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
   state_->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   state_->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   COHORT_CHECK(state_->epoll.ok() && state_->wake.ok(), "the process may open two descriptors");
@@ -37,7 +38,12 @@ IoLoop::IoLoop() : state_(std::make_shared<State>()) {
   event.data.fd = state_->wake.get();
   COHORT_CHECK(epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, state_->wake.get(), &event) == 0,
                "epoll takes an eventfd");
-  thread_ = std::thread([state = state_] { Run(*state); });
+  thread_ = std::thread([state = state_, turns] {
+    SetTurns(turns);
+    Run(*state);
+  });
+  pthread_setname_np(thread_.native_handle(),
+                     turns == Turns::kGivingWay ? "io-parts" : "io-calls");
 }
 
 IoLoop::~IoLoop() {

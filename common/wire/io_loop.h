@@ -16,6 +16,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
+#include "common/base/turns.h"
 #include "common/wire/unique_fd.h"
 
 namespace cohort {
@@ -52,7 +53,7 @@ class IoLoop {
     virtual void OnEvents(uint32_t events) = 0;
   };
 
-  IoLoop();
+  explicit IoLoop(Turns turns);
   // Tasks that were posted have run. When the last owner is on the loop's own thread, that thread
   // ends by itself, after the call that it is in.
   ~IoLoop();
@@ -84,11 +85,12 @@ class IoLoop {
   std::thread thread_;
 };
 
-// What a process waits with for its local peers: large payloads, whose copies take long, have a
-// thread and connections of their own, so that small calls do not wait behind them.
+// What a process waits with for its peers: large payloads, whose copies take long, have a thread
+// and connections of their own, so that small calls do not wait behind them, and that thread gives
+// way to others.
 struct LocalLoops {
-  std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>();
-  std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>();
+  std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
+  std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kGivingWay);
 };
 
 }  // namespace cohort

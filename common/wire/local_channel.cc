@@ -50,12 +50,17 @@ absl::StatusOr<std::shared_ptr<LocalSession>> LocalSession::Connect(std::shared_
     return absl::UnavailableError(
         absl::StrCat("no server at ", options.address, ": ", socket.status().message()));
   }
+  return Over(std::move(loop), *std::move(socket), std::move(options));
+}
+
+std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
+                                                 Options options) {
   std::shared_ptr<LocalSession> session(new LocalSession(std::move(loop), std::move(options)));
   session->timer_ = LoopTimer::Make(*session->loop_, [weak = session->weak_from_this()] {
     if (const auto self = weak.lock()) self->ExpireCalls();
   });
   session->connection_ =
-      LocalConnection::Start(session->loop_, *std::move(socket), session,
+      LocalConnection::Start(session->loop_, std::move(socket), session,
                              {session->options_.message_bytes_max, session->options_.blocks});
   return session;
 }
@@ -226,30 +231,37 @@ LocalChannel::~LocalChannel() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession(Kind kind) {
+absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession(StreamKind kind) {
   MutexLock lock(mutex_);
-  std::shared_ptr<LocalSession>& session = sessions_[kind];
-  if (session == nullptr || !session->open()) {
+  std::shared_ptr<LocalSession>& session = sessions_[static_cast<size_t>(kind)];
+  const bool connects = !options_.name.empty();
+  if (connects && (session == nullptr || !session->open())) {
+    const bool parts = kind == StreamKind::kParts;
     LocalSession::Options options = options_;
-    if (kind == kParts) options.name = NameForParts(options.name);
-    ASSIGN_OR_RETURN(session, LocalSession::Connect(kind == kParts ? loops_.parts : loops_.calls,
+    if (parts) options.name = NameForParts(options.name);
+    ASSIGN_OR_RETURN(session, LocalSession::Connect(parts ? loops_.parts : loops_.calls,
                                                     std::move(options)));
   }
   return session;
 }
 
-absl::Status LocalChannel::Connect() { return OpenSession(kCalls).status(); }
+absl::Status LocalChannel::Connect() { return OpenSession(StreamKind::kCalls).status(); }
 
 bool LocalChannel::open() {
   MutexLock lock(mutex_);
-  return sessions_[kCalls] != nullptr && sessions_[kCalls]->open();
+  const auto is_open = [](const std::shared_ptr<LocalSession>& session) {
+    return session != nullptr && session->open();
+  };
+  const bool calls = is_open(sessions_[static_cast<size_t>(StreamKind::kCalls)]);
+  const bool parts = is_open(sessions_[static_cast<size_t>(StreamKind::kParts)]);
+  return calls && (parts || !options_.name.empty());
 }
 
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
   const size_t bytes = std::max(PayloadBytes(request.payload), request.answer_bytes);
   absl::StatusOr<std::shared_ptr<LocalSession>> session =
-      OpenSession(bytes > kWholeBytesMax ? kParts : kCalls);
+      OpenSession(bytes > kWholeBytesMax ? StreamKind::kParts : StreamKind::kCalls);
   if (session.ok()) return (*session)->Start(method, std::move(request), timeout, std::move(done));
   loops_.calls->Post([done = std::move(done), failure = session.status()]() mutable {
     done(std::move(failure));

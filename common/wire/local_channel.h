@@ -1,6 +1,6 @@
 #pragma once
 
-// The calling end of a local connection. Internal to common/wire.
+// The calling end of a local connection, or of one that speaks as they do. Internal to common/wire.
 
 #include <array>
 #include <chrono>
@@ -15,6 +15,7 @@
 #include "common/wire/frame_limits.h"
 #include "common/wire/local_connection.h"
 #include "common/wire/loop_timer.h"
+#include "common/wire/stream_greeting.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -34,6 +35,9 @@ class LocalSession final : public LocalConnection::Owner,
   // Errors: UNAVAILABLE naming address and socket.
   static absl::StatusOr<std::shared_ptr<LocalSession>> Connect(std::shared_ptr<IoLoop> loop,
                                                                Options options);
+  // Of a connection that is there already.
+  static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
+                                            Options options);
 
   // As Channel::Start.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
@@ -88,12 +92,16 @@ class LocalSession final : public LocalConnection::Owner,
   bool close_when_idle_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Connects when a call starts and no connection is open. Calls with large payloads, as far as that
-// is known beforehand, have a connection of their own. Thread-safe.
+// Connects when a call starts and no connection is open, or uses two that are there and ends with
+// them. Calls with large payloads, as far as that is known beforehand, have a connection of their
+// own. Thread-safe.
 class LocalChannel final : public Channel {
  public:
   LocalChannel(LocalLoops loops, LocalSession::Options options)
       : loops_(std::move(loops)), options_(std::move(options)) {}
+  LocalChannel(LocalLoops loops, std::shared_ptr<LocalSession> calls,
+               std::shared_ptr<LocalSession> parts)
+      : loops_(std::move(loops)), sessions_({std::move(calls), std::move(parts)}) {}
   ~LocalChannel() override;
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
@@ -101,14 +109,14 @@ class LocalChannel final : public Channel {
 
   // Errors: UNAVAILABLE naming address and socket.
   absl::Status Connect();
+  // Whether calls can be made without another Connect.
   bool open();
 
  private:
-  enum Kind : size_t { kCalls, kParts };
-  absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(Kind kind);
+  absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
   const LocalLoops loops_;  // as in LocalSession
-  const LocalSession::Options options_;
+  const LocalSession::Options options_;  // without a name: no other connections are made
   Mutex mutex_;
   // By kind. Shared with their calls, which may outlive the channel.
   std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);

@@ -131,7 +131,7 @@ std::shared_ptr<LocalChannel> LocalOnlyChannel::OpenLocal() {
 absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(
     const std::string& name) {
   const bool shared = options_.kind == TransportKind::kShm;
-  if (name.empty()) return Refused("it listens on TCP alone (--transport tcp)");
+  if (name.empty()) return Refused("it has no socket on its host (--transport tcp or grpc)");
   if (shared && !absl::StartsWith(name, kSharedNamePrefix)) {
     return Refused("it shares no memory (--transport unix)");
   }

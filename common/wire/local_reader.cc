@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/local_socket.h"
 
 namespace cohort {
@@ -70,7 +71,7 @@ absl::Status LocalReader::ReadSome(const UniqueFd& socket, const Sinks& sinks) {
   if (behind_ != nullptr) {
     // Straight to where they belong.
     const auto place = absl::MakeSpan(reinterpret_cast<char*>(behind_->left.data()),
-                                      behind_->left.size());
+                                      std::min(behind_->left.size(), kSystemCallBytesMax));
     ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
     if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
     behind_->left.remove_prefix(count);

@@ -176,7 +176,17 @@ class ServerSession final : public LocalConnection::Owner,
   std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Takes clients in. Thread-safe.
+// Begins to serve who came, on the thread of `loop`.
+void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
+           const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<Peers>& peers,
+           const LocalConnection::Options& options) {
+  auto session = std::make_shared<ServerSession>(calls, peers, options.message_bytes_max);
+  auto connection = LocalConnection::Start(loop, std::move(socket), session, options);
+  session->SetConnection(connection);
+  peers->Add(std::move(connection));
+}
+
+// Takes clients of this host in. Thread-safe.
 class Listener final : public IoLoop::Source {
  public:
   Listener(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<ServerCalls> calls,
@@ -195,10 +205,7 @@ class Listener final : public IoLoop::Source {
     while (socket_.ok()) {
       UniqueFd accepted = AcceptLocal(socket_);
       if (!accepted.ok()) return;
-      auto session = std::make_shared<ServerSession>(calls_, peers_, options_.message_bytes_max);
-      auto connection = LocalConnection::Start(loop_, std::move(accepted), session, options_);
-      session->SetConnection(connection);
-      peers_->Add(std::move(connection));
+      Serve(loop_, std::move(accepted), calls_, peers_, options_);
     }
   }
 
@@ -219,30 +226,46 @@ class Listener final : public IoLoop::Source {
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
 };
 
-class LocalServer final : public Server {
+class FrameServer final : public LocalServer {
  public:
-  explicit LocalServer(LocalServerOptions options)
-      : options_(std::move(options)),
+  FrameServer(LocalLoops loops, LocalServerOptions options)
+      : loops_(std::move(loops)),
+        options_(std::move(options)),
         calls_(std::make_shared<ServerCalls>(options_.services, options_.address)),
         peers_(std::make_shared<Peers>()) {}
 
-  void Listen(const std::shared_ptr<IoLoop>& loop, UniqueFd socket) {
-    listeners_.push_back(std::make_shared<Listener>(
-        loop, std::move(socket), calls_, peers_,
-        LocalConnection::Options{options_.message_bytes_max, options_.blocks}));
+  void Listen(StreamKind kind, UniqueFd socket) {
+    const std::shared_ptr<IoLoop>& loop = LoopOf(kind);
+    listeners_.push_back(
+        std::make_shared<Listener>(loop, std::move(socket), calls_, peers_, ConnectionOptions()));
     loop->Add(listeners_.back(), EPOLLIN);
   }
 
-  ~LocalServer() override {
+  ~FrameServer() override {
     for (const std::shared_ptr<Listener>& listener : listeners_) listener->Close();
     calls_->Stop();
     peers_->CloseAll();
+  }
+
+  void Take(UniqueFd socket, StreamKind kind) override {
+    LoopOf(kind)->Post([loop = LoopOf(kind), socket = std::move(socket), calls = calls_,
+                        peers = peers_, options = ConnectionOptions()]() mutable {
+      Serve(loop, std::move(socket), calls, peers, options);
+    });
   }
 
   std::string address() const override { return options_.address; }
   void Drain(absl::Duration grace) override { calls_->Drain(grace); }
 
  private:
+  const std::shared_ptr<IoLoop>& LoopOf(StreamKind kind) const {
+    return kind == StreamKind::kParts ? loops_.parts : loops_.calls;
+  }
+  LocalConnection::Options ConnectionOptions() const {
+    return {options_.message_bytes_max, options_.blocks};
+  }
+
+  const LocalLoops loops_;  // shared with the transport and its channels
   const LocalServerOptions options_;
   const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
   const std::shared_ptr<Peers> peers_;
@@ -254,18 +277,20 @@ class LocalServer final : public Server {
 
 std::string NameForParts(const std::string& name) { return name + "/parts"; }
 
-absl::StatusOr<std::unique_ptr<Server>> StartLocalServer(const LocalLoops& loops,
-                                                         LocalServerOptions options) {
-  absl::StatusOr<UniqueFd> calls = ListenLocal(options.name);
-  absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(options.name));
+absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& loops,
+                                                              LocalServerOptions options) {
+  const std::string name = options.name;
+  auto server = std::make_unique<FrameServer>(loops, std::move(options));
+  if (name.empty()) return server;
+  absl::StatusOr<UniqueFd> calls = ListenLocal(name);
+  absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(name));
   for (const absl::Status& status : {calls.status(), parts.status()}) {
     if (status.ok()) continue;
-    return absl::Status(status.code(), absl::StrCat("cannot listen on ", options.address, ": ",
+    return absl::Status(status.code(), absl::StrCat("cannot listen on ", server->address(), ": ",
                                                     status.message()));
   }
-  auto server = std::make_unique<LocalServer>(std::move(options));
-  server->Listen(loops.calls, *std::move(calls));
-  server->Listen(loops.parts, *std::move(parts));
+  server->Listen(StreamKind::kCalls, *std::move(calls));
+  server->Listen(StreamKind::kParts, *std::move(parts));
   return server;
 }
 

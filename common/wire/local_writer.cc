@@ -49,11 +49,14 @@ void CopyAll(const Payload& payload, std::byte* out) {
 // What is left of head and payload behind the first `sent` bytes, as far as it goes into one call.
 std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
   std::vector<iovec> pieces;
+  size_t room = kSystemCallBytesMax;
   const auto add = [&](const void* data, size_t size) {
     const size_t skip = std::min(sent, size);
+    const size_t count = std::min(size - skip, room);
     sent -= skip;
-    if (size == skip || pieces.size() == kPiecesMax) return;
-    pieces.push_back({const_cast<char*>(static_cast<const char*>(data)) + skip, size - skip});
+    if (count == 0 || pieces.size() == kPiecesMax) return;
+    room -= count;
+    pieces.push_back({const_cast<char*>(static_cast<const char*>(data)) + skip, count});
   };
   add(head.data(), head.size());
   for (const ByteSlice& slice : following) add(slice.data, slice.size);

@@ -10,7 +10,7 @@ namespace cohort {
 
 std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
   std::unique_ptr<Transport> inner;
-  if (kind == TransportKind::kTcp) {
+  if (kind == TransportKind::kGrpc) {
     inner = std::make_unique<GrpcTransport>();
   } else {
     AutoTransport::Options options;

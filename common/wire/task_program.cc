@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/posix_file_system.h"
 #include "common/base/rng.h"
+#include "common/base/turns.h"
 #include "common/cluster/exit_codes.h"
 #include "common/wire/allocator.h"
 
@@ -37,6 +38,7 @@ int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& cl
 int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
                    const std::function<int(const RoleOptions&)>& serve) {
   TuneAllocator();
+  SetTurns(Turns::kShort);
   // What a peer sends is answered with an error, not written to this task's log.
   google::protobuf::SetLogHandler(nullptr);
   PosixFileSystem files;

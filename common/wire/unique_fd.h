@@ -22,6 +22,8 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
+  // The caller's from now on.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

@@ -270,7 +270,7 @@ Command KvBench() {
            {"pieces", "8", "messages that the keys travel in"},
            {"threads", "2", "of the store"},
            {"repeats", "5", "turns behind the first, which makes the rows; medians of these"},
-           {"transport", "auto", "auto, tcp, unix or shm"}},
+           {"transport", "auto", "auto, tcp, grpc, unix or shm"}},
           RunBench};
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/base/turns.h"
 #include "common/cluster/command_line.h"
 #include "common/wire/allocator.h"
 #include "tests/bench/bench.h"
@@ -38,6 +39,7 @@ absl::Status Run(const Command& command, const std::vector<std::string>& argumen
 
 int Main(const std::vector<std::string>& arguments) {
   TuneAllocator();
+  SetTurns(Turns::kShort);  // as the daemons do
   const std::vector<Command> commands = {TransportBench(), TransportPeer(), KvBench(),
                                          KvPeer(), ScheduleBench(),
                                          StepBench(), CheckpointBench(), OverloadBench(),

@@ -73,7 +73,7 @@ Command ScheduleBench() {
           "Empty closures per second over 1, 2 and 3 workers, results returned",
           {{"repeats", "5", "runs per case; the median is printed"},
            {"closures", "20000", "closures per run"},
-           {"transport", "tcp", "tcp: gRPC alone; auto: shared memory between the processes"},
+           {"transport", "tcp", "auto, tcp, grpc, unix or shm"},
            {"in_flight", "64", "K: closures in flight per worker"}},
           Run};
 }

@@ -311,7 +311,7 @@ absl::Status Connect(const PeerAddresses& addresses, Setup& setup) {
     setup.clients[name] =
         std::make_unique<Client>(transport->Connect(addresses.at(name), Lane::kData));
   }
-  setup.empty = std::make_unique<EmptyCaller>(addresses.at("grpc"));
+  setup.empty = std::make_unique<EmptyCaller>(addresses.at("empty"));
   for (int i = 0; i < kSizes; ++i) {
     setup.out.push_back(Filled(BytesOfSize(i)));
     setup.in.push_back(Filled(BytesOfSize(i)));

@@ -79,7 +79,7 @@ absl::Status RunPeer(const Options& options) {
           .RegisterCallbackGenericService(&empty)
           .BuildAndStart();
   std::string line = absl::StrCat("raw-tcp=", raw_tcp->address(), " raw-unix=",
-                                  raw_unix->address(), " grpc=127.0.0.1:", port);
+                                  raw_unix->address(), " empty=127.0.0.1:", port);
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Server>> servers;
   for (const char* const name : kKinds) {
@@ -116,7 +116,7 @@ absl::StatusOr<PeerAddresses> ReadAddresses(Peer& peer) {
     const std::pair<std::string, std::string> pair = absl::StrSplit(part, absl::MaxSplits('=', 1));
     addresses.insert(pair);
   }
-  if (addresses.size() == 6) return addresses;
+  if (addresses.size() == 7) return addresses;
   return absl::InternalError(absl::StrCat("the peer said '", line, "'"));
 }
 

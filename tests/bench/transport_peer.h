@@ -18,12 +18,12 @@ namespace cohort::bench {
 inline constexpr size_t kSmallest = size_t{4} << 10;
 inline constexpr int kSizes = 8;  // 4 KiB, 16 KiB, ... 64 MiB
 inline constexpr size_t kLargest = kSmallest << (2 * (kSizes - 1));
-inline constexpr const char* kKinds[] = {"tcp", "unix", "shm"};
+inline constexpr const char* kKinds[] = {"tcp", "grpc", "unix", "shm"};
 
 inline size_t BytesOfSize(int size) { return kSmallest << (2 * size); }
 Tensor Filled(size_t bytes);
 
-// Where the peer listens: "raw-tcp", "raw-unix", "grpc", and the kinds.
+// Where the peer listens: "raw-tcp", "raw-unix", "empty" (gRPC's own server), and the kinds.
 using PeerAddresses = std::map<std::string, std::string>;
 absl::StatusOr<PeerAddresses> ReadAddresses(Peer& peer);
 

@@ -17,7 +17,7 @@ using testing::Not;
 constexpr absl::Duration kPatience = absl::Minutes(2);
 constexpr int kSteps = 200;
 
-class PartitionTest : public testing::Test {
+class PartitionTest : public testing::TestWithParam<std::string> {
  protected:
   void StartCoordinator(int lease_ms) {
     coordinator = cluster.StartCoordinator(
@@ -45,12 +45,15 @@ class PartitionTest : public testing::Test {
     return run.err;
   }
 
-  DaemonCluster cluster{1, 2};
+  DaemonCluster cluster{1, 2, GetParam()};
   std::unique_ptr<RunningProcess> coordinator;  // last: it asks the others to end
 };
 
+INSTANTIATE_TEST_SUITE_P(Transports, PartitionTest, testing::Values("tcp", "grpc"),
+                         [](const auto& info) { return info.param; });
+
 // The other worker's progress is the clock: no machine is so slow that it takes the lease.
-TEST_F(PartitionTest, AWorkerCutOffForLessThanTheLeaseIsNotLost) {
+TEST_P(PartitionTest, AWorkerCutOffForLessThanTheLeaseIsNotLost) {
   cluster.StartAll();
   StartCoordinator(/*lease_ms=*/60000);
   ASSERT_TRUE(AnswersMore(cluster.worker(0), 2000)) << coordinator->err();
@@ -67,7 +70,7 @@ TEST_F(PartitionTest, AWorkerCutOffForLessThanTheLeaseIsNotLost) {
   EXPECT_THAT(log, Not(HasSubstr("closure_put_back")));
 }
 
-TEST_F(PartitionTest, AWorkerCutOffForLongerIsLostAndTheJobGoesOnWithoutIt) {
+TEST_P(PartitionTest, AWorkerCutOffForLongerIsLostAndTheJobGoesOnWithoutIt) {
   ASSERT_TRUE(cluster.Start(cluster.ps(0)) && cluster.Start(cluster.worker(0)));
   StartCoordinator(/*lease_ms=*/500);
   // What the ps sends so much of are variables, and there is one worker that may pull them.

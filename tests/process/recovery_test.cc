@@ -99,7 +99,7 @@ TEST_P(KilledOnEachTransport, EveryIncrementCountsOnceWhateverIsKilled) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KilledOnEachTransport,
-                         testing::Values("auto", "tcp", "unix", "shm"),
+                         testing::Values("auto", "tcp", "grpc", "unix", "shm"),
                          [](const auto& info) { return info.param; });
 
 // Each ps has a mount of its own where the checkpoints are, and finds it empty after its kill.

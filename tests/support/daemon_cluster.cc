@@ -30,7 +30,8 @@ void Make(const std::string& role, int count, std::deque<DaemonCluster::Task>& t
 
 }  // namespace
 
-DaemonCluster::DaemonCluster(int ps, int workers) {
+DaemonCluster::DaemonCluster(int ps, int workers, std::string transport)
+    : transport_(std::move(transport)) {
   Make("ps", ps, ps_);
   Make("worker", workers, workers_);
   // Nobody dials the chief.
@@ -52,7 +53,7 @@ std::string DaemonCluster::Config(const std::string& role, int index) const {
 bool DaemonCluster::Start(Task& task) {
   task.process = std::make_unique<RunningProcess>(
       absl::StrCat(COHORT_BIN_DIR, "/", task.role),
-      std::vector<std::string>{"--bind_address", "127.0.0.1:0", "--transport", "tcp"},
+      std::vector<std::string>{"--bind_address", "127.0.0.1:0", "--transport", transport_},
       std::map<std::string, std::string>{{"TF_CONFIG", Config(task.role, task.index)}});
   // "event=serving address=ADDRESS incarnation=…": with what follows it the address is whole.
   const bool serves = task.process->ReadErrUntil(" incarnation=", kPatience);
@@ -71,13 +72,14 @@ void DaemonCluster::StartAll() {
   }
 }
 
-std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>& sets) {
+std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>& sets,
+                                   const std::string& transport) {
   const auto digits = [](const std::string& data, int seed, int count) {
     return absl::StrCat("data.", data, R"(={"class_name": "SyntheticDigits", "config": {"seed": )",
                         seed, R"(, "count": )", count, "}}");
   };
   const std::string job = absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json");
-  std::vector<std::string> flags = {"--job", job, "--transport", "tcp", "--ctl_address", "none"};
+  std::vector<std::string> flags = {"--job", job, "--transport", transport, "--ctl_address", "none"};
   const auto set = [&flags](const std::string& field) {
     flags.insert(flags.end(), {"--set", field});
   };
@@ -91,7 +93,7 @@ std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>&
 
 std::unique_ptr<RunningProcess> DaemonCluster::StartCoordinator(
     int examples, const std::vector<std::string>& sets, const std::vector<std::string>& flags) {
-  std::vector<std::string> arguments = DigitsJob(examples, sets);
+  std::vector<std::string> arguments = DigitsJob(examples, sets, transport_);
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   return std::make_unique<RunningProcess>(
       absl::StrCat(COHORT_BIN_DIR, "/coordinator"), arguments,

@@ -16,7 +16,8 @@ namespace cohort {
 
 // Flags of a coordinator for the MNIST job on `examples` made-up digits, in batches of 32, with
 // `sets` as further fields of it.
-std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>& sets);
+std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>& sets,
+                                   const std::string& transport = "tcp");
 
 // Thread-compatible. Kills what has not ended when it goes.
 class DaemonCluster {
@@ -28,7 +29,8 @@ class DaemonCluster {
     std::unique_ptr<RunningProcess> process;  // none: not started
   };
 
-  DaemonCluster(int ps, int workers);
+  // `transport` is what its tasks and coordinators are told.
+  DaemonCluster(int ps, int workers, std::string transport = "tcp");
 
   Task& ps(int index) { return ps_[static_cast<size_t>(index)]; }
   Task& worker(int index) { return workers_[static_cast<size_t>(index)]; }
@@ -45,6 +47,7 @@ class DaemonCluster {
  private:
   std::string Config(const std::string& role, int index) const;
 
+  const std::string transport_;
   std::deque<Task> ps_;
   std::deque<Task> workers_;
   nlohmann::json cluster_;

@@ -128,8 +128,8 @@ TEST_F(AutoTransportTest, NamedTransportsRefuseAServerOfTcpAlone) {
   StartGrpc("");
   EXPECT_EQ(AskAs(TransportKind::kUnix),
             absl::StrCat("FAILED_PRECONDITION: --transport unix cannot reach ", grpc_->address(),
-                         ": it listens on TCP alone (--transport tcp); use --transport auto or "
-                         "tcp"));
+                         ": it has no socket on its host (--transport tcp or grpc); use "
+                         "--transport auto or tcp"));
   EXPECT_THAT(AskAs(TransportKind::kShm), testing::StartsWith("FAILED_PRECONDITION"));
 }
 

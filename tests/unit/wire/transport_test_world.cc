@@ -12,6 +12,7 @@
 #include "common/wire/local_transport.h"
 #include "common/wire/sim_transport.h"
 #include "proto/ps.pb.h"
+#include "tests/unit/wire/tcp_frames_transport.h"
 
 namespace cohort {
 
@@ -71,6 +72,17 @@ class LocalWorld final : public ThreadedWorld {
   JoinedTransport transport_;
 };
 
+class TcpFramesWorld final : public ThreadedWorld {
+ public:
+  explicit TcpFramesWorld(size_t message_bytes_max)
+      : transport_(std::make_unique<TcpFramesTransport>(message_bytes_max)) {}
+  Transport& transport() override { return transport_; }
+  std::string ListenAddress() override { return "127.0.0.1:0"; }
+
+ private:
+  JoinedTransport transport_;
+};
+
 template <TransportKind kKind>
 class AutoWorld final : public ThreadedWorld {
  public:
@@ -119,10 +131,12 @@ std::vector<WorldFactory> TransportWorlds() {
       {"Simulated", Make<SimulatedWorld>},
       {"LocalShm", Make<LocalWorld<true>>},
       {"LocalUnix", Make<LocalWorld<false>>},
+      {"TcpFrames", Make<TcpFramesWorld>},
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__
       {"Grpc", Make<GrpcWorld>},
       {"Auto", Make<AutoWorld<TransportKind::kAuto>>},
+      {"Tcp", Make<AutoWorld<TransportKind::kTcp>>},
       {"Unix", Make<AutoWorld<TransportKind::kUnix>>},
       {"Shm", Make<AutoWorld<TransportKind::kShm>>},
 #endif

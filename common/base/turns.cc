@@ -1,0 +1,57 @@
+#include "common/base/turns.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace cohort {
+
+namespace {
+
+constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel takes none that is shorter
+constexpr uint64_t kLongNanoseconds = 3'000'000;
+constexpr int kNicer = 5;  // a third of the share of others
+constexpr int kNiceMax = 19;
+
+// As the kernel wants it; the C library has none.
+struct SchedulingAttributes {
+  uint32_t size = sizeof(SchedulingAttributes);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t turn_nanoseconds = 0;  // 0: the system's
+  uint64_t deadline = 0;
+  uint64_t period = 0;
+};
+static_assert(sizeof(SchedulingAttributes) == 48);
+
+uint64_t NanosecondsOf(Turns turns) {
+  switch (turns) {
+    case Turns::kShort:
+      return kShortNanoseconds;
+    case Turns::kUsual:
+      return 0;
+    case Turns::kGivingWay:
+      return kLongNanoseconds;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void SetTurns(Turns turns) {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  SchedulingAttributes attributes;
+  attributes.nice = getpriority(PRIO_PROCESS, 0);  // of the thread
+  if (turns == Turns::kGivingWay) attributes.nice = std::min(attributes.nice + kNicer, kNiceMax);
+  attributes.turn_nanoseconds = NanosecondsOf(turns);
+  // Who is not let costs waiting, not results.
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+}  // namespace cohort
