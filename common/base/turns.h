@@ -7,8 +7,8 @@
 // takes. Over time every thread gets the same share of the processors, whatever its turns, unless
 // its priority differs.
 //
-// Turns are of Linux 6.12 and later; elsewhere, and for threads that were given a real-time or other
-// scheduling policy from outside, nothing changes but priorities.
+// Turns are of Linux 6.12 and later; on others only priorities change, and nothing does for threads
+// that were given another scheduling policy from outside.
 
 namespace cohort {
 

@@ -1,12 +1,12 @@
 #pragma once
 
 // gRPC for everybody, and something faster where both ends have it. A server's port takes gRPC and
-// frames over plain TCP (shared_port.h), and beside it there is a local socket with a random name. A
-// client's data lane asks for the server's names with its first calls. When it can connect to the
+// frames over plain TCP (shared_port.h), and beside it there is a local socket with a random name.
+// A client's data lane asks for the server's names with its first calls. When it can connect to the
 // local socket, both ends share a kernel, and its later calls go that way: payloads in memory that
-// both map, or on the socket where one end gives no such memory. Else they go over plain TCP as soon
-// as a connection stands and the server has answered on it (tcp_lane.h), for which calls do not
-// wait. When the connection ends, calls go over gRPC and ask again. The control lane stays on gRPC.
+// both map, or on the socket where one end gives no such memory. Else they go over plain TCP as
+// soon as connections stand and the server has answered on them (tcp_lane.h); no call waits for
+// that. When the connection ends, calls go over gRPC and ask again. The control lane stays on gRPC.
 //
 // With kTcp a server has no local socket and a client uses none. With kShm or kUnix all of the data
 // lane goes the named way, and other peers are refused (local_only_channel.h).

@@ -1,6 +1,6 @@
 #pragma once
 
-// The calling end of a local connection, or of one that speaks as they do. Internal to common/wire.
+// The calling end of a local connection, or of another with its frames. Internal to common/wire.
 
 #include <array>
 #include <chrono>

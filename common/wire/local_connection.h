@@ -1,10 +1,10 @@
 #pragma once
 
 // One end of a socket on which frames travel both ways (proto/local.proto): a unix socket between
-// two processes of one host, or TCP, on which nothing lies in blocks. On the former a payload is copied once, into a block that both processes map; the other
-// end reads it there and then gives the block back with a later frame. Blocks belong to their
-// connection: after its end nobody writes to them, so what still reads one reads what was sent.
-// Internal to common/wire.
+// two processes of one host, or TCP, on which nothing lies in blocks. On the former a payload is
+// copied once, into a block that both processes map; the other end reads it there and then gives
+// the block back with a later frame. Blocks belong to their connection: after its end nobody writes
+// to them, so what still reads one reads what was sent. Internal to common/wire.
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The serving end of local connections, and of those that speak as they do. Internal to common/wire.
+// The serving end of local connections, and of others with their frames. Internal to common/wire.
 
 #include <memory>
 #include <string>

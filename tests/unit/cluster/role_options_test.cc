@@ -187,7 +187,8 @@ TEST_F(RoleCommandLine, BadFlagsAndFiles) {
   EXPECT_THAT(Error(Role::kPs, {"--log_level", "loud"}),
               StartsWith("--log_level: 'loud' is not a log level"));
   EXPECT_THAT(Error(Role::kPs, {"--transport", "rdma"}),
-              StartsWith("--transport: unknown transport 'rdma'; use auto, tcp, grpc, unix or shm"));
+              StartsWith("--transport: unknown transport 'rdma'; use auto, tcp, grpc, unix or "
+                         "shm"));
   EXPECT_THAT(Error(Role::kPs, {"--config", File("none.json")}), HasSubstr("none.json"));
   EXPECT_THAT(Error(Role::kPs, {"--config", WriteConfig("{\n]")}),
               HasSubstr("config.json: not valid JSON at line 2, column 1"));

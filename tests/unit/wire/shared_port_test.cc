@@ -97,7 +97,8 @@ class SharedPortTest : public testing::Test {
       pollfd ready = {socket.get(), POLLIN, 0};
       if (poll(&ready, 1, 60'000) != 1) return heard + " and no more";
       char some[64];
-      const ssize_t count = recv(socket.get(), some, std::min(sizeof(some), bytes - heard.size()), 0);
+      const size_t most = std::min(sizeof(some), bytes - heard.size());
+      const ssize_t count = recv(socket.get(), some, most, 0);
       if (count <= 0) return heard + " and the end";
       heard.append(some, static_cast<size_t>(count));
     }

@@ -51,7 +51,9 @@ class FramesChannel final : public Channel {
     class EndedCall final : public Call {
       void Cancel() override {}
     };
-    loops_.calls->Post([done = std::move(done), failure = open.status()]() mutable {
+    absl::Status failure = absl::UnavailableError(
+        absl::StrCat("no server at ", options_.address, ": ", open.status().message()));
+    loops_.calls->Post([done = std::move(done), failure = std::move(failure)]() mutable {
       done(std::move(failure));
     });
     return std::make_unique<EndedCall>();
