@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 
 namespace cohort {
@@ -14,8 +13,6 @@ namespace {
 
 constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel takes none that is shorter
 constexpr uint64_t kLongNanoseconds = 3'000'000;
-constexpr int kNicer = 5;  // a third of the share of others
-constexpr int kNiceMax = 19;
 
 // As the kernel wants it; the C library has none.
 struct SchedulingAttributes {
@@ -36,7 +33,7 @@ uint64_t NanosecondsOf(Turns turns) {
       return kShortNanoseconds;
     case Turns::kUsual:
       return 0;
-    case Turns::kGivingWay:
+    case Turns::kLong:
       return kLongNanoseconds;
   }
   return 0;
@@ -47,8 +44,7 @@ uint64_t NanosecondsOf(Turns turns) {
 void SetTurns(Turns turns) {
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   SchedulingAttributes attributes;
-  attributes.nice = getpriority(PRIO_PROCESS, 0);  // of the thread
-  if (turns == Turns::kGivingWay) attributes.nice = std::min(attributes.nice + kNicer, kNiceMax);
+  attributes.nice = getpriority(PRIO_PROCESS, 0);  // of the thread, and as it was
   attributes.turn_nanoseconds = NanosecondsOf(turns);
   // Who is not let costs waiting, not results.
   syscall(SYS_sched_setattr, 0, &attributes, 0);

@@ -4,18 +4,17 @@
 // looks whether to take a processor away when another thread wakes up, and a few hundred times a
 // second besides. A thread that wakes up with shorter turns than the running one's gets the
 // processor at once; otherwise it may wait some ms for it, which is many times what a small call
-// takes. Over time every thread gets the same share of the processors, whatever its turns, unless
-// its priority differs.
+// takes. Over time every thread gets the same share of the processors, whatever its turns.
 //
-// Turns are of Linux 6.12 and later; on others only priorities change, and nothing does for threads
-// that were given another scheduling policy from outside.
+// Of Linux 6.12 and later. On others nothing changes, and neither does it for threads that were
+// given another scheduling policy from outside.
 
 namespace cohort {
 
 enum class Turns {
-  kShort,     // for much waiting and little work at a time
-  kUsual,     // the system's: for computing
-  kGivingWay  // long ones, of a lower priority: for copying what is large
+  kShort,  // for much waiting and little work at a time
+  kUsual,  // the system's: for computing
+  kLong    // for copying what is large
 };
 
 // Of the calling thread, and of those that it starts from now on.

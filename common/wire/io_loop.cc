@@ -43,7 +43,7 @@ IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
     Run(*state);
   });
   pthread_setname_np(thread_.native_handle(),
-                     turns == Turns::kGivingWay ? "io-parts" : "io-calls");
+                     turns == Turns::kLong ? "io-parts" : "io-calls");
 }
 
 IoLoop::~IoLoop() {

@@ -86,11 +86,10 @@ class IoLoop {
 };
 
 // What a process waits with for its peers: large payloads, whose copies take long, have a thread
-// and connections of their own, so that small calls do not wait behind them, and that thread gives
-// way to others.
+// and connections of their own, so that small calls do not wait behind them, and long turns there.
 struct LocalLoops {
   std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
-  std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kGivingWay);
+  std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kLong);
 };
 
 }  // namespace cohort

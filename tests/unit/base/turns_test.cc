@@ -46,15 +46,14 @@ TEST(Turns, ShortOnesAreShorterThanUsualOnesAndThoseThanLongOnes) {
   const Scheduled usual = After(Turns::kUsual);
   if (usual.turn_nanoseconds == 0) GTEST_SKIP() << "a kernel without turns of a thread's own";
   EXPECT_LT(After(Turns::kShort).turn_nanoseconds, usual.turn_nanoseconds);
-  EXPECT_GT(After(Turns::kGivingWay).turn_nanoseconds,
-            After(Turns::kShort).turn_nanoseconds);
+  EXPECT_GT(After(Turns::kLong).turn_nanoseconds, After(Turns::kShort).turn_nanoseconds);
 }
 
-TEST(Turns, OnlyWhoGivesWayHasALowerPriority) {
+TEST(Turns, LeaveThePriorityAsItIs) {
   const int nice = Now().nice;
-  EXPECT_EQ(After(Turns::kShort).nice, nice);
-  EXPECT_EQ(After(Turns::kUsual).nice, nice);
-  if (nice < 19) EXPECT_GT(After(Turns::kGivingWay).nice, nice);
+  for (const Turns turns : {Turns::kShort, Turns::kUsual, Turns::kLong}) {
+    EXPECT_EQ(After(turns).nice, nice);
+  }
 }
 
 TEST(Turns, AreThoseOfWhoStartsAThreadUnlessAPoolSaysOtherwise) {
