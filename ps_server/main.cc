@@ -1,10 +1,7 @@
 // The program `ps`: a parameter server that serves until it is told to stop, by SIGTERM, SIGINT or
 // the Shutdown call. Exit codes: common/cluster/exit_codes.h.
 
-#include <unistd.h>
-
 #include <atomic>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,13 +16,6 @@
 
 namespace cohort {
 namespace {
-
-size_t PhysicalMemory() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_size <= 0) return std::numeric_limits<size_t>::max();
-  return static_cast<size_t>(pages) * static_cast<size_t>(page_size);
-}
 
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // first: every thread inherits the blocked signals

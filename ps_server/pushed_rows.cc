@@ -136,7 +136,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableShard
           absl::StrCat("PushRequest.slices of ", layout.ToString(),
                        ": assign is for whole slices, and in a round; else there is Assign"));
     }
-    if (push.round() == 0) continue;
+    if (push.aggregate() <= 1) continue;  // it is alone: nothing is joined
     const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
     const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
     RETURN_IF_ERROR(replicas.Check());

@@ -32,7 +32,7 @@ int64_t Microseconds(absl::Time from, absl::Time to) {
 
 }  // namespace
 
-ClosureRun::ClosureRun(std::shared_ptr<const ClosureParts> parts,
+ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
                        std::shared_ptr<const WorkerProgram> program, Request request,
                        Replied reply)
     : parts_(std::move(parts)),
@@ -47,12 +47,12 @@ void ClosureRun::Start(ClosureInput input) {
   const bool batch = input.stream != nullptr || input.dataset != nullptr;
   // Rows are pulled behind the batch that names them: one part with it.
   const bool by_rows = !program_->lookups.empty();
-  const bool pulls = !program_->pulls.empty() && !by_rows;
+  const bool waits = !by_rows && (IsGang() || !program_->pulls.empty());
   {
     MutexLock lock(mutex_);
-    parts_left_ = 1 + (batch || by_rows ? 1 : 0) + (pulls ? 1 : 0);
+    parts_left_ = 1 + (batch || by_rows ? 1 : 0) + (waits ? 1 : 0);
   }
-  if (pulls) StartPulls();
+  if (waits) AwaitTurn();
   if (batch) {
     StartBatch(std::move(input));
   } else if (by_rows) {
@@ -93,7 +93,15 @@ void ClosureRun::TakeElement(Element element) {
 
 void ClosureRun::LookUpAndPull() {
   if (absl::Status status = LookUp(); !status.ok()) return PartReady(InputError(status));
-  StartPulls();
+  AwaitTurn();
+}
+
+void ClosureRun::AwaitTurn() {
+  if (!IsGang()) return StartPulls();
+  parts_->gangs.Wait(header_.gang(), [self = shared_from_this()](absl::Status refused) {
+    if (!refused.ok() || self->program_->pulls.empty()) return self->PartReady(refused);
+    self->StartPulls();
+  });
 }
 
 absl::Status ClosureRun::LookUp() {
@@ -138,31 +146,33 @@ void ClosureRun::PartReady(absl::Status status) {
     error = first_error_;
   }
   if (!error.ok()) return Finish(std::move(error));
-  parts_->compute->Post([self = shared_from_this()] { self->Compute(); });
+  parts_->compute->Of(0).Post([self = shared_from_this()] { self->Compute(); });
 }
 
 void ClosureRun::Compute() {
   marks_.compute = parts_->world.clock.Now();
-  absl::StatusOr<std::vector<Tensor>> outputs = RunProgram();
-  marks_.computed = parts_->world.clock.Now();
+  const absl::Status epoch = parts_->task_service->CheckEpoch(header_.epoch());
+  if (!epoch.ok()) return Finish(epoch);
+  absl::StatusOr<std::vector<Tensor>> inputs = GatherInputs();
+  if (!inputs.ok()) return Finish(inputs.status());
   element_.clear();
   positions_.clear();
-  pulled_.values.clear();  // back to the pool for the next closure's pull
-  if (!outputs.ok()) return Finish(outputs.status());
-  SendOutputs(*std::move(outputs));
-}
-
-absl::StatusOr<std::vector<Tensor>> ClosureRun::RunProgram() {
-  RETURN_IF_ERROR(parts_->task_service->CheckEpoch(header_.epoch()));
-  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, GatherInputs());
+  pulled_.values.clear();  // the run has them
   RunContext context;
   context.seed = program_->seed;
   context.step = header_.step();
-  absl::StatusOr<std::vector<Tensor>> outputs = program_->runner->Run(inputs, context);
-  if (!outputs.ok()) {
-    return Annotate(outputs.status(), absl::StrCat("program '", program_->name, "'"));
-  }
-  return outputs;
+  std::make_shared<ReplicatedRun>(
+      program_, parts_->compute, *std::move(inputs), context,
+      [self = shared_from_this()](absl::StatusOr<ReplicatedRun::Outputs> outputs) {
+        self->OnComputed(std::move(outputs));
+      })
+      ->Start();
+}
+
+void ClosureRun::OnComputed(absl::StatusOr<ReplicatedRun::Outputs> outputs) {
+  marks_.computed = parts_->world.clock.Now();
+  if (outputs.ok()) return SendOutputs(*std::move(outputs));
+  Finish(Annotate(outputs.status(), absl::StrCat("program '", program_->name, "'")));
 }
 
 absl::Status ClosureRun::CheckBatch() const {
@@ -203,14 +213,15 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
     case proto::WORKER_INDEX:
       return Tensor::Scalar<int64_t>(parts_->worker_position);
-    // An asynchronous closure is one replica on its own.
-    case proto::NUM_REPLICAS: return Tensor::Scalar<int64_t>(1);
+    // REPLICA_ID is filled in by each; the closures of others are no replicas of this one.
+    case proto::NUM_REPLICAS:
+      return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()));
     case proto::TRAINING: return Tensor::Scalar<bool>(program_->training);
     default: return Tensor::Scalar<int64_t>(0);
   }
 }
 
-void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
+void ClosureRun::SendOutputs(ReplicatedRun::Outputs outputs) {
   std::vector<Tensor> pushed(program_->pushes.variables.size());
   std::vector<Tensor> assigned(program_->assigns.variables.size());
   absl::Status checked = parts_->task_service->CheckEpoch(header_.epoch());
@@ -218,13 +229,15 @@ void ClosureRun::SendOutputs(std::vector<Tensor> outputs) {
     const OutputSink& sink = program_->outputs[i];
     if (sink.kind == OutputSink::Kind::kFetch) {
       if (header_.discard_fetches()) continue;
-      *response_.header.add_fetches() = MetaOf(outputs[i]);
-      if (outputs[i].num_bytes() > 0) response_.payload.push_back(SliceOf(outputs[i]));
+      for (const Tensor& fetched : outputs[i]) {
+        *response_.header.add_fetches() = MetaOf(fetched);
+        if (fetched.num_bytes() > 0) response_.payload.push_back(SliceOf(fetched));
+      }
       continue;
     }
     const bool push = sink.kind == OutputSink::Kind::kPush;
-    checked.Update(CheckOutput(outputs[i], sink));
-    (push ? pushed : assigned)[sink.index] = std::move(outputs[i]);
+    checked.Update(CheckOutput(outputs[i][0], sink));
+    (push ? pushed : assigned)[sink.index] = std::move(outputs[i][0]);
   }
   if (next_position_.has_value()) {
     *response_.header.mutable_next_position() = *next_position_;
@@ -336,6 +349,7 @@ PushContext ClosureRun::ContextOfPush() const {
 
 void ClosureRun::Finish(absl::Status status) {
   Replied reply = std::exchange(reply_, nullptr);
+  if (IsGang()) parts_->gangs.End(header_.gang(), status.ok());
   proto::StepTimes* const times = response_.header.mutable_times();
   times->set_input_us(Microseconds(marks_.start, marks_.batch));
   times->set_pull_us(

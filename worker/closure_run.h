@@ -7,6 +7,9 @@
 //
 //   Start --> next batch --> rows that it names --> pulls --> compute ...
 //
+// A gang pulls when it is its turn (gang_line.h), and its turn ends with its pushes. Replicas
+// compute on strands of their own (replicated_run.h).
+//
 // The batch and the pulls run at the same time, unless the batch says which rows to pull; and those
 // of the next closures while this one computes. The reply leaves when every push was acknowledged.
 // The epoch is checked again before the computation and before the pushes: what an old coordinator
@@ -21,29 +24,32 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
-#include "common/base/strand.h"
 #include "common/wire/task_service.h"
 #include "common/wire/typed_call.h"
 #include "common/wire/world.h"
 #include "proto/worker.pb.h"
 #include "worker/data/dataset.h"
 #include "worker/data/element_stream.h"
+#include "worker/gang_line.h"
 #include "worker/ps_client.h"
+#include "worker/replicated_run.h"
 #include "worker/worker_program.h"
 
 namespace cohort {
 
 // What closures share. The parts outlive every closure: each closure holds the whole.
 struct ClosureParts {
-  ClosureParts(World its_world, std::shared_ptr<PsClient> client, Executor& compute_executor)
+  ClosureParts(World its_world, std::shared_ptr<PsClient> client,
+               ReplicaStrands::ExecutorOf compute_executor)
       : world(its_world),
         ps_client(std::move(client)),
-        compute(std::make_unique<Strand>(compute_executor)) {}
+        compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))) {}
 
   World world;
   std::shared_ptr<TaskService> task_service;
   std::shared_ptr<PsClient> ps_client;
-  std::unique_ptr<Strand> compute;
+  const std::shared_ptr<ReplicaStrands> compute;  // shared with runs
+  GangLine gangs;
   // What Attach said: this worker's place among the workers, from 0.
   std::atomic<int64_t> worker_position{0};
 };
@@ -61,7 +67,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   using Request = Envelope<proto::RunClosureRequest>;
   using Replied = TypedReply<proto::RunClosureResponse>;
 
-  ClosureRun(std::shared_ptr<const ClosureParts> parts,
+  ClosureRun(std::shared_ptr<ClosureParts> parts,
              std::shared_ptr<const WorkerProgram> program, Request request, Replied reply);
 
   // Call once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the data; those of the data
@@ -73,15 +79,18 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void StartBatch(ClosureInput input);
   void TakeElement(Element element);
   void LookUpAndPull();
+  // The part behind the batch: a gang's turn, and the pulls.
+  void AwaitTurn();
   absl::Status LookUp();
   void StartPulls();
   void PartReady(absl::Status status);
+  bool IsGang() const { return header_.gang().generation() > 0; }
   void Compute();
   absl::Status CheckBatch() const;
   absl::StatusOr<std::vector<Tensor>> GatherInputs();
-  absl::StatusOr<std::vector<Tensor>> RunProgram();
+  void OnComputed(absl::StatusOr<ReplicatedRun::Outputs> outputs);
   Tensor ContextTensor(proto::ContextValue value) const;
-  void SendOutputs(std::vector<Tensor> outputs);
+  void SendOutputs(ReplicatedRun::Outputs outputs);
   void Push(std::vector<Tensor> values, PsClient::PushDone done);
   absl::Status CheckOutput(const Tensor& value, const OutputSink& sink) const;
   size_t PushedRows(size_t variable) const;
@@ -90,7 +99,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   PushContext ContextOfPush() const;
   void Finish(absl::Status status);
 
-  const std::shared_ptr<const ClosureParts> parts_;  // shared: outlives the task's own handle
+  const std::shared_ptr<ClosureParts> parts_;  // shared: outlives the task's own handle
   const std::shared_ptr<const WorkerProgram> program_;
   const proto::RunClosureRequest header_;
   const absl::Time deadline_;  // nobody waits for the reply after it

@@ -9,20 +9,23 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/base/thread_pool.h"
 #include "common/cluster/environment.h"
+#include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
 #include "common/wire/real_world.h"
 #include "common/wire/task_program.h"
 #include "worker/compute_share.h"
+#include "worker/compute_threads.h"
+#include "worker/home/variables_home.h"
 #include "worker/worker_task.h"
 
 namespace cohort {
 namespace {
 
-// Batches, copies of large pulls and resources; programs have a thread of their own.
-constexpr int kServiceThreads = 2;
+// Batches, copies of large pulls, resources, and the variables that live here; programs have
+// threads of their own.
+constexpr int kServiceThreads = 3;
 
 // OpenMP, under oneDNN, reads its variables when it is loaded, which is before main. Threads that
 // spin while they wait would take the processor from the parameter servers of the same machine.
@@ -41,20 +44,31 @@ int Serve(const RoleOptions& options) {
   std::atomic<bool> orphaned{false};
   RealWorld machine(kServiceThreads, options.transport);
   const World world = machine.world();
-  ThreadPool compute(ThreadPool::Options{"compute", 1, Turns::kUsual});
+  ComputeThreads compute;
   WorkerTask::Options task_options;
   task_options.task = options.task;
   task_options.listen_address = options.listen_address;
   task_options.incarnation = NewIncarnation(world.clock);
   task_options.compute_threads = options.compute_threads;
   task_options.default_threads = ComputeShare(options.cluster, options.task, ProcessorCount());
-  task_options.compute_executor = &compute;
+  task_options.compute_executor = [&compute](size_t replica) -> Executor& {
+    return compute.Of(replica);
+  };
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {
     orphaned = true;
     signals.Wake();
   };
+  VariablesHomeOptions home;
+  home.resident_bytes_max = PhysicalMemory();
+  home.receive_bytes_max = static_cast<size_t>(options.receive_buffer_mib) << 20;
+  home.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
+  home.grant_file = options.grant_file;
+  if (const absl::Status added = AddVariablesHome(home, world.files, task_options); !added.ok()) {
+    Log(LogLevel::kError, "start_failed", {{"cause", added.message()}});
+    return kExitBadConfig;
+  }
   Log(LogLevel::kInfo, "threads", {{"default", task_options.default_threads}});
   WorkerTask task(world, task_options);
   const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },

@@ -1,5 +1,6 @@
 #include "worker/program_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,17 +20,26 @@ std::string RegistrationOf(const proto::RegisterProgramRequest& request) {
 
 }  // namespace
 
-void ProgramCache::SetKernels(std::shared_ptr<const KernelRegistry> kernels) {
+void ProgramCache::SetThreads(int threads) {
   MutexLock lock(mutex_);
-  kernels_ = std::move(kernels);
+  threads_ = threads;
 }
 
 absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request) {
   const std::string registration = RegistrationOf(request);
+  ASSIGN_OR_RETURN(const int replicas, NumReplicas(request.program()));
   std::shared_ptr<const KernelRegistry> kernels;
   {
     MutexLock lock(mutex_);
-    kernels = kernels_;
+    if (threads_ == 0) return absl::FailedPreconditionError("no coordinator has attached");
+    const int threads = std::max(1, threads_ / replicas);
+    std::shared_ptr<const KernelRegistry>& known = kernels_[threads];
+    if (known == nullptr) {
+      auto made = std::make_shared<KernelRegistry>();
+      RegisterCpuKernels(*made, threads);
+      known = std::move(made);
+    }
+    kernels = known;
     const auto found = programs_.find(request.program_id());
     if (found != programs_.end() && found->second->registration == registration) {
       return absl::OkStatus();
@@ -39,7 +49,6 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
           absl::StrCat("this worker holds ", programs_.size(), " programs, its limit"));
     }
   }
-  if (kernels == nullptr) return absl::FailedPreconditionError("no coordinator has attached");
   ASSIGN_OR_RETURN(std::shared_ptr<const WorkerProgram> program,
                    MakeWorkerProgram(request, registration, *kernels));
   MutexLock lock(mutex_);

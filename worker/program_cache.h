@@ -18,11 +18,12 @@ inline constexpr size_t kProgramsMax = 4096;
 // Thread-safe.
 class ProgramCache {
  public:
-  // Kernels for the programs that are registered from now on.
-  void SetKernels(std::shared_ptr<const KernelRegistry> kernels);
+  // For the programs that are registered from now on: how many threads compute one. Those of
+  // several replicas have an equal share each.
+  void SetThreads(int threads);
 
   // Compiles: slow. Errors: those of MakeWorkerProgram; RESOURCE_EXHAUSTED beyond kProgramsMax;
-  // FAILED_PRECONDITION before SetKernels.
+  // FAILED_PRECONDITION before SetThreads.
   absl::Status Register(const proto::RegisterProgramRequest& request);
 
   // Null when there is none.
@@ -32,8 +33,9 @@ class ProgramCache {
 
  private:
   mutable Mutex mutex_;
-  // Shared with registrations under way.
-  std::shared_ptr<const KernelRegistry> kernels_ ABSL_GUARDED_BY(mutex_);
+  int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
+  // By threads. Shared with registrations under way.
+  std::map<int, std::shared_ptr<const KernelRegistry>> kernels_ ABSL_GUARDED_BY(mutex_);
   // Shared with closures in flight.
   std::map<std::string, std::shared_ptr<const WorkerProgram>> programs_ ABSL_GUARDED_BY(mutex_);
 };

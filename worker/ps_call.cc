@@ -79,7 +79,8 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
 
   absl::Status Named(const absl::Status& status, absl::string_view what) const {
     const absl::Status named = Annotate(
-        status, absl::StrCat("ps:", route_.task.index(), " at ", route_.address, what));
+        status, absl::StrCat(route_.task.role(), ":", route_.task.index(), " at ", route_.address,
+                             what));
     return Attributed(named, FailedOnItsWay(status) ? proto::PS_LOST : proto::APPLICATION,
                       route_.task);
   }

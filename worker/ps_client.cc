@@ -56,6 +56,18 @@ class PsClient::FanOut {
 PsClient::PsClient(World world, RetryPolicy policy)
     : world_(world), policy_(policy), pool_(std::make_shared<OutputPool>()) {}
 
+void PsClient::SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel) {
+  MutexLock lock(mutex_);
+  own_ = std::move(own);
+  own_home_ = std::move(channel);
+}
+
+std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) const {
+  const bool own = own_home_ != nullptr && peer.task().role() == own_.role() &&
+                   peer.task().index() == own_.index();
+  return own ? own_home_ : world_.transport.Connect(peer.address(), Lane::kData);
+}
+
 void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                         absl::Duration window) {
   // What is replaced dies after the lock.
@@ -72,9 +84,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
       before.push_back(link->route());
       if (before.back().address == route.address) route.channel = before.back().channel;
     }
-    if (route.channel == nullptr) {
-      route.channel = world_.transport.Connect(route.address, Lane::kData);
-    }
+    if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
     if (link == nullptr) {
       link = std::make_shared<PsLink>(std::move(route));
     } else {

@@ -62,6 +62,9 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
 
   PsClient(World world, RetryPolicy policy);
 
+  // `own` is this task itself, and its variables are reached by the channel. Before SetPeers.
+  void SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel);
+
   // Replaces the known servers. Calls under way go on, and are repeated where their server is now.
   void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                 absl::Duration window);
@@ -88,6 +91,8 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   class FanOut;
 
   std::shared_ptr<PsLink> LinkOf(uint32_t ps) const;
+  std::shared_ptr<Channel> ChannelToLocked(const proto::Peer& peer) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done);
   Tensor Allocate(const VariableType& type, const Shape& shape) const;
   static void AddGradients(const PsTransfer& home, const TransferPlan& plan,
@@ -101,6 +106,8 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   // Shared with pushes under way.
   const std::shared_ptr<GradientResiduals> residuals_ = std::make_shared<GradientResiduals>();
   mutable Mutex mutex_;
+  proto::TaskRef own_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Channel> own_home_ ABSL_GUARDED_BY(mutex_);  // shared with routes; may be none
   // Shared with calls under way.
   std::map<uint32_t, std::shared_ptr<PsLink>> links_ ABSL_GUARDED_BY(mutex_);
 };

@@ -50,12 +50,14 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
   if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
     return reply(WithClosure(epoch, header));
   }
+  const auto refuse = [&](const absl::Status& status) {
+    if (header.has_gang()) parts_->gangs.End(header.gang(), /*ended_well=*/false);
+    reply(WithClosure(status, header));
+  };
   std::shared_ptr<const WorkerProgram> program = programs_.Find(header.program_id());
-  if (program == nullptr) {
-    return reply(WithClosure(Missing(absl::StrCat("program ", header.program_id())), header));
-  }
+  if (program == nullptr) return refuse(Missing(absl::StrCat("program ", header.program_id())));
   absl::StatusOr<ClosureInput> input = FindInput(header);
-  if (!input.ok()) return reply(WithClosure(input.status(), header));
+  if (!input.ok()) return refuse(input.status());
   std::make_shared<ClosureRun>(parts_, std::move(program), std::move(request), std::move(reply))
       ->Start(*std::move(input));
 }

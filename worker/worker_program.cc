@@ -5,8 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "common/program/program.h"
 
 namespace cohort {
@@ -23,6 +25,27 @@ absl::StatusOr<const proto::VariableLayout*> FindLayout(const Layouts& layouts,
   if (found != layouts.end()) return found->second;
   return absl::InvalidArgumentError(
       absl::StrCat("the program is bound to variable '", name, "', which has no layout"));
+}
+
+absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const Layouts& layouts) {
+  if (!binding.has_push() && !binding.has_assign()) {
+    switch (binding.of_replicas()) {
+      case proto::SUM_OF_REPLICAS: return JoinRule::kSum;
+      case proto::ROWS_OF_REPLICAS: return JoinRule::kRows;
+      default: return JoinRule::kEach;
+    }
+  }
+  const auto update = binding.has_push() ? ReplicaUpdate::kPush : ReplicaUpdate::kAssign;
+  const std::string& name = binding.has_push() ? binding.push() : binding.assign();
+  ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, name));
+  const ReplicaContext replicas{layout->name(), layout->rule(), layout->aggregation(), update};
+  RETURN_IF_ERROR(replicas.Check());
+  if (replicas.Trains()) return JoinRule::kOfExamples;
+  switch (replicas.How()) {
+    case proto::AGGREGATION_SUM: return JoinRule::kSum;
+    case proto::AGGREGATION_MEAN: return JoinRule::kMean;
+    default: return JoinRule::kFirst;
+  }
 }
 
 // The graph's declared type against the variable's; a symbolic extent fits any.
@@ -144,9 +167,9 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
                          const Layouts& layouts, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
   const std::set<std::string> whole;
+  const bool joins = bound.runners.size() > 1;
   Binder pushes(layouts, tables);
   Binder assigns(layouts, whole);
-  size_t fetches = 0;
   for (int i = 0; i < program.outputs_size(); ++i) {
     const proto::OutputBinding& binding = program.outputs(i);
     OutputSink sink;
@@ -156,8 +179,9 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
     } else if (binding.has_assign()) {
       sink.kind = OutputSink::Kind::kAssign;
       ASSIGN_OR_RETURN(sink.index, assigns.Add(binding.assign(), graph.output(i)));
-    } else {
-      sink.index = fetches++;
+    }
+    if (joins) {
+      ASSIGN_OR_RETURN(sink.join, JoinRuleOf(binding, layouts));
     }
     bound.outputs.push_back(sink);
   }
@@ -171,6 +195,30 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
     bound.pushed_rows.push_back(pushed.by_rows ? same - pulled.begin() : -1);
   }
   bound.training = !bound.pushes.empty() || !bound.assigns.empty();
+  return absl::OkStatus();
+}
+
+absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& graph,
+                        const KernelRegistry& kernels, WorkerProgram& bound) {
+  if (program.joined_model().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadModel(program.joined_model()));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
+                   CompileProgram(model, kernels));
+  if (model.graph().input_size() != model.graph().output_size()) {
+    return absl::InvalidArgumentError("the joined model has not an output for each input");
+  }
+  for (const onnx::ValueInfoProto& input : model.graph().input()) {
+    const auto& outputs = graph.output();
+    const auto output = std::find_if(outputs.begin(), outputs.end(), [&](const auto& value) {
+      return value.name() == input.name();
+    });
+    if (output == outputs.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(),
+                                                     "' of the joined model is no output"));
+    }
+    bound.joined_outputs.push_back(static_cast<size_t>(output - outputs.begin()));
+  }
+  bound.joined_runner = std::make_unique<ProgramRunner>(std::move(compiled));
   return absl::OkStatus();
 }
 
@@ -194,6 +242,20 @@ std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPla
 
 }  // namespace
 
+absl::StatusOr<int> NumReplicas(const proto::Program& program) {
+  const auto& devices = program.replicas().devices();
+  for (const std::string& device : devices) {
+    if (absl::StartsWith(device, "cpu:")) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program.name(), "' is to run on device '", device,
+                     "', but this worker computes on its processor alone: name cpu:0, cpu:1, ..."));
+  }
+  if (devices.size() <= kReplicasMax) return std::max(devices.size(), 1);
+  return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' asks for ",
+                                                 devices.size(), " replicas; a worker runs ",
+                                                 kReplicasMax, " at most"));
+}
+
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const KernelRegistry& kernels) {
@@ -209,8 +271,11 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
                    }));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
                    CompileProgram(model, kernels));
-  auto bound =
-      std::make_shared<WorkerProgram>(std::make_unique<ProgramRunner>(std::move(compiled)));
+  ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
+  auto bound = std::make_shared<WorkerProgram>();
+  for (int i = 0; i < replicas; ++i) {
+    bound->runners.push_back(std::make_unique<ProgramRunner>(compiled));
+  }
   Layouts layouts;
   for (const proto::VariableLayout& layout : request.variables()) {
     if (!layouts.emplace(layout.name(), &layout).second) {
@@ -221,6 +286,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   const std::string context = absl::StrCat("program '", program.name(), "'");
   RETURN_IF_ERROR(Annotate(BindInputs(program, model.graph(), layouts, *bound), context));
   RETURN_IF_ERROR(Annotate(BindOutputs(program, model.graph(), layouts, *bound), context));
+  RETURN_IF_ERROR(Annotate(BindJoined(program, model.graph(), kernels, *bound), context));
   absl::StatusOr<Compression> compression = ReadCompression(program.compression());
   if (!compression.ok()) return Annotate(compression.status(), context);
   bound->pulls.compression = bound->pushes.compression = *compression;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/runtime/program_runner.h"
 #include "proto/worker.pb.h"
+#include "worker/join_replicas.h"
 #include "worker/transfer_plan.h"
 
 namespace cohort {
@@ -27,7 +28,8 @@ struct InputSource {
 struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
-  size_t index = 0;  // fetch: position in the reply; else the variable of the plan
+  size_t index = 0;  // push and assign: the variable of the plan
+  JoinRule join = JoinRule::kEach;
 };
 
 // The rows of one variable of the pull plan that a batch names.
@@ -42,7 +44,7 @@ struct TableLookup {
   std::vector<Column> columns;
 };
 
-// Constant but for the runner, which is touched on the worker's compute strand only.
+// Constant but for the runners: each is touched on the strand of its replica alone.
 struct WorkerProgram {
   std::string name;
   std::string registration;  // what was registered, to tell a repeat from a change
@@ -62,15 +64,22 @@ struct WorkerProgram {
   size_t num_arguments = 0;
   size_t num_components = 0;  // 0: the program takes no batch
   bool training = false;      // it changes variables
-  const std::unique_ptr<ProgramRunner> runner;
-
-  explicit WorkerProgram(std::unique_ptr<ProgramRunner> runner_in)
-      : runner(std::move(runner_in)) {}
+  std::vector<std::unique_ptr<ProgramRunner>> runners;  // by replica, at least one
+  // Program.joined_model, on the strand of replica 0; may be none.
+  std::unique_ptr<ProgramRunner> joined_runner;
+  std::vector<size_t> joined_outputs;  // of the graph, that it takes and replaces
 };
 
+inline constexpr int kReplicasMax = 64;
+
+// How many the program asks for, at least 1. Errors: INVALID_ARGUMENT for a device that this worker
+// does not have, and for too many.
+absl::StatusOr<int> NumReplicas(const proto::Program& program);
+
 // Loads, compiles and binds. Errors: INVALID_ARGUMENT that lists every unsupported node; naming the
-// variable without layout, or whose layout differs in type or shape from the graph's; naming both
-// ids when the content is not that of `program_id`.
+// variable without layout, or whose layout differs in type or shape from the graph's, or that
+// several replicas change and that has no aggregation; for a joined model that does not fit; naming
+// both ids when the content is not that of `program_id`; those of NumReplicas.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const KernelRegistry& kernels);

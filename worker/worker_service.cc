@@ -9,15 +9,19 @@
 namespace cohort {
 
 WorkerService::WorkerService(World world, Options options)
-    : options_(options),
+    : options_(std::move(options)),
       parts_(std::make_shared<ClosureParts>(world,
-                                            std::make_shared<PsClient>(world, options.retry),
-                                            *options.compute_executor)),
+                                            std::make_shared<PsClient>(world, options_.retry),
+                                            options_.compute_executor)),
       resources_(world.executor, world.files),
       slow_calls_(world.executor) {}
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
   parts_->task_service = std::move(task_service);
+}
+
+void WorkerService::SetHome(std::shared_ptr<Channel> channel) {
+  parts_->ps_client->SetOwnHome(parts_->task_service->task_ref(), std::move(channel));
 }
 
 void WorkerService::OnAttach(const proto::AttachRequest& request) {
@@ -34,10 +38,9 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();
   if (threads <= 0) threads = options_.default_threads;
-  auto kernels = std::make_shared<KernelRegistry>();
-  RegisterCpuKernels(*kernels, threads);
-  programs_.SetKernels(std::move(kernels));
+  programs_.SetThreads(threads);
   if (another) {
+    parts_->gangs.Restart();
     programs_.Clear();
     resources_.Clear();
   }

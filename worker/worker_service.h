@@ -28,13 +28,18 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   struct Options {
     int compute_threads = 0;     // 0: what Attach says
     int default_threads = 1;     // when neither says
-    Executor* compute_executor;  // runs the programs; outlives this
+    ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
   };
   WorkerService(World world, Options options);
 
   // Before service(): the task's own service checks epochs.
   void SetTaskService(std::shared_ptr<TaskService> task_service);
+
+  // Before the first Attach: variables live in this process, and are reached so.
+  void SetHome(std::shared_ptr<Channel> channel);
+  // At the end of the task: closures that wait for their turn end.
+  void Stop() { parts_->gangs.Restart(); }
 
   // A coordinator took this worker: where slices live, and how many threads compute. Resources of
   // another coordinator incarnation are dropped, since ids are a coordinator's own.

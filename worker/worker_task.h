@@ -10,8 +10,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/wire/inprocess_transport.h"
 #include "common/wire/task_service.h"
 #include "common/wire/world.h"
+#include "worker/worker_home.h"
 #include "worker/worker_service.h"
 
 namespace cohort {
@@ -25,9 +27,13 @@ class WorkerTask {
     uint64_t incarnation = 0;    // differs from start to start
     int compute_threads = 0;     // 0: what Attach says, and then default_threads
     int default_threads = 1;
-    // Runs the programs; null: the world's executor. One thread suffices, and keeps OpenMP at one
-    // team. Outlives the task.
-    Executor* compute_executor = nullptr;
+    // Runs the programs of a replica; empty: the world's executor. One thread suffices for each,
+    // and keeps OpenMP at one team. The executors outlive the task.
+    ReplicaStrands::ExecutorOf compute_executor;
+    MakeWorkerHome make_home;    // empty: no variables live here
+    // Of a home, as in TaskService.
+    EpochGrant granted;
+    std::function<absl::Status(const EpochGrant&)> on_grant;
     RetryPolicy retry;           // of calls to parameter servers
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
@@ -51,6 +57,10 @@ class WorkerTask {
   // Shared with calls under way, which may end after this object.
   std::shared_ptr<WorkerService> worker_service_;
   std::shared_ptr<TaskService> task_service_;
+  WorkerHome home_;
+  // By which the worker's closures reach the home: no socket, and payloads are shared memory.
+  std::unique_ptr<InProcessTransport> home_transport_;
+  std::unique_ptr<Server> home_server_;
   std::unique_ptr<Server> server_;  // last: destroyed first, it calls the services
 };
 

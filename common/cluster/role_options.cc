@@ -45,17 +45,18 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              "cluster (0: any free port)");
   parser.Add("address_file", flags.address_file,
              "File to write the address to, as host:port, once it accepts calls");
-  if (role == Role::kPs) {
-    parser.Add("grant_file", flags.grant_file,
-               "File to keep the last epoch in that this ps granted, and to whom, so that it "
-               "knows after a restart; default: none");
-    parser.Add("receive_buffer_mib", flags.receive_buffer_mib,
-               "MiB of requests that this ps receives or works on at a time; further ones wait at "
-               "their senders; default 1024");
-    parser.Add("send_buffer_mib", flags.send_buffer_mib,
-               "MiB of answers to pulls that this ps has on their way at a time; further pulls "
-               "wait; default 1024");
-  }
+  const char* const holder = role == Role::kPs ? "this ps" : "this worker, where it has variables,";
+  parser.Add("grant_file", flags.grant_file,
+             absl::StrCat("File to keep the last epoch in that ", holder,
+                          " granted, and to whom, so that it knows after a restart; default: "
+                          "none"));
+  parser.Add("receive_buffer_mib", flags.receive_buffer_mib,
+             absl::StrCat("MiB of requests that ", holder,
+                          " receives or works on at a time; further ones wait at their senders; "
+                          "default 1024"));
+  parser.Add("send_buffer_mib", flags.send_buffer_mib,
+             absl::StrCat("MiB of answers to pulls that ", holder,
+                          " has on their way at a time; further pulls wait; default 1024"));
   parser.Add("compute_threads", flags.compute_threads,
              "Threads that compute; default 0: one per processor");
   parser.Add("drain_timeout_s", flags.drain_timeout_s,

@@ -24,9 +24,10 @@ struct RoleOptions {
   ClusterSpec cluster;
   std::string own_address;     // this task's entry in the cluster; port 0 takes any free port
   std::string listen_address;  // what to bind; default: all interfaces, port of own_address
-  std::string grant_file;      // of a ps: where it keeps the last epoch that it granted
+  // Of a task that has variables: where it keeps the last epoch that it granted.
+  std::string grant_file;
   std::string address_file;    // see AnnounceAddress; empty: none
-  // Of a ps: how many bytes of requests, and of answers to pulls, it holds at a time.
+  // Of the same: how many bytes of requests, and of answers to pulls, it holds at a time.
   int receive_buffer_mib = 1024;
   int send_buffer_mib = 1024;
   int compute_threads = 0;     // as given; 0 means one per processor

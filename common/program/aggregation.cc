@@ -35,7 +35,7 @@ absl::Status ReplicaContext::Check() const {
   return absl::InvalidArgumentError(absl::StrCat(
       "variable '", variable, "' is ",
       update == ReplicaUpdate::kAssign ? "assigned to" : "added to",
-      " in replica context, by closures of a synchronous round, and its aggregation is NONE: make "
+      " in replica context, by closures of a synchronous step, and its aggregation is NONE: make "
       "it with aggregation SUM, MEAN or ONLY_FIRST_REPLICA, which says how the replicas' values "
       "become one, or change it in cross-replica context, by the coordinator"));
 }

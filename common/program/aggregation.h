@@ -1,9 +1,9 @@
 #pragma once
 
-// VariableAggregation: how what the replicas of a synchronous round assign or add to a variable
-// becomes one update of it, and where that has to be said. TensorFlow asks for it wherever a
-// variable is updated in replica context, but for gradients, which its optimizers reduce
-// themselves.
+// VariableAggregation: how what replicas assign or add to a variable, those of a synchronous round
+// or those of one worker, becomes one update of it, and where that has to be said. TensorFlow asks
+// for it wherever a variable is updated in replica context, but for gradients, which its optimizers
+// reduce themselves.
 
 #include <string>
 
@@ -29,10 +29,8 @@ struct ReplicaContext {
 
   // Errors: INVALID_ARGUMENT naming the variable and what to do, where it needs an aggregation.
   absl::Status Check() const;
-  // How the round's updates become one.
+  // How the updates become one.
   proto::VariableAggregation How() const;
-
- private:
   // Gradients for an optimizer, which takes their mean.
   bool Trains() const;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <thread>
 #include <variant>
 
@@ -65,6 +66,13 @@ uint64_t NewIncarnation(const Clock& clock) {
 
 int ProcessorCount() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+size_t PhysicalMemory() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_size = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_size <= 0) return std::numeric_limits<size_t>::max();
+  return static_cast<size_t>(pages) * static_cast<size_t>(page_size);
 }
 
 int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,

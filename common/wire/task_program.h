@@ -3,6 +3,7 @@
 // What the programs ps and worker do alike, from the command line to the exit code.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,6 +28,8 @@ uint64_t NewIncarnation(const Clock& clock);
 
 // At least 1.
 int ProcessorCount();
+// Bytes; the largest number there is where the system does not say.
+size_t PhysicalMemory();
 
 // A task, put together, that does not listen yet.
 struct ServedTask {

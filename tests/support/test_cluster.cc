@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "ps_server/grant_file.h"
+#include "worker/home/variables_home.h"
 
 namespace cohort {
 
@@ -71,8 +72,16 @@ void TestCluster::StartWorker(TaskId task) {
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
-  workers_[task] =
-      std::make_unique<WorkerTask>(options_.world_of(task.ToString()), std::move(options));
+  const World world = options_.world_of(task.ToString());
+  VariablesHomeOptions home;
+  if (!options_.grant_directory.empty() && options_.ps.empty()) {
+    home.grant_file = JoinPath(options_.grant_directory, task.ToString() + ".grant");
+  }
+  if (!AddVariablesHome(home, world.files, options).ok()) {
+    COHORT_CHECK(options_.on_start_failed != nullptr, "a test's grants are readable");
+    return options_.on_start_failed(task);
+  }
+  workers_[task] = std::make_unique<WorkerTask>(world, std::move(options));
   COHORT_CHECK(workers_[task]->Start().ok(), "a test's worker listens");
 }
 

@@ -1,0 +1,114 @@
+#include "worker/join_replicas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status DoNotFit(const Tensor& a, const Tensor& b) {
+  return absl::InvalidArgumentError(absl::StrCat("replicas computed ", a.TypeString(), " and ",
+                                                 b.TypeString(), ", which do not fit together"));
+}
+
+template <typename T>
+void AddTo(const Tensor& value, Tensor& sum) {
+  const T* const from = reinterpret_cast<const T*>(value.raw());
+  T* const to = reinterpret_cast<T*>(sum.mutable_raw());
+  const auto count = static_cast<size_t>(sum.num_elements());
+  for (size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+absl::Status Add(const Tensor& value, Tensor& sum) {
+  if (value.dtype() != sum.dtype() || value.shape() != sum.shape()) return DoNotFit(sum, value);
+  switch (sum.dtype()) {
+    case DType::kFloat32: AddTo<float>(value, sum); return absl::OkStatus();
+    case DType::kFloat64: AddTo<double>(value, sum); return absl::OkStatus();
+    // Whole numbers wrap around.
+    case DType::kInt32: AddTo<uint32_t>(value, sum); return absl::OkStatus();
+    case DType::kInt64: AddTo<uint64_t>(value, sum); return absl::OkStatus();
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("replicas computed ", sum.TypeString(), ", which has no sum here: cast it"));
+  }
+}
+
+absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
+  for (size_t step = 1; step < values.size(); step *= 2) {
+    for (size_t i = 0; i + step < values.size(); i += 2 * step) {
+      RETURN_IF_ERROR(Add(values[i + step], values[i]));
+    }
+  }
+  return std::move(values[0]);
+}
+
+absl::StatusOr<Tensor> RowsOf(const std::vector<Tensor>& values) {
+  const Tensor& first = values[0];
+  std::vector<int64_t> dims(first.shape().dims().begin(), first.shape().dims().end());
+  if (dims.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replicas computed ", first.TypeString(), ", which has no rows to join"));
+  }
+  dims[0] = 0;
+  for (const Tensor& value : values) {
+    const bool fits = value.dtype() == first.dtype() &&
+                      value.shape().rank() == first.shape().rank() &&
+                      value.shape().dims().subspan(1) == first.shape().dims().subspan(1);
+    if (!fits) return DoNotFit(first, value);
+    dims[0] += value.shape().dim(0);
+  }
+  Tensor joined(first.dtype(), Shape(absl::MakeConstSpan(dims)));
+  std::byte* out = joined.mutable_raw();
+  for (const Tensor& value : values) {
+    if (value.num_bytes() == 0) continue;
+    std::memcpy(out, value.raw(), value.num_bytes());
+    out += value.num_bytes();
+  }
+  return joined;
+}
+
+}  // namespace
+
+float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas) {
+  if (replicas == 1) return 1;
+  if (rule == JoinRule::kMean) return 1.0f / static_cast<float>(replicas);
+  if (rule != JoinRule::kOfExamples) return 1;
+  return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
+}
+
+absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& pool) {
+  Tensor own(value.dtype(), value.shape(), pool.Take(std::max<size_t>(value.num_bytes(), 1)), 0);
+  if (weight == 1) {
+    if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());
+    return own;
+  }
+  if (value.dtype() != DType::kFloat32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replicas computed ", value.TypeString(), ", of which there is no mean"));
+  }
+  const float* const from = value.data<float>();
+  float* const to = own.mutable_data<float>();
+  const auto count = static_cast<size_t>(value.num_elements());
+  for (size_t i = 0; i < count; ++i) to[i] = weight * from[i];
+  return own;
+}
+
+absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tensor> values) {
+  if (rule == JoinRule::kEach || values.size() == 1) return values;
+  std::vector<Tensor> joined;
+  if (rule == JoinRule::kFirst) {
+    joined.push_back(std::move(values[0]));
+  } else if (rule == JoinRule::kRows) {
+    ASSIGN_OR_RETURN(joined.emplace_back(), RowsOf(values));
+  } else {
+    ASSIGN_OR_RETURN(joined.emplace_back(), SumOf(std::move(values)));
+  }
+  return joined;
+}
+
+}  // namespace cohort

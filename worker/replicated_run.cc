@@ -1,0 +1,129 @@
+#include "worker/replicated_run.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
+                             std::shared_ptr<ReplicaStrands> strands, std::vector<Tensor> inputs,
+                             const RunContext& context, Done done)
+    : program_(std::move(program)),
+      strands_(std::move(strands)),
+      inputs_(std::move(inputs)),
+      context_(context),
+      done_(std::move(done)) {}
+
+bool ReplicatedRun::IsOfBatch(size_t input) const {
+  const InputSource::Kind kind = program_->inputs[input].kind;
+  return kind == InputSource::Kind::kBatch || kind == InputSource::Kind::kPositions;
+}
+
+absl::Status ReplicatedRun::ShareOut() {
+  const auto replicas = static_cast<int64_t>(program_->runners.size());
+  if (replicas == 1 || program_->num_components == 0) {
+    examples_ = replicas;
+    parts_ = SplitBatch(replicas, replicas);
+    return absl::OkStatus();
+  }
+  by_parts_ = true;
+  examples_ = -1;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!IsOfBatch(i)) continue;
+    const Shape& shape = inputs_[i].shape();
+    if (shape.rank() > 0 && examples_ < 0) examples_ = shape.dim(0);
+    if (shape.rank() > 0 && shape.dim(0) == examples_ && examples_ > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        replicas, " replicas share out a batch along axis 0, and a component of it is ",
+        inputs_[i].TypeString(), examples_ > 0 ? absl::StrCat(" beside ", examples_, " rows") : "",
+        ": batch the data set"));
+  }
+  parts_ = SplitBatch(examples_, replicas);
+  return absl::OkStatus();
+}
+
+void ReplicatedRun::Start() {
+  if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
+  results_.resize(parts_.size(), absl::UnknownError("not run"));
+  {
+    MutexLock lock(mutex_);
+    left_ = parts_.size();
+  }
+  for (size_t replica = 1; replica < parts_.size(); ++replica) {
+    strands_->Of(replica).Post([self = shared_from_this(), replica] {
+      self->RunReplica(replica);
+    });
+  }
+  RunReplica(0);
+}
+
+void ReplicatedRun::RunReplica(size_t replica) {
+  results_[replica] = Compute(replica);
+  {
+    MutexLock lock(mutex_);
+    if (--left_ > 0) return;
+  }
+  inputs_.clear();  // variables back to their pool, for the next closure's pull
+  absl::StatusOr<Outputs> outputs = Join();
+  if (!outputs.ok() || program_->joined_runner == nullptr) {
+    return std::exchange(done_, nullptr)(std::move(outputs));
+  }
+  strands_->Of(0).Post(
+      [self = shared_from_this(), outputs = *std::move(outputs)]() mutable {
+        self->RunJoined(std::move(outputs));
+      });
+}
+
+void ReplicatedRun::RunJoined(Outputs outputs) {
+  std::vector<Tensor> inputs;
+  for (const size_t place : program_->joined_outputs) inputs.push_back(outputs[place][0]);
+  absl::StatusOr<std::vector<Tensor>> replaced = program_->joined_runner->Run(inputs, context_);
+  if (!replaced.ok()) return std::exchange(done_, nullptr)(replaced.status());
+  for (size_t i = 0; i < replaced->size(); ++i) {
+    outputs[program_->joined_outputs[i]][0] = std::move((*replaced)[i]);
+  }
+  std::exchange(done_, nullptr)(std::move(outputs));
+}
+
+absl::StatusOr<std::vector<Tensor>> ReplicatedRun::Compute(size_t replica) {
+  const BatchPart& part = parts_[replica];
+  std::vector<Tensor> inputs = inputs_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
+    if (program_->inputs[i].context == proto::REPLICA_ID) {
+      inputs[i] = Tensor::Scalar<int64_t>(static_cast<int64_t>(replica));
+    }
+  }
+  RunContext context = context_;
+  if (by_parts_) context.first_example += part.begin;
+  absl::StatusOr<std::vector<Tensor>> outputs = program_->runners[replica]->Run(inputs, context);
+  if (!outputs.ok()) {
+    return parts_.size() == 1 ? outputs.status()
+                              : Annotate(outputs.status(), absl::StrCat("replica ", replica));
+  }
+  if (parts_.size() == 1) return outputs;
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    const JoinRule rule = program_->outputs[i].join;
+    if (!IsSum(rule)) continue;
+    const float weight =
+        LeafWeight(rule, part.count, examples_, static_cast<int64_t>(parts_.size()));
+    ASSIGN_OR_RETURN((*outputs)[i], Weighted((*outputs)[i], weight, strands_->pool()));
+  }
+  return outputs;
+}
+
+absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
+  for (const auto& result : results_) RETURN_IF_ERROR(result.status());
+  Outputs outputs;
+  for (size_t i = 0; i < program_->outputs.size(); ++i) {
+    std::vector<Tensor> values;
+    for (auto& result : results_) values.push_back(std::move((*result)[i]));
+    ASSIGN_OR_RETURN(outputs.emplace_back(),
+                     JoinReplicas(program_->outputs[i].join, std::move(values)));
+  }
+  return outputs;
+}
+
+}  // namespace cohort
