@@ -1,0 +1,217 @@
+#include "coordinator/api/replica_values.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+bool IsNumber(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
+         dtype == DType::kInt64;
+}
+
+absl::Status CheckValues(absl::Span<const Tensor> replicas) {
+  if (replicas.empty()) return absl::InvalidArgumentError("there is no value of any replica");
+  for (const Tensor& value : replicas) {
+    if (value.dtype() == replicas[0].dtype() &&
+        value.shape().rank() == replicas[0].shape().rank()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("replicas have ", replicas[0].TypeString(),
+                                                   " and ", value.TypeString(),
+                                                   ": types and ranks must be the same"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumbers(absl::Span<const Tensor> replicas) {
+  RETURN_IF_ERROR(CheckValues(replicas));
+  if (IsNumber(replicas[0].dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("replicas have ", replicas[0].TypeString(),
+                                                 ", which has no sum: cast it to float32"));
+}
+
+absl::StatusOr<int> ReadAxis(int64_t axis, int rank) {
+  if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
+  return absl::InvalidArgumentError(
+      absl::StrCat("axis ", axis, " is out of range for values of rank ", rank));
+}
+
+absl::StatusOr<std::set<int>> ReadAxes(absl::Span<const int64_t> axes, int rank) {
+  std::set<int> read;
+  for (const int64_t axis : axes) {
+    ASSIGN_OR_RETURN(const int one, ReadAxis(axis, rank));
+    if (!read.insert(one).second) {
+      return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is given twice"));
+    }
+  }
+  return read;
+}
+
+// Of one replica, over some axes, and how many elements each sum has.
+struct PartialSum {
+  Tensor sum;
+  int64_t count = 1;
+};
+
+template <typename T>
+PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
+  const int rank = value.shape().rank();
+  std::vector<int64_t> dims;
+  PartialSum partial;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (axes.count(axis) > 0) {
+      partial.count *= value.shape().dim(axis);
+    } else {
+      dims.push_back(value.shape().dim(axis));
+    }
+  }
+  partial.sum = Tensor::Zeros(value.dtype(), Shape(absl::MakeConstSpan(dims)));
+  // Of each axis, how far one step along it goes in the sum.
+  std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
+  int64_t stride = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    if (axes.count(axis) > 0) continue;
+    strides[static_cast<size_t>(axis)] = stride;
+    stride *= value.shape().dim(axis);
+  }
+  std::vector<int64_t> at(static_cast<size_t>(rank), 0);
+  int64_t target = 0;
+  T* const sums = partial.sum.mutable_data<T>();
+  for (const T element : value.span<T>()) {
+    sums[target] += element;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      const auto place = static_cast<size_t>(axis);
+      target += strides[place];
+      if (++at[place] < value.shape().dim(axis)) break;
+      target -= strides[place] * at[place];
+      at[place] = 0;
+    }
+  }
+  return partial;
+}
+
+template <typename T>
+absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> replicas,
+                                const std::set<int>& axes, bool by_axes) {
+  std::vector<Tensor> sums;
+  int64_t count = 0;
+  for (const Tensor& value : replicas) {
+    PartialSum partial = SumOver<T>(value, axes);
+    if (!sums.empty() && partial.sum.shape() != sums[0].shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "replicas have ", replicas[0].TypeString(), " and ", value.TypeString(),
+          by_axes ? ": sizes may differ along the reduced axes alone"
+                  : ": sizes must be the same, or give the axis along which they differ"));
+    }
+    sums.push_back(std::move(partial.sum));
+    count += partial.count;
+  }
+  for (size_t step = 1; step < sums.size(); step *= 2) {
+    for (size_t i = 0; i + step < sums.size(); i += 2 * step) {
+      T* const to = sums[i].template mutable_data<T>();
+      const absl::Span<const T> from = sums[i + step].template span<T>();
+      for (size_t k = 0; k < from.size(); ++k) to[k] += from[k];
+    }
+  }
+  if (op == ReplicaReduce::kSum) return sums[0];
+  if (std::is_integral_v<T> && count == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the mean of no elements: replicas have ", replicas[0].TypeString()));
+  }
+  T* const mean = sums[0].template mutable_data<T>();
+  for (int64_t k = 0; k < sums[0].num_elements(); ++k) {
+    mean[k] = static_cast<T>(static_cast<double>(mean[k]) / static_cast<double>(count));
+  }
+  return sums[0];
+}
+
+absl::StatusOr<Tensor> ReduceAny(ReplicaReduce op, absl::Span<const Tensor> replicas,
+                                 const std::set<int>& axes, bool by_axes) {
+  switch (replicas[0].dtype()) {
+    case DType::kFloat32: return ReduceOf<float>(op, replicas, axes, by_axes);
+    case DType::kFloat64: return ReduceOf<double>(op, replicas, axes, by_axes);
+    case DType::kInt32: return ReduceOf<int32_t>(op, replicas, axes, by_axes);
+    default: return ReduceOf<int64_t>(op, replicas, axes, by_axes);
+  }
+}
+
+bool IsZeros(const Tensor& value) {
+  return std::all_of(value.raw(), value.raw() + value.num_bytes(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name) {
+  const std::string upper = absl::AsciiStrToUpper(name);
+  if (upper == "SUM") return ReplicaReduce::kSum;
+  if (upper == "MEAN") return ReplicaReduce::kMean;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name, "' is no reduce op: there are SUM and MEAN"));
+}
+
+absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas) {
+  RETURN_IF_ERROR(CheckNumbers(replicas));
+  return ReduceAny(op, replicas, {}, /*by_axes=*/false);
+}
+
+absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas,
+                                      absl::Span<const int64_t> axes) {
+  RETURN_IF_ERROR(CheckNumbers(replicas));
+  ASSIGN_OR_RETURN(const std::set<int> read, ReadAxes(axes, replicas[0].shape().rank()));
+  return ReduceAny(op, replicas, read, /*by_axes=*/true);
+}
+
+absl::StatusOr<Tensor> ReduceShared(ReplicaReduce op, const Tensor& value, int64_t replicas) {
+  if (op == ReplicaReduce::kMean || replicas == 1 || IsZeros(value)) return value;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the SUM over ", replicas, " replicas of a value that no replica made, ",
+      value.TypeString(), ": run a program that fetches it on each replica, or take the MEAN"));
+}
+
+absl::StatusOr<Tensor> GatherReplicas(absl::Span<const Tensor> replicas, int64_t axis) {
+  RETURN_IF_ERROR(CheckValues(replicas));
+  const Shape& first = replicas[0].shape();
+  if (first.rank() == 0) {
+    return absl::InvalidArgumentError("scalars cannot be gathered: give them an axis, as [1]");
+  }
+  ASSIGN_OR_RETURN(const int along, ReadAxis(axis, first.rank()));
+  std::vector<int64_t> dims(first.dims().begin(), first.dims().end());
+  const auto joined = static_cast<size_t>(along);
+  dims[joined] = 0;
+  for (const Tensor& value : replicas) {
+    for (int other = 0; other < first.rank(); ++other) {
+      if (other == along || value.shape().dim(other) == first.dim(other)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("replicas have ", replicas[0].TypeString(), " and ", value.TypeString(),
+                       ": sizes may differ along the gathered axis ", along, " alone"));
+    }
+    dims[joined] += value.shape().dim(along);
+  }
+  Tensor gathered(replicas[0].dtype(), Shape(absl::MakeConstSpan(dims)));
+  if (gathered.num_bytes() == 0) return gathered;
+  int64_t runs = 1;  // of elements that lie together in each value
+  for (int other = 0; other < along; ++other) runs *= first.dim(other);
+  std::byte* out = gathered.mutable_raw();
+  for (int64_t run = 0; run < runs; ++run) {
+    for (const Tensor& value : replicas) {
+      const size_t bytes = value.num_bytes() / static_cast<size_t>(runs);
+      if (bytes == 0) continue;
+      std::memcpy(out, value.raw() + static_cast<size_t>(run) * bytes, bytes);
+      out += bytes;
+    }
+  }
+  return gathered;
+}
+
+}  // namespace cohort
