@@ -7,9 +7,9 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
-#include "common/program/aggregation.h"
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/closure_check.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
 
@@ -17,8 +17,20 @@ namespace cohort {
 
 namespace {
 
-absl::Status CheckCluster(const ClusterSpec& cluster, const WorkerLimits& limits) {
-  if (cluster.NumTasks(Role::kPs) == 0) {
+absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, const WorkerLimits& limits) {
+  if (homes == Role::kWorker && cluster.NumTasks(Role::kPs) > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the cluster has ", cluster.NumTasks(Role::kPs),
+        " ps, but the variables are to be in the worker: leave ps out of TF_CONFIG, or use "
+        "--local worker=1"));
+  }
+  if (homes == Role::kWorker && cluster.NumTasks(Role::kWorker) > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the cluster has ", cluster.NumTasks(Role::kWorker),
+        " workers, but the variables are to be in the worker: leave one in TF_CONFIG, or use "
+        "--local worker=1"));
+  }
+  if (homes == Role::kPs && cluster.NumTasks(Role::kPs) == 0) {
     return absl::InvalidArgumentError(
         "the cluster has no ps: parameter-server training needs at least one; add cluster.ps to "
         "TF_CONFIG or use --local ps=1,worker=1");
@@ -33,91 +45,6 @@ absl::Status CheckCluster(const ClusterSpec& cluster, const WorkerLimits& limits
   return absl::InvalidArgumentError(absl::StrCat(
       "the cluster has ", workers, " worker(s), but cluster.min_workers is ", limits.min,
       workers > limits.max ? absl::StrCat(" and cluster.max_workers ", limits.max) : ""));
-}
-
-// `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `owner`. Ids
-// are a coordinator's own: those of another would name something else here.
-template <typename Handle>
-absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
-                         uint64_t owner) {
-  if (handle == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Schedule got no ", what, ": give it what ", maker, " returned"));
-  }
-  if (handle->owner == owner) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("Schedule got the ", what,
-                                                 " of another coordinator: make it with ", maker,
-                                                 " of this one"));
-}
-
-bool IsShardedByWorker(const proto::DatasetSpec& spec) {
-  return std::any_of(spec.transforms().begin(), spec.transforms().end(),
-                     [](const auto& transform) { return transform.shard().by_worker(); });
-}
-
-absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& options,
-                          uint64_t owner) {
-  RETURN_IF_ERROR(CheckHandle(program, "program", "Register", owner));
-  for (size_t i = 0; i < options.arguments.size(); ++i) {
-    if (const auto* value = std::get_if<RemoteValue>(&options.arguments[i])) {
-      if (value->has_value() && value->owner() == owner) continue;
-      const char* const trouble = value->has_value()
-                                      ? "of another coordinator: fetch it there, give the tensor"
-                                      : "of no closure";
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument ", i, " is a RemoteValue ", trouble));
-    }
-    if (std::get<Tensor>(options.arguments[i]).has_value()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is a tensor without value"));
-  }
-  if (const auto* iterator = std::get_if<IteratorHandle>(&options.input)) {
-    return CheckHandle(iterator->get(), "iterator", "MakeIterator", owner);
-  }
-  if (const auto* split = std::get_if<SplitInput>(&options.input)) {
-    RETURN_IF_ERROR(
-        CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", owner));
-    if (IsShardedByWorker(split->dataset->spec)) {
-      return absl::InvalidArgumentError(
-          "a split names the same examples on every worker, and this data set is sharded by "
-          "worker: use an iterator");
-    }
-  }
-  return absl::OkStatus();
-}
-
-// A closure of a round is one of several replicas.
-absl::Status CheckInReplicaContext(const RegisteredProgram& program) {
-  std::map<std::string, ReplicaUpdate> updates;
-  for (const proto::OutputBinding& output : program.request.program().outputs()) {
-    if (output.has_push()) updates[output.push()] = ReplicaUpdate::kPush;
-    if (output.has_assign()) updates[output.assign()] = ReplicaUpdate::kAssign;
-  }
-  for (const proto::VariableLayout& layout : program.request.variables()) {
-    const auto update = updates.find(layout.name());
-    if (update == updates.end()) continue;
-    const ReplicaContext replicas{layout.name(), layout.rule(), layout.aggregation(),
-                                  update->second};
-    RETURN_IF_ERROR(replicas.Check());
-  }
-  if (!updates.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "program '", program.request.program().name(),
-      "' changes no variable: a round waits for updates; schedule it without one"));
-}
-
-// A round that waits for its last closures has to leave room for them.
-absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
-                        const ClusterCoordinator::Options& options) {
-  RETURN_IF_ERROR(CheckInReplicaContext(program));
-  const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
-  if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a round of ", closure.round.aggregate, " closures: it has from 1 to ", room,
-        ", half of what the queue holds and of what may run again after a loss"));
-  }
-  if (closure.replayable && !options.steps_ahead_max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "closures of a round have to be replayable, and staleness is not bounded besides");
 }
 
 // A wait that ran out: what was waited for, and the tasks that do not answer. The one that has been
@@ -168,7 +95,7 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Connect(
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(World world,
                                                                                Waiter& waiter,
                                                                                Options options) {
-  RETURN_IF_ERROR(CheckCluster(options.cluster, options.workers));
+  RETURN_IF_ERROR(CheckCluster(options.cluster, options.homes, options.workers));
   return std::unique_ptr<ClusterCoordinator>(
       new ClusterCoordinator(world, waiter, std::move(options)));
 }
@@ -191,7 +118,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, options));
   }
   RETURN_IF_ERROR(CreateVariables({layout}));
-  return Variable(std::move(layout));
+  return Variable(std::move(layout), options_.homes);
 }
 
 absl::Status ClusterCoordinator::CreateVariables(
@@ -312,8 +239,7 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
-  RETURN_IF_ERROR(CheckClosure(program.get(), options, owner()));
-  if (options.round.number > 0) RETURN_IF_ERROR(CheckRound(*program, options, options_));
+  RETURN_IF_ERROR(CheckClosure(program.get(), options, {options_, owner()}));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
         "with a recovery directory, call ResumeState before the first Schedule");
@@ -326,6 +252,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
   closure->round = options.round;
+  closure->gang = options.gang;
   closure->deadline = world_.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;

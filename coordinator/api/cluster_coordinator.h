@@ -53,6 +53,7 @@ struct ScheduleOptions {
   // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
   bool replayable = true;
   Round round = {};  // of synchronous training
+  bool gang = false;  // a round of one, which begins when the gang before it is done
 };
 
 // Thread-safe.
@@ -60,6 +61,7 @@ class ClusterCoordinator {
  public:
   struct Options {
     ClusterSpec cluster;
+    Role homes = Role::kPs;  // of variables; kWorker: the one worker of a cluster without a ps
     std::string job = "job";
     uint64_t seed = 0;
     std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
@@ -88,7 +90,7 @@ class ClusterCoordinator {
   };
 
   // Attaches every ps and at least workers.min workers; late workers join when they come. Errors:
-  // INVALID_ARGUMENT without a ps or a worker, or with workers outside the limits;
+  // INVALID_ARGUMENT without a home or a worker, or with workers outside the limits;
   // DEADLINE_EXCEEDED that says of each task whether it serves, or why not.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
@@ -142,15 +144,13 @@ class ClusterCoordinator {
   void SetApplicationState(Recovery::ApplicationState state);
   // Returns when all that is done now is durable. Nothing to do without a recovery directory.
   absl::Status MakeDurable();
-  // The job has ended well: what was kept for its recovery is removed.
-  absl::Status ForgetState();
+  absl::Status ForgetState();  // the job has ended well: removes what was kept for its recovery
 
   // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`, and so
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
 
-  // Asks all serving tasks to end, and gives them a few seconds to answer.
-  void ShutdownTasks();
+  void ShutdownTasks();  // asks all that serve to end, and waits a few seconds for answers
 
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }

@@ -32,7 +32,8 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     : world_(world),
       waiter_(waiter),
       options_(std::move(options)),
-      creator_(options_.cluster.Indices(Role::kPs), options_.partitioner, options_.placement) {
+      creator_(options_.cluster.Indices(options_.homes), options_.partitioner,
+               options_.placement) {
   auto parts = std::make_shared<Parts>();
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
@@ -90,10 +91,12 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
     request.set_watermark(watermark);
     FenceAll(*cluster, std::move(request), timeout, std::move(done));
   };
-  options.fence_worker = [parts, timeout = options_.call_timeout](
+  options.fence_worker = [parts, homes = options_.homes, timeout = options_.call_timeout](
                              const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
+    // What it could still change is lost with it.
+    if (homes == Role::kWorker && !cluster->ps().ok()) return done(absl::OkStatus());
     proto::FenceRequest request;
     for (const uint64_t session : sessions) request.add_worker_incarnations(session);
     FenceAll(*cluster, std::move(request), timeout, std::move(done));
@@ -111,6 +114,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
       options_.incarnation != 0
           ? options_.incarnation
           : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
+  options.homes = options_.homes;
   options.worker_threads = options_.worker_threads;
   options.limits = options_.workers;
   options.lease = options_.lease;
@@ -156,7 +160,8 @@ absl::Status ClusterCoordinator::WaitForCluster() {
     if (!absl::IsDeadlineExceeded(status)) return status;
     return absl::DeadlineExceededError(absl::StrCat(
         "the cluster was not ready after ", absl::FormatDuration(options_.connect_timeout),
-        " (wanted every ps and ", options_.workers.min, " worker(s)): ", cluster_->Report()));
+        options_.homes == Role::kPs ? " (wanted every ps and " : " (wanted ", options_.workers.min,
+        " worker(s)): ", cluster_->Report()));
   };
   const absl::StatusOr<uint64_t> epoch =
       Await<uint64_t>(waiter_, options_.connect_timeout, "every ps",

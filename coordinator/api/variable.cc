@@ -13,12 +13,13 @@ Variable Variable::Local(std::string name, Tensor value) {
   layout.set_name(std::move(name));
   layout.set_dtype(static_cast<int32_t>(value.dtype()));
   for (const int64_t dim : value.shape().dims()) layout.add_dims(dim);
-  Variable variable(std::move(layout));
+  Variable variable(std::move(layout), Role::kChief);
   variable.local_value_ = std::move(value);
   return variable;
 }
 
-Variable::Variable(proto::VariableLayout layout) : layout_(std::move(layout)) {}
+Variable::Variable(proto::VariableLayout layout, Role homes)
+    : layout_(std::move(layout)), homes_(homes) {}
 
 Shape Variable::shape() const {
   return Shape(
@@ -34,8 +35,8 @@ std::vector<VariableComponent> Variable::variables() const {
     absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
     if (!dims.empty()) dims[0] = layout_.slices(i).row_count();
     shards.push_back({SliceName(layout_, i), Shape(absl::MakeConstSpan(dims)),
-                      absl::StrCat("/job:ps/replica:0/task:", layout_.slices(i).ps(),
-                                   "/device:CPU:0")});
+                      absl::StrCat("/job:", RoleName(homes_), "/replica:0/task:",
+                                   layout_.slices(i).ps(), "/device:CPU:0")});
   }
   return shards;
 }

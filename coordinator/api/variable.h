@@ -1,12 +1,14 @@
 #pragma once
 
 // A variable as the user of the C++ API holds it: made inside a strategy's scope it lives in slices
-// on parameter servers, made outside it stays with the coordinator.
+// on parameter servers, or in the worker where there are none, made outside it stays with the
+// coordinator.
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/cluster/cluster_spec.h"
 #include "common/tensor/tensor.h"
 #include "proto/plan.pb.h"
 
@@ -24,7 +26,8 @@ class Variable {
  public:
   // A variable of the coordinator's own.
   static Variable Local(std::string name, Tensor value);
-  explicit Variable(proto::VariableLayout layout);
+  // In slices on tasks of this role.
+  Variable(proto::VariableLayout layout, Role homes);
 
   const std::string& name() const { return layout_.name(); }
   Shape shape() const;
@@ -39,6 +42,7 @@ class Variable {
 
  private:
   proto::VariableLayout layout_;
+  Role homes_;
   std::optional<Tensor> local_value_;
 };
 

@@ -19,9 +19,9 @@ absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
   detail.mutable_origin()->set_role(RoleName(task.role));
   detail.mutable_origin()->set_index(task.index);
   detail.mutable_origin()->set_incarnation(incarnation);
+  const char* const what = task.role == Role::kPs ? "parameter server " : "the home of variables ";
   return WithDetail(
-      absl::UnavailableError(absl::StrCat(
-          "parameter server ", task.ToString(), " was lost: ", cause, remedy)),
+      absl::UnavailableError(absl::StrCat(what, task.ToString(), " was lost: ", cause, remedy)),
       detail);
 }
 
@@ -45,7 +45,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
   attach.set_compute_threads(options_.worker_threads);
   attach.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
   attach.set_worker_position(roster_.Find(task)->position);
-  for (const TaskId ps : roster_.Tasks(Role::kPs)) {
+  for (const TaskId ps : roster_.Tasks(options_.homes)) {
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(ps.role));
     peer->mutable_task()->set_index(ps.index);
@@ -94,8 +94,8 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    options.ps = roster_.Tasks(Role::kPs);
-    options.workers = roster_.Tasks(Role::kWorker);
+    options.ps = roster_.Tasks(options_.homes);
+    if (options_.homes != Role::kWorker) options.workers = roster_.Tasks(Role::kWorker);
     options.floor = std::max(floor, epoch_);
     options.held = epoch_;
     claiming_ = true;
@@ -203,7 +203,7 @@ bool Cluster::IsReadyLocked(int min_workers) const {
   int ps = 0;
   for (const auto& [task, link] : links_) {
     workers += task.role == Role::kWorker ? 1 : 0;
-    ps += task.role == Role::kPs ? 1 : 0;
+    ps += task.role == options_.homes ? 1 : 0;
   }
   return workers >= min_workers && ps == num_ps();
 }
@@ -212,7 +212,7 @@ void Cluster::SuspectWorker(int worker, uint64_t incarnation) {
   Suspect(TaskId{Role::kWorker, worker}, incarnation);
 }
 
-void Cluster::SuspectPs(int ps) { Suspect(TaskId{Role::kPs, ps}, std::nullopt); }
+void Cluster::SuspectPs(int ps) { Suspect(TaskId{options_.homes, ps}, std::nullopt); }
 
 void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
   std::shared_ptr<TaskConnection> connection;
@@ -235,7 +235,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     if (roster_.Find(task) == nullptr) return;  // it is being removed
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
-    ps_restarted = task.role == Role::kPs &&
+    ps_restarted = task.role == options_.homes &&
                    first_incarnation_.emplace(task, incarnation).first->second != incarnation;
     for (auto wait = ready_waits_.begin(); wait != ready_waits_.end();) {
       if (!IsReadyLocked(wait->min_workers)) {
@@ -271,15 +271,16 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
       return;
     }
   }
-  if (task.role == Role::kWorker) return options_.on_worker_lost(task.index, cause);
+  if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
+  if (task.role != options_.homes) return;
   options_.on_ps_lost(PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy));
 }
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
   MutexLock lock(mutex_);
   std::vector<TaskLink> links;
-  for (const int index : options_.spec.Indices(Role::kPs)) {
-    const TaskId task{Role::kPs, index};
+  for (const int index : options_.spec.Indices(options_.homes)) {
+    const TaskId task{options_.homes, index};
     const auto found = links_.find(task);
     if (found == links_.end()) {
       return PsLost(task, 0, DescribeLocked(task), options_.ps_lost_remedy);
@@ -290,12 +291,13 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
 }
 
 absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
-  const std::vector<int> indices = options_.spec.Indices(Role::kPs);
+  const std::vector<int> indices = options_.spec.Indices(options_.homes);
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));
   if (found != indices.end()) return static_cast<size_t>(found - indices.begin());
-  return absl::InvalidArgumentError(absl::StrCat("the cluster has no ps:", index,
-                                                 "; its parameter servers have the indices ",
-                                                 absl::StrJoin(indices, ", ")));
+  const bool ps = options_.homes == Role::kPs;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the cluster has no ", RoleName(options_.homes), ":", index, "; its ",
+      ps ? "parameter servers" : "workers", " have the indices ", absl::StrJoin(indices, ", ")));
 }
 
 std::vector<TaskLink> Cluster::serving() const {

@@ -8,6 +8,10 @@
 // was added is attached at once, or by the Claim that is under way; later Claims keep it. One that
 // is removed is no member any more from the call on, but its connection stays until its closures in
 // flight have ended.
+//
+// The homes of the variables are the tasks of one role: parameter servers, or, in strategies
+// without any, workers. What is said of a ps below is said of a home, whichever it is; a worker
+// that is one and is lost is lost as both.
 
 #include <functional>
 #include <map>
@@ -34,6 +38,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     uint64_t seed = 0;
     uint64_t coordinator_incarnation = 0;
     WorkerLimits limits;
+    Role homes = Role::kPs;
     int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
     absl::Duration lease = absl::Seconds(5);
     // The present address of a task; by default the one of the spec.
@@ -98,7 +103,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   absl::StatusOr<std::vector<TaskLink>> ps() const;
   // Links to all tasks that serve now.
   std::vector<TaskLink> serving() const;
-  int num_ps() const { return options_.spec.NumTasks(Role::kPs); }
+  int num_ps() const { return options_.spec.NumTasks(options_.homes); }
   // Where ps() has the link of the parameter server with this task index. Errors: INVALID_ARGUMENT
   // naming the servers that the cluster has.
   absl::StatusOr<size_t> PositionOfPs(uint32_t index) const;

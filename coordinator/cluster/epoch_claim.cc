@@ -95,6 +95,10 @@ bool EpochClaim::IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& ans
   return true;
 }
 
+bool EpochClaim::IsHome(TaskId task) const {
+  return std::find(options_.ps.begin(), options_.ps.end(), task) != options_.ps.end();
+}
+
 void EpochClaim::OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer) {
   if (IsTakenOver(answer)) return;
   // A draining process is about to end and grants nothing for long.
@@ -104,12 +108,12 @@ void EpochClaim::OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResp
     if (done_ == nullptr) return;
     errors_[task] = answer.status();
     if (counts) highest_ = std::max(highest_, answer->epoch());
-    if (counts || task.role != Role::kPs) {
+    if (counts || !IsHome(task)) {
       if (--unanswered_ > 0) return;
       epoch_ = highest_ + 1;
     }
   }
-  if (!counts && task.role == Role::kPs) return Later([this, task] { Probe(task); });
+  if (!counts && IsHome(task)) return Later([this, task] { Probe(task); });
   Attach(0);
 }
 

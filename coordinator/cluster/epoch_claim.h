@@ -28,8 +28,8 @@ namespace cohort {
 class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
  public:
   struct Options {
-    std::vector<TaskId> ps;       // in index order
-    std::vector<TaskId> workers;
+    std::vector<TaskId> ps;       // homes of variables, in index order
+    std::vector<TaskId> workers;  // that are none
     // Asked before each call: a restarted task may move.
     std::function<std::string(TaskId)> address;
     uint64_t floor = 0;                          // the epoch is above this one
@@ -56,6 +56,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
  private:
   EpochClaim(World world, Options options, Done done);
   void Probe(TaskId task);
+  bool IsHome(TaskId task) const;
   // Whether another coordinator has taken over; then the claim has ended.
   bool IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& answer);
   void OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer);

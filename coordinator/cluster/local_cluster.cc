@@ -118,7 +118,9 @@ std::vector<std::string> LocalCluster::Settings(Role role) const {
 
 std::string LocalCluster::TfConfig(TaskId task) const {
   nlohmann::json config;
-  config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
+  if (options_.ps > 0) {
+    config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
+  }
   const int workers = task.role == Role::kWorker ? std::max(options_.workers, task.index + 1)
                                                  : options_.workers;
   config["cluster"]["worker"] = std::vector<std::string>(workers, "127.0.0.1:0");
@@ -137,7 +139,8 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   options.program = record.program;
   options.arguments = record.arguments;
   options.arguments.push_back(absl::StrCat("--address_file=", directory_->AddressFile(task)));
-  if (task.role == Role::kPs) {
+  // Of those that have variables: without a ps, the workers.
+  if (task.role == Role::kPs || options_.ps == 0) {
     options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
   }
   options.environment["TF_CONFIG"] = TfConfig(task);

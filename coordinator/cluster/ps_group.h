@@ -1,6 +1,6 @@
 #pragma once
 
-// One call to many tasks at once.
+// One call to many tasks at once: to the homes of variables, as its errors say.
 
 #include <memory>
 #include <string>
@@ -9,8 +9,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "common/base/mutex.h"
-#include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
+#include "coordinator/cluster/home_call.h"
 #include "coordinator/cluster/task_connection.h"
 
 namespace cohort {
@@ -47,7 +47,7 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
             if (response.ok()) {
               state->responses[i] = *std::move(response);
             } else if (state->error.ok()) {
-              state->error = AttributedCall(response.status(), task);
+              state->error = AttributedHomeCall(response.status(), task);
             }
             if (--state->open > 0) return;
             if (state->error.ok()) {

@@ -8,15 +8,15 @@
 #include <string>
 #include <utility>
 
-#include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
+#include "coordinator/cluster/home_call.h"
 #include "coordinator/cluster/task_connection.h"
 
 namespace cohort {
 
 inline constexpr int kCallAttemptsMax = 3;
 
-// A failure names the task (AttributedCall).
+// To a home of variables. A failure names it (AttributedHomeCall).
 template <typename Response, typename Request>
 void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
                   absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {
@@ -34,7 +34,7 @@ void StartRetried(const TaskLink& link, const std::string& method, Envelope<Requ
           return StartRetried<Response>(link, method, std::move(request), timeout, std::move(done),
                                         attempt + 1);
         }
-        if (!response.ok()) return done(AttributedCall(status, link.task));
+        if (!response.ok()) return done(AttributedHomeCall(status, link.task));
         done(std::move(response));
       });
 }

@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "coordinator/strategy/partitioner.h"
+#include "coordinator/strategy/strategy.h"
 #include "coordinator/train/trainer.h"
 
 namespace cohort {
@@ -111,7 +111,9 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.job = job.name;
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
-  if (const auto* bounded = std::get_if<BoundedStalenessSpec>(&job.strategy.consistency)) {
+  options.homes = HomesOf(job.strategy);
+  const auto* bounded = std::get_if<BoundedStalenessSpec>(&job.strategy.consistency);
+  if (bounded != nullptr && options.homes == Role::kPs) {
     options.steps_ahead_max = static_cast<uint64_t>(bounded->steps);
   }
   options.queue_bound = static_cast<size_t>(job.cluster.queue_size);
@@ -123,6 +125,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.call_timeout = job.cluster.call_timeout;
   options.workers.min = static_cast<int>(job.cluster.min_workers);
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
+  // Who has the variables neither comes nor goes.
+  if (options.homes == Role::kWorker) options.workers.max = options.workers.min;
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
   options.recovery_directory = RecoveryDirectory();
   options.recovery_interval = job.recovery.interval;

@@ -14,6 +14,7 @@
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
 #include "coordinator/strategy/plan_text.h"
+#include "coordinator/strategy/strategy.h"
 #include "coordinator/train/load_record.h"
 #include "coordinator/train/offline_plan.h"
 
@@ -40,8 +41,8 @@ void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("set", flags.overrides,
              "Override a field of the job: --set fit.epochs=1; may be given again");
   parser.Add("local", flags.local,
-             "Start and supervise the other tasks on this machine: ps=2,worker=3. Without it "
-             "and without TF_CONFIG: ps=1,worker=1");
+             "Start and supervise the other tasks on this machine: ps=2,worker=3, or worker=1 for "
+             "a strategy without ps. Without it and without TF_CONFIG: one of each that is needed");
   parser.Add("state_dir", flags.state_directory,
              "Where local tasks put addresses, process ids and logs; a coordinator that is started "
              "again with the same one adopts its tasks; default: a new directory under TMPDIR");
@@ -109,7 +110,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment,
     return;
   }
   if (config->cluster.empty()) {
-    options.local = LocalTasks{1, 1};
+    options.local = LocalTasks{HomesOf(options.job.strategy) == Role::kPs ? 1 : 0, 1};
     return;
   }
   if (config->task.has_value() && config->task->role != Role::kChief) {
@@ -122,6 +123,32 @@ void ResolveCluster(const Flags& flags, const Environment& environment,
     problems.push_back(absl::StrCat("TF_CONFIG: ", dialable.message()));
   }
   options.cluster = config->cluster;
+}
+
+ClusterShape ShapeOf(const CoordinatorOptions& options) {
+  ClusterShape cluster;
+  if (options.local.has_value()) {
+    for (int ps = 0; ps < options.local->ps; ++ps) cluster.ps.push_back(ps);
+    for (int worker = 0; worker < options.local->workers; ++worker) {
+      cluster.workers.push_back(worker);
+    }
+  } else {
+    cluster.ps = options.cluster.Indices(Role::kPs);
+    cluster.workers = options.cluster.Indices(Role::kWorker);
+  }
+  return cluster;
+}
+
+// Whether the strategy is one, and can do with the cluster.
+void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& problems) {
+  const auto strategy = MakeStrategy(options.job.strategy);
+  if (!strategy.ok()) {
+    problems.push_back(absl::StrCat(options.job_file, ": ", strategy.status().message()));
+    return;
+  }
+  const absl::Status fits = (*strategy)->CheckCluster(ShapeOf(options));
+  const char* const source = options.local.has_value() ? "--local" : "TF_CONFIG";
+  if (!fits.ok()) problems.push_back(absl::StrCat(source, ": ", fits.message()));
 }
 
 // After the cluster: what is not given follows from it.
@@ -169,16 +196,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
 
 absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, FileSystem& files,
                                              PlanFormat format) {
-  ClusterShape cluster;
-  if (options.local.has_value()) {
-    for (int ps = 0; ps < options.local->ps; ++ps) cluster.ps.push_back(ps);
-    for (int worker = 0; worker < options.local->workers; ++worker) {
-      cluster.workers.push_back(worker);
-    }
-  } else {
-    cluster.ps = options.cluster.Indices(Role::kPs);
-    cluster.workers = options.cluster.Indices(Role::kWorker);
-  }
+  ClusterShape cluster = ShapeOf(options);
   ASSIGN_OR_RETURN(cluster.loads, ReadJobLoads(files, options.job));
   ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(options.job, cluster));
   return PrintAndExit{PlanToText(plan, options.job.strategy, cluster, format)};
@@ -190,6 +208,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
+  if (problems.empty()) CheckStrategy(options, problems);
   ResolveMembers(flags, options, problems);
   Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
@@ -239,9 +258,9 @@ absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
     }
     (pair[0] == "ps" ? tasks.ps : tasks.workers) = count;
   }
-  if (tasks.ps == 0 || tasks.workers == 0) {
+  if (tasks.workers == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--local: '", text, "' needs both: write ps=2,worker=3"));
+        absl::StrCat("--local: '", text, "' has no worker: write ps=2,worker=3"));
   }
   return tasks;
 }

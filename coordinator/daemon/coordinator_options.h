@@ -52,7 +52,8 @@ using CoordinatorCommand = std::variant<CoordinatorOptions, PrintAndExit>;
 absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
     const std::vector<std::string>& arguments, const Environment& environment, FileSystem& files);
 
-// "ps=2,worker=3". Errors: INVALID_ARGUMENT naming what is wrong.
+// "ps=2,worker=3", or "worker=1" for a strategy without ps. Errors: INVALID_ARGUMENT naming what is
+// wrong.
 absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text);
 
 }  // namespace cohort

@@ -138,7 +138,7 @@ ordered_json ToJson(const ClusterOptionsSpec& cluster) {
 
 // Of which a round that waits for its last steps takes the half at most.
 void CheckRounds(const JobSpec& job, JsonErrors& errors) {
-  const auto* synchronous = std::get_if<SynchronousSpec>(&job.strategy.consistency);
+  const SynchronousSpec* const synchronous = job.strategy.synchronous();
   if (synchronous == nullptr) return;
   const auto at_least = [&](const std::string& key, int64_t value) {
     if (value >= 2 * synchronous->aggregate) return;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ using nlohmann::ordered_json;
 
 constexpr IntRange kAtLeastOne = {.min = 1};
 constexpr int64_t kRoundMax = 4096;
+constexpr int64_t kPacksMax = 4096;
 constexpr IntRange kStepsAhead = {.min = 0, .max = 1'000'000'000};
 constexpr char kAsynchronous[] = "Asynchronous";
 constexpr char kBoundedStaleness[] = "BoundedStaleness";
@@ -78,6 +80,22 @@ ConsistencySpec ReadConsistency(const json& value, const std::string& path, Json
   return result;
 }
 
+void ReadDevices(const std::string& key, ObjectReader& reader, std::vector<std::string>* out) {
+  const json* const value = reader.Find(key);
+  if (value == nullptr) return;
+  const bool all = value->is_array() &&
+                   std::all_of(value->begin(), value->end(), [](const json& one) {
+                     return one.is_string();
+                   });
+  if (!all) {
+    return reader.AddError(key, absl::StrCat("is ", value->dump(-1, ' ', false,
+                                                                json::error_handler_t::replace),
+                                             "; it must be a list of devices such as [\"cpu:0\", "
+                                             "\"cpu:1\"]"));
+  }
+  *out = value->get<std::vector<std::string>>();
+}
+
 CompressionSpec ReadCompression(const json& value, const std::string& path, JsonErrors& errors) {
   CompressionSpec spec;
   ObjectReader reader(value, path, errors);
@@ -124,7 +142,7 @@ ordered_json ToJson(const MaxSizePartitionerSpec& spec) {
 StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors& errors) {
   StrategySpec strategy;
   ObjectReader reader(value, path, errors);
-  reader.Choice("type", {"parameter_server"}, &strategy.type);
+  reader.Choice("type", StrategyTypes(), &strategy.type);
   if (const json* partitioner = reader.Find("partitioner")) {
     strategy.partitioner = ReadPartitioner(*partitioner, JoinPath(path, "partitioner"), errors);
   }
@@ -137,8 +155,22 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
     strategy.compression =
         ReadCompression(*compression, JoinPath(path, "compression"), errors);
   }
+  reader.String("device", &strategy.device);
+  ReadDevices("devices", reader, &strategy.devices);
+  reader.Choice("cross_device_ops",
+                {"auto", "nccl", "hierarchical_copy", "reduction_to_one_device"},
+                &strategy.cross_device_ops);
+  reader.Int("num_packs", {.min = 0, .max = kPacksMax}, &strategy.num_packs);
+  ReadDevices("compute_devices", reader, &strategy.compute_devices);
+  reader.String("parameter_device", &strategy.parameter_device);
   reader.Finish();
   return strategy;
+}
+
+const std::vector<std::string>& StrategyTypes() {
+  static const auto* const types = new std::vector<std::string>{
+      kParameterServer, "mirrored", "central_storage", "one_device", "default"};
+  return *types;
 }
 
 ordered_json StrategyToJson(const StrategySpec& strategy) {
@@ -154,6 +186,12 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
   section["compression"] = {{"pull_dtype", strategy.compression.pull_dtype},
                             {"push_dtype", strategy.compression.push_dtype},
                             {"top_k", strategy.compression.top_k}};
+  section["device"] = strategy.device;
+  section["devices"] = strategy.devices;
+  section["cross_device_ops"] = strategy.cross_device_ops;
+  section["num_packs"] = strategy.num_packs;
+  section["compute_devices"] = strategy.compute_devices;
+  section["parameter_device"] = strategy.parameter_device;
   return section;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace cohort {
 
@@ -71,14 +72,34 @@ struct CompressionSpec {
   friend bool operator==(const CompressionSpec&, const CompressionSpec&) = default;
 };
 
+inline constexpr char kParameterServer[] = "parameter_server";
+
+// Known values of `type`.
+const std::vector<std::string>& StrategyTypes();
+
+// Options of another type than `type` are checked, kept and not used, so that a job changes its
+// strategy by one word.
 struct StrategySpec {
-  std::string type = "parameter_server";
+  std::string type = kParameterServer;
+  // parameter_server.
   // Absent: no variable is cut with placement "round_robin"; for the others, see JOB_FILE.md.
   std::optional<PartitionerSpec> partitioner;
   // Or "bytes", "measured" (coordinator/strategy/placement.h).
   std::string placement = "round_robin";
   ConsistencySpec consistency;
   CompressionSpec compression;
+  // The others, with the names of TensorFlow's arguments (coordinator/strategy/local_strategy.h).
+  std::string device = "cpu:0";              // one_device
+  std::vector<std::string> devices;          // mirrored; none: all that the worker has
+  std::string cross_device_ops = "auto";     // mirrored
+  int64_t num_packs = 1;                     // mirrored
+  std::vector<std::string> compute_devices;  // central_storage; none: all that the worker has
+  std::string parameter_device = "cpu:0";    // central_storage
+
+  // nullptr: steps are not of rounds.
+  const SynchronousSpec* synchronous() const {
+    return type == kParameterServer ? std::get_if<SynchronousSpec>(&consistency) : nullptr;
+  }
 
   friend bool operator==(const StrategySpec&, const StrategySpec&) = default;
 };

@@ -23,10 +23,12 @@ struct Parts {
   const proto::ComponentSpec& labels;
 };
 
-void BindFetch(const std::string& output, proto::Program& program) {
+void BindFetch(const std::string& output, proto::FetchOfReplicas of_replicas,
+               proto::Program& program) {
   proto::OutputBinding* binding = program.add_outputs();
   binding->set_output(output);
   binding->set_fetch(true);
+  binding->set_of_replicas(of_replicas);
 }
 
 absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
@@ -41,7 +43,7 @@ absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   graph.Output(output);
   ASSIGN_OR_RETURN(const onnx::ModelProto model, graph.Finish());
   program.set_model(model.SerializeAsString());
-  BindFetch(output, program);
+  BindFetch(output, proto::ROWS_OF_REPLICAS, program);
   return program;
 }
 
@@ -107,20 +109,26 @@ absl::StatusOr<proto::Program> BuildEvalStep(const Parts& parts) {
   ASSIGN_OR_RETURN(StepGraph step, BuildStep(parts, ModelMode::kEvaluation, "eval_step"));
   proto::Program& program = step.program;
   program.set_model(step.model.SerializeAsString());
-  for (const std::string& fetch : step.fetches) BindFetch(fetch, program);
+  for (const std::string& fetch : step.fetches) BindFetch(fetch, proto::SUM_OF_REPLICAS, program);
   return std::move(program);
 }
 
-absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts) {
+absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts, bool replicated) {
   ASSIGN_OR_RETURN(StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
   std::vector<std::string> names;
   for (const VariableSpec& variable : parts.model.variables()) names.push_back(variable.name);
   ASSIGN_OR_RETURN(GradientGraph gradients, AddGradients(step.model, step.mean_loss, names));
-  ASSIGN_OR_RETURN(gradients, ClipGradients(std::move(gradients),
-                                            parts.job.compile.optimizer.clipping));
   proto::Program& program = step.program;
+  const ClippingSpec& clipping = parts.job.compile.optimizer.clipping;
+  if (replicated) {
+    ASSIGN_OR_RETURN(const onnx::ModelProto joined,
+                     ClippingGraph(gradients.gradients, parts.model.variables(), clipping));
+    program.set_joined_model(joined.SerializeAsString());
+  } else {
+    ASSIGN_OR_RETURN(gradients, ClipGradients(std::move(gradients), clipping));
+  }
   program.set_model(gradients.model.SerializeAsString());
-  for (const std::string& fetch : step.fetches) BindFetch(fetch, program);
+  for (const std::string& fetch : step.fetches) BindFetch(fetch, proto::SUM_OF_REPLICAS, program);
   for (size_t i = 0; i < names.size(); ++i) {
     proto::OutputBinding* binding = program.add_outputs();
     binding->set_output(gradients.gradients[i]);
@@ -145,7 +153,10 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
   const Parts parts{job, model, labels};
   ModelPrograms programs;
-  ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts));
+  ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
+  if (Clips(job.compile.optimizer.clipping)) {
+    ASSIGN_OR_RETURN(programs.replicated_train_step, BuildTrainStep(parts, /*replicated=*/true));
+  }
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));
   ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts));
   programs.variables = model.variables();

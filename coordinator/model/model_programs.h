@@ -25,6 +25,9 @@ namespace cohort {
 
 struct ModelPrograms {
   proto::Program train_step;
+  // The same for several replicas, where that differs: an empty name where it does not. Gradients
+  // are clipped when they are joined.
+  proto::Program replicated_train_step;
   proto::Program eval_step;
   proto::Program predict;
   std::vector<VariableSpec> variables;  // in creation order, which is placement order

@@ -89,6 +89,10 @@ struct Round {
   uint32_t aggregate = 1;
 };
 
+// Synchronous training in a group of replicas: a gang closure is run by all members of the group
+// or by none. Gangs run strictly in the order of their ids, one after another; the next ones are
+// delivered meanwhile (gang_lineup.h). Each is a round of its own.
+
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
@@ -100,6 +104,7 @@ struct Closure {
   double learning_rate = 0;
   uint64_t step = 0;
   Round round;
+  bool gang = false;
   bool round_applied = false;  // as a worker says of the closure's last run
   uint32_t attempt = 0;  // counts from 1 when it first runs
   uint32_t faults = 0;   // attempts that ended without a result, restores left out

@@ -12,13 +12,22 @@ bool OpenRounds::HasOlder(uint64_t round) const {
 }
 
 void OpenRounds::Begin(const Closure& closure) {
-  if (closure.round.number == 0 || closure.round.number < begun_.round.number) return;  // late
-  if (closure.round.number > begun_.round.number) begun_ = {closure.round, {}};
-  begun_.closures.insert(closure.id);
+  const uint64_t number = closure.round.number;
+  if (number == 0) return;
+  if (!closure.gang) {
+    if (!begun_.empty() && number < begun_.rbegin()->first) return;  // late
+    begun_.erase(begun_.begin(), begun_.lower_bound(number));
+  }
+  Begun& begun = begun_[number];
+  begun.aggregate = closure.round.aggregate;
+  begun.closures.insert(closure.id);
 }
 
-bool OpenRounds::MayBeHalfApplied() const {
-  return !IsApplied(begun_.round.number) && begun_.closures.size() >= begun_.round.aggregate;
+const uint64_t* OpenRounds::MayBeHalfApplied() const {
+  for (const auto& [number, begun] : begun_) {
+    if (!IsApplied(number) && begun.IsFull()) return &number;
+  }
+  return nullptr;
 }
 
 void OpenRounds::Hold(Ready ready) {
@@ -27,14 +36,15 @@ void OpenRounds::Hold(Ready ready) {
 }
 
 OpenRounds::Ready OpenRounds::TakeReady(bool broken) {
-  if (MayBeHalfApplied() && !broken) return nullptr;
+  if (MayBeHalfApplied() != nullptr && !broken) return nullptr;
   return std::exchange(ready_, nullptr);
 }
 
 absl::Status OpenRounds::HoldStatus() const {
-  if (!MayBeHalfApplied()) return absl::OkStatus();
+  const uint64_t* const broken = MayBeHalfApplied();
+  if (broken == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("an error has broken off round ", begun_.round.number,
+      absl::StrCat("an error has broken off round ", *broken,
                    ", which some slices may have: a checkpoint is taken when Schedule, Join or "
                    "Done has raised the error"));
 }
@@ -45,7 +55,9 @@ void OpenRounds::Release() {
 }
 
 bool OpenRounds::IsHeld(uint64_t round) const {
-  return held_ && !IsApplied(round) && !(round == begun_.round.number && MayBeHalfApplied());
+  if (!held_ || IsApplied(round)) return false;
+  const auto begun = begun_.find(round);
+  return begun == begun_.end() || !begun->second.IsFull();
 }
 
 OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
@@ -60,12 +72,15 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
                     [&](const auto& answered) { return answered.second->round.number == round; });
   if (!applied && answers < aggregate) return {};
   applied_ = round;
-  return TakeAnswered();
+  std::map<uint64_t, Begun> later(begun_.upper_bound(round), begun_.end());
+  Closures done = TakeAnswered();
+  begun_ = std::move(later);
+  return done;
 }
 
 OpenRounds::Closures OpenRounds::TakeAnswered() {
   Closures taken;
-  begun_ = {};
+  begun_.clear();
   for (auto& [id, closure] : std::exchange(answered_, {})) taken.push_back(std::move(closure));
   return taken;
 }

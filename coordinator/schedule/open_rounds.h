@@ -9,7 +9,8 @@
 // Between the moment that so many closures of a round have begun and the moment that it is known to
 // be applied, some slices may have it and others not. No checkpoint is taken then: a step that runs
 // again after a restore would read values of before and after its own round. Until a checkpoint has
-// its snapshots, no round comes to that point.
+// its snapshots, no round comes to that point. Of gangs, which are rounds of one closure each,
+// several may be at it; of others one, the last.
 
 #include <cstdint>
 #include <map>
@@ -56,18 +57,19 @@ class OpenRounds {
   void Forget() { applied_ = 0; }
 
  private:
-  // Whether some slices may have a round that others do not.
-  bool MayBeHalfApplied() const;
+  // A round that some slices may have and others not; nullptr: there is none.
+  const uint64_t* MayBeHalfApplied() const;
 
-  // Of the last round that closures were sent of.
+  // A round that closures were sent of.
   struct Begun {
-    Round round;
+    uint32_t aggregate = 1;
     std::set<ClosureId> closures;
+    bool IsFull() const { return closures.size() >= aggregate; }
   };
 
   uint64_t applied_ = 0;
   std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // of rounds behind `applied_`
-  Begun begun_;
+  std::map<uint64_t, Begun> begun_;  // by number; not done
   bool held_ = false;
   Ready ready_;
 };

@@ -294,6 +294,7 @@ bool Scheduler::IsBehindARoundLocked() const {
   const Closure* const front = queue_.Front();
   const uint64_t next = front == nullptr ? 0 : front->round.number;
   if (rounds_.IsHeld(next)) return true;
+  if (front != nullptr && front->gang) return !gangs_.IsOpen();
   if (rounds_.IsApplied(next)) return false;
   for (const auto& [id, run] : in_flight_) {
     // The first one is of the oldest round.
@@ -342,6 +343,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     run.session = lane->session;
     run.task = lane->task;
     run.channel = lane->channel;
+    if (run.closure->gang) run.gang = gangs_.Send(run.closure->id);
     in_flight_[run.closure->id] = run;
     rounds_.Begin(*run.closure);
     for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {

@@ -28,6 +28,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure_queue.h"
+#include "coordinator/schedule/gang_lineup.h"
 #include "coordinator/schedule/open_rounds.h"
 #include "coordinator/schedule/outcome.h"
 #include "coordinator/schedule/redo_log.h"
@@ -51,15 +52,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
   // closure is then cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
-  // Ends when nothing is queued or in flight. Errors: a recorded one.
-  WaitId Join(Done done);
+  WaitId Join(Done done);  // ends when nothing is queued or in flight; errors: a recorded one
   // Whether nothing is queued or in flight. Errors: a recorded one.
   WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
   // One of the three gives up: its completion will not run, and a closure that was not admitted
   // never is. False when the completion has run or is about to.
   bool Abandon(WaitId wait);
-  // Records an error that no closure reported, such as the loss of a parameter server.
-  void RecordError(const absl::Status& error);
+  void RecordError(const absl::Status& error);  // that no closure reported: a ps was lost
   // As RecordError, for good: every later call gets it too, nothing runs any more, and what has not
   // ended ends with it.
   void Close(const absl::Status& error);
@@ -125,8 +124,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // False while a fence must be waited for.
-  bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // else it waits
   void OnFenced(uint64_t round, const absl::Status& status);
   // What is queued ends with the error of Close.
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -151,8 +149,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Prepare(Run run);
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
-  // How long a call for the closure may take.
-  absl::Duration TimeoutOf(const Closure& closure) const;
+  absl::Duration TimeoutOf(const Closure& closure) const;  // of a call for it
   // The error of a closure that is not to run again; OK when it is to be put back.
   absl::Status GiveUpLocked(const Run& run, const absl::Status& status, Outcome outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -162,6 +159,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Closures in flight are queued again; what their calls still answer is ignored.
   void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLostLocked(absl::string_view why, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForCheckpointLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -187,6 +186,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
   OpenRounds rounds_ ABSL_GUARDED_BY(mutex_);
+  GangLineup gangs_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions that wait for their fence
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);

@@ -200,6 +200,7 @@ void Scheduler::Call(Run run) {
   const absl::Duration timeout = TimeoutOf(*run.closure);
   Envelope<proto::RunClosureRequest> request = MakeRequest(*run.closure, epoch, watermark);
   request.header.set_session(run.session);
+  if (run.closure->gang) *request.header.mutable_gang() = run.gang;
   request.header.set_timeout_ms(absl::ToInt64Milliseconds(absl::Ceil(timeout, kMillisecond)));
   StartCall<proto::RunClosureResponse>(
       channel, kRunClosure, std::move(request), timeout,
@@ -294,6 +295,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   --lane.in_flight;
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
+  gangs_.End(id, outcome == Outcome::kDone);
   if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) fence_ = Fence::kNeeded;
   if (const auto timer = timers_.find(id); timer != timers_.end() && EndsTheClosure(outcome)) {
     clock_.Cancel(timer->second);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/schedule/scheduler.h"
 
 namespace cohort {
@@ -88,6 +89,7 @@ void Scheduler::TakeBackLocked(Effects& effects) {
   lanes_.clear();
   for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
   in_flight_.clear();
+  gangs_.TakeBack();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
   rounds_.Forget();
   rounds_.Release();
@@ -109,11 +111,27 @@ void Scheduler::Pause(absl::string_view why) {
         if (const auto result = closure->result.lock()) result->Set(error);
       });
     }
+    EndLostLocked(why, effects);
     snapshots_before_.reset();  // that checkpoint will not be one
     TakeBackLocked(effects);
     Pump(effects);
   }
   RunAll(effects);
+}
+
+// What was lost with its worker counts as that, also where a home of variables was lost with it.
+void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
+  std::vector<Run> lost;
+  for (const auto& [id, run] : in_flight_) {
+    const auto lane = lanes_.find(run.worker);
+    const bool serves = lane != lanes_.end() && lane->second.ready &&
+                        lane->second.session == run.session && fencing_.count(run.session) == 0;
+    if (!serves) lost.push_back(run);
+  }
+  const absl::Status cause = absl::UnavailableError(why);
+  for (const Run& run : lost) {
+    EndLocked(run, AttributedCall(cause, run.task), Outcome::kWorkerLost, effects);
+  }
 }
 
 void Scheduler::Resume(uint64_t epoch) {

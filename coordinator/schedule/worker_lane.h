@@ -13,6 +13,7 @@
 #include "common/wire/transport.h"
 #include "coordinator/schedule/closure.h"
 #include "proto/error.pb.h"
+#include "proto/worker.pb.h"
 
 namespace cohort {
 
@@ -37,6 +38,7 @@ struct LaneRun {
   uint64_t session = 0;  // of the lane when it began
   proto::TaskRef task;
   std::shared_ptr<Channel> channel;
+  proto::Gang gang;  // of a gang closure: its place among those of the worker
   std::vector<std::string> missing;  // resources still to be made, first one first
 };
 

@@ -1,36 +1,13 @@
 #include "coordinator/strategy/parameter_server_strategy.h"
 
-#include <set>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
-#include "coordinator/strategy/variable_creator.h"
+#include "coordinator/strategy/plan_parts.h"
 
 namespace cohort {
 namespace {
-
-absl::Status CheckVariables(const proto::Program& program, const std::set<std::string>& known) {
-  const auto check = [&](const std::string& variable) {
-    if (known.contains(variable)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' uses variable '",
-                                                   variable, "', which the model does not have"));
-  };
-  for (const proto::InputBinding& input : program.inputs()) {
-    if (input.source_case() == proto::InputBinding::kVariable) {
-      RETURN_IF_ERROR(check(input.variable()));
-    }
-  }
-  for (const proto::OutputBinding& output : program.outputs()) {
-    if (output.sink_case() == proto::OutputBinding::kPush) RETURN_IF_ERROR(check(output.push()));
-    if (output.sink_case() == proto::OutputBinding::kAssign) {
-      RETURN_IF_ERROR(check(output.assign()));
-    }
-  }
-  return absl::OkStatus();
-}
 
 absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
   if (spec == CompressionSpec()) return absl::OkStatus();
@@ -52,16 +29,25 @@ ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partition
       policy_(policy),
       compression_(std::move(compression)) {}
 
-absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& model,
-                                                       const ClusterShape& cluster) const {
+absl::Status ParameterServerStrategy::CheckCluster(const ClusterShape& cluster) const {
   if (cluster.ps.empty()) {
     return absl::InvalidArgumentError(
-        "strategy 'parameter_server' needs at least one ps in the cluster");
+        "the cluster has no ps: strategy 'parameter_server' needs at least one ps in the cluster; "
+        "add cluster.ps to TF_CONFIG or use --local ps=1,worker=1, or set strategy.type to "
+        "mirrored, which trains in one worker");
   }
   if (cluster.workers.empty()) {
     return absl::InvalidArgumentError(
-        "strategy 'parameter_server' needs at least one worker in the cluster");
+        "the cluster has no worker: strategy 'parameter_server' needs at least one worker in the "
+        "cluster; add cluster.worker to TF_CONFIG or use --local ps=1,worker=1");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& model,
+                                                       const ClusterShape& cluster) const {
+  RETURN_IF_ERROR(CheckCluster(cluster));
+  RETURN_IF_ERROR(CheckPrograms(model));
   std::shared_ptr<const Partitioner> partitioner = partitioner_;
   if (partitioner == nullptr && policy_ != PlacementPolicy::kRoundRobin) {
     MinSizePartitionerSpec spec;
@@ -70,22 +56,9 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   }
   Plan plan;
   VariableCreator creator(cluster.ps, partitioner);
-  std::set<std::string> known;
-  for (const VariableSpec& variable : model.variables) {
-    proto::UpdateRule rule;
-    if (variable.trainable) {
-      rule = model.update_rule;
-      rule.set_sparse(variable.sparse);
-    }
-    ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, {}));
-    plan.variables.push_back(std::move(layout));
-    known.insert(variable.name);
-  }
+  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator));
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
-  for (const proto::Program* program : {&model.train_step, &model.eval_step, &model.predict}) {
-    RETURN_IF_ERROR(CheckVariables(*program, known));
-  }
   plan.train_step = model.train_step;
   // Evaluation and prediction see the values as they are.
   RETURN_IF_ERROR(Compress(compression_, plan.train_step));

@@ -23,6 +23,7 @@ class ParameterServerStrategy final : public Strategy {
 
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
+  absl::Status CheckCluster(const ClusterShape& cluster) const override;
   int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
 
  private:

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -26,11 +27,19 @@ struct Summary {
   Server all;
   double max_over_mean = 1;
   bool measured = false;  // loads decided
+  Role homes = Role::kPs;
 };
+
+std::string ReplicasText(const Plan& plan) {
+  const auto& devices = plan.train_step.replicas().devices();
+  return absl::StrCat(devices.size(), devices.size() == 1 ? " replica on " : " replicas on ",
+                      absl::StrJoin(devices, ", "));
+}
 
 Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster) {
   Summary summary;
-  for (const int index : cluster.ps) summary.servers[index];
+  const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;
+  for (const int index : homes) summary.servers[index];
   for (const PiecePlacement& piece : plan.placement) {
     for (Server* server : {&summary.servers[static_cast<int>(piece.ps)], &summary.all}) {
       server->pieces += 1;
@@ -38,14 +47,20 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
       server->load += piece.load;
     }
   }
-  summary.measured = spec.placement == "measured" && !cluster.loads.empty();
+  summary.homes = plan.homes;
+  summary.measured =
+      plan.homes == Role::kPs && spec.placement == "measured" && !cluster.loads.empty();
   summary.max_over_mean =
-      MaxOverMean(plan.placement, cluster.ps,
+      MaxOverMean(plan.placement, homes,
                   summary.measured ? &PiecePlacement::load : &PiecePlacement::bytes);
   return summary;
 }
 
 std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
+  if (plan.homes != Role::kPs) {
+    return absl::StrFormat("strategy %s: %s; %d variables, %d bytes with slots\n", spec.type,
+                           ReplicasText(plan), plan.variables.size(), summary.all.bytes);
+  }
   std::string text = absl::StrFormat(
       "placement %s: %d variables in %d pieces on %d ps, %d bytes with slots, "
       "max/mean %.3f of %s\n",
@@ -71,18 +86,19 @@ std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& s
 std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
   std::string text = Heading(plan, spec, summary);
   for (const auto& [index, server] : summary.servers) {
-    absl::StrAppendFormat(&text, "  ps:%-3d %14d bytes %6d pieces", index, server.bytes,
-                          server.pieces);
+    absl::StrAppendFormat(&text, "  %s:%-3d %14d bytes %6d pieces", RoleName(summary.homes), index,
+                          server.bytes, server.pieces);
     if (summary.measured) absl::StrAppendFormat(&text, " %14d load", server.load);
     absl::StrAppend(&text, "\n");
   }
   size_t width = 0;
   for (const PiecePlacement& piece : plan.placement) width = std::max(width, piece.name.size());
   for (const PiecePlacement& piece : plan.placement) {
-    absl::StrAppendFormat(&text, "%-*s  %s %d+%d, %d bytes -> ps:%d  (%s)\n",
+    absl::StrAppendFormat(&text, "%-*s  %s %d+%d, %d bytes -> %s:%d  (%s)\n",
                           static_cast<int>(width), piece.name,
                           piece.dynamic ? "keys of buckets" : "rows", piece.rows.begin,
-                          piece.rows.count, piece.bytes, piece.ps, piece.reason);
+                          piece.rows.count, piece.bytes, RoleName(summary.homes), piece.ps,
+                          piece.reason);
   }
   return text;
 }
@@ -90,7 +106,7 @@ std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& su
 std::string ToJson(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
   ordered_json servers = ordered_json::array();
   for (const auto& [index, server] : summary.servers) {
-    servers.push_back({{"ps", index},
+    servers.push_back({{RoleName(plan.homes), index},
                        {"pieces", server.pieces},
                        {"bytes", server.bytes},
                        {"load", server.load}});
@@ -102,10 +118,14 @@ std::string ToJson(const Plan& plan, const StrategySpec& spec, const Summary& su
                       {"row_count", piece.rows.count},
                       {"bytes", piece.bytes},
                       {"load", piece.load},
-                      {"ps", piece.ps},
+                      {RoleName(plan.homes), piece.ps},
                       {"reason", piece.reason}});
   }
-  const ordered_json whole = {{"placement", spec.placement},
+  const auto& devices = plan.train_step.replicas().devices();
+  const std::vector<std::string> replicas(devices.begin(), devices.end());
+  const ordered_json whole = {{"strategy", spec.type},
+                              {"replicas", replicas},
+                              {"placement", spec.placement},
                               {"measured", summary.measured},
                               {"bytes", summary.all.bytes},
                               {"max_over_mean", summary.max_over_mean},

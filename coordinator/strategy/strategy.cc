@@ -1,17 +1,24 @@
 #include "coordinator/strategy/strategy.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "coordinator/strategy/local_strategy.h"
 #include "coordinator/strategy/parameter_server_strategy.h"
 #include "coordinator/strategy/partitioner.h"
 
 namespace cohort {
 
 absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec) {
-  if (spec.type != "parameter_server") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strategy.type is '", spec.type, "'; it must be 'parameter_server'"));
+  const std::vector<std::string>& types = StrategyTypes();
+  if (std::find(types.begin(), types.end(), spec.type) == types.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy.type is '", spec.type,
+                                                   "'; it must be one of ",
+                                                   absl::StrJoin(types, ", ")));
   }
+  if (spec.type != kParameterServer) return LocalStrategy::Make(spec);
   std::shared_ptr<const Partitioner> partitioner;
   if (spec.partitioner) {
     ASSIGN_OR_RETURN(partitioner, MakePartitioner(*spec.partitioner));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/cluster/cluster_spec.h"
 #include "coordinator/job/strategy_spec.h"
 #include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/placement.h"
@@ -31,21 +32,31 @@ struct Plan {
   proto::Program eval_step;
   proto::Program predict;
   std::vector<PiecePlacement> placement;  // of their slices, in the same order: for people
+  Role homes = Role::kPs;                 // of the slices
+  bool gangs = false;  // train steps are gang closures, each of them an update
 };
 
 // Immutable; thread-safe.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, naming what
-  // is missing, and for a program that reads or pushes a variable that the model does not have.
+  // Errors: those of CheckCluster; INVALID_ARGUMENT for a program that reads or pushes a variable
+  // that the model does not have.
   virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                         const ClusterShape& cluster) const = 0;
+  // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, or with some
+  // that it has no use for, naming them and the remedy.
+  virtual absl::Status CheckCluster(const ClusterShape& cluster) const = 0;
   // Replicas whose gradients make one update.
   virtual int64_t NumReplicasInSync(const ClusterShape& cluster) const = 0;
 };
 
-// Errors: INVALID_ARGUMENT for an unknown type, naming the known ones, or a wrong partitioner.
+// Where the strategy keeps variables.
+inline Role HomesOf(const StrategySpec& spec) {
+  return spec.type == kParameterServer ? Role::kPs : Role::kWorker;
+}
+
+// Errors: INVALID_ARGUMENT for an unknown type, naming the known ones, or options that are wrong.
 absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec);
 
 }  // namespace cohort

@@ -66,6 +66,7 @@ absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& pr
 
 absl::StatusOr<MeasuredLoads> ReadJobLoads(FileSystem& files, const JobSpec& job) {
   const CheckpointSpec& checkpoint = job.checkpoint;
+  if (job.strategy.type != kParameterServer) return MeasuredLoads();
   if (job.strategy.placement != "measured" || checkpoint.restore.empty()) return MeasuredLoads();
   ASSIGN_OR_RETURN(const std::string prefix,
                    FindCheckpoint(files, checkpoint.directory, checkpoint.restore));

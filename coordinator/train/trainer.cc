@@ -137,7 +137,7 @@ absl::Status Trainer::PlanVariables() {
   ClusterShape shape{cluster.Indices(Role::kPs), cluster.Indices(Role::kWorker)};
   ASSIGN_OR_RETURN(shape.loads, ReadJobLoads(world_.files, job_));
   ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
-  if (job_.strategy.placement != "measured") return absl::OkStatus();
+  if (!IsMeasured()) return absl::OkStatus();
   // Another checkpoint may be the latest one by now; the slices lie where they lay.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
   if (left.has_value()) {
@@ -145,6 +145,10 @@ absl::Status Trainer::PlanVariables() {
   }
   progress_->SetHomes(HomesOf(plan_.variables));
   return absl::OkStatus();
+}
+
+bool Trainer::IsMeasured() const {
+  return plan_.homes == Role::kPs && job_.strategy.placement == "measured";
 }
 
 absl::Status Trainer::Restore() {
@@ -165,7 +169,7 @@ absl::Status Trainer::Restore() {
   if (left.has_value()) return absl::OkStatus();
   RETURN_IF_ERROR(RestoreCheckpoint());
   // Who goes on must find the homes, whatever checkpoint is the latest one by then.
-  return job_.strategy.placement == "measured" ? coordinator_.MakeDurable() : absl::OkStatus();
+  return IsMeasured() ? coordinator_.MakeDurable() : absl::OkStatus();
 }
 
 absl::Status Trainer::RestoreCheckpoint() {
@@ -238,7 +242,7 @@ absl::Status Trainer::TakeAverages() {
 }
 
 int64_t Trainer::StepsOfRound() const {
-  const auto* synchronous = std::get_if<SynchronousSpec>(&job_.strategy.consistency);
+  const SynchronousSpec* const synchronous = job_.strategy.synchronous();
   return synchronous == nullptr ? 1 : synchronous->aggregate + synchronous->backup_steps;
 }
 
@@ -248,7 +252,11 @@ int64_t Trainer::UpdatesOf(int64_t steps) const {
 
 // The last round of an epoch may have fewer steps: then backups are missing first.
 void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const {
-  const auto* synchronous = std::get_if<SynchronousSpec>(&job_.strategy.consistency);
+  const SynchronousSpec* const synchronous = job_.strategy.synchronous();
+  if (plan_.gangs) {
+    closure.gang = true;
+    closure.round.number = static_cast<uint64_t>(options.first_step + step + 1);
+  }
   if (synchronous == nullptr) return;
   const int64_t round = step / StepsOfRound();
   const int64_t steps = std::min(StepsOfRound(), options.steps - round * StepsOfRound());

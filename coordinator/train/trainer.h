@@ -77,6 +77,8 @@ class Trainer {
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();
   absl::Status PlanVariables();
+  // Whether homes of slices follow from what an earlier run has measured.
+  bool IsMeasured() const;
   // From a recovery checkpoint, or as the job says.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();

@@ -176,6 +176,12 @@ TEST_F(MisSetInputs, ClusterHasNoParameterServer) {
               kExitBadConfig, {"no ps"});
 }
 
+TEST_F(MisSetInputs, ClusterHasAParameterServerTooMany) {
+  ExpectError(Run("coordinator", {"--job", job, "--set", "strategy.type=mirrored"},
+                  R"({"cluster": {"worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]}})"),
+              kExitBadConfig, {"TF_CONFIG", "leave ps out of the cluster"});
+}
+
 TEST_F(MisSetInputs, ClusterDoesNotAnswer) {
   ExpectError(Run("coordinator", {"--job", job, "--set", "cluster.connect_timeout_ms=1000"},
                   R"({"cluster": {"worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]}})"),

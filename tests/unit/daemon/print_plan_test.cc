@@ -79,6 +79,36 @@ TEST(PrintPlan, KnowsTheDataOfFilesByTheModel) {
   EXPECT_THAT(std::string(Print(job, {}).status().message()), HasSubstr("input_shape"));
 }
 
+TEST(PrintPlan, ShowsReplicasAndTheWorkerThatHasTheVariables) {
+  const std::vector<std::string> mirrored = {
+      "--local", "worker=1", "--set", "strategy.type=mirrored", "--set",
+      "strategy.devices=[\"cpu:0\",\"cpu:1\"]"};
+  const absl::StatusOr<std::string> text = Print(Job(), mirrored);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("strategy mirrored: 2 replicas on cpu:0, cpu:1; 4 variables, "
+                               "1628240 bytes"));
+  EXPECT_THAT(*text, HasSubstr("1605632 bytes -> worker:0"));
+  std::vector<std::string> as_json = mirrored;
+  as_json.emplace_back("--json");
+  const json plan = json::parse(Print(Job(), as_json).value_or("{}"));
+  EXPECT_EQ(plan["replicas"], json::parse(R"(["cpu:0","cpu:1"])"));
+  EXPECT_EQ(plan["servers"][0]["worker"], 0);
+}
+
+// Before anything is started.
+TEST(PrintPlan, AClusterThatTheStrategyCannotUseIsRefused) {
+  const auto problem = [](std::vector<std::string> arguments) {
+    return std::string(Print(Job(), std::move(arguments)).status().message());
+  };
+  EXPECT_THAT(problem({"--set", "strategy.type=mirrored"}), HasSubstr("TF_CONFIG: strategy"));
+  EXPECT_THAT(problem({"--local", "worker=1"}), HasSubstr("--local: the cluster has no ps"));
+  EXPECT_THAT(problem({"--local", "worker=2", "--set", "strategy.type=one_device"}),
+              HasSubstr("--local: strategy 'one_device' trains in one worker"));
+  EXPECT_THAT(problem({"--local", "worker=1", "--set", "strategy.type=mirrored", "--set",
+                       "strategy.cross_device_ops=nccl"}),
+              HasSubstr("/job.json: strategy.cross_device_ops is 'nccl'"));
+}
+
 TEST(PrintPlan, LocalTasksAreCounted) {
   const absl::StatusOr<std::string> text = Print(Job(), {"--local", "ps=3,worker=1"});
   ASSERT_TRUE(text.ok()) << text.status();

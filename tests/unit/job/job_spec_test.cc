@@ -139,7 +139,11 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
   const std::vector<std::string> synchronous = {
       "strategy.consistency={\"class_name\":\"Synchronous\",\"config\":{\"aggregate\":4,"
       "\"backup_steps\":1}}"};
-  for (const auto& overrides : {std::vector<std::string>(), everything, synchronous}) {
+  const std::vector<std::string> local = {
+      "strategy={\"type\":\"mirrored\",\"devices\":[\"cpu:0\",\"cpu:1\"],\"cross_device_ops\":"
+      "\"hierarchical_copy\",\"num_packs\":2,\"device\":\"cpu:3\",\"compute_devices\":"
+      "[\"cpu:4\"],\"parameter_device\":\"/cpu:0\"}"};
+  for (const auto& overrides : {std::vector<std::string>(), everything, synchronous, local}) {
     const JobSpec job = ParseShipped("mnist_mlp.json", overrides);
     const absl::StatusOr<JobSpec> again = ParseJob(JobToJson(job), "again", {});
     ASSERT_TRUE(again.ok()) << again.status();
@@ -177,12 +181,37 @@ TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {
               AllOf(HasSubstr("compile.metrics.0"), HasSubstr("'accuracy'")));
   EXPECT_THAT(Message(ParseDamaged("\"MNIST\"", "\"MINST\"")),
               AllOf(HasSubstr("data.train"), HasSubstr("'MNIST'")));
-  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"", "\"mirrored\"")),
-              AllOf(HasSubstr("strategy.type: is \"mirrored\""), HasSubstr("'parameter_server'")));
+  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"", "\"mirorred\"")),
+              AllOf(HasSubstr("strategy.type: is \"mirorred\""), HasSubstr("'parameter_server'"),
+                    HasSubstr("'mirrored'")));
+  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
+                                   "\"mirrored\", \"devices\": \"cpu:0\"")),
+              AllOf(HasSubstr("strategy.devices: is \"cpu:0\""), HasSubstr("a list of devices")));
+  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
+                                   "\"mirrored\", \"cross_device_ops\": \"ring\"")),
+              AllOf(HasSubstr("strategy.cross_device_ops"), HasSubstr("'hierarchical_copy'")));
   EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
                                    "\"parameter_server\", \"consistency\": \"Boundedstaleness\"")),
               AllOf(HasSubstr("strategy.consistency: 'Boundedstaleness'"),
                     HasSubstr("'BoundedStaleness'")));
+}
+
+// What parameter_server's options ask of the rest of a job is of no concern to another strategy.
+TEST(JobSpec, AJobChangesItsStrategyByOneWord) {
+  const std::vector<std::string> rounds = {
+      "strategy.consistency={\"class_name\":\"Synchronous\",\"config\":{\"aggregate\":400}}"};
+  const auto parse = [&](const std::string& type) {
+    std::vector<std::string> overrides = rounds;
+    overrides.push_back("strategy.type=" + type);
+    return ParseJob(ReadShippedJob("mnist_mlp.json"), "job", overrides);
+  };
+  EXPECT_THAT(Message(parse("parameter_server").status()), HasSubstr("cluster.queue_size"));
+  for (const std::string type : {"mirrored", "central_storage", "one_device", "default"}) {
+    const auto job = parse(type);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->strategy.type, type);
+    EXPECT_EQ(job->strategy.synchronous(), nullptr);
+  }
 }
 
 TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {

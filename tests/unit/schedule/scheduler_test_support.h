@@ -119,6 +119,7 @@ class SchedulerTest : public testing::Test {
     closure->result = value;
     closure->replayable = replayable;
     closure->round = round;
+    closure->gang = gang;
     const WaitId id = scheduler->Schedule(
         std::move(closure), [this](absl::Status status) { admitted.push_back(status); });
     if (wait != nullptr) *wait = id;
@@ -144,6 +145,7 @@ class SchedulerTest : public testing::Test {
   bool fences_workers = false;
   bool replayable = true;  // of what is scheduled, as the next one
   Round round;
+  bool gang = false;
   int checkpoints_asked = 0;
   std::vector<int> ps_suspects;
   SimWorld sim{1};

@@ -154,8 +154,8 @@ TEST(ParameterServerStrategy, ProgramsMayOnlyUseVariablesOfTheModel) {
 
 TEST(MakeStrategy, UnknownTypesAndWrongPartitionersAreErrors) {
   StrategySpec spec;
-  spec.type = "mirrored";
-  EXPECT_THAT(std::string(MakeStrategy(spec).status().message()), HasSubstr("'mirrored'"));
+  spec.type = "tpu";
+  EXPECT_THAT(std::string(MakeStrategy(spec).status().message()), HasSubstr("'tpu'"));
   StrategySpec wrong;
   wrong.partitioner = FixedShardsPartitionerSpec{0};
   EXPECT_THAT(std::string(MakeStrategy(wrong).status().message()), HasSubstr("num_shards"));

@@ -1,0 +1,118 @@
+#include "coordinator/api/closure_check.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/program/aggregation.h"
+
+namespace cohort {
+
+namespace {
+
+// `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `owner`. Ids
+// are a coordinator's own: those of another would name something else here.
+template <typename Handle>
+absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
+                         uint64_t owner) {
+  if (handle == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Schedule got no ", what, ": give it what ", maker, " returned"));
+  }
+  if (handle->owner == owner) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("Schedule got the ", what,
+                                                 " of another coordinator: make it with ", maker,
+                                                 " of this one"));
+}
+
+bool IsShardedByWorker(const proto::DatasetSpec& spec) {
+  return std::any_of(spec.transforms().begin(), spec.transforms().end(),
+                     [](const auto& transform) { return transform.shard().by_worker(); });
+}
+
+absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions& options,
+                        uint64_t owner) {
+  RETURN_IF_ERROR(CheckHandle(program, "program", "Register", owner));
+  for (size_t i = 0; i < options.arguments.size(); ++i) {
+    if (const auto* value = std::get_if<RemoteValue>(&options.arguments[i])) {
+      if (value->has_value() && value->owner() == owner) continue;
+      const char* const trouble = value->has_value()
+                                      ? "of another coordinator: fetch it there, give the tensor"
+                                      : "of no closure";
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument ", i, " is a RemoteValue ", trouble));
+    }
+    if (std::get<Tensor>(options.arguments[i]).has_value()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is a tensor without value"));
+  }
+  if (const auto* iterator = std::get_if<IteratorHandle>(&options.input)) {
+    return CheckHandle(iterator->get(), "iterator", "MakeIterator", owner);
+  }
+  if (const auto* split = std::get_if<SplitInput>(&options.input)) {
+    RETURN_IF_ERROR(
+        CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", owner));
+    if (IsShardedByWorker(split->dataset->spec)) {
+      return absl::InvalidArgumentError(
+          "a split names the same examples on every worker, and this data set is sharded by "
+          "worker: use an iterator");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A closure of a round is one of several replicas, or has several.
+absl::Status CheckInReplicaContext(const RegisteredProgram& program, const Round& round) {
+  const bool alone =
+      round.aggregate <= 1 && program.request.program().replicas().devices_size() <= 1;
+  std::map<std::string, ReplicaUpdate> updates;
+  for (const proto::OutputBinding& output : program.request.program().outputs()) {
+    if (output.has_push()) updates[output.push()] = ReplicaUpdate::kPush;
+    if (output.has_assign()) updates[output.assign()] = ReplicaUpdate::kAssign;
+  }
+  for (const proto::VariableLayout& layout : program.request.variables()) {
+    const auto update = updates.find(layout.name());
+    if (update == updates.end()) continue;
+    const ReplicaContext replicas{layout.name(), layout.rule(), layout.aggregation(),
+                                  update->second};
+    if (!alone) RETURN_IF_ERROR(replicas.Check());
+  }
+  if (!updates.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "program '", program.request.program().name(),
+      "' changes no variable: a round waits for updates; schedule it without one"));
+}
+
+// A round that waits for its last closures has to leave room for them.
+absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
+                        const ClusterCoordinator::Options& options) {
+  RETURN_IF_ERROR(CheckInReplicaContext(program, closure.round));
+  if (closure.gang && closure.round.aggregate != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a gang closure is a round of one, not of ",
+                                                   closure.round.aggregate));
+  }
+  const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
+  if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a round of ", closure.round.aggregate, " closures: it has from 1 to ", room,
+        ", half of what the queue holds and of what may run again after a loss"));
+  }
+  if (closure.replayable && !options.steps_ahead_max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "closures of a round have to be replayable, and staleness is not bounded besides");
+}
+
+}  // namespace
+
+absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& closure,
+                          const ClosureRules& rules) {
+  RETURN_IF_ERROR(CheckParts(program, closure, rules.owner));
+  if (closure.gang && closure.round.number == 0) {
+    return absl::InvalidArgumentError("a gang closure needs a round, which is its update's number");
+  }
+  return closure.round.number == 0 ? absl::OkStatus()
+                                   : CheckRound(*program, closure, rules.options);
+}
+
+}  // namespace cohort

@@ -1,0 +1,20 @@
+#pragma once
+
+// What Schedule asks of a closure before it takes it.
+
+#include "absl/status/status.h"
+#include "coordinator/api/cluster_coordinator.h"
+
+namespace cohort {
+
+struct ClosureRules {
+  const ClusterCoordinator::Options& options;
+  uint64_t owner = 0;  // the coordinator whose handles it takes
+};
+
+// Errors: INVALID_ARGUMENT naming what is missing, another coordinator's, without value or against
+// the rules of rounds and gangs, and what to do.
+absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& closure,
+                          const ClosureRules& rules);
+
+}  // namespace cohort

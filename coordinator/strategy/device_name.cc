@@ -1,0 +1,27 @@
+#include "coordinator/strategy/device_name.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace cohort {
+
+absl::StatusOr<std::string> CanonicalDevice(absl::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  absl::string_view rest = lower;
+  if (const size_t last = rest.rfind('/'); last != absl::string_view::npos) {
+    rest.remove_prefix(last + 1);
+  }
+  absl::ConsumePrefix(&rest, "device:");
+  const absl::string_view kind = rest.substr(0, rest.find(':'));
+  int index = -1;
+  const bool numbered = rest.size() > kind.size() &&
+                        absl::SimpleAtoi(rest.substr(kind.size() + 1), &index) && index >= 0;
+  if ((kind == "cpu" || kind == "gpu") && numbered) return absl::StrCat(kind, ":", index);
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name, "' is no device: write cpu:0, gpu:1 or /device:GPU:1"));
+}
+
+}  // namespace cohort

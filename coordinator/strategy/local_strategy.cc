@@ -1,0 +1,116 @@
+#include "coordinator/strategy/local_strategy.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/strategy/device_name.h"
+#include "coordinator/strategy/plan_parts.h"
+
+namespace cohort {
+namespace {
+
+constexpr char kProcessor[] = "cpu:0";
+
+bool IsGpu(const std::string& device) { return absl::StartsWith(device, "gpu:"); }
+
+absl::StatusOr<std::vector<std::string>> ReadDevices(const std::string& field,
+                                                     const std::vector<std::string>& names) {
+  std::vector<std::string> devices;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    absl::StatusOr<std::string> device = CanonicalDevice(name);
+    if (!device.ok()) return Annotate(device.status(), field);
+    if (!seen.insert(*device).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ": ", *device, " is named twice; each replica has a device of its "
+                       "own, and cpu:0, cpu:1, ... may share a processor"));
+    }
+    devices.push_back(*std::move(device));
+  }
+  if (devices.empty()) devices.push_back(kProcessor);
+  return devices;
+}
+
+// All replicas of a worker share its memory, so each way of TensorFlow's gives the same sum, in
+// the order of join_replicas.h; but one that is for GPUs says what the user believes to have.
+absl::Status CheckCrossDeviceOps(const StrategySpec& spec, absl::Span<const std::string> devices) {
+  const auto processor = std::find_if_not(devices.begin(), devices.end(), IsGpu);
+  if (spec.cross_device_ops != "nccl" || processor == devices.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy.cross_device_ops is 'nccl', which joins GPUs, and replica ",
+      processor - devices.begin(), " is on ", *processor,
+      ": leave it out, or name GPUs in strategy.devices"));
+}
+
+proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices) {
+  proto::Program replicated = program;
+  for (const std::string& device : devices) replicated.mutable_replicas()->add_devices(device);
+  return replicated;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
+  std::vector<std::string> devices = {kProcessor};
+  if (spec.type == "one_device") {
+    ASSIGN_OR_RETURN(devices, ReadDevices("strategy.device", {spec.device}));
+  } else if (spec.type == "mirrored") {
+    ASSIGN_OR_RETURN(devices, ReadDevices("strategy.devices", spec.devices));
+    RETURN_IF_ERROR(CheckCrossDeviceOps(spec, devices));
+  } else if (spec.type == "central_storage") {
+    ASSIGN_OR_RETURN(devices, ReadDevices("strategy.compute_devices", spec.compute_devices));
+    ASSIGN_OR_RETURN(const std::vector<std::string> home,
+                     ReadDevices("strategy.parameter_device", {spec.parameter_device}));
+    if (IsGpu(home[0])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "strategy.parameter_device is '", spec.parameter_device,
+          "', but a worker keeps variables in its processor's memory: name cpu:0"));
+    }
+  }
+  return std::unique_ptr<const Strategy>(new LocalStrategy(spec.type, std::move(devices)));
+}
+
+absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
+  if (!cluster.ps.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy '", type_, "' keeps the variables in its worker, but the cluster has ",
+        cluster.ps.size(), " ps: leave ps out of the cluster (--local worker=1), or set "
+        "strategy.type to parameter_server"));
+  }
+  if (cluster.workers.size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy '", type_, "' trains in one worker, but the cluster has ", cluster.workers.size(),
+      ": give it one (--local worker=1); for several, set strategy.type to parameter_server"));
+}
+
+absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
+                                             const ClusterShape& cluster) const {
+  RETURN_IF_ERROR(CheckCluster(cluster));
+  RETURN_IF_ERROR(CheckPrograms(model));
+  Plan plan;
+  plan.homes = Role::kWorker;
+  plan.gangs = true;
+  VariableCreator creator(cluster.workers, nullptr);
+  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator));
+  plan.placement = PlacePieces({cluster.workers, PlacementPolicy::kRoundRobin, {}},
+                               absl::MakeSpan(plan.variables));
+  for (PiecePlacement& piece : plan.placement) {
+    piece.reason = "every variable is in the worker's own memory";
+  }
+  const bool differs = devices_.size() > 1 && !model.replicated_train_step.name().empty();
+  plan.train_step =
+      OnDevices(differs ? model.replicated_train_step : model.train_step, devices_);
+  plan.eval_step = OnDevices(model.eval_step, devices_);
+  plan.predict = OnDevices(model.predict, devices_);
+  return plan;
+}
+
+int64_t LocalStrategy::NumReplicasInSync(const ClusterShape&) const {
+  return static_cast<int64_t>(devices_.size());
+}
+
+}  // namespace cohort

@@ -1,0 +1,59 @@
+#include "coordinator/strategy/plan_parts.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+absl::Status CheckVariables(const proto::Program& program, const std::set<std::string>& known) {
+  const auto check = [&](const std::string& variable) {
+    if (known.contains(variable)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' uses variable '",
+                                                   variable, "', which the model does not have"));
+  };
+  for (const proto::InputBinding& input : program.inputs()) {
+    if (input.source_case() == proto::InputBinding::kVariable) {
+      RETURN_IF_ERROR(check(input.variable()));
+    }
+  }
+  for (const proto::OutputBinding& output : program.outputs()) {
+    if (output.sink_case() == proto::OutputBinding::kPush) RETURN_IF_ERROR(check(output.push()));
+    if (output.sink_case() == proto::OutputBinding::kAssign) {
+      RETURN_IF_ERROR(check(output.assign()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPrograms& model,
+                                                                   VariableCreator& creator) {
+  std::vector<proto::VariableLayout> layouts;
+  for (const VariableSpec& variable : model.variables) {
+    proto::UpdateRule rule;
+    if (variable.trainable) {
+      rule = model.update_rule;
+      rule.set_sparse(variable.sparse);
+    }
+    ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, {}));
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
+}
+
+absl::Status CheckPrograms(const ModelPrograms& model) {
+  std::set<std::string> known;
+  for (const VariableSpec& variable : model.variables) known.insert(variable.name);
+  for (const proto::Program* program : {&model.train_step, &model.eval_step, &model.predict}) {
+    RETURN_IF_ERROR(CheckVariables(*program, known));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,285 @@
+// Synchronous training in one worker: one_device, mirrored, central_storage and default. The
+// expectation of all is one_device, and that of one_device a synchronous run with a parameter
+// server; of a partial batch that each example counts once (tensorflow.md 5.1, 5.4).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/memory_file_system.h"
+#include "coordinator/api/replica_values.h"
+#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/train/trainer.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/stepwise_training.h"
+#include "tests/support/test_programs.h"
+
+namespace cohort {
+namespace {
+
+constexpr int64_t kExamples = 99;  // batches of 32, 32, 32 and 3
+constexpr int64_t kSteps = 10;
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, std::vector<float>> values;
+};
+
+Trained Train(const std::vector<std::string>& overrides, uint64_t seed = 1, int num_ps = 0) {
+  Trained trained;
+  const JobSpec job = PerceptronJob(overrides);
+  SimCluster cluster(seed, num_ps, 1);
+  const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
+  EXPECT_TRUE(coordinator.ok()) << coordinator.status();
+  if (!coordinator.ok()) return trained;
+  StepwiseTraining training(**coordinator, job, kExamples);
+  const absl::Status begun = training.Begin();
+  EXPECT_TRUE(begun.ok()) << begun;
+  if (!begun.ok()) return trained;
+  const auto losses = training.Run(kSteps);
+  EXPECT_TRUE(losses.ok()) << losses.status();
+  trained.losses = losses.value_or(std::vector<double>());
+  const auto values = training.Values();
+  EXPECT_TRUE(values.ok()) << values.status();
+  if (values.ok()) trained.values = *values;
+  return trained;
+}
+
+std::string Devices(int replicas) {
+  std::string devices = "[";
+  for (int i = 0; i < replicas; ++i) {
+    absl::StrAppend(&devices, i > 0 ? "," : "", "\"cpu:", i, "\"");
+  }
+  return absl::StrCat(devices, "]");
+}
+
+std::vector<std::string> Mirrored(int replicas) {
+  return {"strategy.type=mirrored", absl::StrCat("strategy.devices=", Devices(replicas))};
+}
+
+void ExpectSameCurve(const Trained& got, const Trained& wanted, const std::string& what) {
+  ASSERT_EQ(got.losses.size(), static_cast<size_t>(kSteps)) << what;
+  ASSERT_EQ(wanted.losses.size(), got.losses.size());
+  for (size_t i = 0; i < got.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], wanted.losses[i], 1e-4) << what << ", step " << i;
+  }
+}
+
+TEST(LocalStrategies, OneDeviceTrainsAsOneParameterServerDoesStepByStep) {
+  const Trained one = Train({"strategy.type=one_device"});
+  const Trained ps = Train({"strategy.type=parameter_server", "fit.closures_in_flight=1"}, 1, 1);
+  EXPECT_EQ(one.losses, ps.losses) << "bit for bit";
+  EXPECT_EQ(one.values, ps.values);
+  ASSERT_EQ(one.losses.size(), static_cast<size_t>(kSteps));
+  EXPECT_LT(one.losses[kSteps - 2], one.losses[0]) << "it learns";
+}
+
+// The batches of 3 leave a replica of 4 without an example.
+TEST(LocalStrategies, MirroredHasTheLossCurveOfOneDeviceWithAnyNumberOfReplicas) {
+  const Trained one = Train({"strategy.type=one_device"});
+  for (const int replicas : {1, 2, 3, 4}) {
+    const Trained mirrored = Train(Mirrored(replicas));
+    ExpectSameCurve(mirrored, one, absl::StrCat(replicas, " replicas"));
+    EXPECT_EQ(mirrored.values == one.values, replicas == 1) << "several sum in another order";
+  }
+}
+
+// What is clipped is the mean of the gradients, as in Keras, whose optimizers aggregate first.
+TEST(LocalStrategies, GradientsAreClippedWhenTheyAreJoined) {
+  for (const std::string clipping : {"global_clipnorm\":0.05", "clipnorm\":0.02",
+                                     "clipvalue\":0.001"}) {
+    const std::string optimizer = absl::StrCat(
+        R"(compile.optimizer={"class_name":"SGD","config":{"learning_rate":0.5,")", clipping, "}}");
+    const Trained one = Train({"strategy.type=one_device", optimizer});
+    std::vector<std::string> mirrored = Mirrored(3);
+    mirrored.push_back(optimizer);
+    ExpectSameCurve(Train(mirrored), one, clipping);
+    EXPECT_NE(one.losses, Train({"strategy.type=one_device"}).losses);
+  }
+}
+
+TEST(LocalStrategies, CentralStorageAndDefaultTrainAlike) {
+  const Trained one = Train({"strategy.type=one_device"});
+  EXPECT_EQ(Train({"strategy.type=default"}).values, one.values);
+  EXPECT_EQ(Train({"strategy.type=central_storage"}).values, one.values);
+  const Trained central = Train({"strategy.type=central_storage",
+                                 absl::StrCat("strategy.compute_devices=", Devices(2))});
+  EXPECT_EQ(central.values, Train(Mirrored(2)).values);
+}
+
+// The simulator's seed draws the order of everything that is not ordered.
+TEST(LocalStrategies, TheSameJobEndsWithTheSameBits) {
+  const Trained once = Train(Mirrored(4), 1);
+  for (uint64_t seed = 2; seed < 6; ++seed) {
+    const Trained again = Train(Mirrored(4), seed);
+    EXPECT_EQ(again.losses, once.losses) << "seed " << seed;
+    EXPECT_EQ(again.values, once.values) << "seed " << seed;
+  }
+  std::vector<std::string> many = Mirrored(4);
+  many.emplace_back("fit.closures_in_flight=8");
+  EXPECT_EQ(Train(many).values, once.values) << "however many steps are under way";
+}
+
+TEST(LocalStrategies, TheWorkersLossPutsTheJobBackAndItEndsWithTheSameBits) {
+  const Trained undisturbed = Train(Mirrored(2));
+  const JobSpec job = PerceptronJob(Mirrored(2));
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SimCluster cluster(seed, 0, 1);
+    ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+    options.recovery_directory = "/recovery";
+    options.recovery_interval = absl::Milliseconds(5);
+    const auto coordinator = cluster.Connect(std::move(options));
+    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+    StepwiseTraining training(**coordinator, job, kExamples);
+    ASSERT_TRUE(training.Begin().ok());
+    for (int64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(training.Schedule().ok());
+    const auto delay = absl::Milliseconds(cluster.sim().rng().Below(20));
+    cluster.sim().CallAt(cluster.sim().Now() + delay, [&cluster] {
+      cluster.tasks().Kill({Role::kWorker, 0});
+      cluster.tasks().Start({Role::kWorker, 0});
+    });
+    const auto losses = training.Losses();
+    ASSERT_TRUE(losses.ok()) << "seed " << seed << ": " << losses.status();
+    cluster.sim().RunFor(absl::Milliseconds(30));
+    const auto values = training.Values();
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ(*losses, undisturbed.losses) << "seed " << seed;
+    EXPECT_EQ(*values, undisturbed.values) << "seed " << seed;
+    EXPECT_GE((*coordinator)->stats().recoveries, 1u);
+  }
+}
+
+// Which program kills the process is not known: it runs again, and again, and then no more.
+TEST(LocalStrategies, AStepThatEndsWithItsWorkerEachTimeIsQuarantined) {
+  const JobSpec job = PerceptronJob(Mirrored(2));
+  SimCluster cluster(1, 0, 1);
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+  options.recovery_directory = "/recovery";
+  const auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  StepwiseTraining training(**coordinator, job, kExamples);
+  ASSERT_TRUE(training.Begin().ok());
+  cluster.sim().RunFor(absl::Seconds(1));
+  // Whatever reaches the worker as a closure is its end.
+  bool ended = false;
+  std::function<void()> kill = [&] {
+    if (ended) return;
+    if ((*coordinator)->stats().in_flight > 0) {
+      cluster.tasks().Kill({Role::kWorker, 0});
+      cluster.tasks().Start({Role::kWorker, 0});
+    }
+    cluster.sim().CallAt(cluster.sim().Now() + absl::Microseconds(100), kill);
+  };
+  kill();
+  for (int64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(training.Schedule().ok());
+  const absl::Status joined = (*coordinator)->Join();
+  ended = true;
+  EXPECT_THAT(joined.message(), testing::HasSubstr("is quarantined: 3 worker processes ended"));
+}
+
+// Strategy.run with a program that fetches from each replica, on a partial batch: 5 examples over 4
+// replicas, which the mean counts as 5.
+TEST(LocalStrategies, WhatReplicasFetchIsReducedAndGathered) {
+  SimCluster cluster(1, 0, 1);
+  ClusterCoordinator::Options options;
+  options.homes = Role::kWorker;
+  const auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  VariableSpec spec_of_v;
+  spec_of_v.name = "v";
+  spec_of_v.initializer.set_op("ones");
+  const auto v = (*coordinator)->Scope(AssignAdd()).CreateVariable(spec_of_v);
+  ASSERT_TRUE(v.ok()) << v.status();
+  EXPECT_EQ(v->device(), "/job:worker/replica:0/task:0/device:CPU:0");
+  EXPECT_EQ(*(*coordinator)->Read(*v)->data<float>(), 1);
+  proto::Program program = BatchProgram();
+  for (int i = 0; i < 4; ++i) program.mutable_replicas()->add_devices(absl::StrCat("cpu:", i));
+  const auto run = (*coordinator)->Register(program);
+  ASSERT_TRUE(run.ok()) << run.status();
+  proto::DatasetSpec spec;
+  spec.mutable_source()->mutable_range()->set_begin(10);
+  spec.mutable_source()->mutable_range()->set_end(15);
+  spec.add_transforms()->mutable_batch()->set_size(5);
+  ScheduleOptions closure;
+  closure.input = SplitInput{(*coordinator)->CreatePerWorkerDataset(spec), {}};
+  const auto result = (*coordinator)->Schedule(*run, std::move(closure));
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto each = (*coordinator)->Fetch(*result);
+  ASSERT_TRUE(each.ok()) << each.status();
+  ASSERT_EQ(each->size(), 4u);
+  EXPECT_EQ((*each)[0].num_elements(), 2);
+  const auto mean = ReduceReplicas(ReplicaReduce::kMean, *each, {0});
+  ASSERT_TRUE(mean.ok()) << mean.status();
+  EXPECT_EQ(*mean->data<int64_t>(), 12);
+  const auto whole = GatherReplicas(*each, 0);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_THAT(whole->span<int64_t>(), testing::ElementsAre(10, 11, 12, 13, 14));
+}
+
+TEST(LocalStrategies, AClusterThatDoesNotFitIsRefusedWithTheRemedy) {
+  const ModelPrograms nothing;
+  const auto problem = [&](const std::string& type, const ClusterShape& cluster) {
+    StrategySpec spec;
+    spec.type = type;
+    return std::string((*MakeStrategy(spec))->MakePlan(nothing, cluster).status().message());
+  };
+  EXPECT_THAT(problem("mirrored", {.ps = {0, 1}, .workers = {0}}),
+              testing::AllOf(testing::HasSubstr("2 ps"), testing::HasSubstr("--local worker=1"),
+                             testing::HasSubstr("parameter_server")));
+  EXPECT_THAT(problem("one_device", {.workers = {0, 1, 2}}), testing::HasSubstr("has 3"));
+  EXPECT_THAT(problem("parameter_server", {.workers = {0}}),
+              testing::AllOf(testing::HasSubstr("no ps"), testing::HasSubstr("mirrored")));
+}
+
+// fit, evaluate, checkpoint, export; and again from the checkpoint, under another strategy.
+TEST(LocalStrategies, AWholeJobIsTrainedSavedRestoredAndExported) {
+  const std::vector<std::string> settings = {
+      R"(data.train={"class_name":"SyntheticDigits","config":{"seed":1,"count":200}})",
+      R"(data.test={"class_name":"SyntheticDigits","config":{"seed":2,"count":70}})",
+      "checkpoint.directory=/checkpoints", "export.onnx=/model.onnx"};
+  std::vector<double> first, second;
+  for (const std::string type : {"one_device", "mirrored", "central_storage", "default"}) {
+    SCOPED_TRACE(type);
+    SimCluster cluster(1, 0, 1);
+    const World world = cluster.WorldOf("chief:0");
+    const auto run = [&](std::vector<std::string> overrides) -> absl::StatusOr<TrainSummary> {
+      overrides.insert(overrides.end(), settings.begin(), settings.end());
+      const JobSpec job = PerceptronJob(overrides);
+      ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+      options.cluster = cluster.tasks().spec();
+      options.recovery_directory = "/checkpoints/recovery";
+      ASSIGN_OR_RETURN(const auto coordinator,
+                       ClusterCoordinator::Connect(world, cluster.waiter(), std::move(options)));
+      DataSources sources;
+      sources.train.mutable_synthetic_digits()->set_seed(1);
+      sources.train.mutable_synthetic_digits()->set_count(200);
+      sources.test.emplace().mutable_synthetic_digits()->set_seed(2);
+      sources.test->mutable_synthetic_digits()->set_count(70);
+      Trainer trainer(world, cluster.waiter(), *coordinator, job, sources);
+      ASSIGN_OR_RETURN(TrainSummary summary, trainer.Run());
+      RETURN_IF_ERROR(coordinator->ForgetState());
+      return summary;
+    };
+    const std::string own = absl::StrCat("strategy.type=", type);
+    const auto trained = run({own, "fit.epochs=2"});
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    EXPECT_EQ(trained->steps, 14);
+    EXPECT_EQ(trained->test_examples, 70) << "each test example once";
+    EXPECT_EQ(trained->model, "/model.onnx");
+    first.push_back(*trained->test_loss);
+    const auto restored = run({"strategy.type=mirrored", "strategy.devices=[\"cpu:0\",\"cpu:1\"]",
+                               "fit.epochs=3", "checkpoint.restore=latest"});
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    EXPECT_EQ(restored->steps, 7) << "the third epoch alone";
+    second.push_back(*restored->test_loss);
+  }
+  for (size_t i = 1; i < first.size(); ++i) {
+    EXPECT_EQ(first[i], first[0]);
+    EXPECT_EQ(second[i], second[0]);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,168 @@
+// Gang closures: sent one behind the other, in the order of their ids, whatever becomes of one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/wire/error_detail.h"
+#include "tests/unit/schedule/scheduler_test_support.h"
+
+namespace cohort {
+namespace {
+
+using testing::ElementsAre;
+
+class SchedulerGangs : public SchedulerTest {
+ protected:
+  void ScheduleGangs(int count) {
+    gang = true;
+    for (int i = 0; i < count; ++i) {
+      ++round.number;
+      Schedule();
+    }
+  }
+  // "closure: generation.sequence", as the worker has been sent them.
+  std::vector<std::string> Sent(ScriptedChannel& channel) {
+    channel.AnswerPreparations();
+    std::vector<std::string> sent;
+    for (const auto& call : channel.calls) {
+      proto::RunClosureRequest request;
+      request.ParseFromString(call.request.header);
+      EXPECT_EQ(request.round(), request.closure_id());
+      sent.push_back(absl::StrCat(request.closure_id(), ": ", request.gang().generation(), ".",
+                                  request.gang().sequence()));
+    }
+    return sent;
+  }
+  std::optional<absl::Status> Hold() {
+    return scheduler->HoldRounds([this](absl::Status status) { ready.push_back(status); });
+  }
+  static absl::Status Transient() {
+    return MakeError(absl::StatusCode::kAborted, "behind one that failed", proto::TRANSIENT);
+  }
+  std::vector<absl::Status> ready;  // what Hold had to wait for
+};
+
+TEST_F(SchedulerGangs, TheNextOnesAreSentWhileOneRuns) {
+  Make(2);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(4);
+  Join();
+  EXPECT_THAT(Sent(*channel), ElementsAre("1: 1.1", "2: 1.2"));
+  channel->AnswerRun(absl::OkStatus(), true);
+  EXPECT_EQ(scheduler->stats().done, 1u);
+  EXPECT_THAT(Sent(*channel), ElementsAre("2: 1.2", "3: 1.3"));
+  for (int i = 0; i < 3; ++i) channel->AnswerRun(absl::OkStatus(), true);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_TRUE(joined[0].ok());
+}
+
+TEST_F(SchedulerGangs, WhenOneFailsAllAreAwaitedBeforeTheyAreSentAgain) {
+  Make(3);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(5);
+  EXPECT_THAT(Sent(*channel), ElementsAre("1: 1.1", "2: 1.2", "3: 1.3"));
+  channel->AnswerRun(Transient());  // 1 comes back
+  EXPECT_THAT(Sent(*channel), ElementsAre("2: 1.2", "3: 1.3")) << "1 and 4 wait";
+  channel->AnswerRun(Transient());
+  EXPECT_THAT(Sent(*channel), ElementsAre("3: 1.3"));
+  channel->AnswerRun(Transient());
+  EXPECT_THAT(Sent(*channel), ElementsAre("1: 2.1", "2: 2.2", "3: 2.3"));
+}
+
+TEST_F(SchedulerGangs, AnotherProcessGetsAGenerationOfItsOwn) {
+  Make(2);
+  const auto first = AddWorker(0);
+  ScheduleGangs(3);
+  EXPECT_THAT(Sent(*first), ElementsAre("1: 1.1", "2: 1.2"));
+  scheduler->WorkerLost(0, absl::UnavailableError("gone"));
+  const auto second = AddWorker(0, 2);
+  EXPECT_THAT(Sent(*second), ElementsAre("1: 2.1", "2: 2.2"));
+}
+
+TEST_F(SchedulerGangs, ACheckpointWaitsForThoseThatWereSent) {
+  redo_max = 100;
+  Make(2);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(4);
+  ASSERT_EQ(Sent(*channel).size(), 2u);
+  EXPECT_FALSE(Hold().has_value());
+  channel->AnswerRun(absl::OkStatus(), true);
+  EXPECT_THAT(Sent(*channel), ElementsAre("2: 1.2")) << "3 would be in some slices";
+  EXPECT_TRUE(ready.empty());
+  channel->AnswerRun(absl::OkStatus(), true);
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_TRUE(ready[0].ok()) << ready[0];
+  const Cut cut = scheduler->BeginSnapshots();
+  EXPECT_EQ(cut.covered.size(), 2u);
+  scheduler->EndSnapshots();
+  EXPECT_THAT(Sent(*channel), ElementsAre("3: 1.3", "4: 1.4"));
+}
+
+TEST_F(SchedulerGangs, ThoseThatComeBackWhileACheckpointWaitsAreSentAgain) {
+  redo_max = 100;
+  Make(2);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(4);
+  ASSERT_EQ(Sent(*channel).size(), 2u);
+  EXPECT_FALSE(Hold().has_value());
+  channel->AnswerRun(Transient());
+  channel->AnswerRun(Transient());
+  EXPECT_THAT(Sent(*channel), ElementsAre("1: 2.1", "2: 2.2"));
+  channel->AnswerRun(absl::OkStatus(), true);
+  channel->AnswerRun(absl::OkStatus(), true);
+  EXPECT_EQ(ready.size(), 1u);
+}
+
+TEST_F(SchedulerGangs, AnErrorEndsWhatIsBehindIt) {
+  Make(2);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(4);
+  ASSERT_EQ(Sent(*channel).size(), 2u);
+  Join();
+  channel->AnswerRun(
+      MakeError(absl::StatusCode::kInvalidArgument, "bad data", proto::APPLICATION));
+  channel->AnswerRun(Transient());
+  EXPECT_TRUE(Sent(*channel).empty());
+  for (auto& fence : fences) fence.second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_THAT(joined[0].message(), testing::HasSubstr("bad data"));
+  fences.clear();
+  ScheduleGangs(1);
+  EXPECT_THAT(Sent(*channel), ElementsAre("5: 2.1"));
+}
+
+TEST_F(SchedulerGangs, WhatIsPutBackRunsAgainInOrder) {
+  redo_max = 100;
+  Make(2);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(3);
+  ASSERT_EQ(Sent(*channel).size(), 2u);
+  channel->AnswerRun(absl::OkStatus(), true);
+  scheduler->Pause("a restore");
+  scheduler->Resume(8);
+  const auto again = AddWorker(0, 2);
+  EXPECT_THAT(Sent(*again), ElementsAre("1: 2.1", "2: 2.2")) << "1 was not durable";
+}
+
+// A process that held the variables is lost with them: what was in flight there counts as lost with
+// it, though everything is put back.
+TEST_F(SchedulerGangs, AClosureThatEndsWithItsHomeThreeTimesIsQuarantined) {
+  redo_max = 100;
+  fences_workers = true;  // a fence that nobody answers: its home is gone
+  Make(1, 100, 10);
+  ScheduleGangs(1);
+  Join();
+  for (uint64_t incarnation = 1; incarnation <= 3; ++incarnation) {
+    const auto channel = AddWorker(0, incarnation);
+    ASSERT_EQ(Sent(*channel).size(), 1u);
+    scheduler->WorkerLost(0, absl::UnavailableError("gone"));
+    scheduler->Pause("worker:0 was lost");
+    scheduler->Resume(7 + incarnation);
+  }
+  for (auto& fence : fences) fence.second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_THAT(joined[0].message(), testing::HasSubstr("is quarantined"));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,158 @@
+// Plans of the strategies that train in one worker, by equality.
+
+#include "coordinator/strategy/local_strategy.h"
+
+#include "coordinator/strategy/device_name.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ModelPrograms Model() {
+  ModelPrograms model;
+  model.update_rule.set_op("adam");
+  for (const char* const name : {"dense/kernel", "dense/bias"}) {
+    VariableSpec& variable = model.variables.emplace_back();
+    variable.name = name;
+    variable.shape = Shape{6};
+    variable.initializer.set_op("zeros");
+    model.train_step.add_inputs()->set_variable(name);
+    model.train_step.add_outputs()->set_push(name);
+  }
+  model.train_step.set_name("train_step");
+  model.eval_step.set_name("eval_step");
+  model.predict.set_name("predict");
+  return model;
+}
+
+absl::StatusOr<Plan> PlanOf(const StrategySpec& spec, const ClusterShape& cluster = {
+                                                          .workers = {0}}) {
+  auto strategy = MakeStrategy(spec);
+  if (!strategy.ok()) return strategy.status();
+  return (*strategy)->MakePlan(Model(), cluster);
+}
+
+StrategySpec Spec(const std::string& type) {
+  StrategySpec spec;
+  spec.type = type;
+  return spec;
+}
+
+std::vector<std::string> DevicesOf(const absl::StatusOr<Plan>& plan) {
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto& devices = plan->train_step.replicas().devices();
+  for (const proto::Program* program : {&plan->eval_step, &plan->predict}) {
+    EXPECT_EQ(program->replicas().devices_size(), devices.size());
+  }
+  return {devices.begin(), devices.end()};
+}
+
+std::string Error(const StrategySpec& spec, const ClusterShape& cluster = {.workers = {0}}) {
+  const auto plan = PlanOf(spec, cluster);
+  EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
+  return std::string(plan.status().message());
+}
+
+constexpr char kLayouts[] = R"(
+  variables {
+    name: "dense/kernel" dtype: 1 dims: 6
+    slices { row_count: 6 ps: 3 }
+    rule { op: "adam" }
+    initializer { op: "zeros" }
+  }
+  variables {
+    name: "dense/bias" dtype: 1 dims: 6
+    slices { slice_id: 1 row_count: 6 ps: 3 }
+    rule { op: "adam" }
+    initializer { op: "zeros" }
+  }
+)";
+
+TEST(LocalStrategy, EveryVariableIsOneSliceInTheWorker) {
+  proto::CreateVariablesRequest expected;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kLayouts, &expected));
+  for (const std::string type : {"one_device", "mirrored", "central_storage", "default"}) {
+    const auto plan = PlanOf(Spec(type), {.workers = {3}});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->homes, Role::kWorker);
+    EXPECT_TRUE(plan->gangs);
+    proto::CreateVariablesRequest made;
+    for (const auto& layout : plan->variables) *made.add_variables() = layout;
+    EXPECT_EQ(made.DebugString(), expected.DebugString()) << type;
+    proto::Program train = Model().train_step;
+    train.mutable_replicas()->add_devices("cpu:0");
+    EXPECT_EQ(plan->train_step.DebugString(), train.DebugString()) << type;
+    EXPECT_EQ((*MakeStrategy(Spec(type)))->NumReplicasInSync({.workers = {3}}), 1);
+  }
+}
+
+TEST(LocalStrategy, AReplicaRunsOnEachDevice) {
+  StrategySpec spec = Spec("mirrored");
+  spec.devices = {"/cpu:0", "/device:CPU:1", "CPU:2"};
+  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("cpu:0", "cpu:1", "cpu:2"));
+  EXPECT_EQ((*MakeStrategy(spec))->NumReplicasInSync({}), 3);
+  spec.type = "central_storage";
+  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("cpu:0")) << "`devices` is mirrored's";
+  spec.compute_devices = {"gpu:0", "gpu:1"};
+  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("gpu:0", "gpu:1"));
+  spec.type = "one_device";
+  spec.device = "/gpu:1";
+  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("gpu:1"));
+  spec.type = "default";
+  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("cpu:0"));
+}
+
+TEST(LocalStrategy, DevicesThatAreWrongAreNamed) {
+  StrategySpec spec = Spec("mirrored");
+  spec.devices = {"cpu:0", "tpu:1"};
+  EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices"), HasSubstr("'tpu:1'")));
+  spec.devices = {"cpu:1", "CPU:1"};
+  EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices"), HasSubstr("cpu:1"),
+                                 HasSubstr("twice")));
+  spec = Spec("one_device");
+  spec.device = "";
+  EXPECT_THAT(Error(spec), HasSubstr("strategy.device"));
+  spec = Spec("central_storage");
+  spec.parameter_device = "gpu:0";
+  EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.parameter_device"), HasSubstr("cpu:0")));
+}
+
+TEST(LocalStrategy, NcclIsForGpus) {
+  StrategySpec spec = Spec("mirrored");
+  for (const char* const ops : {"auto", "hierarchical_copy", "reduction_to_one_device"}) {
+    spec.cross_device_ops = ops;
+    EXPECT_TRUE(PlanOf(spec).ok()) << ops;
+  }
+  spec.cross_device_ops = "nccl";
+  EXPECT_THAT(Error(spec), AllOf(HasSubstr("'nccl'"), HasSubstr("cpu:0")));
+  spec.devices = {"gpu:0", "gpu:1"};
+  EXPECT_TRUE(PlanOf(spec).ok());
+}
+
+TEST(LocalStrategy, AClusterThatDoesNotFitIsRefused) {
+  EXPECT_THAT(Error(Spec("mirrored"), {.ps = {0}, .workers = {0}}),
+              AllOf(HasSubstr("'mirrored'"), HasSubstr("1 ps"), HasSubstr("--local worker=1")));
+  EXPECT_THAT(Error(Spec("one_device"), {.workers = {0, 1}}), HasSubstr("the cluster has 2"));
+  EXPECT_THAT(Error(Spec("default"), {}), HasSubstr("the cluster has 0"));
+}
+
+TEST(LocalStrategy, AnUnknownTypeIsAnsweredWithTheKnownOnes) {
+  EXPECT_THAT(Error(Spec("tpu")), AllOf(HasSubstr("'tpu'"), HasSubstr("central_storage")));
+}
+
+TEST(DeviceName, TakesTensorFlowsForms) {
+  EXPECT_EQ(*CanonicalDevice("/job:localhost/replica:0/task:0/device:GPU:2"), "gpu:2");
+  for (const char* const wrong : {"", "cpu", "cpu:", "cpu:x", "cpu:-1", "gpu", ":0"}) {
+    EXPECT_FALSE(CanonicalDevice(wrong).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace cohort
