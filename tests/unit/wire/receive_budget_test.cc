@@ -198,11 +198,14 @@ TEST_P(UnaskedBytesTest, AClientSendsOneMiBUnaskedAndThenAsks) {
   const auto channel = Connect();
   constexpr int kCalls = 12;
   for (int i = 0; i < kCalls; ++i) Start(*channel, kMiB / 2);
-  // Two came unasked and one that asked is always let in.
+  // Two come unasked, and one that asks is always let in; a second one where it is asked for before
+  // the bytes that were not have come, since calls of their own may overtake each other.
   ASSERT_TRUE(world().Until([&] {
-    return handled() == 3 && receive_budget_->stats().waiting == (kCalls - 3) * kMiB / 2;
+    const int in = handled();
+    return in >= 3 && receive_budget_->stats().waiting == (kCalls - in) * kMiB / 2;
   })) << handled()
       << " " << receive_budget_->stats().waiting;
+  EXPECT_LE(handled(), 4);
   for (int i = 0; i < kCalls; ++i) AnswerOne();
   for (const auto& outcome : outcomes_) EXPECT_TRUE(Await(*outcome).ok());
   EXPECT_LE(peak(), 2 * kMiB);
