@@ -245,25 +245,28 @@ OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
 }  // namespace
 
 std::vector<OpSchema> CohortSchemas() {
-  return {ReduceToShapeOfSchema(),
-          ReshapeLikeSchema(),
-          ZerosLikeSchema(),
-          ElementwiseGradSchema("ReluGrad"),
-          ElementwiseGradSchema("SigmoidGrad"),
-          ElementwiseGradSchema("TanhGrad"),
-          SoftmaxGradSchema("SoftmaxGrad"),
-          SoftmaxGradSchema("LogSoftmaxGrad"),
-          ReduceGradSchema(),
-          ConcatGradSchema(),
-          ClipByNormSchema(),
-          ClipByValueSchema(),
-          GatherGradSchema(),
-          DropoutGradSchema(),
-          SoftmaxCrossEntropyGradSchema(),
-          CrossentropySchema("CategoricalCrossentropy", "T", false),
-          CrossentropySchema("CategoricalCrossentropyGrad", "T", true),
-          CrossentropySchema("SparseCategoricalCrossentropy", "L", false),
-          CrossentropySchema("SparseCategoricalCrossentropyGrad", "L", true)};
+  std::vector<OpSchema> schemas = {ReduceToShapeOfSchema(),
+                                   ReshapeLikeSchema(),
+                                   ZerosLikeSchema(),
+                                   ElementwiseGradSchema("ReluGrad"),
+                                   ElementwiseGradSchema("SigmoidGrad"),
+                                   ElementwiseGradSchema("TanhGrad"),
+                                   SoftmaxGradSchema("SoftmaxGrad"),
+                                   SoftmaxGradSchema("LogSoftmaxGrad"),
+                                   ReduceGradSchema(),
+                                   ConcatGradSchema(),
+                                   ClipByNormSchema(),
+                                   ClipByValueSchema(),
+                                   GatherGradSchema(),
+                                   DropoutGradSchema(),
+                                   SoftmaxCrossEntropyGradSchema(),
+                                   CrossentropySchema("CategoricalCrossentropy", "T", false),
+                                   CrossentropySchema("CategoricalCrossentropyGrad", "T", true),
+                                   CrossentropySchema("SparseCategoricalCrossentropy", "L", false),
+                                   CrossentropySchema("SparseCategoricalCrossentropyGrad", "L",
+                                                      true)};
+  AddImageSchemas(schemas);
+  return schemas;
 }
 
 }  // namespace cohort

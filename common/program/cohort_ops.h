@@ -49,6 +49,19 @@
 // SparseCategoricalCrossentropyGrad(dloss, y_true, y_pred; from_logits = 0) -> dy_pred
 //     from_logits = 1: dloss * (softmax(y_pred) - onehot).
 //     0: dloss * (1 / sum(p) - onehot / p) where y_pred == p, else 0.
+// ConvInputGrad(dy, w, x; as Conv) -> dx      of ONNX Conv(x, w, bias?); x lends its shape.
+// ConvWeightGrad(dy, x, w; as Conv) -> dw     w lends its shape.
+// MaxPoolGrad(dy, x; as MaxPool) -> dx
+//     each dy goes to the largest element of its window, the first of equal ones in row-major
+//     order; a NaN is the largest.
+// AveragePoolGrad(dy, x; as AveragePool) -> dx      x lends its shape.
+// BatchNormalizationGrad(dy, x, scale, mean?, variance?; epsilon = 1e-5, training_mode = 0)
+//     -> dx, dscale, dbias
+//     of ONNX BatchNormalization. In training mode mean and variance are the batch's, worked out
+//     again from x and moved by it; else they are given and constant.
+// AllReduce(x; reduction "sum" or "mean") -> type and shape of x
+//     over the replicas that run this step, each of which gets the same. Its gradient is that of
+//     the sum of the replicas' losses.
 //
 // Clip bounds and sums are taken in T or wider.
 // A label outside [0, classes) that is not ignore_index, or an index outside its axis, is an error
@@ -62,5 +75,8 @@ namespace cohort {
 
 // The schemas, with type and shape inference, in a fixed order.
 std::vector<onnx::OpSchema> CohortSchemas();
+
+// Of this folder: those of images and replicas, which CohortSchemas appends (image_ops.cc).
+void AddImageSchemas(std::vector<onnx::OpSchema>& schemas);
 
 }  // namespace cohort

@@ -124,6 +124,7 @@ GradientRules AllGradientRules() {
   AddProductRules(rules);
   AddTensorRules(rules);
   AddLossRules(rules);
+  AddImageRules(rules);
   return rules;
 }
 

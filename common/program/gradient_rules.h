@@ -91,6 +91,7 @@ void AddMathRules(GradientRules& rules);     // gradient_rules_math.cc: arithmet
 void AddProductRules(GradientRules& rules);  // gradient_rules_product.cc: MatMul, Gemm
 void AddTensorRules(GradientRules& rules);   // gradient_rules_tensor.cc: shape, joins, reductions
 void AddLossRules(GradientRules& rules);     // gradient_rules_loss.cc: losses, Dropout
+void AddImageRules(GradientRules& rules);    // gradient_rules_image.cc: windows, normalization
 
 // Operators whose output does not depend smoothly on any input: no gradient flows, as in Keras.
 // Those with integer or bool outputs need no listing.

@@ -19,6 +19,10 @@ OPERATORS = {
     "reduce": "reduce_sum|reduce_mean|argmax",
     "movement": "reshape|flatten|transpose|concat|cast|identity|constant",
     "indexing": "gather|onehot",
+    "size": "size",
+    "convolution": "conv|basic_conv",
+    "pooling": "maxpool|averagepool",  # globalaveragepool's models are of opset 1
+    "normalization": "batchnorm",
 }
 # Other operators whose names begin alike; sequences, strings, 16-bit floats; outputs that are NumPy's random numbers.
 EXCLUDED = re.compile(

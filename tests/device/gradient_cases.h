@@ -42,6 +42,7 @@ std::vector<GradientCase> MathGradientCases();
 std::vector<GradientCase> ProductGradientCases();
 std::vector<GradientCase> TensorGradientCases();
 std::vector<GradientCase> LossGradientCases();
+std::vector<GradientCase> ImageGradientCases();
 std::vector<GradientCase> CompositeGradientCases();
 
 // A case whose graph is one node.

@@ -218,6 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Product, GradientTest, testing::ValuesIn(ProductGradien
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Tensor, GradientTest, testing::ValuesIn(TensorGradientCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Loss, GradientTest, testing::ValuesIn(LossGradientCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Image, GradientTest, testing::ValuesIn(ImageGradientCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Composite, GradientTest, testing::ValuesIn(CompositeGradientCases()),
                          CaseName);
 

@@ -134,12 +134,46 @@ void AddMovement(std::vector<Example>& examples) {
   examples.push_back({kOnnx, "Constant", {}, {value}});
 }
 
+void AddImages(std::vector<Example>& examples) {
+  const Input image = {'T', {1, 1, 2, 2}};
+  const Input channel = {'T', {1}};
+  const Input shape = {'U', {1, 1, 2, 2}};
+  const Input result = {'T', {1, 1, 1, 1}};
+  const auto window = IntsAttribute("kernel_shape", {2, 2});
+  examples.push_back({kOnnx, "Conv", {image, image, channel}});
+  examples.push_back({kOnnx, "Conv", {image, image}});
+  examples.push_back({kCohort, "ConvInputGrad", {result, image, shape}});
+  examples.push_back({kCohort, "ConvWeightGrad", {result, image, shape}});
+  examples.push_back({kOnnx, "MaxPool", {image}, {window}});
+  examples.push_back({kOnnx, "MaxPool", {image}, {window}, 2});
+  examples.push_back({kCohort, "MaxPoolGrad", {result, image}, {window}});
+  examples.push_back({kOnnx, "AveragePool", {image}, {window}});
+  examples.push_back({kCohort, "AveragePoolGrad", {result, shape}, {window}});
+  examples.push_back({kOnnx, "GlobalAveragePool", {image}});
+  for (const int64_t training : {0, 1}) {
+    const auto mode = IntAttribute("training_mode", training);
+    examples.push_back({kOnnx,
+                        "BatchNormalization",
+                        {image, channel, channel, channel, channel},
+                        {mode},
+                        training ? 3 : 1});
+    examples.push_back({kCohort,
+                        "BatchNormalizationGrad",
+                        {image, image, channel, channel, channel},
+                        {mode},
+                        3});
+  }
+  examples.push_back({kOnnx, "Size", {image}});
+  examples.push_back({kCohort, "AllReduce", {image}, {StringAttribute("reduction", "mean")}});
+}
+
 std::vector<Example> AllExamples() {
   std::vector<Example> examples;
   AddElementwise(examples);
   AddProductsAndLosses(examples);
   AddReductions(examples);
   AddMovement(examples);
+  AddImages(examples);
   return examples;
 }
 

@@ -107,7 +107,8 @@ TEST_P(OnnxNodeTest, GivesOnnxResults) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OnnxNodeTest,
                          testing::Values("arithmetic", "unary", "matmul", "softmax", "loss",
-                                         "dropout", "reduce", "movement", "indexing"));
+                                         "dropout", "reduce", "movement", "indexing", "size",
+                                         "convolution", "pooling", "normalization"));
 
 }  // namespace
 }  // namespace cohort

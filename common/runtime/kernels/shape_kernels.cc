@@ -107,6 +107,29 @@ absl::Status RunZerosLike(KernelContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status RunSize(KernelContext& context) {
+  const int64_t size = context.input(0).num_elements();
+  *context.Output(0, DType::kInt64, Shape{}).mutable_data<int64_t>() = size;
+  return absl::OkStatus();
+}
+
+struct AllReduceParameters {};
+
+AllReduceParameters ParseAllReduce(AttributeReader& reader) {
+  const std::string reduction = reader.String("reduction", "");
+  if (reduction != "sum" && reduction != "mean") {
+    reader.Fail(absl::StrCat("reduction is '", reduction, "', neither sum nor mean"));
+  }
+  return {};
+}
+
+// Of one replica: the sum and the mean of one value are that value.
+absl::Status RunAllReduce(KernelContext& context, const AllReduceParameters&) {
+  RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
+  context.Forward(0, context.input(0));
+  return absl::OkStatus();
+}
+
 struct ConstantParameters {
   Tensor value;
 };
@@ -146,6 +169,9 @@ void RegisterShapeKernels(KernelRegistry& registry) {
   registry.Add("", "Flatten",
                BoundKernel<AxisParameter>({1, 1, {kAnyType}}, ParseFlatten, RunFlatten));
   registry.Add("", "Identity", PlainKernel({1, 1, {kAnyType}}, RunIdentity));
+  registry.Add("", "Size", PlainKernel({1, 1, {kAnyType}}, RunSize));
+  registry.Add("cohort", "AllReduce",
+               BoundKernel<AllReduceParameters>({1, 1, {kFloats}}, ParseAllReduce, RunAllReduce));
   registry.Add("", "Constant", BoundKernel<ConstantParameters>({0, 0}, ParseConstant, RunConstant));
   registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2, {kAnyType}}, RunReshapeLike));
   registry.Add("cohort", "ZerosLike", PlainKernel({1, 1, {kAnyType}}, RunZerosLike));

@@ -67,5 +67,8 @@ void RegisterCpuDropout(const CpuRegistration& registration);
 void RegisterCpuClipping(const CpuRegistration& registration);
 void RegisterCpuLosses(const CpuRegistration& registration);
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
+void RegisterCpuConvolution(const CpuRegistration& registration, int threads);
+void RegisterCpuImage(const CpuRegistration& registration);
+void RegisterCpuBatchNormalization(const CpuRegistration& registration);
 
 }  // namespace cohort

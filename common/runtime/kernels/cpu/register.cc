@@ -27,7 +27,10 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuDropout(registration);
   RegisterCpuClipping(registration);
   RegisterCpuMatMul(registration, threads);
-  for (const char* op : {"Equal", "ArgMax", "Transpose", "Concat", "Cast", "Gather", "OneHot",
+  RegisterCpuConvolution(registration, threads);
+  RegisterCpuImage(registration);
+  RegisterCpuBatchNormalization(registration);
+  for (const char* op : {"Equal", "ArgMax", "Concat", "Cast", "Gather", "OneHot",
                          "SoftmaxCrossEntropyLoss"}) {
     registration.Keep("", op);
   }

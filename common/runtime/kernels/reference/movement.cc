@@ -5,69 +5,30 @@
 
 #include "common/runtime/kernels/kernel_support.h"
 #include "common/runtime/kernels/reference/reference_kernels.h"
+#include "common/runtime/kernels/transpose_shape.h"
 
 namespace cohort {
 
 namespace {
 
-struct TransposeParameters {
-  std::vector<int64_t> perm;
-  bool given = false;
-};
-
-TransposeParameters ParseTranspose(AttributeReader& reader) {
-  const bool given = reader.Has("perm");
-  return {reader.Ints("perm"), given};
-}
-
-// The input's axis for each axis of the result.
-absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& parameters, int rank) {
-  std::vector<int> perm;
-  if (!parameters.given) {
-    for (int axis = rank - 1; axis >= 0; --axis) perm.push_back(axis);
-    return perm;
-  }
-  std::vector<bool> seen(static_cast<size_t>(rank), false);
-  for (const int64_t axis : parameters.perm) {
-    if (axis < 0 || axis >= rank || seen[static_cast<size_t>(axis)]) {
-      return absl::InvalidArgumentError(absl::StrCat("perm is no permutation of ", rank, " axes"));
-    }
-    seen[static_cast<size_t>(axis)] = true;
-    perm.push_back(static_cast<int>(axis));
-  }
-  if (static_cast<int>(perm.size()) != rank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("perm has ", perm.size(), " axes, the input ", rank));
-  }
-  return perm;
-}
-
 absl::Status RunTranspose(KernelContext& context, const TransposeParameters& parameters) {
   const Tensor& input = context.input(0);
-  const int rank = input.shape().rank();
-  ASSIGN_OR_RETURN(const std::vector<int> perm, ResolvePerm(parameters, rank));
-  std::vector<int64_t> input_strides(static_cast<size_t>(rank), 1);
-  for (int axis = rank - 2; axis >= 0; --axis) {
-    input_strides[static_cast<size_t>(axis)] =
-        input_strides[static_cast<size_t>(axis) + 1] * input.shape().dim(axis + 1);
-  }
-  std::vector<int64_t> dims;
-  std::vector<int64_t> strides;  // of the input, in the result's order
-  for (const int axis : perm) {
-    dims.push_back(input.shape().dim(axis));
-    strides.push_back(input_strides[static_cast<size_t>(axis)]);
+  ASSIGN_OR_RETURN(const TransposeShape shape, ResolveTranspose(input.shape(), parameters));
+  if (shape.axes.empty() || input.num_elements() == 0) {
+    context.Forward(0, input.Reshaped(shape.result));
+    return absl::OkStatus();
   }
   const size_t size = ElementSize(input.dtype());
-  Tensor& output = context.Output(0, input.dtype(), Shape(absl::MakeConstSpan(dims)));
-  std::vector<int64_t> index(static_cast<size_t>(rank), 0);
+  Tensor& output = context.Output(0, input.dtype(), shape.result);
+  std::vector<int64_t> index(shape.axes.size(), 0);
   int64_t from = 0;
   for (int64_t to = 0; to < output.num_elements(); ++to) {
     std::memcpy(output.mutable_raw() + static_cast<size_t>(to) * size,
                 input.raw() + static_cast<size_t>(from) * size, size);
-    for (size_t axis = static_cast<size_t>(rank); axis > 0; --axis) {
-      from += strides[axis - 1];
-      if (++index[axis - 1] < dims[axis - 1]) break;
-      from -= strides[axis - 1] * dims[axis - 1];
+    for (size_t axis = index.size(); axis > 0; --axis) {
+      from += shape.axes[axis - 1].stride;
+      if (++index[axis - 1] < shape.axes[axis - 1].size) break;
+      from -= shape.axes[axis - 1].stride * shape.axes[axis - 1].size;
       index[axis - 1] = 0;
     }
   }

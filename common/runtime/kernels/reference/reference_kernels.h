@@ -28,8 +28,13 @@ void RegisterReferenceMovement(KernelRegistry& registry);
 void RegisterReferenceIndexing(KernelRegistry& registry);
 // Dropout; DropoutGrad.
 void RegisterReferenceDropout(KernelRegistry& registry);
-
 // ClipByNorm, ClipByValue.
 void RegisterReferenceClipping(KernelRegistry& registry);
+// Conv; ConvInputGrad, ConvWeightGrad.
+void RegisterReferenceConvolution(KernelRegistry& registry);
+// MaxPool, AveragePool, GlobalAveragePool; MaxPoolGrad, AveragePoolGrad.
+void RegisterReferencePooling(KernelRegistry& registry);
+// BatchNormalization; BatchNormalizationGrad.
+void RegisterReferenceBatchNormalization(KernelRegistry& registry);
 
 }  // namespace cohort

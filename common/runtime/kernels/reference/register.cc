@@ -16,6 +16,9 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceIndexing(registry);
   RegisterReferenceDropout(registry);
   RegisterReferenceClipping(registry);
+  RegisterReferenceConvolution(registry);
+  RegisterReferencePooling(registry);
+  RegisterReferenceBatchNormalization(registry);
 }
 
 }  // namespace cohort

@@ -1,0 +1,104 @@
+#include <string>
+
+#include "common/program/cohort_ops.h"
+#include "common/program/program.h"
+
+// Gradients of convolution, pooling and normalization, and what replicas of a step share.
+
+namespace cohort {
+namespace {
+
+using onnx::AttributeProto;
+using onnx::InferenceContext;
+using onnx::OpSchema;
+
+OpSchema NewSchema(const char* name) {
+  OpSchema schema;
+  schema.SetName(name).SetDomain(kCohortDomain).SinceVersion(kCohortOpset);
+  schema.SetLocation(__FILE__, __LINE__);
+  schema.TypeConstraint("T", {"tensor(float)", "tensor(double)"}, "real numbers");
+  return schema;
+}
+
+// Output `output` is like input `input`.
+void Like(InferenceContext& ctx, size_t input, size_t output) {
+  if (output >= ctx.getNumOutputs()) return;
+  onnx::propagateElemTypeFromInputToOutput(ctx, input, output);
+  if (onnx::hasInputShape(ctx, input)) {
+    onnx::propagateShapeFromInputToOutput(ctx, input, output);
+  }
+}
+
+template <size_t kInput>
+void LikeInput(InferenceContext& ctx) {
+  Like(ctx, kInput, 0);
+}
+
+void LikeXAndScale(InferenceContext& ctx) {
+  Like(ctx, 1, 0);
+  Like(ctx, 2, 1);
+  Like(ctx, 2, 2);
+}
+
+void AddWindowAttributes(OpSchema& schema) {
+  schema.Attr("auto_pad", "as in ONNX", AttributeProto::STRING, std::string("NOTSET"));
+  for (const char* name : {"kernel_shape", "strides", "dilations", "pads"}) {
+    schema.Attr(name, "as in ONNX", AttributeProto::INTS, onnx::OPTIONAL_VALUE);
+  }
+}
+
+// `operand` is the other factor, and dy and it make the gradient of what `like` is.
+OpSchema ConvGradSchema(const char* name, const char* operand, const char* like) {
+  OpSchema schema = NewSchema(name);
+  schema.Input(0, "dy", "", "T").Input(1, operand, "", "T").Input(2, like, "", "T");
+  schema.Output(0, "gradient", "", "T");
+  AddWindowAttributes(schema);
+  schema.Attr("group", "as in ONNX", AttributeProto::INT, int64_t{1});
+  schema.TypeAndShapeInferenceFunction(LikeInput<2>);
+  return schema;
+}
+
+OpSchema PoolGradSchema(const char* name, const char* flag) {
+  OpSchema schema = NewSchema(name);
+  schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
+  AddWindowAttributes(schema);
+  schema.Attr("ceil_mode", "as in ONNX", AttributeProto::INT, int64_t{0});
+  schema.Attr(flag, "as in ONNX", AttributeProto::INT, int64_t{0});
+  schema.TypeAndShapeInferenceFunction(LikeInput<1>);
+  return schema;
+}
+
+OpSchema BatchNormalizationGradSchema() {
+  OpSchema schema = NewSchema("BatchNormalizationGrad");
+  schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Input(2, "scale", "", "T");
+  schema.Input(3, "mean", "", "T", OpSchema::Optional);
+  schema.Input(4, "variance", "", "T", OpSchema::Optional);
+  schema.Output(0, "dx", "", "T");
+  schema.Output(1, "dscale", "", "T", OpSchema::Optional);
+  schema.Output(2, "dbias", "", "T", OpSchema::Optional);
+  schema.Attr("epsilon", "as in ONNX", AttributeProto::FLOAT, 1e-5f);
+  schema.Attr("training_mode", "as in ONNX", AttributeProto::INT, int64_t{0});
+  schema.TypeAndShapeInferenceFunction(LikeXAndScale);
+  return schema;
+}
+
+OpSchema AllReduceSchema() {
+  OpSchema schema = NewSchema("AllReduce");
+  schema.Input(0, "x", "", "T").Output(0, "reduced", "", "T");
+  schema.Attr("reduction", "sum or mean", AttributeProto::STRING);
+  schema.TypeAndShapeInferenceFunction(LikeInput<0>);
+  return schema;
+}
+
+}  // namespace
+
+void AddImageSchemas(std::vector<OpSchema>& schemas) {
+  schemas.push_back(ConvGradSchema("ConvInputGrad", "w", "x"));
+  schemas.push_back(ConvGradSchema("ConvWeightGrad", "x", "w"));
+  schemas.push_back(PoolGradSchema("MaxPoolGrad", "storage_order"));
+  schemas.push_back(PoolGradSchema("AveragePoolGrad", "count_include_pad"));
+  schemas.push_back(BatchNormalizationGradSchema());
+  schemas.push_back(AllReduceSchema());
+}
+
+}  // namespace cohort

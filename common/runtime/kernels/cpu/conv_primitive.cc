@@ -1,0 +1,183 @@
+#include "common/runtime/kernels/cpu/conv_primitive.h"
+
+#include <unordered_map>
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+using dnnl::memory;
+
+// What all three kinds are described by.
+struct Descriptions {
+  memory::dims x;
+  memory::dims w;
+  memory::dims y;
+  memory::dims bias;
+  memory::dims strides;
+  memory::dims dilations;
+  memory::dims pads_begin;
+  memory::dims pads_end;
+  memory::format_tag weights_tag = memory::format_tag::oihw;
+};
+
+Descriptions Describe(const ConvShape& shape) {
+  const WindowAxis& rows = shape.window.axes[0];
+  const WindowAxis& columns = shape.window.axes[1];
+  const int64_t channels = shape.groups * shape.outputs;
+  Descriptions all;
+  all.x = {shape.batch, shape.groups * shape.inputs, rows.input, columns.input};
+  all.y = {shape.batch, channels, rows.output, columns.output};
+  all.w = {shape.outputs, shape.inputs, rows.kernel, columns.kernel};
+  if (shape.groups > 1) {
+    all.w.insert(all.w.begin(), shape.groups);
+    all.weights_tag = memory::format_tag::goihw;
+  }
+  all.bias = {channels};
+  all.strides = {rows.stride, columns.stride};
+  all.dilations = {rows.dilation - 1, columns.dilation - 1};  // 0 is a dense window
+  all.pads_begin = {rows.pad_begin, columns.pad_begin};
+  all.pads_end = {rows.pad_end, columns.pad_end};
+  return all;
+}
+
+constexpr auto kFloat = memory::data_type::f32;
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;  // Winograd's form rounds worse
+
+memory::desc Any(const memory::dims& dims) { return {dims, kFloat, memory::format_tag::any}; }
+
+dnnl::primitive_attr OwnScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, bool has_bias,
+                                                  const dnnl::engine& engine) {
+  using dnnl::convolution_forward;
+  const auto kind = dnnl::prop_kind::forward_training;
+  const auto desc =
+      has_bias ? convolution_forward::desc(kind, kDirect, Any(all.x), Any(all.w), Any(all.bias),
+                                           Any(all.y), all.strides, all.dilations, all.pads_begin,
+                                           all.pads_end)
+               : convolution_forward::desc(kind, kDirect, Any(all.x), Any(all.w), Any(all.y),
+                                           all.strides, all.dilations, all.pads_begin,
+                                           all.pads_end);
+  return {desc, OwnScratchpad(), engine};
+}
+
+size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(ConvKind kind, const ConvShape& shape,
+                                                         bool has_bias) {
+  std::unique_ptr<ConvPrimitive> made(new ConvPrimitive);
+  try {
+    made->Plan(kind, shape, has_bias);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+  return made;
+}
+
+void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
+  const Descriptions all = Describe(shape);
+  const auto image = [](const memory::dims& dims) {
+    return memory::desc(dims, kFloat, memory::format_tag::nchw);
+  };
+  const memory::desc weights(all.w, kFloat, all.weights_tag);
+  const auto forward = Forward(all, has_bias, engine_);
+  has_bias_ = has_bias;
+  if (kind == ConvKind::kForward) {
+    primitive_ = dnnl::convolution_forward(forward);
+    first_ = {DNNL_ARG_SRC, image(all.x), forward.src_desc(), {}};
+    second_ = {DNNL_ARG_WEIGHTS, weights, forward.weights_desc(), {}};
+    result_ = {DNNL_ARG_DST, image(all.y), forward.dst_desc(), {}};
+    if (has_bias) bias_ = forward.bias_desc();
+    scratchpad_ = forward.scratchpad_desc();
+  } else if (kind == ConvKind::kInputGrad) {
+    using Backward = dnnl::convolution_backward_data;
+    const Backward::primitive_desc backward(
+        Backward::desc(kDirect, Any(all.x), Any(all.w), Any(all.y), all.strides, all.dilations,
+                       all.pads_begin, all.pads_end),
+        OwnScratchpad(), engine_, forward);
+    primitive_ = Backward(backward);
+    first_ = {DNNL_ARG_DIFF_DST, image(all.y), backward.diff_dst_desc(), {}};
+    second_ = {DNNL_ARG_WEIGHTS, weights, backward.weights_desc(), {}};
+    result_ = {DNNL_ARG_DIFF_SRC, image(all.x), backward.diff_src_desc(), {}};
+    scratchpad_ = backward.scratchpad_desc();
+  } else {
+    using Backward = dnnl::convolution_backward_weights;
+    const Backward::primitive_desc backward(
+        Backward::desc(kDirect, Any(all.x), Any(all.w), Any(all.y), all.strides, all.dilations,
+                       all.pads_begin, all.pads_end),
+        OwnScratchpad(), engine_, forward);
+    primitive_ = Backward(backward);
+    first_ = {DNNL_ARG_DIFF_DST, image(all.y), backward.diff_dst_desc(), {}};
+    second_ = {DNNL_ARG_SRC, image(all.x), backward.src_desc(), {}};
+    result_ = {DNNL_ARG_DIFF_WEIGHTS, weights, backward.diff_weights_desc(), {}};
+    scratchpad_ = backward.scratchpad_desc();
+  }
+  Place(first_, false);
+  Place(second_, false);
+  Place(result_, true);
+  scratchpad_offset_ = workspace_bytes_;
+  workspace_bytes_ += Aligned(scratchpad_.get_size());
+}
+
+void ConvPrimitive::Place(Operand& operand, bool is_result) {
+  if (!operand.moves()) return;
+  operand.offset = workspace_bytes_;
+  workspace_bytes_ += Aligned(operand.inside.get_size());
+  const memory::desc& from = is_result ? operand.inside : operand.outside;
+  const memory::desc& to = is_result ? operand.outside : operand.inside;
+  operand.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
+}
+
+// oneDNN writes to no argument that is an input.
+memory ConvPrimitive::Inside(const Operand& operand, const void* data,
+                             std::byte* workspace) const {
+  void* const place =
+      operand.moves() ? workspace + operand.offset : const_cast<void*>(data);
+  return memory(operand.inside, engine_, place);
+}
+
+absl::Status ConvPrimitive::Run(const ConvOperands& operands, std::byte* workspace) const {
+  try {
+    dnnl::stream stream(engine_);
+    std::unordered_map<int, memory> arguments;
+    const auto take = [&](const Operand& operand, const float* data) {
+      memory inside = Inside(operand, data, workspace);
+      if (operand.moves()) {
+        memory outside(operand.outside, engine_, const_cast<float*>(data));
+        operand.reorder.execute(stream, outside, inside);
+      }
+      arguments.emplace(operand.argument, inside);
+    };
+    take(first_, operands.first);
+    take(second_, operands.second);
+    if (has_bias_) {
+      arguments.emplace(DNNL_ARG_BIAS,
+                        memory(bias_, engine_, const_cast<float*>(operands.bias)));
+    }
+    memory inside = Inside(result_, operands.result, workspace);
+    arguments.emplace(result_.argument, inside);
+    if (scratchpad_.get_size() > 0) {
+      arguments.emplace(DNNL_ARG_SCRATCHPAD,
+                        memory(scratchpad_, engine_, workspace + scratchpad_offset_));
+    }
+    primitive_.execute(stream, arguments);
+    if (result_.moves()) {
+      memory outside(result_.outside, engine_, operands.result);
+      result_.reorder.execute(stream, inside, outside);
+    }
+    stream.wait();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN: ", error.message));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

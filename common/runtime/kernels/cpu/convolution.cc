@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/runtime/kernels/cpu/conv_primitive.h"
+#include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/output_pool.h"
+
+extern "C" void omp_set_num_threads(int threads);  // see matmul.cc
+
+namespace cohort {
+
+namespace {
+
+// A job has a full batch and a last one, in training and in evaluation.
+constexpr size_t kPrimitivesMax = 8;
+
+// What a primitive depends on beside its node.
+using Shapes = std::vector<Shape>;
+
+// The primitives of one node by shapes. Making one generates code (milliseconds). Thread-safe.
+class ConvPrimitives {
+ public:
+  using Entry = std::shared_ptr<const ConvPrimitive>;  // shared with runs that use it
+
+  template <typename Make>
+  Entry FindOr(const Shapes& shapes, Make&& make) {
+    {
+      MutexLock lock(mutex_);
+      if (const Item* found = FindLocked(shapes)) return found->entry;
+    }
+    const Entry made = make();
+    MutexLock lock(mutex_);
+    if (const Item* found = FindLocked(shapes)) return found->entry;
+    if (items_.size() >= kPrimitivesMax) items_.clear();
+    items_.push_back({shapes, made});
+    return made;
+  }
+
+ private:
+  struct Item {
+    Shapes shapes;
+    Entry entry;
+  };
+  // They are few enough to be looked through.
+  const Item* FindLocked(const Shapes& shapes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    for (const Item& item : items_) {
+      if (item.shapes == shapes) return &item;
+    }
+    return nullptr;
+  }
+
+  mutable Mutex mutex_;
+  std::vector<Item> items_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Sizes that are apart by a quarter at most are one, so that a pool has few.
+size_t PooledBytes(size_t bytes) {
+  const size_t unit = std::bit_floor(std::max<size_t>(bytes, 256)) / 4;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+struct ConvSetup {
+  ConvKind kind = ConvKind::kForward;
+  int threads = 1;
+  std::shared_ptr<OutputPool> workspaces;  // shared by the kernels of one registry
+};
+
+// Thread-safe: constant but for the primitives, which synchronise themselves.
+class ConvKernel : public Kernel {
+ public:
+  ConvKernel(const ConvParameters& parameters, const ConvSetup& setup,
+             std::unique_ptr<Kernel> reference)
+      : parameters_(parameters), setup_(setup), reference_(std::move(reference)) {}
+
+  absl::Status Run(KernelContext& context) const override {
+    const Tensor first = context.input(0);
+    const Tensor second = context.input(1);
+    const Tensor third = context.input(2);
+    const absl::StatusOr<ConvShape> shape = Resolve(first, second, third);
+    if (!shape.ok() || !IsFast(*shape, first, second, third)) return reference_->Run(context);
+    omp_set_num_threads(setup_.threads);
+    const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();
+    const auto primitive = primitives_.FindOr(KeyOf(first, second, third), [&] {
+      return ConvPrimitives::Entry(ConvPrimitive::Make(setup_.kind, *shape, has_bias));
+    });
+    if (primitive == nullptr) return reference_->Run(context);
+    const Shape result = setup_.kind == ConvKind::kForward ? shape->y : third.shape();
+    ConvOperands operands;
+    operands.first = first.data<float>();
+    operands.second = second.data<float>();
+    operands.bias = has_bias ? third.data<float>() : nullptr;
+    operands.result = context.Output(0, DType::kFloat32, result).mutable_data<float>();
+    const auto workspace = setup_.workspaces->Take(PooledBytes(primitive->workspace_bytes()));
+    return primitive->Run(operands, workspace->data());
+  }
+
+ private:
+  absl::StatusOr<ConvShape> Resolve(const Tensor& first, const Tensor& second,
+                                    const Tensor& third) const {
+    switch (setup_.kind) {
+      case ConvKind::kForward:
+        return ResolveConv(first.shape(), second.shape(), parameters_);
+      case ConvKind::kInputGrad:
+        return ResolveConvGrad(first, third.shape(), second.shape(), parameters_);
+      case ConvKind::kWeightGrad:
+        return ResolveConvGrad(first, second.shape(), third.shape(), parameters_);
+    }
+    return absl::InternalError("no such convolution");
+  }
+
+  bool IsFast(const ConvShape& shape, const Tensor& first, const Tensor& second,
+              const Tensor& third) const {
+    const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();
+    const bool bias_fits =
+        !has_bias || (IsFloat32(third) && third.shape() == Shape{second.shape().dim(0)});
+    return IsFloat32(first) && IsFloat32(second) && bias_fits && shape.window.axes.size() == 2 &&
+           first.num_elements() > 0 && second.num_elements() > 0 && shape.y.num_elements() > 0;
+  }
+
+  static Shapes KeyOf(const Tensor& first, const Tensor& second, const Tensor& third) {
+    return {first.shape(), second.shape(), third.shape()};
+  }
+
+  const ConvParameters parameters_;
+  const ConvSetup setup_;
+  const std::unique_ptr<Kernel> reference_;
+  mutable ConvPrimitives primitives_;
+};
+
+}  // namespace
+
+void RegisterCpuConvolution(const CpuRegistration& registration, int threads) {
+  const auto workspaces = std::make_shared<OutputPool>();
+  const auto add = [&](const std::string& domain, const std::string& op, ConvKind kind) {
+    const KernelDefinition slow = registration.Reference(domain, op);
+    const ConvSetup setup = {kind, threads, workspaces};
+    const auto make = [setup, make_slow = slow.make](const onnx::NodeProto& node)
+        -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make_slow(node));
+      AttributeReader reader(node);
+      return std::make_unique<ConvKernel>(ParseConv(reader), setup, std::move(reference));
+    };
+    registration.registry.Add(domain, op, {slow.signature, make});
+  };
+  add("", "Conv", ConvKind::kForward);
+  add("cohort", "ConvInputGrad", ConvKind::kInputGrad);
+  add("cohort", "ConvWeightGrad", ConvKind::kWeightGrad);
+}
+
+}  // namespace cohort

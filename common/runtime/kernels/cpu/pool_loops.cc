@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <limits>
+
+#include "common/runtime/kernels/cpu/image_loops.h"
+#include "common/runtime/kernels/simd.h"
+
+namespace cohort {
+
+namespace {
+
+// Outputs [first, last) of one row whose tap meets the input, and where the first one does.
+struct TapRun {
+  int64_t first;
+  int64_t last;
+  int64_t input;
+};
+
+COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
+  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // of output 0
+  const int64_t first = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
+  const int64_t reach = axis.input - 1 - offset;
+  const int64_t last = reach < 0 ? 0 : std::min(reach / axis.stride + 1, axis.output);
+  return {first, std::max(first, last), first * axis.stride + offset};
+}
+
+// Calls visit(row of outputs, row of inputs, run along it) for all taps. The stride along a row is
+// a constant where it is small, so that the loops over a run vectorise.
+template <typename Visit>
+COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, Visit&& visit) {
+  const WindowAxis& rows = window.rows;
+  for (int64_t k = 0; k < rows.kernel; ++k) {
+    const int64_t input_row = rows.InputAt(output_row, k);
+    if (input_row < 0 || input_row >= rows.input) continue;
+    for (int64_t tap = 0; tap < window.columns.kernel; ++tap) {
+      visit(input_row * window.columns.input, RunOf(window.columns, tap));
+    }
+  }
+}
+
+// Calls body(i, i * stride) for i in [0, count).
+template <typename Body>
+COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
+  if (stride == 1) {
+    COHORT_IVDEP
+    for (int64_t i = 0; i < count; ++i) body(i, i);
+  } else if (stride == 2) {
+    COHORT_IVDEP
+    for (int64_t i = 0; i < count; ++i) body(i, 2 * i);
+  } else {
+    for (int64_t i = 0; i < count; ++i) body(i, i * stride);
+  }
+}
+
+// The first largest stays, and a NaN does.
+COHORT_INLINE bool Beats(float value, float best) { return value > best || value != value; }
+
+}  // namespace
+
+COHORT_SIMD void MaxPoolPlane(const PlaneWindow& window, const float* in, float* out) {
+  const int64_t width = window.columns.output;
+  for (int64_t row = 0; row < window.rows.output; ++row) {
+    float* const best = out + row * width;
+    std::fill_n(best, width, -std::numeric_limits<float>::infinity());
+    ForEachRowTap(window, row, [&](int64_t input_row, const TapRun& run) {
+      const float* const from = in + input_row + run.input;
+      float* const to = best + run.first;
+      Strided(run.last - run.first, window.columns.stride, [=](int64_t o, int64_t i) {
+        to[o] = Beats(from[i], to[o]) ? from[i] : to[o];
+      });
+    });
+  }
+}
+
+COHORT_SIMD void MaxPoolGradPlane(const PlaneWindow& window, const float* in, const float* dy,
+                                  float* dx, const RowScratch& scratch) {
+  const int64_t width = window.columns.output;
+  const int64_t stride = window.columns.stride;
+  for (int64_t row = 0; row < window.rows.output; ++row) {
+    std::fill_n(scratch.best, width, -std::numeric_limits<float>::infinity());
+    std::fill_n(scratch.at, width, -1);
+    ForEachRowTap(window, row, [&](int64_t input_row, const TapRun& run) {
+      const float* const from = in + input_row + run.input;
+      const auto place = static_cast<int32_t>(input_row + run.input);
+      float* const best = scratch.best + run.first;
+      int32_t* const at = scratch.at + run.first;
+      Strided(run.last - run.first, stride, [=](int64_t o, int64_t i) {
+        const bool better = at[o] < 0 || Beats(from[i], best[o]);
+        best[o] = better ? from[i] : best[o];
+        at[o] = better ? place + static_cast<int32_t>(i) : at[o];
+      });
+    });
+    for (int64_t o = 0; o < width; ++o) {
+      if (scratch.at[o] >= 0) dx[scratch.at[o]] += dy[row * width + o];
+    }
+  }
+}
+
+COHORT_SIMD void AveragePoolPlane(const PlaneWindow& window, const float* in, const float* rate,
+                                  float* out) {
+  const int64_t width = window.columns.output;
+  for (int64_t row = 0; row < window.rows.output; ++row) {
+    float* const sums = out + row * width;
+    std::fill_n(sums, width, 0.0f);
+    ForEachRowTap(window, row, [&](int64_t input_row, const TapRun& run) {
+      const float* const from = in + input_row + run.input;
+      float* const to = sums + run.first;
+      Strided(run.last - run.first, window.columns.stride,
+              [=](int64_t o, int64_t i) { to[o] += from[i]; });
+    });
+    const float* const rates = rate + row * width;
+    for (int64_t o = 0; o < width; ++o) sums[o] *= rates[o];
+  }
+}
+
+COHORT_SIMD void AveragePoolGradPlane(const PlaneWindow& window, const float* dy, const float* rate,
+                                      float* dx) {
+  const int64_t width = window.columns.output;
+  for (int64_t row = 0; row < window.rows.output; ++row) {
+    ForEachRowTap(window, row, [&](int64_t input_row, const TapRun& run) {
+      float* const to = dx + input_row + run.input;
+      const float* const grad = dy + row * width + run.first;
+      const float* const rates = rate + row * width + run.first;
+      Strided(run.last - run.first, window.columns.stride,
+              [=](int64_t o, int64_t i) { to[i] += grad[o] * rates[o]; });
+    });
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "common/runtime/kernels/reference/reference_kernels.h"
+#include "common/runtime/kernels/window_shape.h"
+
+namespace cohort {
+
+namespace {
+
+using PooledTypes = TypeList<float, double, int8_t, uint8_t>;
+
+// Position of each window's largest element in its plane, the first of equal ones; of a NaN where
+// there is one. -1 for a window without elements.
+template <typename T>
+void FindLargest(const T* plane, const Window& window, std::vector<int64_t>& at) {
+  std::fill(at.begin(), at.end(), -1);
+  ForEachTap(window, [&](int64_t output, int64_t input, int64_t) {
+    int64_t& best = at[static_cast<size_t>(output)];
+    const T value = plane[input];
+    if (best < 0 || value > plane[best] || value != value) best = input;
+  });
+}
+
+// The place of a row-major position when the spatial axes are numbered column major.
+int64_t ColumnMajor(int64_t position, const Window& window) {
+  int64_t result = 0;
+  int64_t rest = window.inputs;
+  for (const WindowAxis& axis : window.axes) {  // the first axis moves fastest
+    rest /= axis.input;
+    result += position / rest % axis.input * (window.inputs / rest / axis.input);
+  }
+  return result;
+}
+
+absl::Status RunMaxPool(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor& x = context.input(0);
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePool(x.shape(), parameters));
+  const Window& window = shape.window;
+  return DispatchTypes(PooledTypes{}, x, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* out = context.output_wanted(0)
+                 ? context.Output(0, x.dtype(), shape.y).template mutable_data<T>()
+                 : nullptr;
+    int64_t* indices = context.output_wanted(1)
+                           ? context.Output(1, DType::kInt64, shape.y).mutable_data<int64_t>()
+                           : nullptr;
+    const T lowest = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
+                                                 : std::numeric_limits<T>::lowest();
+    std::vector<int64_t> at(static_cast<size_t>(window.outputs));
+    for (int64_t p = 0; p < shape.planes; ++p) {
+      const T* plane = x.data<T>() + p * window.inputs;
+      FindLargest(plane, window, at);
+      for (const int64_t i : at) {
+        if (out != nullptr) *out++ = i < 0 ? lowest : plane[i];
+        if (indices == nullptr) continue;
+        const int64_t place = parameters.column_major && i >= 0 ? ColumnMajor(i, window) : i;
+        *indices++ = p * window.inputs + place;
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor& dy = context.input(0);
+  const Tensor& x = context.input(1);
+  RETURN_IF_ERROR(RequireSameType(dy, x));
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePoolGrad(dy, x.shape(), parameters));
+  const Window& window = shape.window;
+  return DispatchFloats(x, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* out = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
+    std::vector<int64_t> at(static_cast<size_t>(window.outputs));
+    std::vector<double> sums(static_cast<size_t>(window.inputs));
+    const T* grad = dy.data<T>();
+    for (int64_t p = 0; p < shape.planes; ++p) {
+      FindLargest(x.data<T>() + p * window.inputs, window, at);
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (const int64_t i : at) {
+        if (i >= 0) sums[static_cast<size_t>(i)] += static_cast<double>(*grad);
+        ++grad;
+      }
+      for (const double sum : sums) *out++ = static_cast<T>(sum);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RunAveragePool(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor& x = context.input(0);
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePool(x.shape(), parameters));
+  const Window& window = shape.window;
+  const std::vector<double> divisors = AverageDivisors(window, parameters.count_padding);
+  return DispatchFloats(x, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* out = context.Output(0, x.dtype(), shape.y).template mutable_data<T>();
+    std::vector<double> sums(divisors.size());
+    for (int64_t p = 0; p < shape.planes; ++p) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      const T* plane = x.data<T>() + p * window.inputs;
+      ForEachTap(window, [&](int64_t output, int64_t input, int64_t) {
+        sums[static_cast<size_t>(output)] += static_cast<double>(plane[input]);
+      });
+      for (size_t i = 0; i < sums.size(); ++i) *out++ = static_cast<T>(sums[i] / divisors[i]);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RunAveragePoolGrad(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor& dy = context.input(0);
+  const Shape& x = context.input(1).shape();
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePoolGrad(dy, x, parameters));
+  const Window& window = shape.window;
+  const std::vector<double> divisors = AverageDivisors(window, parameters.count_padding);
+  return DispatchFloats(dy, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* out = context.Output(0, dy.dtype(), x).template mutable_data<T>();
+    std::vector<double> sums(static_cast<size_t>(window.inputs));
+    for (int64_t p = 0; p < shape.planes; ++p) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      const T* grad = dy.data<T>() + p * window.outputs;
+      ForEachTap(window, [&](int64_t output, int64_t input, int64_t) {
+        sums[static_cast<size_t>(input)] +=
+            static_cast<double>(grad[output]) / divisors[static_cast<size_t>(output)];
+      });
+      for (const double sum : sums) *out++ = static_cast<T>(sum);
+    }
+    return absl::OkStatus();
+  });
+}
+
+// The mean of each plane.
+absl::Status RunGlobalAveragePool(KernelContext& context) {
+  const Tensor& x = context.input(0);
+  const int rank = x.shape().rank();
+  if (rank < 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("needs [batch, channels, positions ...], not ", x.TypeString()));
+  }
+  absl::InlinedVector<int64_t, 4> dims(static_cast<size_t>(rank), 1);
+  dims[0] = x.shape().dim(0);
+  dims[1] = x.shape().dim(1);
+  const Shape y(absl::MakeConstSpan(dims));
+  const int64_t size = ViewAroundAxis(x.shape(), 1).inner;
+  return DispatchFloats(x, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* out = context.Output(0, x.dtype(), y).template mutable_data<T>();
+    for (int64_t p = 0; p < y.num_elements(); ++p) {
+      double sum = 0;
+      for (int64_t i = 0; i < size; ++i) sum += static_cast<double>(x.data<T>()[p * size + i]);
+      out[p] = static_cast<T>(sum / static_cast<double>(size));
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterReferencePooling(KernelRegistry& registry) {
+  registry.Add("", "MaxPool",
+               BoundKernel<PoolParameters>({1, 1, {PooledTypes::Set()}, 2}, ParseMaxPool,
+                                           RunMaxPool));
+  registry.Add("cohort", "MaxPoolGrad",
+               BoundKernel<PoolParameters>({2, 2, {kFloats}}, ParseMaxPool, RunMaxPoolGrad));
+  registry.Add("", "AveragePool",
+               BoundKernel<PoolParameters>({1, 1, {kFloats}}, ParseAveragePool, RunAveragePool));
+  registry.Add("cohort", "AveragePoolGrad",
+               BoundKernel<PoolParameters>({2, 2, {kFloats, kAnyType}}, ParseAveragePool,
+                                           RunAveragePoolGrad));
+  registry.Add("", "GlobalAveragePool", PlainKernel({1, 1, {kFloats}}, RunGlobalAveragePool));
+}
+
+}  // namespace cohort

@@ -1,0 +1,204 @@
+#include "common/runtime/kernels/window_shape.h"
+
+#include <algorithm>
+
+namespace cohort {
+
+namespace {
+
+constexpr int64_t kExtentMax = int64_t{1} << 30;  // of a window, stride, dilation or pad
+
+absl::Status CheckList(const char* name, const std::vector<int64_t>& values, size_t count,
+                       int64_t least) {
+  if (!values.empty() && values.size() != count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has ", values.size(), " numbers, not ", count));
+  }
+  for (const int64_t value : values) {
+    if (value < least || value > kExtentMax) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " holds ", value, ", not between ",
+                                                     least, " and ", kExtentMax));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t Or(const std::vector<int64_t>& values, size_t i, int64_t otherwise) {
+  return values.empty() ? otherwise : values[i];
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Sets pads and output of an axis whose other fields are set.
+absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
+  const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
+  if (parameters.auto_pad == "SAME_UPPER" || parameters.auto_pad == "SAME_LOWER") {
+    axis.output = CeilDiv(axis.input, axis.stride);
+    const int64_t pads =
+        std::max<int64_t>((axis.output - 1) * axis.stride + extent - axis.input, 0);
+    axis.pad_begin = parameters.auto_pad == "SAME_UPPER" ? pads / 2 : pads - pads / 2;
+    axis.pad_end = pads - axis.pad_begin;
+    return absl::OkStatus();
+  }
+  const int64_t room = axis.input + axis.pad_begin + axis.pad_end - extent;
+  if (room < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a window of ", extent, " does not fit into ", axis.input + axis.pad_begin + axis.pad_end,
+        " positions (", axis.input, " and padding)"));
+  }
+  axis.output = (parameters.ceil_mode ? CeilDiv(room, axis.stride) : room / axis.stride) + 1;
+  return absl::OkStatus();
+}
+
+absl::Status RequireShape(const Tensor& dy, const Shape& y) {
+  if (dy.shape() == y) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("gradient ", dy.TypeString(), " where the operator gave ", y.ToString()));
+}
+
+}  // namespace
+
+WindowParameters ParseWindow(AttributeReader& reader) {
+  WindowParameters parameters;
+  parameters.auto_pad = reader.String("auto_pad", "NOTSET");
+  parameters.kernel = reader.Ints("kernel_shape");
+  parameters.strides = reader.Ints("strides");
+  parameters.dilations = reader.Ints("dilations");
+  parameters.pads = reader.Ints("pads");
+  const std::string& pad = parameters.auto_pad;
+  if (pad != "NOTSET" && pad != "VALID" && pad != "SAME_UPPER" && pad != "SAME_LOWER") {
+    reader.Fail(absl::StrCat("auto_pad is '", pad, "'"));
+  }
+  const bool has_pads = std::any_of(parameters.pads.begin(), parameters.pads.end(),
+                                    [](int64_t pad) { return pad != 0; });
+  if (has_pads && parameters.auto_pad != "NOTSET") {
+    reader.Fail("pads and auto_pad stand beside each other");
+  }
+  return parameters;
+}
+
+absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters) {
+  if (image.rank() < 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "needs [batch, channels, positions ...], not ", image.ToString()));
+  }
+  const auto count = static_cast<size_t>(image.rank() - 2);
+  if (parameters.kernel.empty()) return absl::InvalidArgumentError("has no kernel_shape");
+  RETURN_IF_ERROR(CheckList("kernel_shape", parameters.kernel, count, 1));
+  RETURN_IF_ERROR(CheckList("strides", parameters.strides, count, 1));
+  RETURN_IF_ERROR(CheckList("dilations", parameters.dilations, count, 1));
+  RETURN_IF_ERROR(CheckList("pads", parameters.pads, 2 * count, 0));
+  Window window;
+  for (size_t i = 0; i < count; ++i) {
+    WindowAxis axis;
+    axis.input = image.dim(static_cast<int>(i) + 2);
+    axis.kernel = parameters.kernel[i];
+    axis.stride = Or(parameters.strides, i, 1);
+    axis.dilation = Or(parameters.dilations, i, 1);
+    axis.pad_begin = Or(parameters.pads, i, 0);
+    axis.pad_end = Or(parameters.pads, i + count, 0);
+    RETURN_IF_ERROR(PlaceWindow(parameters, axis));
+    window.inputs *= axis.input;
+    if (__builtin_mul_overflow(window.outputs, axis.output, &window.outputs) ||
+        __builtin_mul_overflow(window.taps, axis.kernel, &window.taps)) {
+      return absl::InvalidArgumentError("gives more than 2^63 positions");
+    }
+    window.axes.push_back(axis);
+  }
+  return window;
+}
+
+Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window) {
+  absl::InlinedVector<int64_t, 4> dims = {batch, channels};
+  for (const WindowAxis& axis : window.axes) dims.push_back(axis.output);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+ConvParameters ParseConv(AttributeReader& reader) {
+  ConvParameters parameters{ParseWindow(reader), reader.Int("group", 1)};
+  if (parameters.groups < 1) reader.Fail(absl::StrCat("group is ", parameters.groups));
+  return parameters;
+}
+
+absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
+                                      const ConvParameters& parameters) {
+  const int64_t groups = parameters.groups;
+  bool fits = x.rank() >= 3 && w.rank() == x.rank();
+  fits = fits && w.dim(0) % groups == 0 && x.dim(1) % groups == 0 && x.dim(1) / groups == w.dim(1);
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat("weights ", w.ToString(), " do not fit ",
+                                                   x.ToString(), " in ", groups, " groups"));
+  }
+  const absl::Span<const int64_t> kernel = w.dims().subspan(2);
+  WindowParameters window = parameters.window;
+  if (window.kernel.empty()) window.kernel.assign(kernel.begin(), kernel.end());
+  if (absl::MakeConstSpan(window.kernel) != kernel) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel_shape is not that of the weights ", w.ToString()));
+  }
+  ConvShape shape;
+  shape.batch = x.dim(0);
+  shape.groups = groups;
+  shape.inputs = w.dim(1);
+  shape.outputs = w.dim(0) / groups;
+  ASSIGN_OR_RETURN(shape.window, ResolveWindow(x, window));
+  shape.y = WindowOutputShape(shape.batch, w.dim(0), shape.window);
+  return shape;
+}
+
+absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
+                                          const ConvParameters& parameters) {
+  ASSIGN_OR_RETURN(ConvShape shape, ResolveConv(x, w, parameters));
+  RETURN_IF_ERROR(RequireShape(dy, shape.y));
+  return shape;
+}
+
+PoolParameters ParseMaxPool(AttributeReader& reader) {
+  PoolParameters parameters;
+  parameters.window = ParseWindow(reader);
+  parameters.window.ceil_mode = reader.Flag("ceil_mode", false);
+  parameters.column_major = reader.Flag("storage_order", false);
+  return parameters;
+}
+
+PoolParameters ParseAveragePool(AttributeReader& reader) {
+  PoolParameters parameters;
+  parameters.window = ParseWindow(reader);
+  parameters.window.ceil_mode = reader.Flag("ceil_mode", false);
+  parameters.count_padding = reader.Flag("count_include_pad", false);
+  return parameters;
+}
+
+absl::StatusOr<PoolShape> ResolvePool(const Shape& x, const PoolParameters& parameters) {
+  PoolShape shape;
+  ASSIGN_OR_RETURN(shape.window, ResolveWindow(x, parameters.window));
+  shape.planes = x.dim(0) * x.dim(1);
+  shape.y = WindowOutputShape(x.dim(0), x.dim(1), shape.window);
+  return shape;
+}
+
+absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
+                                          const PoolParameters& parameters) {
+  ASSIGN_OR_RETURN(PoolShape shape, ResolvePool(x, parameters));
+  RETURN_IF_ERROR(RequireShape(dy, shape.y));
+  return shape;
+}
+
+std::vector<double> AverageDivisors(const Window& window, bool count_padding) {
+  Window counted = window;
+  if (count_padding) {  // the padding counts as input
+    for (WindowAxis& axis : counted.axes) {
+      axis.input += axis.pad_begin + axis.pad_end;
+      axis.pad_begin = axis.pad_end = 0;
+    }
+  }
+  std::vector<double> divisors(static_cast<size_t>(window.outputs), 0);
+  ForEachTap(counted, [&](int64_t output, int64_t, int64_t) {
+    ++divisors[static_cast<size_t>(output)];
+  });
+  // A last window of ceil_mode may lie behind the input; its sum is 0.
+  for (double& divisor : divisors) divisor = std::max(divisor, 1.0);
+  return divisors;
+}
+
+}  // namespace cohort

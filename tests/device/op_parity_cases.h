@@ -1,0 +1,39 @@
+#pragma once
+
+// What op_parity_test runs on both backends: one line per operator, attribute and shape.
+
+#include <string>
+#include <vector>
+
+#include "common/program/graph_builder.h"
+#include "common/program/program.h"
+
+namespace cohort {
+
+enum class OpFill { kNormal, kPositive, kProbability, kLabel, kMask, kOneHot };
+
+struct OpInput {
+  Shape shape;
+  OpFill fill = OpFill::kNormal;
+  DType dtype = DType::kFloat32;
+};
+
+struct OpCase {
+  std::string domain;
+  std::string op;
+  std::vector<OpInput> inputs = {};
+  std::vector<onnx::AttributeProto> attributes = {};
+  int outputs = 1;
+  std::vector<Tensor> constants = {};  // inputs after the random ones
+  double slack = 1;  // of the absolute tolerance, for sums of many terms
+};
+
+inline constexpr double kLongSums = 20;
+
+inline constexpr const char* kOnnx = "";
+inline constexpr const char* kCohort = kCohortDomain;
+
+// Convolution, pooling and normalization (op_parity_image_cases.cc).
+std::vector<OpCase> ImageOpCases();
+
+}  // namespace cohort

@@ -1,0 +1,132 @@
+#include "tests/device/op_parity_cases.h"
+
+#include <utility>
+
+namespace cohort {
+namespace {
+
+using Attributes = std::vector<onnx::AttributeProto>;
+
+// Image, then kernel [outputs, inputs of a group, ...], then attributes.
+void AddConvolutions(std::vector<OpCase>& cases) {
+  const auto ints = [](const char* name, std::vector<int64_t> values) {
+    return IntsAttribute(name, values);
+  };
+  struct Convolution {
+    Shape x;
+    Shape w;
+    Shape y;
+    Attributes attributes = {};
+  };
+  for (const Convolution& each : std::vector<Convolution>{
+           {{2, 1, 9, 9}, {5, 1, 3, 3}, {2, 5, 7, 7}},
+           {{3, 16, 13, 13}, {32, 16, 3, 3}, {3, 32, 11, 11}},
+           {{1, 3, 1, 1}, {2, 3, 1, 1}, {1, 2, 1, 1}},
+           {{0, 3, 5, 5}, {2, 3, 3, 3}, {0, 2, 3, 3}},
+           {{2, 3, 8, 7}, {4, 3, 3, 2}, {2, 4, 4, 4}, {ints("strides", {2, 2}),
+                                                       ints("pads", {1, 0, 0, 1})}},
+           {{2, 3, 9, 9}, {4, 3, 3, 3}, {2, 4, 5, 5}, {ints("dilations", {2, 2})}},
+           {{2, 4, 6, 6}, {6, 2, 3, 3}, {2, 6, 6, 6}, {IntAttribute("group", 2),
+                                                       StringAttribute("auto_pad", "SAME_UPPER")}},
+           {{2, 8, 6, 6}, {8, 1, 3, 3}, {2, 8, 3, 3}, {IntAttribute("group", 8),
+                                                       ints("strides", {2, 2}),
+                                                       StringAttribute("auto_pad", "SAME_LOWER")}},
+           {{2, 3, 7}, {4, 3, 3}, {2, 4, 5}},
+           {{1, 2, 4, 4, 4}, {3, 2, 2, 2, 2}, {1, 3, 3, 3, 3}}}) {
+    cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}}, each.attributes});
+    cases.push_back(
+        {kOnnx, "Conv", {{each.x}, {each.w}, {Shape{each.w.dim(0)}}}, each.attributes});
+    cases.push_back({kCohort, "ConvInputGrad", {{each.y}, {each.w}, {each.x}}, each.attributes});
+    cases.push_back({kCohort, "ConvWeightGrad", {{each.y}, {each.x}, {each.w}}, each.attributes});
+  }
+  for (OpCase& each : cases) {
+    if (each.op.find("Conv") == 0) each.slack = kLongSums;
+  }
+}
+
+void AddPooling(std::vector<OpCase>& cases) {
+  const auto window = [](std::vector<int64_t> kernel, std::vector<int64_t> strides,
+                         std::vector<int64_t> pads) {
+    return Attributes{IntsAttribute("kernel_shape", kernel), IntsAttribute("strides", strides),
+                      IntsAttribute("pads", pads)};
+  };
+  struct Pooling {
+    Shape x;
+    Shape y;
+    Attributes attributes;
+  };
+  for (const Pooling& each : std::vector<Pooling>{
+           {{2, 3, 26, 26}, {2, 3, 13, 13}, window({2, 2}, {2, 2}, {0, 0, 0, 0})},
+           {{2, 3, 40, 37}, {2, 3, 38, 35}, window({3, 3}, {1, 1}, {0, 0, 0, 0})},
+           {{1, 2, 7, 8}, {1, 2, 3, 4}, window({3, 2}, {3, 2}, {1, 0, 1, 1})},
+           {{0, 2, 4, 4}, {0, 2, 2, 2}, window({2, 2}, {2, 2}, {0, 0, 0, 0})},
+           {{2, 2, 11}, {2, 2, 5}, window({3}, {2}, {0, 0})},
+           {{1, 1, 4, 4, 4}, {1, 1, 2, 2, 2}, window({2, 2, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0})}}) {
+    for (const char* op : {"MaxPool", "AveragePool"}) {
+      cases.push_back({kOnnx, op, {{each.x}}, each.attributes});
+      cases.push_back(
+          {kCohort, std::string(op) + "Grad", {{each.y}, {each.x}}, each.attributes});
+    }
+    Attributes counted = each.attributes;
+    counted.push_back(IntAttribute("count_include_pad", 1));
+    cases.push_back({kOnnx, "AveragePool", {{each.x}}, counted});
+    cases.push_back({kCohort, "AveragePoolGrad", {{each.y}, {each.x}}, counted});
+    cases.push_back({kOnnx, "MaxPool", {{each.x}}, each.attributes, 2});
+    if (each.x.dim(0) > 0) cases.push_back({kOnnx, "GlobalAveragePool", {{each.x}}});
+  }
+  const Attributes ceiling = {IntsAttribute("kernel_shape", {3, 3}),
+                              IntsAttribute("strides", {2, 2}), IntAttribute("ceil_mode", 1)};
+  const Attributes spread = {IntsAttribute("kernel_shape", {2, 2}),
+                             IntsAttribute("dilations", {2, 3})};
+  for (const auto& [attributes, y] :
+       {std::pair{ceiling, Shape{2, 2, 4, 4}}, std::pair{spread, Shape{2, 2, 6, 5}}}) {
+    cases.push_back({kOnnx, "MaxPool", {{{2, 2, 8, 8}}}, attributes});
+    cases.push_back({kCohort, "MaxPoolGrad", {{y}, {{2, 2, 8, 8}}}, attributes});
+  }
+  // Equal elements: the first one gets the gradient.
+  cases.push_back({kCohort,
+                   "MaxPoolGrad",
+                   {{{2, 2, 4, 4}}, {{2, 2, 8, 8}, OpFill::kOneHot}},
+                   window({2, 2}, {2, 2}, {0, 0, 0, 0})});
+}
+
+void AddNormalization(std::vector<OpCase>& cases) {
+  for (const Shape& shape : {Shape{4, 3, 5, 7}, Shape{2, 3, 26, 26}, Shape{33, 10}, Shape{1, 4},
+                             Shape{5, 1, 1}, Shape{3, 2, 4, 2, 2}, Shape{0, 3}}) {
+    const Shape channels = {shape.dim(1)};
+    const OpInput statistics = {channels, OpFill::kPositive};
+    for (const int64_t training : {0, 1}) {
+      if (training == 1 && shape.dim(0) == 0) continue;  // 0 / 0
+      const Attributes attributes = {FloatAttribute("epsilon", 1e-3f),
+                                     IntAttribute("training_mode", training)};
+      Attributes forward = attributes;
+      forward.push_back(FloatAttribute("momentum", 0.75f));
+      cases.push_back({kOnnx,
+                       "BatchNormalization",
+                       {{shape}, {channels}, {channels}, statistics, statistics},
+                       forward,
+                       training ? 3 : 1,
+                       {},
+                       kLongSums});
+      cases.push_back({kCohort,
+                       "BatchNormalizationGrad",
+                       {{shape}, {shape}, {channels}, statistics, statistics},
+                       attributes,
+                       3,
+                       {},
+                       kLongSums});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> ImageOpCases() {
+  std::vector<OpCase> cases;
+  AddConvolutions(cases);
+  AddPooling(cases);
+  AddNormalization(cases);
+  return cases;
+}
+
+}  // namespace cohort
