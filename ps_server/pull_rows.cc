@@ -57,8 +57,11 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
   return ids;
 }
 
+// What no optimizer trains is what steps read and assign again (moving statistics): rounded each
+// time it would stay behind where it moves by less than its last digit.
 DType TravelDType(const SliceLayout& layout, DType asked) {
-  return layout.dtype == DType::kFloat32 && IsHalf(asked) ? asked : layout.dtype;
+  const bool narrows = layout.dtype == DType::kFloat32 && IsHalf(asked);
+  return narrows && layout.rule.op() != "assign_add" ? asked : layout.dtype;
 }
 
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,

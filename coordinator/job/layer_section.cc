@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/cluster/json_text.h"
 #include "common/tensor/key_bucket.h"
+#include "coordinator/job/image_layer_section.h"
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/layer_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -17,123 +16,13 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int64_t kDimMax = int64_t{1} << 24;
 constexpr int64_t kRowsMax = int64_t{1} << 40;
 constexpr int64_t kDynamicWidthMax = 4096;
-constexpr size_t kRankMax = 8;
-
-const std::vector<std::string>& ActivationNames() {
-  static const auto* const kNames =
-      new std::vector<std::string>{"linear", "relu", "sigmoid", "tanh", "softmax"};
-  return *kNames;
-}
 
 const std::vector<std::string>& CombinerNames() {
   static const auto* const kNames = new std::vector<std::string>{"sum", "mean", "sqrtn"};
   return *kNames;
 }
-
-// One layer's config with what every Keras layer has.
-// Thread-compatible.
-class LayerReader {
- public:
-  LayerReader(const ClassForm& form, JsonErrors& errors)
-      : config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors) {
-    config.OnlyNeutral("trainable", true);
-  }
-
-  std::string Name() {
-    std::string name;
-    config.String("name", &name);
-    const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-      return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
-    });
-    if (!valid) {
-      config.AddError("name", absl::StrCat("is '", absl::CHexEscape(name),
-                                           "'; use letters, digits, '_', '-' and '.' only"));
-      return "";
-    }
-    return name;
-  }
-
-  // "float32", or Keras 3's {"class_name": "DTypePolicy", "config": {"name": "float32"}}.
-  DType ElementType() {
-    const json* value = config.Find("dtype");
-    if (value == nullptr) return DType::kFloat32;
-    const json* name = value;
-    if (value->is_object() && value->contains("config") && (*value)["config"].is_object() &&
-        (*value)["config"].contains("name")) {
-      name = &(*value)["config"]["name"];
-    }
-    if (name->is_string()) {
-      const absl::StatusOr<DType> dtype = DTypeFromName(name->get<std::string>());
-      if (dtype.ok()) return *dtype;
-    }
-    config.AddError("dtype", absl::StrCat("is ", JsonExcerpt(*value),
-                                          "; it must be the name of a type such as 'float32'"));
-    return DType::kFloat32;
-  }
-
-  void OnlyFloat32() {
-    if (ElementType() != DType::kFloat32) {
-      config.AddError("dtype", "is not 'float32', the only type that layers compute in");
-    }
-  }
-
-  Activation ReadActivation() {
-    const json* value = config.Find("activation");
-    if (value == nullptr) return Activation::kLinear;
-    const std::string path = JoinPath(config.path(), "activation");
-    if (value->is_string()) {
-      const std::vector<std::string>& names = ActivationNames();
-      const auto found = std::find(names.begin(), names.end(), value->get<std::string>());
-      if (found != names.end()) return static_cast<Activation>(found - names.begin());
-      config.errors().Add(path, UnknownName("activation", value->get<std::string>(), names));
-    } else {
-      config.errors().Add(
-          path, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a name such as 'relu'"));
-    }
-    return Activation::kLinear;
-  }
-
-  // The shape of one example under any of Keras's names for it.
-  std::optional<std::vector<int64_t>> ExampleShape() {
-    std::optional<std::vector<int64_t>> shape;
-    for (const char* key : {"batch_shape", "batch_input_shape"}) {
-      if (const json* value = config.Find(key)) shape = WithoutBatch(key, *value);
-    }
-    for (const char* key : {"shape", "input_shape"}) {
-      if (const json* value = config.Find(key)) {
-        shape = ReadInts(*value, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
-                         config.errors());
-      }
-    }
-    std::optional<int64_t> input_dim;
-    config.OptionalInt("input_dim", {.min = 1, .max = kDimMax}, &input_dim);
-    if (input_dim) shape = {*input_dim};
-    if (shape && shape->size() > kRankMax) {
-      config.errors().Add(config.path(),
-                          absl::StrCat("the input has more than ", kRankMax, " dimensions"));
-      return std::nullopt;
-    }
-    return shape;
-  }
-
-  ObjectReader config;
-
- private:
-  std::optional<std::vector<int64_t>> WithoutBatch(const char* key, const json& value) {
-    if (!value.is_array() || value.empty() || !value[0].is_null()) {
-      config.AddError(key, absl::StrCat("is ", JsonExcerpt(value),
-                                        "; it must be a list that begins with null, the batch"));
-      return std::nullopt;
-    }
-    json rest = json::array();
-    rest.insert(rest.end(), value.begin() + 1, value.end());
-    return ReadInts(rest, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
-                    config.errors());
-  }
-};
 
 InputLayerSpec ReadInputLayer(LayerReader& reader) {
   InputLayerSpec layer;
@@ -155,13 +44,8 @@ DenseSpec ReadDense(LayerReader& reader) {
   reader.config.Int("units", {.min = 1, .max = kDimMax}, &layer.units);
   layer.activation = reader.ReadActivation();
   reader.config.Bool("use_bias", &layer.use_bias);
-  for (auto [key, initializer] : {std::pair{"kernel_initializer", &layer.kernel_initializer},
-                                  std::pair{"bias_initializer", &layer.bias_initializer}}) {
-    if (const json* value = reader.config.Find(key)) {
-      *initializer =
-          ReadInitializer(*value, JoinPath(reader.config.path(), key), reader.config.errors());
-    }
-  }
+  reader.Initializer("kernel_initializer", &layer.kernel_initializer);
+  reader.Initializer("bias_initializer", &layer.bias_initializer);
   for (const char* key :
        {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint",
         "bias_constraint", "lora_rank", "quantization_config"}) {
@@ -235,11 +119,7 @@ Spec ReadTable(LayerReader& reader) {
   reader.config.Int("input_dim", {.min = 1, .max = kRowsMax}, &layer.input_dim);
   reader.config.Int("output_dim", {.min = 1, .max = dynamic ? kDynamicWidthMax : kDimMax},
                     &layer.output_dim);
-  if (const json* value = reader.config.Find("embeddings_initializer")) {
-    layer.embeddings_initializer =
-        ReadInitializer(*value, JoinPath(reader.config.path(), "embeddings_initializer"),
-                        reader.config.errors());
-  }
+  reader.Initializer("embeddings_initializer", &layer.embeddings_initializer);
   if (dynamic != nullptr) TakeDynamic(*dynamic, reader, layer);
   for (const char* key : {"embeddings_regularizer", "activity_regularizer",
                           "embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
@@ -263,7 +143,8 @@ EmbeddingBagSpec ReadEmbeddingBag(LayerReader& reader) {
 const std::vector<std::string>& LayerClasses() {
   static const auto* const kNames = new std::vector<std::string>{
       "InputLayer", "Dense", "Dropout", "Flatten", "Activation", "Concatenate", "Embedding",
-      "EmbeddingBag"};
+      "EmbeddingBag", "Conv2D", "MaxPooling2D", "AveragePooling2D", "GlobalAveragePooling2D",
+      "BatchNormalization", "Reshape"};
   return *kNames;
 }
 
@@ -276,6 +157,12 @@ std::optional<LayerSpec> ReadLayerOfClass(const std::string& class_name, LayerRe
   if (class_name == "Concatenate") return ReadConcatenate(reader);
   if (class_name == "Embedding") return ReadTable<EmbeddingSpec>(reader);
   if (class_name == "EmbeddingBag") return ReadEmbeddingBag(reader);
+  if (class_name == "Conv2D") return ReadConv2D(reader);
+  if (class_name == "MaxPooling2D") return ReadPooling2D(PoolKind::kMax, reader);
+  if (class_name == "AveragePooling2D") return ReadPooling2D(PoolKind::kAverage, reader);
+  if (class_name == "GlobalAveragePooling2D") return ReadGlobalAveragePooling2D(reader);
+  if (class_name == "BatchNormalization") return ReadBatchNormalization(reader);
+  if (class_name == "Reshape") return ReadReshape(reader);
   return std::nullopt;
 }
 
@@ -367,10 +254,6 @@ ordered_json LayerToJson(const LayerSpec& layer) {
 
 absl::string_view CombinerName(Combiner combiner) {
   return CombinerNames()[static_cast<size_t>(combiner)];
-}
-
-absl::string_view ActivationName(Activation activation) {
-  return ActivationNames()[static_cast<size_t>(activation)];
 }
 
 const std::string& LayerName(const LayerSpec& layer) {

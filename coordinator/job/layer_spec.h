@@ -13,26 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/tensor/dtype.h"
+#include "coordinator/job/image_layer_spec.h"
+#include "coordinator/job/layer_parts.h"
 
 namespace cohort {
-
-enum class Activation { kLinear, kRelu, kSigmoid, kTanh, kSoftmax };
-
-// Keras's name: "linear", "relu", "sigmoid", "tanh", "softmax".
-absl::string_view ActivationName(Activation activation);
-
-// A start value by rule: "Zeros", "Ones", "Constant", "RandomUniform", "RandomNormal",
-// "TruncatedNormal", "GlorotUniform", "GlorotNormal", "HeUniform", "HeNormal", "LecunUniform",
-// "LecunNormal" (Keras's class names).
-struct KerasInitializerSpec {
-  std::string class_name = "Zeros";
-  // Constant: value; RandomUniform: minval; RandomNormal, TruncatedNormal: mean.
-  double a = 0;
-  double b = 0;  // RandomUniform: maxval; RandomNormal, TruncatedNormal: stddev
-  std::optional<uint64_t> seed = {};  // absent: the job's seed
-
-  friend bool operator==(const KerasInitializerSpec&, const KerasInitializerSpec&) = default;
-};
 
 // In a Sequential model only as the first layer. `shape` is that of one example, without the batch.
 struct InputLayerSpec {
@@ -128,7 +112,9 @@ struct EmbeddingBagSpec {
 absl::string_view CombinerName(Combiner combiner);
 
 using LayerSpec = std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec,
-                               ConcatenateSpec, EmbeddingSpec, EmbeddingBagSpec>;
+                               ConcatenateSpec, EmbeddingSpec, EmbeddingBagSpec, Conv2DSpec,
+                               Pooling2DSpec, GlobalAveragePooling2DSpec, BatchNormalizationSpec,
+                               ReshapeSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
 // Of an embedding with one; null for all other layers.

@@ -46,6 +46,13 @@ const char* Stem(const ActivationSpec&) { return "activation"; }
 const char* Stem(const ConcatenateSpec&) { return "concatenate"; }
 const char* Stem(const EmbeddingSpec&) { return "embedding"; }
 const char* Stem(const EmbeddingBagSpec&) { return "embedding_bag"; }
+const char* Stem(const Conv2DSpec&) { return "conv2d"; }
+const char* Stem(const Pooling2DSpec& layer) {
+  return layer.kind == PoolKind::kMax ? "max_pooling2d" : "average_pooling2d";
+}
+const char* Stem(const GlobalAveragePooling2DSpec&) { return "global_average_pooling2d"; }
+const char* Stem(const BatchNormalizationSpec&) { return "batch_normalization"; }
+const char* Stem(const ReshapeSpec&) { return "reshape"; }
 
 // Layers without a name get Keras's: the class in lower case, then "_1", "_2", ...
 void NameLayers(const std::string& path, JsonErrors& errors, std::vector<LayerSpec>& layers) {

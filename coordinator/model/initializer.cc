@@ -18,10 +18,27 @@ void Set(proto::Initializer& initializer, const char* op, double a, double b) {
   initializer.set_b(b);
 }
 
+struct Fans {
+  double in = 1;
+  double out = 1;
+};
+
+// Keras's compute_fans: a kernel is [positions ..., inputs, outputs].
+Fans FansOf(const Shape& shape) {
+  const int rank = shape.rank();
+  if (rank == 0) return {};
+  if (rank == 1) return {static_cast<double>(shape.dim(0)), static_cast<double>(shape.dim(0))};
+  Fans fans = {static_cast<double>(shape.dim(rank - 2)), static_cast<double>(shape.dim(rank - 1))};
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    fans.in *= static_cast<double>(shape.dim(axis));
+    fans.out *= static_cast<double>(shape.dim(axis));
+  }
+  return fans;
+}
+
 void SetVarianceScaling(const std::string& class_name, const Shape& shape,
                         proto::Initializer& initializer) {
-  const auto fan_in = static_cast<double>(shape.dim(0));
-  const auto fan_out = static_cast<double>(shape.dim(shape.rank() - 1));
+  const auto [fan_in, fan_out] = FansOf(shape);
   double variance = 0;
   if (absl::StartsWith(class_name, "Glorot")) {
     variance = 1.0 / std::max(1.0, (fan_in + fan_out) / 2);
@@ -59,6 +76,15 @@ proto::Initializer MakeInitializer(const KerasInitializerSpec& spec, const Shape
     SetVarianceScaling(spec.class_name, shape, initializer);
   }
   return initializer;
+}
+
+VariableSpec MakeVariable(const std::string& name, const Shape& shape,
+                          const KerasInitializerSpec& initializer, uint64_t job_seed) {
+  VariableSpec variable;
+  variable.name = name;
+  variable.shape = shape;
+  variable.initializer = MakeInitializer(initializer, shape, job_seed);
+  return variable;
 }
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "coordinator/model/image_layer_nodes.h"
 #include "coordinator/model/layer_shapes.h"
 
 namespace cohort {
@@ -14,48 +15,62 @@ std::string CastTo(DType dtype, const std::string& value, GraphBuilder& graph) {
 // Adds nodes of one layer. Lives for one call. Thread-compatible.
 class LayerNodes {
  public:
-  LayerNodes(GraphBuilder& graph, ModelMode mode, const LayerInputs& inputs)
-      : graph_(graph), mode_(mode), inputs_(inputs), x_(inputs.values[0]) {}
+  LayerNodes(const LayerInputs& inputs, const LayerTarget& target)
+      : target_(target), graph_(target.graph), inputs_(inputs), x_(inputs.values[0]) {}
 
   ModelOutput operator()(const InputLayerSpec&) { return x_; }
 
   ModelOutput operator()(const DenseSpec& layer) {
     const std::string kernel = layer.name + "/kernel";
     const std::string bias = layer.name + "/bias";
+    const std::string x = ChannelsLast(x_, graph_).value;
     std::string y;
     if (layer.use_bias && inputs_.first_shape.rank() == 1) {
-      y = graph_.Op("Gemm", {x_.value, kernel, bias});
+      y = graph_.Op("Gemm", {x, kernel, bias});
     } else {
-      y = graph_.Op("MatMul", {x_.value, kernel});
+      y = graph_.Op("MatMul", {x, kernel});
       if (layer.use_bias) y = graph_.Op("Add", {y, bias});
     }
-    return Activate(layer.activation, y);
+    return Activate(layer.activation, {y, ""});
   }
 
   // Where nothing is dropped Keras hands its input through, logits included.
   ModelOutput operator()(const DropoutSpec& layer) {
-    if (mode_ != ModelMode::kTraining || layer.rate == 0) return x_;
+    if (target_.mode != ModelMode::kTraining || layer.rate == 0) return x_;
     const std::string ratio =
         graph_.Constant(layer.name + "/ratio", Tensor::Scalar(static_cast<float>(layer.rate)));
     const std::string training = graph_.Constant(layer.name + "/training", Tensor::Scalar(true));
     std::vector<onnx::AttributeProto> attributes;
     if (layer.seed) attributes.push_back(IntAttribute("seed", static_cast<int64_t>(*layer.seed)));
-    return {graph_.Op("Dropout", {x_.value, ratio, training}, std::move(attributes)), ""};
+    return {graph_.Op("Dropout", {x_.value, ratio, training}, std::move(attributes)), "",
+            x_.channels_first};
   }
 
   ModelOutput operator()(const FlattenSpec&) {
     if (inputs_.first_shape.rank() == 1) return {x_.value, ""};
-    return {graph_.Op("Flatten", {x_.value}, {IntAttribute("axis", 1)}), ""};
+    const std::string x = ChannelsLast(x_, graph_).value;
+    return {graph_.Op("Flatten", {x}, {IntAttribute("axis", 1)}), ""};
   }
 
   ModelOutput operator()(const ActivationSpec& layer) {
-    return Activate(layer.activation, x_.value);
+    return Activate(layer.activation, x_);
   }
 
   ModelOutput operator()(const ConcatenateSpec& layer) {
     std::vector<std::string> values;
-    for (const ModelOutput& input : inputs_.values) values.push_back(input.value);
+    for (const ModelOutput& input : inputs_.values) {
+      values.push_back(ChannelsLast(input, graph_).value);
+    }
     return {graph_.Op("Concat", values, {IntAttribute("axis", layer.axis)}), ""};
+  }
+
+  ModelOutput operator()(const Conv2DSpec& layer) {
+    return Activate(layer.activation, AddNodes(layer, inputs_, target_));
+  }
+
+  template <typename ImageSpec>
+  ModelOutput operator()(const ImageSpec& layer) {
+    return AddNodes(layer, inputs_, target_);
   }
 
   ModelOutput operator()(const EmbeddingSpec& layer) {
@@ -96,33 +111,43 @@ class LayerNodes {
     return graph_.Op("Add", {count, graph_.Op("Sub", {one, IsNotZero(count)})});
   }
 
-  ModelOutput Activate(Activation activation, const std::string& x) {
+  ModelOutput Activate(Activation activation, const ModelOutput& input) {
     switch (activation) {
       case Activation::kLinear:
-        return {x, ""};
+        return {input.value, "", input.channels_first};
       case Activation::kRelu:
-        return {graph_.Op("Relu", {x}), ""};
-      case Activation::kSigmoid:
-        return {graph_.Op("Sigmoid", {x}), x};
+        return {graph_.Op("Relu", {input.value}), "", input.channels_first};
       case Activation::kTanh:
-        return {graph_.Op("Tanh", {x}), ""};
-      case Activation::kSoftmax:
+        return {graph_.Op("Tanh", {input.value}), "", input.channels_first};
+      case Activation::kSigmoid: {
+        const std::string x = ChannelsLast(input, graph_).value;
+        return {graph_.Op("Sigmoid", {x}), x};
+      }
+      case Activation::kSoftmax: {
+        const std::string x = ChannelsLast(input, graph_).value;
         return {graph_.Op("Softmax", {x}, {IntAttribute("axis", -1)}), x};
+      }
     }
-    return {x, ""};
+    return input;
   }
 
+  const LayerTarget& target_;
   GraphBuilder& graph_;
-  const ModelMode mode_;
   const LayerInputs& inputs_;
   const ModelOutput& x_;
 };
 
 }  // namespace
 
-ModelOutput AddLayerNodes(const LayerSpec& layer, const LayerInputs& inputs, ModelMode mode,
-                          GraphBuilder& graph) {
-  return std::visit(LayerNodes(graph, mode, inputs), layer);
+ModelOutput AddLayerNodes(const LayerSpec& layer, const LayerInputs& inputs,
+                          const LayerTarget& target) {
+  return std::visit(LayerNodes(inputs, target), layer);
+}
+
+// The order of logits is never an image's: what gives them has turned it over.
+ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph) {
+  if (!output.channels_first) return output;
+  return {graph.Op("Transpose", {output.value}, {IntsAttribute("perm", {0, 2, 3, 1})}), ""};
 }
 
 }  // namespace cohort

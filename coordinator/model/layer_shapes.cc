@@ -5,18 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "coordinator/model/image_layer_shapes.h"
 #include "coordinator/model/initializer.h"
 
 namespace cohort {
 namespace {
 
-constexpr int64_t kElementsMax = int64_t{1} << 31;  // of one example or one variable
 constexpr int64_t kTableElementsMax = int64_t{1} << 40;
-
-absl::Status WrongInput(absl::string_view layer, const Shape& shape, absl::string_view need) {
-  return absl::InvalidArgumentError(absl::StrCat("layer '", layer, "' is given examples of shape ",
-                                                 shape.ToString(), "; ", need));
-}
 
 // Finds the shape that one layer gives. Lives for one call. Thread-compatible.
 class ShapeFinder {
@@ -97,6 +92,11 @@ class ShapeFinder {
     return Shape({layer.output_dim});
   }
 
+  template <typename ImageSpec>
+  absl::StatusOr<Shape> operator()(const ImageSpec& layer) const {
+    return OutputShape(layer, inputs_[0]);
+  }
+
  private:
   template <typename Spec>
   absl::Status CheckTable(const Spec& layer) const {
@@ -110,15 +110,6 @@ class ShapeFinder {
 
   const absl::Span<const Shape> inputs_;
 };
-
-VariableSpec Variable(const std::string& name, const Shape& shape,
-                      const KerasInitializerSpec& initializer, uint64_t seed) {
-  VariableSpec variable;
-  variable.name = name;
-  variable.shape = shape;
-  variable.initializer = MakeInitializer(initializer, shape, seed);
-  return variable;
-}
 
 proto::DynamicTable MakeDynamicTable(const DynamicTableSpec& spec) {
   proto::DynamicTable table;
@@ -135,7 +126,7 @@ proto::DynamicTable MakeDynamicTable(const DynamicTableSpec& spec) {
 
 template <typename Spec>
 VariableSpec Table(const Spec& layer, uint64_t seed) {
-  VariableSpec table = Variable(TableOf(layer), Shape({layer.input_dim, layer.output_dim}),
+  VariableSpec table = MakeVariable(TableOf(layer), Shape({layer.input_dim, layer.output_dim}),
                                 layer.embeddings_initializer, seed);
   if (layer.dynamic) table.dynamic = MakeDynamicTable(*layer.dynamic);
   return table;
@@ -153,15 +144,19 @@ std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& in
   if (const auto* dense = std::get_if<DenseSpec>(&layer)) {
     const Shape kernel({input.dim(input.rank() - 1), dense->units});
     variables.push_back(
-        Variable(dense->name + "/kernel", kernel, dense->kernel_initializer, seed));
+        MakeVariable(dense->name + "/kernel", kernel, dense->kernel_initializer, seed));
     if (dense->use_bias) {
-      variables.push_back(
-          Variable(dense->name + "/bias", Shape({dense->units}), dense->bias_initializer, seed));
+      variables.push_back(MakeVariable(dense->name + "/bias", Shape({dense->units}),
+                                       dense->bias_initializer, seed));
     }
   } else if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer)) {
     variables.push_back(Table(*embedding, seed));
   } else if (const auto* bag = std::get_if<EmbeddingBagSpec>(&layer)) {
     variables.push_back(Table(*bag, seed));
+  } else if (const auto* conv = std::get_if<Conv2DSpec>(&layer)) {
+    variables = Variables(*conv, input, seed);
+  } else if (const auto* norm = std::get_if<BatchNormalizationSpec>(&layer)) {
+    variables = Variables(*norm, input, seed);
   }
   return variables;
 }

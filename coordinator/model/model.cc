@@ -289,7 +289,8 @@ std::string Model::AddIds(const Column& column, const Call& call, const std::str
   return ToShape(ids, column.shape, call.shape, graph);
 }
 
-ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph) const {
+ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const {
+  const LayerTarget target{graph, mode, state};
   std::vector<ModelOutput> outputs(calls_.size());
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Call& call = calls_[i];
@@ -308,9 +309,9 @@ ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph) const {
     } else {
       for (const size_t input : call.inputs) values.push_back(outputs[input]);
     }
-    outputs[i] = AddLayerNodes(layer, {values, first.shape}, mode, graph);
+    outputs[i] = AddLayerNodes(layer, {values, first.shape}, target);
   }
-  return outputs[output_];
+  return ChannelsLast(outputs[output_], graph);
 }
 
 }  // namespace cohort

@@ -1,8 +1,9 @@
 #pragma once
 
 // A model with its shapes worked out for one type of batch, which adds itself to graphs: the same
-// layers with or without what only training does (dropout). Values between layers are float32
-// [N, ...]; ids go straight from a column of the batch to the layers that look them up.
+// layers with or without what only training does (dropout, statistics of the batch). Values between
+// layers are float32 [N, ...]; ids go straight from a column of the batch to the layers that look
+// them up.
 //
 // Columns of the batch become inputs by name, where the data names its columns, else by position:
 // the model's inputs in their order, and then the labels. An embedding reads the rows of its table
@@ -46,7 +47,9 @@ class Model {
   // Under their own names, in creation order.
   void AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
 
-  ModelOutput AddLayers(ModelMode mode, GraphBuilder& graph) const;
+  // The model's output as Keras has it. In training `state` has then what becomes of variables that
+  // layers change.
+  ModelOutput AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const;
 
  private:
   // A table that a column has ids of.

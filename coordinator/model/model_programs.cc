@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
+#include "common/program/program.h"
 #include "coordinator/model/clipping.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/optimizer.h"
@@ -37,7 +38,8 @@ absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   program.set_name("predict");
   parts.model.AddColumns(ModelMode::kPrediction, graph, program);
   parts.model.AddVariables(ModelMode::kPrediction, graph, program);
-  std::string output = parts.model.AddLayers(ModelMode::kPrediction, graph).value;
+  StateValues state;
+  std::string output = parts.model.AddLayers(ModelMode::kPrediction, graph, state).value;
   graph.SetNamePrefix("");
   output = graph.Op("Identity", {output});  // an output is no input, even of a model without nodes
   graph.Output(output);
@@ -69,12 +71,13 @@ void RemoveUnreadNodes(onnx::GraphProto& graph) {
   *graph.mutable_value_info() = std::move(types);
 }
 
-// The graph of a step with its fetched outputs in order, and the name of the mean loss. The program
-// has the inputs bound.
+// The graph of a step with its outputs in order, fetched ones before those of the state, and the
+// name of the mean loss. The program has the inputs bound.
 struct StepGraph {
   proto::Program program;
   onnx::ModelProto model;
   std::vector<std::string> fetches;
+  StateValues state;
   std::string mean_loss;
 };
 
@@ -87,7 +90,7 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   parts.model.AddColumns(mode, graph, step.program);
   parts.model.AddLabels(graph, step.program);
   parts.model.AddVariables(mode, graph, step.program);
-  const ModelOutput output = parts.model.AddLayers(mode, graph);
+  const ModelOutput output = parts.model.AddLayers(mode, graph, step.state);
   const std::string losses =
       AddLoss(parts.job.compile.loss, output, y, y_dtype, parts.model.output_shape().dim(0), graph);
   step.fetches = {graph.Op("ReduceSum", {losses}, {IntAttribute("keepdims", 0)})};
@@ -98,6 +101,7 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
     step.fetches.push_back(std::move(sum));
   }
   for (const std::string& fetch : step.fetches) graph.Output(fetch);
+  for (const auto& [variable, value] : step.state) graph.Output(value);
   if (mode == ModelMode::kTraining) graph.Output(step.mean_loss);  // so that it is kept
   ASSIGN_OR_RETURN(step.model, graph.Finish());
   RemoveUnreadNodes(*step.model.mutable_graph());
@@ -113,22 +117,42 @@ absl::StatusOr<proto::Program> BuildEvalStep(const Parts& parts) {
   return std::move(program);
 }
 
+// Whether replicas join values while they compute.
+bool HasExchange(const proto::Program& program) {
+  onnx::ModelProto model;
+  model.ParseFromString(program.model());
+  const auto& nodes = model.graph().node();
+  return std::any_of(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) {
+    return node.domain() == kCohortDomain && node.op_type() == "AllReduce";
+  });
+}
+
 absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts, bool replicated) {
   ASSIGN_OR_RETURN(StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
   std::vector<std::string> names;
-  for (const VariableSpec& variable : parts.model.variables()) names.push_back(variable.name);
+  std::vector<VariableSpec> trained;
+  for (const VariableSpec& variable : parts.model.variables()) {
+    if (!variable.trainable) continue;
+    names.push_back(variable.name);
+    trained.push_back(variable);
+  }
   ASSIGN_OR_RETURN(GradientGraph gradients, AddGradients(step.model, step.mean_loss, names));
   proto::Program& program = step.program;
   const ClippingSpec& clipping = parts.job.compile.optimizer.clipping;
   if (replicated) {
     ASSIGN_OR_RETURN(const onnx::ModelProto joined,
-                     ClippingGraph(gradients.gradients, parts.model.variables(), clipping));
+                     ClippingGraph(gradients.gradients, trained, clipping));
     program.set_joined_model(joined.SerializeAsString());
   } else {
     ASSIGN_OR_RETURN(gradients, ClipGradients(std::move(gradients), clipping));
   }
   program.set_model(gradients.model.SerializeAsString());
   for (const std::string& fetch : step.fetches) BindFetch(fetch, proto::SUM_OF_REPLICAS, program);
+  for (const auto& [variable, value] : step.state) {
+    proto::OutputBinding* binding = program.add_outputs();
+    binding->set_output(value);
+    binding->set_assign(variable);
+  }
   for (size_t i = 0; i < names.size(); ++i) {
     proto::OutputBinding* binding = program.add_outputs();
     binding->set_output(gradients.gradients[i]);
@@ -146,7 +170,9 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
                      " components; it must give examples x and labels y"));
   }
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
-  if (model.variables().empty()) {
+  const auto& variables = model.variables();
+  if (std::none_of(variables.begin(), variables.end(),
+                   [](const VariableSpec& variable) { return variable.trainable; })) {
     return absl::InvalidArgumentError("the model has nothing to train; give it a Dense layer");
   }
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
@@ -154,6 +180,7 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   const Parts parts{job, model, labels};
   ModelPrograms programs;
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
+  programs.exchanges = HasExchange(programs.train_step);
   if (Clips(job.compile.optimizer.clipping)) {
     ASSIGN_OR_RETURN(programs.replicated_train_step, BuildTrainStep(parts, /*replicated=*/true));
   }

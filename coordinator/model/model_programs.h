@@ -4,8 +4,9 @@
 // batch that the model reads ("x", or the names of a functional model's inputs; symbolic batch N;
 // an embedding's ids bound to rows of its table), the labels ("y") where they are used, and the
 // variables, bound by name; its outputs are, in this order,
-//   train_step  loss_sum, count, one sum per metric (fetched), then one gradient per variable
-//               (pushed)
+//   train_step  loss_sum, count, one sum per metric (fetched), then the new value of each variable
+//               that it changes without training it (assigned; by name), then one gradient per
+//               variable that it trains (pushed)
 //   eval_step   loss_sum, count, one sum per metric (fetched); no dropout
 //   predict     the model's output (fetched); no labels, tables whole
 // loss_sum is float32, the sum of the per-example losses; count and the metric sums are float32 too
@@ -34,6 +35,7 @@ struct ModelPrograms {
   // Of train_step and eval_step: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
   proto::UpdateRule update_rule;  // of every trainable variable, but for its sparse mode
+  bool exchanges = false;  // train_step has values that its replicas join (cohort.AllReduce)
 };
 
 // `batch` is the type of a batch of training data behind the pipeline (TransformElement); model.h

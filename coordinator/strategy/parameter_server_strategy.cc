@@ -1,6 +1,7 @@
 #include "coordinator/strategy/parameter_server_strategy.h"
 
 #include <utility>
+#include <variant>
 
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
@@ -20,14 +21,22 @@ absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
   return absl::OkStatus();
 }
 
+// Outside of rounds a step is one replica, and what it would exchange is its own.
+int64_t ReplicasInAStep(const ConsistencySpec& consistency) {
+  const auto* rounds = std::get_if<SynchronousSpec>(&consistency);
+  return rounds == nullptr ? 1 : rounds->aggregate + rounds->backup_steps;
+}
+
 }  // namespace
 
 ParameterServerStrategy::ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
                                                  PlacementPolicy policy,
-                                                 CompressionSpec compression)
+                                                 CompressionSpec compression,
+                                                 ConsistencySpec consistency)
     : partitioner_(std::move(partitioner)),
       policy_(policy),
-      compression_(std::move(compression)) {}
+      compression_(std::move(compression)),
+      consistency_(std::move(consistency)) {}
 
 absl::Status ParameterServerStrategy::CheckCluster(const ClusterShape& cluster) const {
   if (cluster.ps.empty()) {
@@ -48,6 +57,7 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
                                                        const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
   RETURN_IF_ERROR(CheckPrograms(model));
+  RETURN_IF_ERROR(CheckExchanges(model, kParameterServer, ReplicasInAStep(consistency_)));
   std::shared_ptr<const Partitioner> partitioner = partitioner_;
   if (partitioner == nullptr && policy_ != PlacementPolicy::kRoundRobin) {
     MinSizePartitionerSpec spec;

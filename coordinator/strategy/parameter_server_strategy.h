@@ -19,8 +19,11 @@ class ParameterServerStrategy final : public Strategy {
   // parameter servers. Shared with the variable creators that plans use.
   explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
                                    PlacementPolicy policy = PlacementPolicy::kRoundRobin,
-                                   CompressionSpec compression = {});
+                                   CompressionSpec compression = {},
+                                   ConsistencySpec consistency = {});
 
+  // Errors also: INVALID_ARGUMENT for a model whose replicas exchange values while they compute,
+  // where a round has several.
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
   absl::Status CheckCluster(const ClusterShape& cluster) const override;
@@ -30,6 +33,7 @@ class ParameterServerStrategy final : public Strategy {
   const std::shared_ptr<const Partitioner> partitioner_;
   const PlacementPolicy policy_;
   const CompressionSpec compression_;
+  const ConsistencySpec consistency_;
 };
 
 }  // namespace cohort

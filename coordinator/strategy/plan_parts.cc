@@ -40,6 +40,8 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
     if (variable.trainable) {
       rule = model.update_rule;
       rule.set_sparse(variable.sparse);
+    } else {
+      rule.set_op("assign_add");  // no optimizer
     }
     ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, {}));
     layouts.push_back(std::move(layout));
@@ -54,6 +56,15 @@ absl::Status CheckPrograms(const ModelPrograms& model) {
     RETURN_IF_ERROR(CheckVariables(*program, known));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type,
+                            int64_t replicas) {
+  if (!model.exchanges || replicas == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model normalizes by the batches of all replicas of a step (BatchNormalization with "
+      "synchronized true), but the ", replicas, " replicas of a step of strategy '", type,
+      "' do not meet while they compute; set synchronized to false, or train with one replica"));
 }
 
 }  // namespace cohort

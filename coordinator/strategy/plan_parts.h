@@ -2,6 +2,10 @@
 
 // What planners have in common.
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "coordinator/strategy/strategy.h"
 #include "coordinator/strategy/variable_creator.h"
@@ -15,5 +19,9 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
 // Errors: INVALID_ARGUMENT naming a program that is bound to a variable that the model does not
 // have.
 absl::Status CheckPrograms(const ModelPrograms& model);
+
+// Errors: INVALID_ARGUMENT for a model whose replicas exchange values while they compute, where a
+// step of the strategy has several.
+absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type, int64_t replicas);
 
 }  // namespace cohort

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec&
   }
   ASSIGN_OR_RETURN(const PlacementPolicy policy, PlacementPolicyFromName(spec.placement));
   return std::make_unique<const ParameterServerStrategy>(std::move(partitioner), policy,
-                                                         spec.compression);
+                                                         spec.compression, spec.consistency);
 }
 
 }  // namespace cohort

@@ -235,8 +235,9 @@ TEST(KerasParity, BagsOfRaggedIdsAndTheirGradients) {
     }
     const std::vector<ModelOutput> ids = {{"ids", ""}};
     const Shape example{ids_shape.dim(1)};
+    StateValues state;
     const std::string output =
-        AddLayerNodes(layer, {ids, example}, ModelMode::kTraining, builder).value;
+        AddLayerNodes(layer, {ids, example}, {builder, ModelMode::kTraining, state}).value;
     const std::string total = builder.Op("ReduceSum", {builder.Op("Mul", {output, "weights"})},
                                          {IntAttribute("keepdims", 0)});
     builder.Output(output);

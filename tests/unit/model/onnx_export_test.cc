@@ -95,6 +95,36 @@ TEST(OnnxExport, PredictsWhatOnnxruntimePredictsFromIt) {
   EXPECT_LT(LargestError(one->at(0), expected.Rows(2, 1)), 1e-6);
 }
 
+// Images, normalization by moving statistics, kernels in Keras's order.
+TEST(OnnxExport, AModelOfImagesPredictsWhatOnnxruntimePredictsFromIt) {
+  const json images = ReadGolden("keras/images.json");
+  const json& golden = images.at("cases").at(0);
+  ASSERT_EQ(golden.at("name"), "digits");
+  const Shape x(golden.at("dims").get<std::vector<int64_t>>());
+  const auto job = MakeJob(golden.at("model"), golden.at("optimizer"),
+                           "sparse_categorical_crossentropy", json::array());
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto programs =
+      BuildPrograms(*job, Batch(Component(DType::kFloat32, {-1, x.dim(1), x.dim(2)}),
+                                Component(DType::kInt64, {-1})));
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  std::map<std::string, Tensor> values;
+  for (size_t i = 0; i < programs->variables.size(); ++i) {
+    const VariableSpec& variable = programs->variables[i];
+    values[variable.name] = FloatTensor(golden.at("weights").at(i), variable.shape);
+  }
+  const auto model = ExportOnnx(programs->predict, values);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string path = testing::TempDir() + "cohort_export_images.onnx";
+  std::ofstream(path, std::ios::binary) << model->SerializeAsString();
+  std::cout << "model for tests/golden/onnxruntime/run_export.py: " << path << "\n";
+  const auto predicted = RunModel(*model, FloatTensor(golden.at("x"), x));
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  const Tensor expected = FloatTensor(ReadGolden("onnxruntime/predictions.json").at("images"),
+                                      {x.dim(0), golden.at("classes").get<int64_t>()});
+  EXPECT_LT(LargestError(predicted->at(0), expected), 1e-6);
+}
+
 TEST(OnnxExport, MissingAndMisshapenValuesAreErrorsThatNameThem) {
   Trained trained = Load();
   trained.values["dense/kernel"] = Tensor::Zeros(DType::kFloat32, {2, 2});

@@ -39,7 +39,8 @@ class CompressedMessages : public testing::Test {
   void SetUp() override {
     const std::vector<VariableSpec> variables = {
         {"w", DType::kFloat32, Shape{3, 2}, Rule("sgd", {}), "zeros"},
-        {"n", DType::kInt64, Shape{2}, Rule("assign_add", {}), "zeros"}};
+        {"n", DType::kInt64, Shape{2}, Rule("assign_add", {}), "zeros"},
+        {"moving", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "zeros"}};
     ASSERT_TRUE(cluster_.CreateAll(LayOut(variables, 1)).ok());
   }
 
@@ -135,6 +136,18 @@ TEST_F(CompressedMessages, PullsAreAnsweredAsTheyAsk) {
                 .status()
                 .code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// A moving average of what it is rounded to would stop moving.
+TEST_F(CompressedMessages, WhatNoOptimizerTrainsIsAnsweredAsItIs) {
+  Envelope<proto::PullRequest> pull = PullOf({1, 3});
+  pull.header.set_value_dtype(static_cast<int32_t>(DType::kBfloat16));
+  const auto answer = cluster_.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", pull);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto tensors = ReadTensors(answer->header.tensors(), answer->payload);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ((*tensors)[0].TypeString(), "bfloat16[3,2]");
+  EXPECT_EQ((*tensors)[1].TypeString(), "float32[2]");
 }
 
 TEST_F(CompressedMessages, WhatDoesNotFitIsRefusedBeforeAnythingChanges) {

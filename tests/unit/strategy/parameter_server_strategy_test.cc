@@ -113,12 +113,13 @@ TEST(ParameterServerStrategy, TheTrainStepAloneIsCompressed) {
   EXPECT_EQ(plan.predict.SerializeAsString(), model.predict.SerializeAsString());
 }
 
-TEST(ParameterServerStrategy, VariablesThatDoNotTrainHaveNoRule) {
+TEST(ParameterServerStrategy, VariablesThatDoNotTrainHaveNoOptimizer) {
   ModelPrograms model = Mnist();
   model.variables[1].trainable = false;
   const Plan plan = *ParameterServerStrategy(nullptr).MakePlan(model, {.ps = {0}, .workers = {0}});
   EXPECT_EQ(plan.variables[0].rule().op(), "rmsprop");
-  EXPECT_FALSE(plan.variables[1].has_rule() && !plan.variables[1].rule().op().empty());
+  EXPECT_EQ(plan.variables[1].rule().op(), "assign_add");
+  EXPECT_EQ(plan.variables[1].rule().parameters_size(), 0);
 }
 
 TEST(ParameterServerStrategy, PlansArePureFunctionsOfTheirArguments) {
@@ -150,6 +151,28 @@ TEST(ParameterServerStrategy, ProgramsMayOnlyUseVariablesOfTheModel) {
   const absl::Status status =
       ParameterServerStrategy(nullptr).MakePlan(model, {.ps = {0}, .workers = {0}}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("'eval_step' uses variable 'ghost'"));
+}
+
+TEST(ParameterServerStrategy, StepsOfARoundDoNotMeetWhileTheyCompute) {
+  ModelPrograms model = Mnist();
+  model.exchanges = true;
+  StrategySpec spec;
+  const ClusterShape cluster = {.ps = {0}, .workers = {0, 1}};
+  EXPECT_TRUE((*MakeStrategy(spec))->MakePlan(model, cluster).ok()) << "a step is one replica";
+  spec.consistency = SynchronousSpec{.aggregate = 1};
+  EXPECT_TRUE((*MakeStrategy(spec))->MakePlan(model, cluster).ok()) << "as is a round of one";
+  spec.consistency = SynchronousSpec{.aggregate = 2, .backup_steps = 1};
+  EXPECT_THAT(std::string((*MakeStrategy(spec))->MakePlan(model, cluster).status().message()),
+              testing::AllOf(HasSubstr("the 3 replicas of a step of strategy 'parameter_server'"),
+                             HasSubstr("set synchronized to false")));
+  spec = StrategySpec();
+  spec.type = "mirrored";
+  spec.devices = {"cpu:0", "cpu:1"};
+  const ClusterShape local = {.workers = {0}};
+  EXPECT_THAT(std::string((*MakeStrategy(spec))->MakePlan(model, local).status().message()),
+              HasSubstr("the 2 replicas of a step of strategy 'mirrored'"));
+  spec.devices = {"cpu:0"};
+  EXPECT_TRUE((*MakeStrategy(spec))->MakePlan(model, local).ok());
 }
 
 TEST(MakeStrategy, UnknownTypesAndWrongPartitionersAreErrors) {

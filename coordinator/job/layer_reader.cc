@@ -1,0 +1,149 @@
+#include "coordinator/job/layer_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/cluster/json_text.h"
+#include "coordinator/job/job_sections.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string>& ActivationNames() {
+  static const auto* const kNames =
+      new std::vector<std::string>{"linear", "relu", "sigmoid", "tanh", "softmax"};
+  return *kNames;
+}
+
+}  // namespace
+
+LayerReader::LayerReader(const ClassForm& form, JsonErrors& errors)
+    : config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors) {
+  config.OnlyNeutral("trainable", true);
+}
+
+std::string LayerReader::Name() {
+  std::string name;
+  config.String("name", &name);
+  const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+  });
+  if (!valid) {
+    config.AddError("name", absl::StrCat("is '", absl::CHexEscape(name),
+                                         "'; use letters, digits, '_', '-' and '.' only"));
+    return "";
+  }
+  return name;
+}
+
+DType LayerReader::ElementType() {
+  const json* value = config.Find("dtype");
+  if (value == nullptr) return DType::kFloat32;
+  const json* name = value;
+  if (value->is_object() && value->contains("config") && (*value)["config"].is_object() &&
+      (*value)["config"].contains("name")) {
+    name = &(*value)["config"]["name"];
+  }
+  if (name->is_string()) {
+    const absl::StatusOr<DType> dtype = DTypeFromName(name->get<std::string>());
+    if (dtype.ok()) return *dtype;
+  }
+  config.AddError("dtype", absl::StrCat("is ", JsonExcerpt(*value),
+                                        "; it must be the name of a type such as 'float32'"));
+  return DType::kFloat32;
+}
+
+void LayerReader::OnlyFloat32() {
+  if (ElementType() != DType::kFloat32) {
+    config.AddError("dtype", "is not 'float32', the only type that layers compute in");
+  }
+}
+
+Activation LayerReader::ReadActivation() {
+  const json* value = config.Find("activation");
+  if (value == nullptr) return Activation::kLinear;
+  const std::string path = JoinPath(config.path(), "activation");
+  if (value->is_string()) {
+    const std::vector<std::string>& names = ActivationNames();
+    const auto found = std::find(names.begin(), names.end(), value->get<std::string>());
+    if (found != names.end()) return static_cast<Activation>(found - names.begin());
+    config.errors().Add(path, UnknownName("activation", value->get<std::string>(), names));
+  } else {
+    config.errors().Add(
+        path, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a name such as 'relu'"));
+  }
+  return Activation::kLinear;
+}
+
+std::optional<std::vector<int64_t>> LayerReader::ExampleShape() {
+  std::optional<std::vector<int64_t>> shape;
+  for (const char* key : {"batch_shape", "batch_input_shape"}) {
+    if (const json* value = config.Find(key)) shape = WithoutBatch(key, *value);
+  }
+  for (const char* key : {"shape", "input_shape"}) {
+    if (const json* value = config.Find(key)) {
+      shape = ReadInts(*value, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
+                       config.errors());
+    }
+  }
+  std::optional<int64_t> input_dim;
+  config.OptionalInt("input_dim", {.min = 1, .max = kDimMax}, &input_dim);
+  if (input_dim) shape = {*input_dim};
+  if (shape && shape->size() > kRankMax) {
+    config.errors().Add(config.path(),
+                        absl::StrCat("the input has more than ", kRankMax, " dimensions"));
+    return std::nullopt;
+  }
+  return shape;
+}
+
+void LayerReader::Initializer(const char* key, KerasInitializerSpec* out) {
+  if (const json* value = config.Find(key)) {
+    *out = ReadInitializer(*value, JoinPath(config.path(), key), config.errors());
+  }
+}
+
+void LayerReader::Pair(const char* key, Extents* out) {
+  const json* value = config.Find(key);
+  if (value == nullptr) return;
+  const json both = value->is_number() ? json::array({*value, *value}) : *value;
+  const auto extents =
+      ReadInts(both, JoinPath(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
+  if (!extents) return;
+  if (extents->size() != 2) {
+    config.AddError(key, absl::StrCat("is ", JsonExcerpt(*value),
+                                      "; it must be a number, or one of rows and one of columns"));
+    return;
+  }
+  *out = {(*extents)[0], (*extents)[1]};
+}
+
+void LayerReader::Padding(bool* same) {
+  std::string padding = *same ? "same" : "valid";
+  config.Choice("padding", {"valid", "same"}, &padding);
+  *same = padding == "same";
+}
+
+std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key,
+                                                               const json& value) {
+  if (!value.is_array() || value.empty() || !value[0].is_null()) {
+    config.AddError(key, absl::StrCat("is ", JsonExcerpt(value),
+                                      "; it must be a list that begins with null, the batch"));
+    return std::nullopt;
+  }
+  json rest = json::array();
+  rest.insert(rest.end(), value.begin() + 1, value.end());
+  return ReadInts(rest, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
+                  config.errors());
+}
+absl::string_view ActivationName(Activation activation) {
+  return ActivationNames()[static_cast<size_t>(activation)];
+}
+
+}  // namespace cohort

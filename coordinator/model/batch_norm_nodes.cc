@@ -1,0 +1,153 @@
+#include "coordinator/model/batch_norm_nodes.h"
+
+#include <numeric>
+#include <vector>
+
+#include "common/program/program.h"
+
+namespace cohort {
+namespace {
+
+// Adds the nodes of one use of the layer. Lives for one call. Thread-compatible.
+class BatchNormNodes {
+ public:
+  BatchNormNodes(const BatchNormalizationSpec& layer, const ChannelledValue& x,
+                 const LayerTarget& target)
+      : layer_(layer),
+        x_(x),
+        graph_(target.graph),
+        state_(target.state),
+        mean_(layer.name + "/moving_mean"),
+        variance_(layer.name + "/moving_variance") {}
+
+  std::string Evaluate() {
+    return graph_.Op("BatchNormalization", {x_.value, Gamma(), Beta(), mean_, variance_},
+                     {Epsilon()});
+  }
+
+  std::string Train() {
+    const auto outputs = graph_.OpN(
+        "BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
+        {Epsilon(), FloatAttribute("momentum", static_cast<float>(layer_.momentum)),
+         IntAttribute("training_mode", 1)});
+    state_[mean_] = outputs[1];
+    state_[variance_] = outputs[2];
+    return outputs[0];
+  }
+
+  // Over the batches of all replicas of the step, which may have different numbers of examples:
+  // sums, sums of squares and the number of elements travel together.
+  std::string TrainTogether() {
+    const std::string axes = Ints("axes", AxesOfSums());
+    const auto sum = [&](const std::string& value) {
+      return graph_.Op("ReduceSum", {value, axes}, {IntAttribute("keepdims", 0)});
+    };
+    const std::string squares = graph_.Op("Mul", {x_.value, x_.value});
+    const std::string all = graph_.Op(
+        "AllReduce",
+        {graph_.Op("Concat", {sum(x_.value), sum(squares), CountOfChannel()},
+                   {IntAttribute("axis", 0)})},
+        {StringAttribute("reduction", "sum")}, kCohortDomain);
+    const std::string count = Part(all, 2 * x_.channels, 1);
+    const std::string mean = graph_.Op("Div", {Part(all, 0, x_.channels), count});
+    const std::string mean_square =
+        graph_.Op("Div", {Part(all, x_.channels, x_.channels), count});
+    const std::string variance =
+        graph_.Op("Sub", {mean_square, graph_.Op("Mul", {mean, mean})});
+    Move(mean_, mean);
+    Move(variance_, variance);
+    return Normalize(mean, variance);
+  }
+
+ private:
+  onnx::AttributeProto Epsilon() const {
+    return FloatAttribute("epsilon", static_cast<float>(layer_.epsilon));
+  }
+  std::string Gamma() { return layer_.scale ? layer_.name + "/gamma" : Filled("scale", 1); }
+  std::string Beta() { return layer_.center ? layer_.name + "/beta" : Filled("shift", 0); }
+
+  // What a use of the layer before this one in the same step left.
+  std::string Now(const std::string& variable) const {
+    const auto found = state_.find(variable);
+    return found == state_.end() ? variable : found->second;
+  }
+
+  std::string Filled(const char* name, float value) {
+    return graph_.Constant(
+        layer_.name + "/" + name,
+        Tensor::FromVector(std::vector<float>(static_cast<size_t>(x_.channels), value),
+                           {x_.channels}));
+  }
+  std::string Number(const char* name, double value) {
+    return graph_.Constant(layer_.name + "/" + name, Tensor::Scalar(static_cast<float>(value)));
+  }
+  std::string Ints(const char* name, const std::vector<int64_t>& values) {
+    return graph_.Constant(layer_.name + "/" + name,
+                           Tensor::FromVector(values, {static_cast<int64_t>(values.size())}));
+  }
+
+  // All but that of the channels, 1.
+  std::vector<int64_t> AxesOfSums() const {
+    std::vector<int64_t> axes(static_cast<size_t>(x_.rank) - 1);
+    std::iota(axes.begin(), axes.end(), 1);
+    axes[0] = 0;
+    return axes;
+  }
+
+  // Elements of one channel in this replica's batch, float32[1].
+  std::string CountOfChannel() {
+    const std::string size =
+        graph_.Op("Cast", {graph_.Op("Size", {x_.value})},
+                  {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
+    const std::string count =
+        graph_.Op("Div", {size, Number("channels", static_cast<double>(x_.channels))});
+    return graph_.Op("Reshape", {count, Ints("one", {1})});
+  }
+
+  std::string Part(const std::string& value, int64_t first, int64_t count) {
+    std::vector<int64_t> indices(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), first);
+    return graph_.Op("Gather", {value, Ints("part", indices)}, {IntAttribute("axis", 0)});
+  }
+
+  void Move(const std::string& variable, const std::string& towards) {
+    const std::string kept = graph_.Op("Mul", {Now(variable), Number("kept", layer_.momentum)});
+    const std::string added =
+        graph_.Op("Mul", {towards, Number("added", 1 - layer_.momentum)});
+    state_[variable] = graph_.Op("Add", {kept, added});
+  }
+
+  std::string Normalize(const std::string& mean, const std::string& variance) {
+    const std::string root = graph_.Op(
+        "Sqrt", {graph_.Op("Add", {variance, Number("epsilon", layer_.epsilon)})});
+    const std::string factor = graph_.Op("Div", {Gamma(), root});
+    const std::string offset = graph_.Op("Sub", {Beta(), graph_.Op("Mul", {mean, factor})});
+    return graph_.Op("Add", {graph_.Op("Mul", {x_.value, AsChannels(factor)}), AsChannels(offset)});
+  }
+
+  // [channels] with as many axes behind as x has behind its channels.
+  std::string AsChannels(const std::string& value) {
+    if (x_.rank == 2) return value;
+    std::vector<int64_t> dims(static_cast<size_t>(x_.rank) - 1, 1);
+    dims[0] = x_.channels;
+    return graph_.Op("Reshape", {value, Ints("broadcast", dims)});
+  }
+
+  const BatchNormalizationSpec& layer_;
+  const ChannelledValue& x_;
+  GraphBuilder& graph_;
+  StateValues& state_;
+  const std::string mean_;
+  const std::string variance_;
+};
+
+}  // namespace
+
+std::string AddBatchNorm(const BatchNormalizationSpec& layer, const ChannelledValue& x,
+                         const LayerTarget& target) {
+  BatchNormNodes nodes(layer, x, target);
+  if (target.mode != ModelMode::kTraining) return nodes.Evaluate();
+  return layer.synchronized ? nodes.TrainTogether() : nodes.Train();
+}
+
+}  // namespace cohort

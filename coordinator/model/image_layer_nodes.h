@@ -1,0 +1,20 @@
+#pragma once
+
+// The layers of image models as nodes of a graph (layer_nodes.h), before their activation.
+
+#include "coordinator/job/image_layer_spec.h"
+#include "coordinator/model/layer_nodes.h"
+
+namespace cohort {
+
+ModelOutput AddNodes(const Conv2DSpec& layer, const LayerInputs& inputs, const LayerTarget& target);
+ModelOutput AddNodes(const Pooling2DSpec& layer, const LayerInputs& inputs,
+                     const LayerTarget& target);
+ModelOutput AddNodes(const GlobalAveragePooling2DSpec& layer, const LayerInputs& inputs,
+                     const LayerTarget& target);
+ModelOutput AddNodes(const BatchNormalizationSpec& layer, const LayerInputs& inputs,
+                     const LayerTarget& target);
+ModelOutput AddNodes(const ReshapeSpec& layer, const LayerInputs& inputs,
+                     const LayerTarget& target);
+
+}  // namespace cohort

@@ -1,0 +1,102 @@
+// The layers of image models: Keras 3's own form (tests/golden/keras/make_images.py), defaults, and
+// what is wrong with others.
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "coordinator/job/job_spec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<JobSpec> Parse(const json& model) {
+  const json job = {{"model", model},
+                    {"compile", {{"loss", "sparse_categorical_crossentropy"}}},
+                    {"data", {{"train", {{"class_name", "MNIST"}}}}}};
+  return ParseJob(job.dump(), "job", {});
+}
+
+json Layer(const std::string& class_name, const json& config) {
+  return {{"class_name", class_name}, {"config", config}};
+}
+
+absl::StatusOr<JobSpec> ParseLayers(const std::vector<json>& layers) {
+  return Parse({{"class_name", "Sequential"}, {"config", {{"layers", layers}}}});
+}
+
+std::string ErrorOf(const std::string& class_name, const json& config) {
+  return std::string(ParseLayers({Layer(class_name, config)}).status().message());
+}
+
+TEST(ImageLayers, WhatKerasSerialisesIsReadAndWrittenBack) {
+  std::ifstream file(COHORT_SOURCE_DIR "/tests/golden/keras/images.json");
+  const json golden = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  ASSERT_EQ(golden.at("cases").size(), 3u);
+  for (const json& one : golden.at("cases")) {
+    const auto job = Parse(one.at("model"));
+    ASSERT_TRUE(job.ok()) << job.status();
+    const auto again = ParseJob(JobToJson(*job), "again", {});
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->model, job->model) << one.at("name");
+  }
+}
+
+TEST(ImageLayers, DefaultsAndNamesAreKeras) {
+  const auto job = ParseLayers({Layer("Conv2D", {{"filters", 8}, {"kernel_size", 3}}),
+                                Layer("BatchNormalization", json::object()),
+                                Layer("MaxPooling2D", {{"pool_size", {3, 2}}}),
+                                Layer("Conv2D", {{"filters", 4}, {"kernel_size", {1, 5}}}),
+                                Layer("AveragePooling2D", json::object()),
+                                Layer("GlobalAveragePooling2D", json::object()),
+                                Layer("Reshape", {{"target_shape", {2, -1}}})});
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::vector<std::string> names;
+  for (const LayerSpec& layer : job->model.layers) names.push_back(LayerName(layer));
+  EXPECT_THAT(names, ElementsAre("conv2d", "batch_normalization", "max_pooling2d", "conv2d_1",
+                                 "average_pooling2d", "global_average_pooling2d", "reshape"));
+  const auto& conv = std::get<Conv2DSpec>(job->model.layers[0]);
+  EXPECT_THAT(conv.kernel_size, ElementsAre(3, 3));
+  EXPECT_THAT(conv.strides, ElementsAre(1, 1));
+  EXPECT_FALSE(conv.same_padding);
+  EXPECT_EQ(conv.kernel_initializer.class_name, "GlorotUniform");
+  const auto& norm = std::get<BatchNormalizationSpec>(job->model.layers[1]);
+  EXPECT_EQ(norm.momentum, 0.99);
+  EXPECT_EQ(norm.epsilon, 1e-3);
+  EXPECT_EQ(norm.moving_variance_initializer.class_name, "Ones");
+  EXPECT_THAT(std::get<Pooling2DSpec>(job->model.layers[2]).strides, ElementsAre(3, 2));
+  EXPECT_THAT(std::get<Pooling2DSpec>(job->model.layers[4]).pool_size, ElementsAre(2, 2));
+}
+
+TEST(ImageLayers, WhatIsWrongIsNamedWithItsValue) {
+  const json conv = {{"filters", 4}, {"kernel_size", 3}};
+  const auto with = [&](const char* key, const json& value) {
+    json config = conv;
+    config[key] = value;
+    return ErrorOf("Conv2D", config);
+  };
+  EXPECT_THAT(with("padding", "full"), HasSubstr("padding"));
+  EXPECT_THAT(with("kernel_size", {1, 2, 3}),
+              HasSubstr("kernel_size: is [1,2,3]; it must be a number, or one of rows"));
+  EXPECT_THAT(with("groups", 3), HasSubstr("groups: is 3, which does not divide 4 filters"));
+  EXPECT_THAT(with("data_format", "channels_first"), HasSubstr("data_format"));
+  json both = conv;
+  both["strides"] = 2;
+  both["dilation_rate"] = 2;
+  EXPECT_THAT(ErrorOf("Conv2D", both), HasSubstr("dilation_rate: stands beside strides"));
+  EXPECT_THAT(ErrorOf("BatchNormalization", {{"momentum", 1.5}}), HasSubstr("momentum"));
+  EXPECT_THAT(ErrorOf("BatchNormalization", {{"axis", {1, 2}}}), HasSubstr("axis: is [1,2]"));
+  EXPECT_THAT(ErrorOf("Reshape", {{"target_shape", {-1, -1}}}),
+              HasSubstr("target_shape: is [-1,-1]"));
+  EXPECT_THAT(ErrorOf("Conv2D", {{"filters", 4}}), HasSubstr("kernel_size"));
+}
+
+}  // namespace
+}  // namespace cohort
