@@ -45,6 +45,7 @@ Command KvBench();
 Command KvPeer();
 Command ScheduleBench();
 Command StepBench();
+Command ComputeBench();
 Command CheckpointBench();
 Command OverloadBench();
 Command StandstillBench();

@@ -42,7 +42,8 @@ int Main(const std::vector<std::string>& arguments) {
   SetTurns(Turns::kShort);  // as the daemons do
   const std::vector<Command> commands = {TransportBench(), TransportPeer(), KvBench(),
                                          KvPeer(), ScheduleBench(),
-                                         StepBench(), CheckpointBench(), OverloadBench(),
+                                         StepBench(), ComputeBench(),
+                                         CheckpointBench(), OverloadBench(),
                                          StandstillBench(), RecoveryBench(), StopBench(),
                                          OptimizerBench(), TableBench(), EmbeddingBench(),
                                          AssignAddBench(), ClickLogText(),

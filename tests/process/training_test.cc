@@ -72,6 +72,44 @@ TEST(Training, SparseLabelsWithAdam) {
   EXPECT_EQ(json::parse(run.LastLine())["steps"], 32);
 }
 
+// The synthetic digits are easier than MNIST's for windows that slide.
+TEST(Training, AConvolutionalNetworkLearns) {
+  const TempDirectory directory("training");
+  const std::string model = absl::StrCat(directory.path(), "/model.onnx");
+  const ProcessRun run = Train({absl::StrCat("export.onnx=", model), "fit.batch_size=64"},
+                               "ps=2,worker=2", "mnist_cnn.json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json summary = json::parse(run.LastLine());
+  EXPECT_EQ(summary["steps"], 2 * 40);
+  EXPECT_EQ(summary["ps_applied_slices"], 2 * 40 * 10)
+      << "two kernels, two layers' gamma and beta, two kernels and biases; no moving statistics";
+  EXPECT_GT(summary["test_accuracy"], 0.5);
+  PosixFileSystem files;
+  const auto exported = ReadFile(files, model);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_TRUE(LoadModel(*exported).ok());
+}
+
+// The moving statistics of a round are the mean of its steps'.
+TEST(Training, SynchronousStepsGiveTheSameMovingStatisticsWhateverTheWorkers) {
+  const TempDirectory directory("training");
+  PosixFileSystem files;
+  std::set<std::string> models;
+  for (const std::string local : {"ps=1,worker=1", "ps=2,worker=3"}) {
+    const std::string path = absl::StrCat(directory.path(), "/", local);
+    const ProcessRun run =
+        Train({R"(strategy.consistency={"class_name": "Synchronous", "config": {"aggregate": 3}})",
+               absl::StrCat("export.onnx=", path), "fit.epochs=1"},
+              local, "mnist_cnn.json");
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(json::parse(run.LastLine())["steps"], 7) << "20 batches in rounds of 3";
+    const auto model = ReadFile(files, path);
+    ASSERT_TRUE(model.ok()) << model.status();
+    models.insert(*model);
+  }
+  EXPECT_EQ(models.size(), 1u) << "the models differ";
+}
+
 // Of the test data of wide_and_deep.json: its labels are drawn with these probabilities, so that
 // knowing nothing but their share costs at least the entropy of that share.
 double ClickEntropy() {
