@@ -14,6 +14,9 @@ namespace cohort {
 
 namespace {
 
+// Rows of a table for each id that is looked up, below which each row has a mark.
+constexpr size_t kMarksPerId = 4;
+
 struct Entry {
   uint64_t order = 0;  // no two rows have the same
   uint32_t at = 0;     // counts the ids of all columns
@@ -39,18 +42,21 @@ template <typename T>
 absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
                     std::vector<int64_t>& keys, std::vector<Entry>& entries) {
   const absl::Span<const T> ids = column.ids->span<T>();
+  size_t count = entries.size();
+  entries.resize(count + ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t id = ids[i];
     if (id < 0 && column.negative_is_none) continue;
     const uint32_t at = first + static_cast<uint32_t>(i);
     if (table.by_keys) {
-      entries.push_back({KeyOrder(id), at});
+      entries[count++] = {KeyOrder(id), at};
       keys[at] = id;
       continue;
     }
     if (id < 0 || id >= table.num_rows) return NoRow(table, column, i, id);
-    entries.push_back({static_cast<uint64_t>(id), at});
+    entries[count++] = {static_cast<uint64_t>(id), at};
   }
+  entries.resize(count);
   return absl::OkStatus();
 }
 
@@ -84,6 +90,19 @@ void Sort(std::vector<Entry>& entries) {
   }
 }
 
+// Marks each row of a small table, which is cheaper than a sort.
+void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<int64_t>& rows,
+                 std::vector<int64_t>& positions) {
+  std::vector<uint32_t> marks(num_rows, 0);
+  for (const Entry& entry : entries) marks[entry.order] = 1;
+  for (size_t row = 0; row < num_rows; ++row) {
+    if (marks[row] == 0) continue;
+    marks[row] = static_cast<uint32_t>(rows.size());
+    rows.push_back(static_cast<int64_t>(row));
+  }
+  for (const Entry& entry : entries) positions[entry.at] = marks[entry.order];
+}
+
 absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> columns) {
   RowLookup lookup;
   std::vector<Entry> entries;
@@ -113,12 +132,17 @@ absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> 
                                                      ", not int32 or int64"));
     }
   }
-  Sort(entries);
   std::vector<int64_t> positions(static_cast<size_t>(count), -1);
-  for (const Entry& entry : entries) {
-    const int64_t id = table.by_keys ? keys[entry.at] : static_cast<int64_t>(entry.order);
-    if (lookup.rows.empty() || lookup.rows.back() != id) lookup.rows.push_back(id);
-    positions[entry.at] = static_cast<int64_t>(lookup.rows.size()) - 1;
+  const auto num_rows = static_cast<size_t>(table.num_rows);
+  if (!table.by_keys && num_rows / kMarksPerId < entries.size()) {
+    FindByMarks(num_rows, entries, lookup.rows, positions);
+  } else {
+    Sort(entries);
+    for (const Entry& entry : entries) {
+      const int64_t id = table.by_keys ? keys[entry.at] : static_cast<int64_t>(entry.order);
+      if (lookup.rows.empty() || lookup.rows.back() != id) lookup.rows.push_back(id);
+      positions[entry.at] = static_cast<int64_t>(lookup.rows.size()) - 1;
+    }
   }
   for (size_t i = 0; i < columns.size(); ++i) {
     const Tensor& ids = *columns[i].ids;

@@ -96,6 +96,11 @@ void AddProducts(std::vector<OpCase>& cases) {
                                                                  {{128, 33}, {33, 17}}}) {
     cases.push_back({kOnnx, "MatMul", {{a}, {b}}});
   }
+  for (const int64_t columns : {1, 2, 3, 4, 5}) {  // few of them have loops of their own
+    cases.push_back({kOnnx, "MatMul", {{{67, 45}}, {{45, columns}}}});
+    cases.push_back(
+        {kOnnx, "Gemm", {{{67, 45}}, {{67, columns}}}, {IntAttribute("transA", 1)}});
+  }
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       const std::vector<onnx::AttributeProto> flags = {IntAttribute("transA", ta),
@@ -202,6 +207,32 @@ void AddReductions(std::vector<OpCase>& cases) {
   }
 }
 
+// Rows of every length that has a loop of its own, and others; indices of both types.
+void AddRows(std::vector<OpCase>& cases) {
+  const auto by32 = Tensor::FromVector<int32_t>({6, 0, 3, 3, 1, 6}, {6});
+  for (const int64_t width : {0, 1, 4, 8, 16, 31, 32, 40}) {
+    const std::vector<Tensor> negative = {Tensor::FromVector<int64_t>({-1, 0, -7, 3}, {2, 2})};
+    cases.push_back({kOnnx, "Gather", {{{7, width}}, {{3, 2}, OpFill::kLabel}}});
+    cases.push_back({kOnnx, "Gather", {{{7, width}}}, {}, 1, {by32}});
+    cases.push_back({kOnnx, "Gather", {{{7, width}}}, {}, 1, negative});
+    cases.push_back({kCohort, "GatherGrad", {{{40, width}, OpFill::kNormal},
+                                             {{40}, OpFill::kLabel},
+                                             {{7, width}}}});
+    cases.push_back({kOnnx,
+                     "Concat",
+                     {{{19, width}}, {{19, 3}}, {{19, width}}, {{19, 8}}},
+                     {IntAttribute("axis", 1)}});
+    cases.push_back({kCohort,
+                     "ConcatGrad",
+                     {{{19, 2 * width + 3}}, {{19, width}}, {{19, 3}}, {{19, width}}},
+                     {IntAttribute("axis", -1)},
+                     3});
+  }
+  const auto ints = Tensor::FromVector<int32_t>({1, 2, 3, 4}, {2, 2});
+  cases.push_back({kOnnx, "Concat", {}, {IntAttribute("axis", 0)}, 1, {ints, ints}});
+  cases.push_back({kOnnx, "Concat", {{{2, 3, 4}}, {{2, 5, 4}}}, {IntAttribute("axis", 1)}});
+}
+
 void AddMovement(std::vector<OpCase>& cases) {
   cases.push_back(
       {kOnnx, "Reshape", {{{4, 6}}}, {}, 1, {Tensor::FromVector<int64_t>({2, -1}, {2})}});
@@ -228,6 +259,7 @@ void AddMovement(std::vector<OpCase>& cases) {
       {kOnnx, "Gather", {{{3, 5}}, {{2, 2}, OpFill::kLabel}}, {IntAttribute("axis", 0)}});
   cases.push_back({kOnnx, "Gather", {{{2, 4}}, {{0}, OpFill::kLabel}}, {IntAttribute("axis", 1)}});
   cases.push_back({kCohort, "GatherGrad", {{{4, 5}}, {{4}, OpFill::kLabel}, {{3, 5}}}});
+  AddRows(cases);
   cases.push_back({kOnnx,
                    "OneHot",
                    {{{4}, OpFill::kLabel}},

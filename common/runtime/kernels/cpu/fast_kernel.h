@@ -65,6 +65,7 @@ void RegisterCpuSoftmax(const CpuRegistration& registration);
 void RegisterCpuReduce(const CpuRegistration& registration);
 void RegisterCpuDropout(const CpuRegistration& registration);
 void RegisterCpuClipping(const CpuRegistration& registration);
+void RegisterCpuMovement(const CpuRegistration& registration);
 void RegisterCpuLosses(const CpuRegistration& registration);
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
 void RegisterCpuConvolution(const CpuRegistration& registration, int threads);

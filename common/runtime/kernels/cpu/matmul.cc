@@ -2,6 +2,7 @@
 
 #include "common/runtime/fusion.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/cpu/narrow_products.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/matmul_shape.h"
 #include "dnnl.h"
@@ -13,6 +14,9 @@ extern "C" void omp_set_num_threads(int threads);
 namespace cohort {
 
 namespace {
+
+// Of the large matrix of a narrow product. Smaller ones are the library's: it is called at once.
+constexpr int64_t kNarrowElementsMin = 1024;
 
 struct Product {
   const float* a;
@@ -31,6 +35,11 @@ void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlag
   if (shape.k == 0) {  // sgemm refuses a leading dimension of 0
     if (product.beta == 0) std::fill_n(product.c, shape.m * shape.n, 0.0f);
     return;
+  }
+  const bool plain = product.alpha == 1 && product.beta == 0 && !flags.transpose_b;
+  if (plain && shape.n <= kNarrowMax && shape.m * shape.k >= kNarrowElementsMin) {
+    const NarrowProduct narrow = {product.a, product.b, product.c, shape.m, shape.k, shape.n};
+    return flags.transpose_a ? NarrowLoopOfTransposed(narrow) : NarrowLoop(narrow);
   }
   omp_set_num_threads(threads);
   const dnnl_status_t status = dnnl_sgemm(

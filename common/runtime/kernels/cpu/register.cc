@@ -26,20 +26,16 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuReduce(registration);
   RegisterCpuDropout(registration);
   RegisterCpuClipping(registration);
+  RegisterCpuMovement(registration);
+  RegisterCpuLosses(registration);
   RegisterCpuMatMul(registration, threads);
   RegisterCpuConvolution(registration, threads);
   RegisterCpuImage(registration);
   RegisterCpuBatchNormalization(registration);
-  for (const char* op : {"Equal", "ArgMax", "Concat", "Cast", "Gather", "OneHot",
-                         "SoftmaxCrossEntropyLoss"}) {
+  for (const char* op : {"Equal", "ArgMax", "Cast", "OneHot", "SoftmaxCrossEntropyLoss"}) {
     registration.Keep("", op);
   }
-  for (const char* op :
-       {"ConcatGrad", "GatherGrad", "SoftmaxCrossEntropyGrad", "CategoricalCrossentropy",
-        "CategoricalCrossentropyGrad", "SparseCategoricalCrossentropy",
-        "SparseCategoricalCrossentropyGrad"}) {
-    registration.Keep("cohort", op);
-  }
+  registration.Keep("cohort", "SoftmaxCrossEntropyGrad");
 }
 
 }  // namespace cohort
