@@ -48,7 +48,9 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const TransportKind transport,
                    TransportKindFromName(options.Text("transport")));
   const int64_t rows = int64_t{megabytes} * 250;  // of 4,000 bytes
-  ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run, LocalRun::Start({1, 1, 2, transport}));
+  ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
+  ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
+                   LocalRun::Start({1, 1, in_flight, transport}));
   VariableSpec spec;
   spec.name = "v";
   spec.shape = Shape({rows, kColumns});
@@ -67,7 +69,8 @@ absl::Status Run(const Options& options) {
   figure.name = absl::StrCat(TransportKindName(transport), "/", megabytes, "MB/ps=1/workers=1");
   figure.value = Median(rates) * megabytes;
   figure.unit = "MB/s";
-  figure.more = {{"adds_per_second", Median(rates)}, {"repeats", static_cast<double>(repeats)}};
+  figure.more = {{"in_flight", static_cast<double>(in_flight)},
+                 {"adds_per_second", Median(rates)}, {"repeats", static_cast<double>(repeats)}};
   Print(figure);
   return absl::OkStatus();
 }
@@ -80,6 +83,7 @@ Command AssignAddBench() {
           {{"repeats", "5", "runs; the median is printed"},
            {"adds", "300", "per run"},
            {"megabytes", "10", "of the variable; 10^6 bytes each"},
+           {"in_flight", "2", "additions under way"},
            {"transport", "auto", "auto: what the processes share; tcp: gRPC alone"}},
           Run};
 }

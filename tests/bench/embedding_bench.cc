@@ -132,14 +132,15 @@ double FlopsPerStep(const Sizes& sizes) {
 
 absl::Status RunOnce(const Sizes& sizes, int workers, TransportKind transport) {
   ASSIGN_OR_RETURN(const JobSpec job, ParseJob(JobText(sizes), "embedding", {}));
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = std::max(1, cores / workers);
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
-                   LocalRun::Start({sizes.ps, workers, sizes.in_flight, transport}));
+                   LocalRun::Start({sizes.ps, workers, sizes.in_flight, transport, threads}));
   DataSources sources = FindDataSources(run->world(), run->waiter(), job.data, {}, job.seed);
   Trainer trainer(run->world(), run->waiter(), run->coordinator(), job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   const absl::Duration time = summary.train_time - summary.epoch_times.front();
   const double steps = static_cast<double>(sizes.batches) * (sizes.epochs - 1);
-  const auto cores = static_cast<double>(std::thread::hardware_concurrency());
   const double sgemm = SgemmRate({sizes.batch, kDeep1, sizes.features()});
   const proto::StepTimes& times = summary.closures.times;
   const double done = std::max<double>(1, static_cast<double>(summary.closures.done));

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   connect.cluster = run->tasks_->spec();
   connect.closures_in_flight = options.closures_in_flight;
   connect.workers.min = options.workers;
-  connect.worker_threads = 1;
+  connect.worker_threads = options.worker_threads;
   connect.address = [tasks = run->tasks_](TaskId task) { return tasks->Address(task); };
   if (options.recovery_interval > absl::ZeroDuration()) {
     connect.recovery_directory = JoinPath(local.state_directory, "recovery");

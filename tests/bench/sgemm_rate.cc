@@ -8,9 +8,13 @@
 
 #include "tests/bench/bench.h"
 
+// Of the OpenMP that oneDNN was built with.
+extern "C" void omp_set_num_threads(int threads);
+
 namespace cohort::bench {
 
 double SgemmRate(const Product& product) {
+  omp_set_num_threads(1);
   constexpr double kFlopsPerRepeat = 1e10;
   const auto [m, n, k] = product;
   const double flops = 2.0 * m * n * k;
