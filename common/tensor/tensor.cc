@@ -17,10 +17,17 @@ std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   auto* data =
       static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(rounded, kAlignment)));
   COHORT_CHECK(data != nullptr, "out of memory");
-  return std::shared_ptr<Buffer>(new Buffer(data, bytes));
+  return std::shared_ptr<Buffer>(new Buffer(data, bytes, nullptr));
 }
 
-Buffer::~Buffer() { std::free(data_); }
+std::shared_ptr<Buffer> Buffer::Of(std::shared_ptr<void> owner, absl::Span<std::byte> memory) {
+  COHORT_CHECK(owner != nullptr, "a buffer of borrowed memory keeps its owner");
+  return std::shared_ptr<Buffer>(new Buffer(memory.data(), memory.size(), std::move(owner)));
+}
+
+Buffer::~Buffer() {
+  if (owner_ == nullptr) std::free(data_);
+}
 
 Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), num_elements_(shape_.num_elements()) {

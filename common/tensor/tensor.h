@@ -22,6 +22,8 @@ namespace cohort {
 class Buffer {
  public:
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
+  // Memory of another maker, such as a mapping, that lives as long as `owner`.
+  static std::shared_ptr<Buffer> Of(std::shared_ptr<void> owner, absl::Span<std::byte> memory);
 
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -32,9 +34,11 @@ class Buffer {
   size_t size() const { return size_; }
 
  private:
-  Buffer(std::byte* data, size_t size) : data_(data), size_(size) {}
+  Buffer(std::byte* data, size_t size, std::shared_ptr<void> owner)
+      : data_(data), size_(size), owner_(std::move(owner)) {}
   std::byte* const data_;
   const size_t size_;
+  const std::shared_ptr<void> owner_;  // shared with others of its maker; null: data_ is our own
 };
 
 // Thread-compatible.
