@@ -197,8 +197,8 @@ TEST_P(KerasImages, WeightsAndStatisticsAfterEachOfThreeSteps) {
 
 INSTANTIATE_TEST_SUITE_P(Models, KerasImages, testing::Values("digits", "windows", "branches"));
 
-// One use of a synchronized layer in training: y, the moving mean and variance, and the gradients of
-// sum(y * dy) by x, gamma and beta.
+// One use of a synchronized layer in training: y, the moving mean and variance, and the gradients
+// of sum(y * dy) by x, gamma and beta.
 absl::StatusOr<GradientGraph> SynchronizedGraph(const json& golden) {
   const Shape keras = ShapeOf(golden.at("dims"));  // [N, rows, columns, channels]
   BatchNormalizationSpec layer;
