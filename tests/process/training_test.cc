@@ -90,8 +90,8 @@ TEST(Training, AConvolutionalNetworkLearns) {
   EXPECT_TRUE(LoadModel(*exported).ok());
 }
 
-// The moving statistics of a round are the mean of its steps'. As many workers in each run: how many
-// threads a convolution has shows in its last bits, and workers of one machine share its processors.
+// The moving statistics of a round are the mean of its steps'. As many workers in each run: the
+// threads of a convolution show in its last bits, and workers of one machine share its processors.
 TEST(Training, SynchronousStepsGiveTheSameMovingStatisticsWhateverTheServers) {
   const TempDirectory directory("training");
   PosixFileSystem files;
