@@ -17,14 +17,25 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
       shard_strand_(world.executor) {}
 
 template <typename Request, typename Response>
+void PsService::Respond(Method<Request, Response> method, Envelope<Request> request,
+                        TypedReply<Response> reply) {
+  Answer<Response> answer = (this->*method)(request);
+  // What the caller lent goes back with the answer, instead of after it.
+  request.payload.clear();
+  reply(std::move(answer));
+}
+
+template <typename Request, typename Response>
 void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                          TypedReply<Response> reply) {
   const bool small = PayloadBytes(request.payload) <= kInlineBytesMax;
   if (place == Place::kTransport || (place == Place::kByPayloadSize && small)) {
-    return reply((this->*method)(request));
+    return Respond(method, std::move(request), std::move(reply));
   }
   Task task = [self = shared_from_this(), method, request = std::move(request),
-               reply = std::move(reply)]() mutable { reply(((*self).*method)(request)); };
+               reply = std::move(reply)]() mutable {
+    self->Respond(method, std::move(request), std::move(reply));
+  };
   if (place == Place::kStrand) return strand_.Post(std::move(task));
   if (place == Place::kShardStrand) return shard_strand_.Post(std::move(task));
   world_.executor.Run(std::move(task));

@@ -70,6 +70,9 @@ class PsService : public std::enable_shared_from_this<PsService> {
   template <typename Request, typename Response, typename Handle>
   void BindHandler(Service& service, const char* name, Handle handle);
   template <typename Request, typename Response>
+  void Respond(Method<Request, Response> method, Envelope<Request> request,
+               TypedReply<Response> reply);
+  template <typename Request, typename Response>
   void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                 TypedReply<Response> reply);
 

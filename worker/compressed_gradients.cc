@@ -25,8 +25,7 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
   const size_t kept = kind == Kind::kSlice ? KeptOf(count) : count;
   if (value.dtype() != DType::kFloat32 ||
       (compression_.push == DType::kFloat32 && kept == count)) {
-    payload.push_back(ByteSlice{value.buffer(), value.raw() + offset,
-                                count * ElementSize(value.dtype())});
+    payload.push_back(SliceOf(value, {offset, count * ElementSize(value.dtype())}));
     return;
   }
   const absl::Span<const float> floats(value.data<float>() + elements.first, count);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
@@ -18,6 +19,10 @@ inline constexpr size_t kProgramsMax = 4096;
 // Thread-safe.
 class ProgramCache {
  public:
+  // `allocate_outputs` is ProgramRunner's.
+  explicit ProgramCache(AllocateBuffer allocate_outputs)
+      : allocate_outputs_(std::move(allocate_outputs)) {}
+
   // For the programs that are registered from now on: how many threads compute one. Those of
   // several replicas have an equal share each.
   void SetThreads(int threads);
@@ -32,6 +37,7 @@ class ProgramCache {
   void Clear();
 
  private:
+  const AllocateBuffer allocate_outputs_;
   mutable Mutex mutex_;
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
   // By threads. Shared with registrations under way.

@@ -22,7 +22,7 @@ constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
 // The rows of `value` that belong to the slice, without a copy.
 void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
   if (slice.bytes == 0) return;
-  payload.push_back(ByteSlice{value.buffer(), value.raw() + slice.offset, slice.bytes});
+  payload.push_back(SliceOf(value, {slice.offset, slice.bytes}));
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ absl::StatusOr<int> NumReplicas(const proto::Program& program) {
 
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
-    const KernelRegistry& kernels) {
+    const KernelRegistry& kernels, const AllocateBuffer& allocate_outputs) {
   const proto::Program& program = request.program();
   if (const std::string id = ProgramId(program); id != request.program_id()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' came as ",
@@ -274,7 +274,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
   auto bound = std::make_shared<WorkerProgram>();
   for (int i = 0; i < replicas; ++i) {
-    bound->runners.push_back(std::make_unique<ProgramRunner>(compiled));
+    bound->runners.push_back(std::make_unique<ProgramRunner>(compiled, allocate_outputs));
   }
   Layouts layouts;
   for (const proto::VariableLayout& layout : request.variables()) {

@@ -82,6 +82,6 @@ absl::StatusOr<int> NumReplicas(const proto::Program& program);
 // both ids when the content is not that of `program_id`; those of NumReplicas.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
-    const KernelRegistry& kernels);
+    const KernelRegistry& kernels, const AllocateBuffer& allocate_outputs);
 
 }  // namespace cohort

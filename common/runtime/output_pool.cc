@@ -14,7 +14,7 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
       it->second.pop_back();
     }
   }
-  if (buffer == nullptr) buffer = Buffer::Allocate(bytes);
+  if (buffer == nullptr) buffer = allocate_(bytes);
   Buffer* const data = buffer.get();
   // The handle's deleter runs after its last reader; the lock in Return orders those reads before
   // the next writes.
@@ -25,10 +25,11 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
 }
 
 void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
+  if (buffer->memory() != nullptr && !buffer->memory()->writable()) return;
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Buffer>>& free = free_[buffer->size()];
   // With a full list the buffer is freed when this returns.
-  if (free.size() < kMaxFreePerSize) free.push_back(std::move(buffer));
+  if (free.size() < max_free_per_size_) free.push_back(std::move(buffer));
 }
 
 }  // namespace cohort

@@ -112,8 +112,8 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
 
 class ProgramRunner::Impl {
  public:
-  explicit Impl(std::shared_ptr<const CompiledProgram> program)
-      : program_(std::move(program)), values_(*program_) {}
+  Impl(std::shared_ptr<const CompiledProgram> program, AllocateBuffer allocate_outputs)
+      : program_(std::move(program)), values_(*program_, std::move(allocate_outputs)) {}
 
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
                                           const RunContext& context) {
@@ -154,8 +154,9 @@ class ProgramRunner::Impl {
   ValueStore values_;
 };
 
-ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program)
-    : impl_(std::make_unique<Impl>(std::move(program))) {}
+ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program,
+                             AllocateBuffer allocate_outputs)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(allocate_outputs))) {}
 
 ProgramRunner::~ProgramRunner() = default;
 

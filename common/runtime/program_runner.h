@@ -45,7 +45,9 @@ struct MemoryStats {
 // Thread-compatible.
 class ProgramRunner {
  public:
-  explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program);
+  // `allocate_outputs` makes the buffers of outputs, which are used again when nobody reads them.
+  explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program,
+                         AllocateBuffer allocate_outputs = Buffer::Allocate);
   ~ProgramRunner();
 
   // Errors: INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node.

@@ -1,6 +1,8 @@
 #include "common/runtime/value_store.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "common/runtime/memory_plan.h"
 
@@ -12,13 +14,22 @@ size_t Bytes(DType dtype, const Shape& shape) {
   return static_cast<size_t>(shape.num_elements()) * ElementSize(dtype);
 }
 
+// Rounded up, by at most an eighth, so that values of about one size share buffers.
+size_t BufferSize(size_t bytes) {
+  const size_t step = std::bit_floor(std::max<size_t>(bytes, 512)) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
+// Values of one size that live at once, such as the rows of many tables.
+constexpr size_t kMaxFreePerSize = 64;
+
 size_t Index(int value) { return static_cast<size_t>(value); }
 
 }  // namespace
 
-ValueStore::ValueStore(const CompiledProgram& program)
+ValueStore::ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs)
     : program_(program),
-      pool_(std::make_shared<OutputPool>()),
+      pool_(std::make_shared<OutputPool>(std::move(allocate_outputs))),
       values_(Index(program.num_values())),
       current_(Index(program.num_values())),
       plan_(Index(program.num_values())) {}
@@ -36,6 +47,9 @@ bool ValueStore::SameAsRecorded(absl::Span<const Tensor> inputs) const {
 void ValueStore::Begin(absl::Span<const Tensor> inputs) {
   std::fill(current_.begin(), current_.end(), Placement{});
   if (planned_ && !stale_ && SameAsRecorded(inputs)) return;
+  if (planned_ && varying_ == nullptr) {
+    varying_ = std::make_shared<OutputPool>(Buffer::Allocate, kMaxFreePerSize);
+  }
   planned_ = false;
   stale_ = false;
   storages_.clear();
@@ -49,6 +63,13 @@ Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
   return values_[Index(value)];
 }
 
+Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
+  if (varying_ == nullptr) return Tensor(dtype, shape);
+  const bool leaves = program_.last_use[Index(value)] == program_.kAfterTheEnd;
+  OutputPool& pool = leaves ? *pool_ : *varying_;
+  return Tensor(dtype, shape, pool.Take(BufferSize(Bytes(dtype, shape))), 0);
+}
+
 Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape) {
   Storage storage;
   storage.bytes = Bytes(dtype, shape);
@@ -56,7 +77,7 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
   storage.live = 1;
   storages_.push_back(storage);
   ++allocations_;
-  return Place(value, Tensor(dtype, shape),
+  return Place(value, Fresh(value, dtype, shape),
                {Origin::kOwned, static_cast<int>(storages_.size()) - 1});
 }
 

@@ -5,7 +5,8 @@
 // From the record follows a memory plan, and later runs place storages in one arena by it. A run
 // that behaves differently from the record, because an operator's result depends on input values,
 // stays correct: what deviates gets a fresh buffer, and the next run records again. Storages that a
-// graph output can see are never in the arena.
+// graph output can see are never in the arena. Where shapes change from run to run, as those of rows
+// of tables do, each run records, in buffers that are used again.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace cohort {
 // Thread-compatible.
 class ValueStore {
  public:
-  explicit ValueStore(const CompiledProgram& program);
+  ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs);
 
   // Starts a run; `inputs` decide whether the plan holds.
   void Begin(absl::Span<const Tensor> inputs);
@@ -59,6 +60,7 @@ class ValueStore {
   };
 
   Tensor& Place(int value, Tensor tensor, Placement placement);
+  Tensor Fresh(int value, DType dtype, const Shape& shape);
   Tensor& Record(int node, int value, DType dtype, const Shape& shape);
   bool MayOverwrite(int node, int input, size_t bytes) const;
   void RecordForward(int value, const Tensor& tensor, absl::Span<const int> inputs);
@@ -68,6 +70,8 @@ class ValueStore {
 
   const CompiledProgram& program_;
   const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
+  // Of values of runs that record, once shapes were seen to change. Shared as pool_.
+  std::shared_ptr<OutputPool> varying_;
   std::vector<Tensor> values_;
   std::vector<Placement> current_;  // per value, this run
   std::vector<Placement> plan_;     // per value, as recorded

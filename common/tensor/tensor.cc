@@ -20,13 +20,14 @@ std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   return std::shared_ptr<Buffer>(new Buffer(data, bytes, nullptr));
 }
 
-std::shared_ptr<Buffer> Buffer::Of(std::shared_ptr<void> owner, absl::Span<std::byte> memory) {
-  COHORT_CHECK(owner != nullptr, "a buffer of borrowed memory keeps its owner");
-  return std::shared_ptr<Buffer>(new Buffer(memory.data(), memory.size(), std::move(owner)));
+std::shared_ptr<Buffer> Buffer::Of(std::shared_ptr<const BufferMemory> memory,
+                                   absl::Span<std::byte> bytes) {
+  COHORT_CHECK(memory != nullptr, "a buffer of borrowed memory keeps its owner");
+  return std::shared_ptr<Buffer>(new Buffer(bytes.data(), bytes.size(), std::move(memory)));
 }
 
 Buffer::~Buffer() {
-  if (owner_ == nullptr) std::free(data_);
+  if (memory_ == nullptr) std::free(data_);
 }
 
 Tensor::Tensor(DType dtype, Shape shape)

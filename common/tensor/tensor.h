@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,12 +20,22 @@
 
 namespace cohort {
 
+// Who keeps a buffer's memory, where that is not of the heap: a mapping, say. A transport that
+// knows the kind sends from it without a copy. Thread-safe.
+class BufferMemory {
+ public:
+  virtual ~BufferMemory() = default;
+  // False when somebody out of reach may still read it: what is written anew lies elsewhere then.
+  virtual bool writable() const { return true; }
+};
+
 // Host memory aligned to 64 bytes, not initialised. Thread-compatible.
 class Buffer {
  public:
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
-  // Memory of another maker, such as a mapping, that lives as long as `owner`.
-  static std::shared_ptr<Buffer> Of(std::shared_ptr<void> owner, absl::Span<std::byte> memory);
+  // Memory of another maker, such as a mapping, that lives as long as `memory`.
+  static std::shared_ptr<Buffer> Of(std::shared_ptr<const BufferMemory> memory,
+                                    absl::Span<std::byte> bytes);
 
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -32,14 +44,19 @@ class Buffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // Null: the heap. Shared with what was sent from it.
+  const std::shared_ptr<const BufferMemory>& memory() const { return memory_; }
 
  private:
-  Buffer(std::byte* data, size_t size, std::shared_ptr<void> owner)
-      : data_(data), size_(size), owner_(std::move(owner)) {}
+  Buffer(std::byte* data, size_t size, std::shared_ptr<const BufferMemory> memory)
+      : data_(data), size_(size), memory_(std::move(memory)) {}
   std::byte* const data_;
   const size_t size_;
-  const std::shared_ptr<void> owner_;  // shared with others of its maker; null: data_ is our own
+  const std::shared_ptr<const BufferMemory> memory_;  // shared with others of its maker
 };
+
+// Makes the memory of buffers, of any size. Thread-safe.
+using AllocateBuffer = std::function<std::shared_ptr<Buffer>(size_t bytes)>;
 
 // Thread-compatible.
 class Tensor {

@@ -19,6 +19,7 @@
 #include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/shared_block.h"
+#include "common/wire/shared_memory.h"
 #include "common/wire/shared_port.h"
 #include "common/wire/tcp_lane.h"
 #include "common/wire/tcp_socket.h"
@@ -201,6 +202,11 @@ std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane
   return std::make_shared<AutoChannel>(
       *loops_, AutoChannel::Options{address, options_.message_bytes_max,
                                     /*local=*/options_.kind == TransportKind::kAuto});
+}
+
+AllocateBuffer AutoTransport::MemoryToSend() const {
+  if (options_.kind == TransportKind::kUnix) return Buffer::Allocate;
+  return SharedMemoryMaker();
 }
 
 }  // namespace cohort

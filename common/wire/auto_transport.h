@@ -41,6 +41,7 @@ class AutoTransport final : public Transport {
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                  std::vector<Service> services) override;
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override;
+  AllocateBuffer MemoryToSend() const override;
 
  private:
   absl::StatusOr<std::unique_ptr<LocalServer>> ListenLocally(

@@ -32,6 +32,11 @@ absl::StatusOr<BlockPool::Lent> BlockPool::Take(size_t size) {
   return lent;
 }
 
+uint64_t BlockPool::NewId() {
+  MutexLock lock(mutex_);
+  return ++last_id_;
+}
+
 bool BlockPool::GiveBack(uint64_t id) {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(id);

@@ -28,6 +28,9 @@ class BlockPool {
   // system gives no memory.
   absl::StatusOr<Lent> Take(size_t size);
 
+  // A number for a block that is not of the pool.
+  uint64_t NewId();
+
   // The other end has read the block. False for an id that is not lent.
   bool GiveBack(uint64_t id);
 

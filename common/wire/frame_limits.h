@@ -17,6 +17,11 @@ inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 inline constexpr size_t kWholeBytesMax = size_t{4} << 20;
 inline constexpr size_t kPartBytes = size_t{1} << 20;
 
+// Of a payload that is read where its sender has it, at most so many pieces, and none below that
+// many bytes: a small one is copied sooner than it is lent.
+inline constexpr size_t kRangesMax = 1024;
+inline constexpr size_t kLentBytesMin = size_t{16} << 10;
+
 // So many bytes of a part are given to the kernel at a time, or taken from it: while it copies it
 // may keep the processor from a thread that wakes for a small call.
 inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;

@@ -17,6 +17,7 @@ class JoinedTransport final : public Transport {
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                  std::vector<Service> services) override;
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override;
+  AllocateBuffer MemoryToSend() const override { return inner_->MemoryToSend(); }
 
  private:
   class OpenCalls;

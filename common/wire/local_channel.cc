@@ -10,6 +10,7 @@
 #include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/method_table.h"
+#include "common/wire/shared_memory.h"
 
 namespace cohort {
 
@@ -86,9 +87,10 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
 
 bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
   const size_t bytes = PayloadBytes(request.payload);
-  // What lies in a block takes memory of this process.
-  const size_t free = connection_->uses_blocks() ? kWholeBytesMax : kSmallRequestBytesMax;
-  if (bytes <= free) return Send(id, method, std::move(request));
+  // What lies in a block, or is read where it lies, takes memory of this process.
+  const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
+                                               : bytes <= kSmallRequestBytesMax;
+  if (free) return Send(id, method, std::move(request));
   ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
   const bool asks = unasked == nullptr;
   {
@@ -259,7 +261,9 @@ bool LocalChannel::open() {
 
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
-  const size_t bytes = std::max(PayloadBytes(request.payload), request.answer_bytes);
+  const Payload& payload = request.payload;
+  const size_t sent = options_.blocks ? BytesToCopy(payload) : PayloadBytes(payload);
+  const size_t bytes = std::max(sent, request.answer_bytes);
   absl::StatusOr<std::shared_ptr<LocalSession>> session =
       OpenSession(bytes > kWholeBytesMax ? StreamKind::kParts : StreamKind::kCalls);
   if (session.ok()) return (*session)->Start(method, std::move(request), timeout, std::move(done));

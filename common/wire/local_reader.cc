@@ -36,6 +36,13 @@ bool HasKind(const proto::LocalFrame& frame) {
   return frame.kind_case() != proto::LocalFrame::KIND_NOT_SET;
 }
 
+ByteSlice SliceOf(std::string bytes) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  const auto* const data = reinterpret_cast<const std::byte*>(owner->data());
+  const size_t size = owner->size();
+  return ByteSlice{std::move(owner), data, size};
+}
+
 ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
   const std::byte* const data = buffer->data();
   return ByteSlice{buffer, data, size, std::move(buffer)};
@@ -113,8 +120,11 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
 absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
   if (!sinks.notes(frame)) return Malformed("what it says of blocks");
   for (const uint64_t block : frame.dropped()) mapped_.erase(block);
-  if (!options_.blocks && frame.block() != 0) return Malformed("a block, which nobody asked for");
+  const bool has_block = frame.block() != 0 || frame.shown() != 0 || frame.ranges_size() > 0;
+  if (!options_.blocks && has_block) return Malformed("a block, which nobody asked for");
+  if (frame.shown() != 0) RETURN_IF_ERROR(MapBlock(frame.shown()));
   if (frame.new_block()) RETURN_IF_ERROR(MapBlock(frame.block()));
+  if (frame.ranges_size() > 0) return TakeRanges(std::move(frame), sinks);
   if ((frame.block() != 0) + (frame.following() != 0) + !frame.payload().empty() > 1) {
     return Malformed("two payloads");
   }
@@ -142,19 +152,49 @@ absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame
   return ByteSlice{memory, memory->data(), frame.block_bytes()};
 }
 
+absl::StatusOr<ByteSlice> LocalReader::Lease(uint64_t block, const Sinks& sinks) const {
+  const auto found = mapped_.find(block);
+  if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", block));
+  const std::shared_ptr<const Mapping>& memory = found->second;
+  return ByteSlice{std::make_shared<const BlockLease>(sinks.blocks, block, memory), memory->data(),
+                   memory->size()};
+}
+
 absl::Status LocalReader::TakeMessage(proto::LocalFrame frame, const Sinks& sinks) {
   Payload payload;
   if (frame.block() != 0) {
-    ASSIGN_OR_RETURN(ByteSlice slice, BlockBytes(frame));
-    slice.owner = std::make_shared<const BlockLease>(sinks.blocks, frame.block(),
-                                                     mapped_.at(frame.block()));
-    payload.push_back(std::move(slice));
+    ASSIGN_OR_RETURN(const ByteSlice bytes, BlockBytes(frame));
+    ASSIGN_OR_RETURN(ByteSlice lease, Lease(frame.block(), sinks));
+    lease.size = bytes.size;
+    payload.push_back(std::move(lease));
   } else if (!frame.payload().empty()) {
-    auto bytes = std::make_shared<const std::string>(std::move(*frame.mutable_payload()));
-    const auto* const data = reinterpret_cast<const std::byte*>(bytes->data());
-    const size_t size = bytes->size();
-    payload.push_back({std::move(bytes), data, size});
+    payload.push_back(SliceOf(std::move(*frame.mutable_payload())));
   }
+  return Give(std::move(frame), std::move(payload), sinks);
+}
+
+absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks) {
+  if (!HasKind(frame) || frame.following() != 0 || frame.whole_bytes() != 0 ||
+      frame.ranges_size() > static_cast<int>(kRangesMax)) {
+    return Malformed("ranges of no message");
+  }
+  std::map<uint64_t, ByteSlice> whole;  // each is leased once, and so given back
+  whole[0] = SliceOf(std::move(*frame.mutable_payload()));
+  Payload payload;
+  size_t bytes = 0;
+  for (const proto::LocalRange& range : frame.ranges()) {
+    ByteSlice& block = whole[range.block()];
+    if (block.owner == nullptr) {
+      ASSIGN_OR_RETURN(block, Lease(range.block(), sinks));
+    }
+    if (range.begin() > block.size || range.bytes() > block.size - range.begin()) {
+      return Malformed(absl::StrCat("a range outside its block of ", block.size, " bytes"));
+    }
+    bytes += range.bytes();
+    if (bytes > options_.message_bytes_max) return Malformed("ranges of too many bytes");
+    payload.push_back({block.owner, block.data + range.begin(), range.bytes()});
+  }
+  whole.clear();
   return Give(std::move(frame), std::move(payload), sinks);
 }
 

@@ -66,6 +66,9 @@ class LocalReader {
   absl::Status EndBehind(const Sinks& sinks);
   absl::Status MapBlock(uint64_t block);
   absl::StatusOr<ByteSlice> BlockBytes(const proto::LocalFrame& frame) const;
+  // A whole block, which is given back when the slice's owner dies.
+  absl::StatusOr<ByteSlice> Lease(uint64_t block, const Sinks& sinks) const;
+  absl::Status TakeRanges(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status TakeMessage(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status TakePart(const proto::LocalFrame& frame, const Sinks& sinks);
   absl::Status BeginParts(proto::LocalFrame& frame);

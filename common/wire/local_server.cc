@@ -116,7 +116,7 @@ class ServerSession final : public LocalConnection::Owner,
     if (!frame.has_call()) return;
     ByteBudget::Room room = TakeRoomOf(frame.call().id());
     // What lies in a block takes memory of the other process.
-    if (room == nullptr && frame.block() == 0) {
+    if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
       room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
     }
     Message message{std::move(*frame.mutable_header()), std::move(payload)};

@@ -8,6 +8,7 @@
 #include "common/wire/local_channel.h"
 #include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
+#include "common/wire/shared_memory.h"
 
 namespace cohort {
 
@@ -29,6 +30,10 @@ std::shared_ptr<Channel> LocalTransport::Connect(const std::string& address, Lan
   return std::make_shared<LocalChannel>(
       *loops_,
       LocalSession::Options{address, address, options_.message_bytes_max, options_.blocks});
+}
+
+AllocateBuffer LocalTransport::MemoryToSend() const {
+  return options_.blocks ? SharedMemoryMaker() : Buffer::Allocate;
 }
 
 }  // namespace cohort

@@ -24,7 +24,7 @@ constexpr size_t kPiecesMax = 64;
 constexpr size_t kInlineBytesMax = size_t{8} << 10;
 
 // Blocks that are read go back with the next frame. So many bytes of them do not wait for one.
-constexpr size_t kReleasedBytesMax = size_t{8} << 20;
+constexpr size_t kReleasedBytesMax = size_t{32} << 20;
 
 // The ring stays in the caches; slots that are read go back before the sender has to wait.
 constexpr size_t kSlotBytes = size_t{512} << 10;
@@ -69,15 +69,20 @@ bool LocalWriter::UseBlocksLocked() const { return options_.blocks && peer_takes
 
 bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   const size_t bytes = PayloadBytes(payload);
+  const size_t copied = BytesToCopy(payload);
   bool blocks = false;
+  bool in_place = false;
   bool in_parts = false;
   {
     MutexLock lock(mutex_);
     if (closed_) return false;
     blocks = UseBlocksLocked();
-    in_parts = bytes > (blocks ? kWholeBytesMax : kPartBytes);
+    in_place =
+        blocks && copied < bytes && copied <= kWholeBytesMax && payload.size() <= kRangesMax;
+    in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : kPartBytes);
     if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
   }
+  if (in_place) return SendInPlace(std::move(frame), std::move(payload));
   if (in_parts) return SendParts();
   int new_fd = -1;
   if (bytes > 0 && bytes <= kInlineBytesMax) {
@@ -90,6 +95,58 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   Sent sent;  // dies after the lock
   MutexLock lock(mutex_);
   return WriteLocked(frame, std::move(payload), new_fd, sent);
+}
+
+bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
+  Payload copied;
+  for (const ByteSlice& slice : payload) {
+    if (SharedMemoryOf(slice) == nullptr) copied.push_back(slice);
+  }
+  const size_t bytes = PayloadBytes(copied);
+  int new_fd = -1;
+  Sent sent;  // dies after the lock
+  if (bytes <= kInlineBytesMax) {
+    frame.mutable_payload()->resize(bytes);
+    CopyAll(copied, reinterpret_cast<std::byte*>(frame.mutable_payload()->data()));
+  } else if (!PutIntoBlock(copied, bytes, frame, new_fd)) {
+    MutexLock lock(mutex_);
+    return WriteLocked(frame, std::move(payload), new_fd, sent);
+  }
+  MutexLock lock(mutex_);
+  if (!closed_) LendLocked(payload, frame, sent);
+  sent.push_back(std::move(payload));
+  return WriteLocked(frame, {}, new_fd, sent);
+}
+
+// Says in the frame where each slice lies: lent, or in the order of the others where these were
+// copied to. What the other end has not seen goes before, with its descriptor.
+void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
+  for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
+  std::map<const SharedMemory*, uint64_t> lent;  // once to a frame
+  size_t copied = 0;
+  for (const ByteSlice& slice : payload) {
+    if (slice.size == 0) continue;
+    proto::LocalRange* const range = frame.add_ranges();
+    range->set_bytes(slice.size);
+    const std::shared_ptr<const SharedMemory> memory = SharedMemoryOf(slice);
+    if (memory == nullptr) {
+      range->set_block(frame.block());
+      range->set_begin(copied);
+      copied += slice.size;
+      continue;
+    }
+    uint64_t& id = lent[memory.get()];
+    if (id == 0) {
+      const LentMemory::Known known =
+          lent_.Lend(memory, slice.owner, [&] { return pool_.NewId(); });
+      id = known.id;
+      proto::LocalFrame shown;
+      shown.set_shown(id);
+      if (known.is_new) WriteLocked(shown, {}, memory->fd(), sent);
+    }
+    range->set_block(id);
+    range->set_begin(static_cast<size_t>(slice.data - memory->data()));
+  }
 }
 
 bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::LocalFrame& frame,
@@ -223,8 +280,10 @@ void LocalWriter::Writable() {
 bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
   bool slot_is_back = false;
   for (const uint64_t block : frame.released()) {
-    if (!pool_.GiveBack(block)) return false;
+    LentMemory::Owner owner;  // dies after the lock
     MutexLock lock(mutex_);
+    owner = lent_.GiveBack(block);
+    if (owner == nullptr && !pool_.GiveBack(block)) return false;
     slot_is_back |= slots_out_.erase(block) > 0;
   }
   if (frame.takes_blocks()) {
@@ -266,8 +325,10 @@ void LocalWriter::WaitUntilSent(std::chrono::steady_clock::time_point end) {
 void LocalWriter::Close() {
   std::deque<Unsent> unsent;  // die after the lock
   std::deque<InParts> in_parts;
+  std::vector<LentMemory::Owner> lent;
   MutexLock lock(mutex_);
   closed_ = true;
+  lent = lent_.Lose();
   unsent.swap(unsent_);
   in_parts.swap(in_parts_);
   sent_.NotifyAll();

@@ -4,8 +4,9 @@
 // ends map, or, where one of them maps none, follows its frame on the socket without a copy. A
 // large one travels in parts: through a ring of slots, which are blocks that come back as soon as
 // their bytes were taken out, so that both ends copy at once; or on the socket, one part after
-// another. Frames of other messages overtake the parts that are still to come. Internal to
-// common/wire.
+// another. Frames of other messages overtake the parts that are still to come. What lies in memory
+// that the other end may map (shared_memory.h) is not copied at all, but lent, and read there.
+// Internal to common/wire.
 
 #include <chrono>
 #include <deque>
@@ -16,6 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/block_pool.h"
 #include "common/wire/io_loop.h"
+#include "common/wire/lent_memory.h"
 #include "common/wire/message.h"
 #include "common/wire/unique_fd.h"
 #include "proto/local.pb.h"
@@ -85,6 +87,9 @@ class LocalWriter {
   using Sent = std::vector<Payload>;
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SendInPlace(proto::LocalFrame frame, Payload payload);
+  void LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PutIntoBlock(const Payload& payload, size_t bytes, proto::LocalFrame& frame, int& new_fd);
   bool SendParts();
   bool NextPartLocked(Part& part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -106,6 +111,7 @@ class LocalWriter {
   std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
   std::deque<InParts> in_parts_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> slots_out_ ABSL_GUARDED_BY(mutex_);
+  LentMemory lent_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> released_ ABSL_GUARDED_BY(mutex_);
   size_t released_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t released_parts_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -24,7 +24,13 @@ proto::TensorMeta MetaOf(const Tensor& tensor) {
 }
 
 ByteSlice SliceOf(const Tensor& tensor) {
-  return ByteSlice{tensor.buffer(), tensor.raw(), tensor.num_bytes()};
+  return SliceOf(tensor, {0, tensor.num_bytes()});
+}
+
+ByteSlice SliceOf(const Tensor& tensor, ByteRange bytes) {
+  ByteSlice slice{tensor.buffer(), tensor.raw() + bytes.begin, bytes.count};
+  if (tensor.buffer() != nullptr) slice.memory = tensor.buffer()->memory();
+  return slice;
 }
 
 absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta) {

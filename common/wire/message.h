@@ -27,6 +27,8 @@ struct ByteSlice {
   // The memory, where it came in parts and was put together for this message alone: a tensor may
   // keep it instead of a copy.
   std::shared_ptr<Buffer> buffer = nullptr;
+  // Of what is sent: the memory, where it is not the heap's.
+  std::shared_ptr<const BufferMemory> memory = nullptr;
 };
 
 using Payload = std::vector<ByteSlice>;
@@ -47,6 +49,12 @@ inline constexpr size_t kTensorBytesMax = size_t{1} << 30;
 // The meta of a tensor and the slice that sends its bytes without a copy.
 proto::TensorMeta MetaOf(const Tensor& tensor);
 ByteSlice SliceOf(const Tensor& tensor);
+// The same of some of its bytes.
+struct ByteRange {
+  size_t begin = 0;
+  size_t count = 0;
+};
+ByteSlice SliceOf(const Tensor& tensor, ByteRange bytes);
 
 // Errors: INVALID_ARGUMENT for an unknown type, a negative or overflowing extent, and from
 // AllocateFor for more than kTensorBytesMax.

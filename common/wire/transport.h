@@ -90,6 +90,10 @@ class Transport {
 
   // Connects when the first call starts, and again after a break.
   virtual std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) = 0;
+
+  // What makes memory of tensors that will be sent: where it has the choice, such memory as peers
+  // of this host read in place. It may outlive the transport.
+  virtual AllocateBuffer MemoryToSend() const { return Buffer::Allocate; }
 };
 
 }  // namespace cohort

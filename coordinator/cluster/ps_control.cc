@@ -33,10 +33,6 @@ absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
 }
 
 // The bytes of one slice inside the whole variable.
-struct ByteRange {
-  size_t offset;
-  size_t size;
-};
 ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
   const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
   return {static_cast<size_t>(slice.row_begin()) * row,
@@ -229,7 +225,7 @@ absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
   for (size_t i = 0; i < homes.size(); ++i) {
     const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
     RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(
-                                 absl::MakeSpan(whole.mutable_raw() + range.offset, range.size)),
+                                 absl::MakeSpan(whole.mutable_raw() + range.begin, range.count)),
                              absl::StrCat("reading ", variable.name())));
   }
   return whole;
