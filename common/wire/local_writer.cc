@@ -77,8 +77,7 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
     MutexLock lock(mutex_);
     if (closed_) return false;
     blocks = UseBlocksLocked();
-    in_place =
-        blocks && copied < bytes && copied <= kWholeBytesMax && payload.size() <= kRangesMax;
+    in_place = blocks && copied < bytes && copied <= kWholeBytesMax;
     in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : kPartBytes);
     if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
   }

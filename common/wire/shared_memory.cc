@@ -2,14 +2,14 @@
 
 #include <utility>
 
-#include "common/wire/frame_limits.h"
-
 namespace cohort {
 
 AllocateBuffer SharedMemoryMaker() {
   auto made = std::make_shared<std::atomic<int>>(0);
   return [made = std::move(made)](size_t bytes) {
-    if (bytes < kSharedBufferBytesMin) return Buffer::Allocate(bytes);
+    if (bytes < kSharedBufferBytesMin || bytes > kSharedBufferBytesMax) {
+      return Buffer::Allocate(bytes);
+    }
     if (made->fetch_add(1) >= kSharedBuffersMax) {
       made->fetch_sub(1);
       return Buffer::Allocate(bytes);
@@ -35,6 +35,7 @@ std::shared_ptr<const SharedMemory> SharedMemoryOf(const ByteSlice& slice) {
 }
 
 size_t BytesToCopy(const Payload& payload) {
+  if (payload.size() > kRangesMax) return PayloadBytes(payload);
   size_t bytes = 0;
   for (const ByteSlice& slice : payload) {
     if (SharedMemoryOf(slice) == nullptr) bytes += slice.size;

@@ -11,14 +11,16 @@
 #include <utility>
 
 #include "common/tensor/tensor.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/message.h"
 #include "common/wire/shared_block.h"
 
 namespace cohort {
 
 // Smaller buffers are the heap's, since each shared one takes a descriptor and whole pages; so are
-// those above this many in a process.
+// larger ones, which no peer maps, and those above this many in a process.
 inline constexpr size_t kSharedBufferBytesMin = size_t{64} << 10;
+inline constexpr size_t kSharedBufferBytesMax = kMessageBytesMax;
 inline constexpr int kSharedBuffersMax = 256;
 
 // Thread-safe.
@@ -46,7 +48,7 @@ AllocateBuffer SharedMemoryMaker();
 // The memory of a slice that is sent, to be read there; null where it is better copied.
 std::shared_ptr<const SharedMemory> SharedMemoryOf(const ByteSlice& slice);
 
-// Bytes of the slices without such memory.
+// Bytes of the slices without such memory; all bytes where the slices are too many to name.
 size_t BytesToCopy(const Payload& payload);
 
 }  // namespace cohort

@@ -61,7 +61,7 @@ class SharedMemoryTest : public testing::Test {
   // Sends, and returns what the server has now.
   const Payload& Send(Payload payload) {
     sent_ = std::make_unique<Outcome>();
-    channel_->Start(kPush, Message{"", std::move(payload)}, kLong, sent_->Completion());
+    call_ = channel_->Start(kPush, Message{"", std::move(payload)}, kLong, sent_->Completion());
     MutexLock lock(mutex_);
     while (reply_ == nullptr) came_.Wait(mutex_);
     return request_.payload;
@@ -85,6 +85,7 @@ class SharedMemoryTest : public testing::Test {
   std::unique_ptr<Server> server_;
   std::shared_ptr<Channel> channel_;
   std::unique_ptr<Outcome> sent_;
+  std::unique_ptr<cohort::Call> call_;
   Mutex mutex_;
   CondVar came_;
   Message request_ ABSL_GUARDED_BY(mutex_);
@@ -124,6 +125,19 @@ TEST_F(SharedMemoryTest, StandsBetweenWhatIsCopied) {
   }
 }
 
+TEST_F(SharedMemoryTest, TooManyPiecesAreCopied) {
+  const std::shared_ptr<Buffer> buffer = pool_->Take(kLarge);
+  std::memset(buffer->data(), 1, kLarge);
+  Payload payload(kRangesMax, SliceOf(buffer, {0, kLentBytesMin}));
+  EXPECT_EQ(BytesToCopy(payload), 0u);
+  EXPECT_TRUE(Flatten(Send(payload)) == Flatten(payload));
+  Answer();
+  payload.push_back(payload[0]);
+  EXPECT_EQ(BytesToCopy(payload), PayloadBytes(payload)) << "the server is asked for room for them";
+  EXPECT_TRUE(Flatten(Send(payload)) == Flatten(payload));
+  Answer();
+}
+
 TEST_F(SharedMemoryTest, IsWrittenAgainOnceItWasRead) {
   std::shared_ptr<Buffer> buffer = pool_->Take(kLarge);
   const std::byte* const first = buffer->data();
@@ -133,6 +147,35 @@ TEST_F(SharedMemoryTest, IsWrittenAgainOnceItWasRead) {
   Answer();
   std::vector<std::shared_ptr<Buffer>> again = {pool_->Take(kLarge), pool_->Take(kLarge)};
   EXPECT_TRUE(again[0]->data() == first || again[1]->data() == first);
+}
+
+// Whoever sent it may have given up long ago, or sent the same once more.
+TEST_F(SharedMemoryTest, IsNotWrittenWhileAReaderStandsStill) {
+  std::shared_ptr<Buffer> buffer = pool_->Take(kLarge);
+  std::memset(buffer->data(), 4, kLarge);
+  const std::byte* const first = buffer->data();
+  Send({SliceOf(buffer, {0, kLarge})});
+  Message held;
+  Reply late;
+  {
+    MutexLock lock(mutex_);
+    held = std::move(request_);
+    late = std::exchange(reply_, nullptr);
+  }
+  call_->Cancel();
+  ASSERT_TRUE(sent_->WaitFor(kLong));
+  EXPECT_FALSE(sent_->Take().ok());
+  const Payload& again = Send({SliceOf(buffer, {0, kLarge})});
+  EXPECT_EQ(again[0].data, held.payload[0].data) << "it was mapped for the first";
+  buffer.reset();
+  Answer();
+  EXPECT_NE(pool_->Take(kLarge)->data(), first) << "the first is still read";
+  EXPECT_EQ(held.payload[0].data[kLarge - 1], std::byte{4});
+  held.payload.clear();
+  late(Message());
+  Call(kPull);
+  const std::vector<std::shared_ptr<Buffer>> both = {pool_->Take(kLarge), pool_->Take(kLarge)};
+  EXPECT_TRUE(both[0]->data() == first || both[1]->data() == first);
 }
 
 TEST_F(SharedMemoryTest, IsNeverWrittenAgainWhenItsReaderWasLost) {
@@ -151,9 +194,10 @@ TEST_F(SharedMemoryTest, IsNeverWrittenAgainWhenItsReaderWasLost) {
   EXPECT_EQ(came[0].data[kLarge - 1], std::byte{3});
 }
 
-TEST_F(SharedMemoryTest, SmallBuffersAndThoseAboveTheirNumberAreTheHeaps) {
+TEST_F(SharedMemoryTest, SmallAndHugeBuffersAndThoseAboveTheirNumberAreTheHeaps) {
   const AllocateBuffer allocate = transport_.MemoryToSend();
   EXPECT_EQ(allocate(kSharedBufferBytesMin - 1)->memory(), nullptr);
+  EXPECT_EQ(allocate(kSharedBufferBytesMax + 1)->memory(), nullptr) << "no peer would map it";
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (int i = 0; i < kSharedBuffersMax; ++i) {
     buffers.push_back(allocate(kSharedBufferBytesMin));
