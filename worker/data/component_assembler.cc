@@ -47,6 +47,19 @@ int64_t IntegerAt(DType dtype, const std::byte* values, int64_t i) {
   }
 }
 
+// Rows lie anywhere in a source that no cache holds, and ids are short: what is read soon is asked
+// for now.
+constexpr size_t kRowsAhead = 32;
+
+template <size_t kBytes>
+void CopyRows(const std::byte* in, absl::Span<const int64_t> rows, std::byte* out) {
+  const auto row = [in](int64_t index) { return in + static_cast<size_t>(index) * kBytes; };
+  for (size_t i = 0; i < rows.size(); ++i, out += kBytes) {
+    if (i + kRowsAhead < rows.size()) __builtin_prefetch(row(rows[i + kRowsAhead]));
+    std::memcpy(out, row(rows[i]), kBytes);
+  }
+}
+
 Shape Prepend(int64_t rows, const Shape& shape) {
   std::vector<int64_t> dims{rows};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -139,11 +152,22 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
   }
   Tensor tensor(dtype_, std::move(shape));
   std::byte* out = tensor.mutable_raw();
+  if (CopiesShortRows()) {
+    const std::byte* const in = source_.array->raw();
+    row_bytes == 4 ? CopyRows<4>(in, indices, out) : CopyRows<8>(in, indices, out);
+    return tensor;
+  }
   for (const int64_t index : indices) {
     RETURN_IF_ERROR(FillRow(index, out));
     out += row_bytes;
   }
   return tensor;
+}
+
+bool ComponentAssembler::CopiesShortRows() const {
+  const size_t bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
+  const bool converts = one_hot_depth_ > 0 || rescale_.has_value() || !rescale_more_.empty();
+  return source_.array != nullptr && !converts && (bytes == 4 || bytes == 8);
 }
 
 absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {

@@ -47,6 +47,8 @@ class ComponentAssembler {
   absl::Status AddRescale(const proto::Rescale& rescale);
   absl::Status AddOneHot(const proto::OneHot& one_hot);
   absl::StatusOr<Tensor> Assemble(absl::Span<const int64_t> indices, Shape shape) const;
+  // Elements of 4 or 8 bytes as they are in the source.
+  bool CopiesShortRows() const;
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
 

@@ -294,6 +294,40 @@ TEST_F(DatasetTest, AClassBeyondTheDepthIsAnErrorWithItsElement) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("element 2 has the class 7"));
 }
 
+TEST_F(DatasetTest, BatchesHaveTheRowsThatAreChosen) {
+  constexpr int kRows = 100;
+  for (const int values : {1, 2, 3}) {  // of an element: 4, 8 and 12 bytes
+    SCOPED_TRACE(values);
+    proto::DatasetSpec spec =
+        Spec("transforms{shuffle{buffer_size:100}} transforms{batch{size:80}}");
+    proto::InlineTensor& tensor = *spec.mutable_source()->mutable_inline_tensors()->add_tensors();
+    tensor.set_dtype(static_cast<int32_t>(DType::kInt32));
+    tensor.add_dims(kRows);
+    tensor.add_dims(values);
+    std::vector<int32_t> numbers(static_cast<size_t>(kRows * values));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    tensor.set_data(numbers.data(), numbers.size() * sizeof(int32_t));
+    auto set = Dataset::Build(spec, sources_);
+    ASSERT_TRUE(set.ok()) << set.status();
+    std::vector<int32_t> seen;
+    for (int64_t batch = 0; batch < 2; ++batch) {
+      const auto element = (*set)->ElementAt(At(0, batch));
+      ASSERT_TRUE(element.ok()) << element.status();
+      const auto span = (*element)[0].span<int32_t>();
+      for (size_t i = 0; i < span.size(); i += static_cast<size_t>(values)) {
+        EXPECT_EQ(span[i] % values, 0);
+        for (int32_t j = 1; j < values; ++j) {
+          EXPECT_EQ(span[i + static_cast<size_t>(j)], span[i] + j);
+        }
+      }
+      seen.insert(seen.end(), span.begin(), span.end());
+    }
+    EXPECT_NE(seen, numbers);
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen, numbers);
+  }
+}
+
 TEST_F(DatasetTest, DataSetsOfOneFileShareItsArray) {
   const std::string golden = COHORT_SOURCE_DIR "/tests/unit/worker_data/golden/";
   const std::string source = "source{idx{paths:'" + golden + "images.idx.gz' paths:'" + golden +
