@@ -67,14 +67,15 @@ bool SameBits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 // More batch sizes than primitives are kept, each again after all others.
 TEST(ConvolutionTest, AnyShapeAgainGivesTheSameBits) {
+  constexpr int64_t kBatches = 10;
   for (const int threads : {1, 2}) {
     KernelRegistry registry;
     RegisterCpuKernels(registry, threads);
     const auto program = Compile(registry);
     ProgramRunner runner(program);
     std::vector<std::vector<Tensor>> first;
-    for (int64_t batch = 1; batch <= 20; ++batch) first.push_back(RunOf(runner, batch));
-    for (int64_t batch = 1; batch <= 20; ++batch) {
+    for (int64_t batch = 1; batch <= kBatches; ++batch) first.push_back(RunOf(runner, batch));
+    for (int64_t batch = 1; batch <= kBatches; ++batch) {
       EXPECT_TRUE(SameBits(RunOf(runner, batch), first[static_cast<size_t>(batch) - 1]))
           << "batch " << batch << ", " << threads << " threads";
     }
