@@ -222,18 +222,20 @@ TEST_P(ProgramRunnerTest, ARunAfterAFailedOneIsRight) {
 TEST_P(ProgramRunnerTest, RunsWhoseShapesChangeTakeTheirBuffersAgain) {
   onnx::ModelProto model = NewModel("b");
   model.mutable_graph()->add_input()->set_name("x");
-  AddNode(model, "Neg", {"x"}, "a");
-  AddNode(model, "Exp", {"a"}, "b");
+  model.mutable_graph()->add_input()->set_name("y");
+  AddNode(model, "Exp", {"x"}, "a");
+  AddNode(model, "MatMul", {"a", "y"}, "b");
   int made = 0;
   ProgramRunner runner(*CompileProgram(model, registry_), [&](size_t bytes) {
     ++made;
     return Buffer::Allocate(bytes);
   });
-  for (int64_t count = 1000; count < 1010; ++count) {
-    const auto outputs = runner.Run({Tensor::Zeros(DType::kFloat32, {count})}, RunContext{});
+  const Tensor y = Tensor::FromVector<float>(std::vector<float>(9, 1), {3, 3});
+  for (int64_t rows = 1000; rows < 1010; ++rows) {
+    const auto outputs = runner.Run({Tensor::Zeros(DType::kFloat32, {rows, 3}), y}, RunContext{});
     ASSERT_TRUE(outputs.ok()) << outputs.status();
-    EXPECT_EQ((*outputs)[0].shape(), Shape{count});
-    EXPECT_THAT((*outputs)[0].span<float>(), testing::Each(1.0f));
+    EXPECT_EQ((*outputs)[0].shape(), (Shape{rows, 3}));
+    EXPECT_THAT((*outputs)[0].span<float>(), testing::Each(3.0f));
   }
   EXPECT_EQ(made, 1) << "the first run is of any shape";
 }
