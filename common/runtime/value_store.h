@@ -5,8 +5,8 @@
 // From the record follows a memory plan, and later runs place storages in one arena by it. A run
 // that behaves differently from the record, because an operator's result depends on input values,
 // stays correct: what deviates gets a fresh buffer, and the next run records again. Storages that a
-// graph output can see are never in the arena. Where shapes change from run to run, as those of rows
-// of tables do, each run records, in buffers that are used again.
+// graph output can see are never in the arena. Where shapes change from run to run, as those of
+// rows of tables do, each run records, in buffers that are used again.
 
 #include <cstddef>
 #include <cstdint>
