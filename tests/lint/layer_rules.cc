@@ -24,9 +24,11 @@ const std::map<std::string, Rooms>& AllowedRooms() {
       {"ps_server",
        {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
         "common/runtime", "common/checkpoint", "proto"}},
+      {"worker/collective",
+       {"common/base", "common/tensor", "common/wire", "common/runtime", "proto"}},
       {"worker",
        {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
-        "common/runtime", "common/checkpoint", "proto"}},
+        "common/runtime", "common/checkpoint", "proto", "worker/collective"}},
       // Where a worker process becomes a home of variables: the one place that knows both.
       {"worker/home", {"common/base", "common/wire", "proto", "worker", "ps_server"}},
       {"coordinator",
@@ -57,9 +59,11 @@ const std::vector<Library>& Libraries() {
   return *libraries;
 }
 
-// "common/base" of "common/base/log.h", "worker" of "worker/ops/pull.cc".
+// "common/base" of "common/base/log.h", "worker" of "worker/ops/pull.cc"; worker/collective is a
+// room of its own, on which the worker builds.
 std::string RoomOf(const std::string& path) {
   if (absl::StartsWith(path, "worker/home/")) return "worker/home";
+  if (absl::StartsWith(path, "worker/collective/")) return "worker/collective";
   const size_t first = path.find('/');
   if (first == std::string::npos) return "";
   if (path.compare(0, first, "common") != 0) return path.substr(0, first);

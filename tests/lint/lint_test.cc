@@ -164,6 +164,8 @@ TEST(CheckIncludes, FollowsTheArrows) {
   EXPECT_THAT(check("worker/ops/a.cc", "\"ps_server/b.h\""), ElementsAre(HasSubstr("not")));
   EXPECT_THAT(check("worker/ops/a.cc", "\"worker/b.h\""), IsEmpty());
   EXPECT_THAT(check("worker/a.cc", "\"tests/b.h\""), ElementsAre(HasSubstr("but tests")));
+  EXPECT_THAT(check("worker/a.cc", "\"worker/collective/b.h\""), IsEmpty());
+  EXPECT_THAT(check("worker/collective/a.cc", "\"worker/b.h\""), ElementsAre(HasSubstr("not")));
   EXPECT_THAT(check("tests/a.cc", "\"ps_server/b.h\""), IsEmpty());
   EXPECT_THAT(check("common/tensor/a.h", "\"proto/tensor.pb.h\""), ElementsAre(HasSubstr("not")));
   EXPECT_THAT(check("worker/a.cc", "<grpcpp/grpcpp.h>"), ElementsAre(HasSubstr("grpcpp/")));

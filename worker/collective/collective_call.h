@@ -32,6 +32,8 @@
 
 namespace cohort {
 
+inline constexpr int kRanksMax = 1024;  // of a group
+
 enum class CollectiveOp : uint8_t {
   kAllReduce,
   kReduceScatter,
@@ -81,8 +83,8 @@ struct CollectiveCall {
   absl::Span<std::byte> output;
 };
 
-absl::string_view OpName(CollectiveOp op);                   // "all-reduce"
-absl::string_view ReduceName(ReduceOp reduce);               // "sum"
+absl::string_view OpName(CollectiveOp op);                  // "all-reduce"
+absl::string_view ReduceName(ReduceOp reduce);              // "sum"
 absl::string_view AlgorithmName(CollectiveAlgorithm name);  // "two-shot"
 
 // "all-reduce sum float32[1000] 'dense/kernel'", "broadcast float32[4] from rank 2 'bias'".

@@ -1,0 +1,199 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/collective/conformance/cases.h"
+#include "tests/unit/collective/conformance/conformance.h"
+
+namespace cohort {
+
+namespace {
+
+using testing::HasSubstr;
+
+CollectiveCall SumOf(int64_t count, const std::string& name) {
+  CollectiveCall call;
+  call.op = CollectiveOp::kAllReduce;
+  call.count = count;
+  call.name = name;
+  return call;
+}
+
+std::vector<Bytes> InputsFor(const std::vector<CollectiveCall>& calls) {
+  return RandomInputs(calls, 5);
+}
+
+}  // namespace
+
+void CheckMismatch(const Implementation& implementation) {
+  CollectiveCall broadcast = SumOf(1000, "bias");
+  broadcast.op = CollectiveOp::kBroadcast;
+  CollectiveCall reduce = SumOf(1000, "bias");
+  reduce.op = CollectiveOp::kReduce;
+  CollectiveCall longer = SumOf(1001, "dense/kernel");
+  CollectiveCall product = SumOf(1000, "dense/kernel");
+  product.reduce = ReduceOp::kProd;
+  CollectiveCall twice = SumOf(1000, "dense/kernel");
+  twice.dtype = DType::kFloat64;
+  CollectiveCall other_layout = SumOf(1000, "dense/kernel");
+  other_layout.layout = 0xabc;
+  CollectiveCall barrier;
+  const CollectiveCall common = SumOf(1000, "dense/kernel");
+  // One rank makes another call than the rest; and the two that only wait for each other.
+  const std::vector<std::pair<CollectiveCall, CollectiveCall>> pairs = {
+      {common, broadcast}, {common, reduce},       {common, longer},   {common, product},
+      {common, twice},     {common, other_layout}, {common, barrier},  {reduce, broadcast},
+      {broadcast, reduce}, {barrier, reduce},      {broadcast, common}};
+  const int size = implementation.many_ranks ? 4 : 2;
+  for (int odd = 0; odd < size; ++odd) {
+    for (const auto& [usual, other] : pairs) {
+      const auto group = implementation.make(size);
+      // One call that fits comes before.
+      const auto before = CallsOf(size, SumOf(3, "before"));
+      ExpectRight(*group, before, 1, Place::kApart, implementation.name);
+      std::vector<CollectiveCall> calls = CallsOf(size, usual);
+      calls[static_cast<size_t>(odd)] = other;
+      const GroupResult result = RunGroup(*group, calls, InputsFor(calls), Place::kApart, odd);
+      ExpectOneCause(result, absl::StatusCode::kFailedPrecondition, DescribeCall(other));
+      EXPECT_THAT(std::string(result.statuses[0].message()), HasSubstr(DescribeCall(usual)));
+      EXPECT_THAT(std::string(result.statuses[0].message()), HasSubstr(absl::StrCat("rank ", odd)));
+    }
+  }
+}
+
+void CheckRefusedCalls(const Implementation& implementation) {
+  struct Refused {
+    CollectiveCall call;
+    std::string words;
+  };
+  std::vector<Refused> refused;
+  CollectiveCall mean = SumOf(4, "count");
+  mean.dtype = DType::kInt32;
+  mean.reduce = ReduceOp::kMean;
+  refused.push_back({mean, "the mean of int32 would be cut off; reduce with sum"});
+  CollectiveCall flags = SumOf(4, "flags");
+  flags.dtype = DType::kBool;
+  refused.push_back({flags, "dtype bool is not reduced; cast to"});
+  CollectiveCall rootless = SumOf(4, "w");
+  rootless.op = CollectiveOp::kReduce;
+  rootless.root = 2;
+  refused.push_back({rootless, "root is 2; give 0 to 1"});
+  CollectiveCall short_counts = SumOf(0, "w");
+  short_counts.op = CollectiveOp::kAllGather;
+  short_counts.counts = {4};
+  refused.push_back({short_counts, "counts has 1 numbers and the group 2 ranks"});
+  for (const Refused& one : refused) {
+    const auto group = implementation.make(2);
+    // Rank 1 makes a call that is right and would wait for ever.
+    const auto calls = CallsOf(2, SumOf(4, "right"));
+    GroupRun right(*group, calls, InputsFor(calls), Place::kApart, 0);
+    right.Start(1);
+    Bytes memory(16);
+    CollectiveCall call = one.call;
+    call.input = memory;
+    Bytes output(16);
+    call.output = absl::MakeSpan(output);
+    Event done;
+    absl::Status status;
+    group->Of(0).Start(call, [&](absl::Status end) {
+      status = std::move(end);
+      done.Notify();
+    });
+    ASSERT_TRUE(group->waiter().Wait(done, absl::Minutes(1))) << one.words;
+    ASSERT_TRUE(right.Wait()) << one.words;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(one.words));
+    EXPECT_EQ(right.Result().statuses[1], status);
+  }
+  const auto group = implementation.make(1);
+  CollectiveCall cut = SumOf(4, "cut");
+  Bytes memory(15);
+  cut.input = memory;
+  Event done;
+  group->Of(0).Start(cut, [&](absl::Status end) {
+    EXPECT_THAT(std::string(end.message()), HasSubstr("input has 15 bytes; give 16"));
+    done.Notify();
+  });
+  ASSERT_TRUE(group->waiter().Wait(done, absl::Minutes(1)));
+}
+
+void CheckAbort(const Implementation& implementation) {
+  const int size = implementation.many_ranks ? 5 : 3;
+  for (int from = 0; from < size; ++from) {
+    const auto group = implementation.make(size);
+    std::vector<std::unique_ptr<GroupRun>> runs;
+    for (int i = 0; i < 3; ++i) {
+      const auto calls = CallsOf(size, SumOf(1 + 50000 * i, absl::StrCat("bucket ", i)));
+      runs.push_back(std::make_unique<GroupRun>(*group, calls, InputsFor(calls), Place::kApart, i));
+      // The last rank never comes.
+      for (int rank = 0; rank + 1 < size; ++rank) runs.back()->Start(rank);
+    }
+    group->Of(from).Abort(absl::UnavailableError("worker:7 was lost"));
+    for (const auto& run : runs) {
+      ASSERT_TRUE(run->Wait()) << implementation.name;
+      GroupResult result = run->Result();
+      result.statuses.pop_back();
+      ExpectOneCause(result, absl::StatusCode::kUnavailable, "worker:7 was lost");
+    }
+    group->Of(from).Abort(absl::InternalError("a second cause"));
+    const auto calls = CallsOf(size, SumOf(4, "later"));
+    GroupRun later(*group, calls, InputsFor(calls), Place::kApart, 0);
+    later.StartAll();
+    ASSERT_TRUE(later.Wait());
+    ExpectOneCause(later.Result(), absl::StatusCode::kUnavailable, "worker:7 was lost");
+  }
+}
+
+void CheckAbortsTogether(const Implementation& implementation) {
+  const int size = implementation.many_ranks ? 6 : 3;
+  const auto group = implementation.make(size);
+  const auto calls = CallsOf(size, SumOf(5000, "w"));
+  GroupRun run(*group, calls, InputsFor(calls), Place::kApart, 0);
+  for (int rank = 1; rank < size; ++rank) run.Start(rank);
+  for (int rank = size - 1; rank >= 0; --rank) {
+    group->Of(rank).Abort(absl::InternalError(absl::StrCat("cause of rank ", rank)));
+  }
+  run.Start(0);
+  ASSERT_TRUE(run.Wait());
+  ExpectOneCause(run.Result(), absl::StatusCode::kInternal, "cause of rank ");
+}
+
+void CheckTimeout(const Implementation& implementation) {
+  const auto group = implementation.make(3);
+  ExpectRight(*group, CallsOf(3, SumOf(3, "before")), 1, Place::kApart, implementation.name);
+  CollectiveCall call = SumOf(2000, "w");
+  call.timeout = absl::Milliseconds(30);
+  const auto calls = CallsOf(3, call);
+  GroupRun run(*group, calls, InputsFor(calls), Place::kApart, 0);
+  run.Start(0);
+  run.Start(2);
+  ASSERT_TRUE(run.Wait());
+  GroupResult result = run.Result();
+  result.statuses.erase(result.statuses.begin() + 1);
+  ExpectOneCause(result, absl::StatusCode::kDeadlineExceeded,
+                 "call 1, all-reduce sum float32[2000] 'w', is not done within 30ms; not started "
+                 "by rank 1 (last done there: call 0, all-reduce 'before')");
+}
+
+void CheckAll(const Implementation& implementation) {
+  const std::pair<const char*, void (*)(const Implementation&)> checks[] = {
+      {"reductions", CheckReductions},
+      {"long reductions", CheckLongReductions},
+      {"roots", CheckRoots},
+      {"unequal parts", CheckUnequalParts},
+      {"barrier", CheckBarrier},
+      {"many at once", CheckManyAtOnce},
+      {"special values", CheckSpecialValues},
+      {"mismatch", CheckMismatch},
+      {"refused calls", CheckRefusedCalls},
+      {"abort", CheckAbort},
+      {"aborts together", CheckAbortsTogether},
+      {"timeout", CheckTimeout}};
+  for (const auto& [name, check] : checks) {
+    SCOPED_TRACE(absl::StrCat(implementation.name, ": ", name));
+    check(implementation);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/grpc_transport.h"
+#include "common/wire/inprocess_transport.h"
+#include "tests/support/test_seed.h"
+#include "tests/unit/collective/conformance/conformance.h"
+#include "tests/unit/collective/lane_groups.h"
+
+namespace cohort {
+namespace {
+
+using A = CollectiveAlgorithm;
+
+const std::vector<A> kFlatAlgorithms = {A::kAuto, A::kOneShot, A::kTwoShot, A::kRecursiveDoubling,
+                                        A::kRing, A::kTree,    A::kChain};
+
+std::unique_ptr<GroupUnderTest> SimGroup(uint64_t seed, const LaneGroupSpec& spec,
+                                         const FaultPlan& faults) {
+  auto world = std::make_shared<SimLaneWorld>(seed, spec.size);
+  world->network().SetFaults(faults);
+  return std::make_unique<LaneRanks>(std::move(world), spec);
+}
+
+Implementation Simulated(uint64_t seed) {
+  return {absl::StrCat("simulated, seed ", seed),
+          [seed](int size) {
+            return SimGroup(seed, {size, 1, {}, {}}, {});
+          },
+          kFlatAlgorithms};
+}
+
+std::unique_ptr<Transport> InProcess(Clock& clock, Executor& executor) {
+  return std::make_unique<InProcessTransport>(clock, executor);
+}
+std::unique_ptr<Transport> Grpc(Clock& clock, Executor& executor) {
+  return std::make_unique<GrpcTransport>();
+}
+
+Implementation Threads(const std::string& name, ThreadLaneWorld::MakeTransport make,
+                       const std::string& address) {
+  return {name, [make, address](int size) {
+            LaneGroupSpec spec;
+            spec.size = size;
+            return std::make_unique<LaneRanks>(std::make_shared<ThreadLaneWorld>(make, address),
+                                               spec);
+          }};
+}
+
+TEST(LaneConformance, Simulated) { CheckAll(Simulated(1)); }
+
+// Chunks, where their sums start and in which order they go on: ring_reference.cc.
+TEST(LaneConformance, RingSumsInTheOrderOfTensorFlowsRing) {
+  Implementation ring = Simulated(2);
+  ring.algorithms = {A::kRing};
+  CheckReductions(ring);
+  CheckLongReductions(ring);
+}
+
+TEST(LaneConformance, PartsOfUnequalSizes) { CheckUnequalParts(Simulated(3)); }
+
+TEST(LaneConformance, DifferentCallsEndTheGroupWithBothInWords) { CheckMismatch(Simulated(4)); }
+
+TEST(LaneConformance, AbortsReachAllRanks) {
+  CheckAbort(Simulated(5));
+  for (uint64_t seed = 1; seed <= 50; ++seed) CheckAbortsTogether(Simulated(seed));
+}
+
+TEST(LaneConformance, CallsThatTakeTooLongNameWhoIsMissing) { CheckTimeout(Simulated(6)); }
+
+// Frames overtake each other, and some come twice.
+TEST(LaneConformance, DelayedAndTwice) {
+  const uint64_t first = TestSeed(100);
+  for (uint64_t seed = first; seed < first + 10; ++seed) {
+    SCOPED_TRACE(Replay("collective_test", seed, "LaneConformance.DelayedAndTwice"));
+    FaultPlan faults;
+    faults.delay = 0.5;
+    faults.delay_max = absl::Milliseconds(20);
+    faults.duplicate_request = 0.2;
+    const Implementation delayed = {"delayed",
+                                    [seed, faults](int size) {
+                                      return SimGroup(seed, {size, 1, {}, {}}, faults);
+                                    },
+                                    kFlatAlgorithms};
+    CheckUnequalParts(delayed);
+    CheckRoots(delayed);
+    CheckManyAtOnce(delayed);
+    CheckBarrier(delayed);
+    CheckSpecialValues(delayed);
+    CheckMismatch(delayed);
+    CheckAbort(delayed);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST(LaneConformance, HierarchicalOnHostsOfTwoAndFour) {
+  for (const int block : {2, 4}) {
+    const Implementation hosts = {absl::StrCat("hosts of ", block),
+                                  [block](int size) {
+                                    LaneGroupSpec spec;
+                                    spec.size = size;
+                                    for (int rank = 0; rank < size; ++rank)
+                                      spec.hosts.host_of.push_back(rank / block);
+                                    return SimGroup(3, spec, {});
+                                  },
+                                  {A::kHierarchical}};
+    for (int size = block + 1; size <= 8; ++size) {
+      const auto group = hosts.make(size);
+      for (const int64_t count : {0, 1, 2, 1001, 4096, 300007}) {
+        for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kInt64}) {
+          if (count > 5000 && dtype != DType::kBfloat16) continue;
+          CheckOneAllReduce(*group, size, dtype, count, A::kHierarchical);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(LaneConformance, InProcessTransport) {
+  CheckAll(Threads("in-process transport", InProcess, "local:0"));
+}
+
+TEST(LaneConformance, Grpc) {
+  const Implementation grpc = Threads("gRPC", Grpc, "127.0.0.1:0");
+  Implementation few = grpc;
+  few.many_ranks = false;
+  CheckUnequalParts(few);
+  CheckRoots(few);
+  CheckLongReductions(few);
+  CheckManyAtOnce(few);
+  CheckMismatch(few);
+  CheckAbort(few);
+  CheckTimeout(few);
+}
+
+}  // namespace
+}  // namespace cohort

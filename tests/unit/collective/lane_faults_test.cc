@@ -1,0 +1,332 @@
+// Ranks that die, lanes that break, ranks that come late or leave: every rank ends, with one cause.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+#include "tests/unit/collective/conformance/cases.h"
+#include "tests/unit/collective/lane_groups.h"
+
+namespace cohort {
+namespace {
+
+using A = CollectiveAlgorithm;
+using testing::HasSubstr;
+
+constexpr char kDeliver[] = "/cohort.proto.CollectiveService/Deliver";
+constexpr int kTransfersMax = 16;
+constexpr int kCallsOfARun = 12;  // the shortest send three frames of each rank
+
+CollectiveCall SumOf(int64_t count, A algorithm) {
+  CollectiveCall call;
+  call.op = CollectiveOp::kAllReduce;
+  call.count = count;
+  call.name = "w";
+  call.algorithm = algorithm;
+  return call;
+}
+
+// Kills a host when it sends its k-th frame. Lives on the world's thread.
+class KillAfter final : public SimWatcher {
+ public:
+  KillAfter(SimNetwork& network, std::string host, int transfers)
+      : network_(network), host_(std::move(host)), left_(transfers) {}
+  SimFate OnRequest(const SimMessage& message) override {
+    if (message.method != kDeliver || message.from != host_ || left_-- != 0) return {};
+    killed_ = true;
+    network_.Kill(host_);
+    return {};
+  }
+  bool killed() const { return killed_; }
+  void OnArrival(const SimMessage& message) override {}
+  SimFate OnResponse(const SimMessage& message) override { return {}; }
+
+ private:
+  SimNetwork& network_;
+  const std::string host_;
+  int left_;
+  bool killed_ = false;
+};
+
+// Some calls of all ranks, of which one is killed when it sends its k-th frame, and one of those
+// that are left. Whatever fails on whatever rank must fail with one cause.
+void RunWithKilled(int size, A algorithm, int killed, int transfers) {
+  auto world = std::make_shared<SimLaneWorld>(7, size);
+  LaneRanks ranks(world, LaneGroupSpec{size, 1, {}, {}});
+  KillAfter watcher(world->network(), absl::StrCat("host", killed), transfers);
+  world->network().SetWatcher(&watcher);
+  const absl::Time begin = world->world().Now();
+  std::vector<std::unique_ptr<GroupRun>> runs;
+  for (int i = 0; i < kCallsOfARun; ++i) {
+    const auto calls = CallsOf(size, SumOf(300 + 700 * (i % 2), algorithm));
+    runs.push_back(
+        std::make_unique<GroupRun>(ranks, calls, RandomInputs(calls, 3), Place::kApart, i));
+    // The last begins when it has happened.
+    const bool last = i + 1 == kCallsOfARun;
+    if (last) {
+      ASSERT_TRUE(world->world().RunUntil([&] { return watcher.killed(); }, absl::Seconds(5)));
+    }
+    for (int rank = 0; rank < size; ++rank) {
+      if (!last || rank != killed) runs.back()->Start(rank);
+    }
+  }
+  for (const auto& run : runs) run->Forget(killed);
+  absl::Status cause;
+  for (const auto& run : runs) {
+    ASSERT_TRUE(run->Wait()) << "hangs";
+    const GroupResult result = run->Result();
+    for (int rank = 0; rank < size; ++rank) {
+      const absl::Status& status = result.statuses[static_cast<size_t>(rank)];
+      if (rank == killed || status.ok()) continue;
+      if (cause.ok()) cause = status;
+      EXPECT_EQ(status, cause) << "rank " << rank;
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    EXPECT_FALSE(rank != killed && runs.back()->Result().statuses[static_cast<size_t>(rank)].ok());
+  }
+  EXPECT_EQ(cause.code(), absl::StatusCode::kUnavailable) << cause;
+  EXPECT_THAT(std::string(cause.message()),
+              HasSubstr(absl::StrCat("rank ", killed, ", worker:", killed, ", was lost")));
+  EXPECT_EQ(DetailOf(cause).origin().index(), killed);
+  EXPECT_LT(world->world().Now() - begin, absl::Seconds(1)) << "of the simulated clock";
+  world->network().SetWatcher(nullptr);
+}
+
+TEST(LaneFaults, RankKilledAfterSomeTransfers) {
+  constexpr int kSize = 4;
+  for (const A algorithm : {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing}) {
+    for (int killed = 0; killed < kSize; ++killed) {
+      for (int transfers = 0; transfers <= kTransfersMax; ++transfers) {
+        SCOPED_TRACE(absl::StrCat(AlgorithmName(algorithm), ", rank ", killed, " killed after ",
+                                  transfers, " transfers"));
+        RunWithKilled(kSize, algorithm, killed, transfers);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// Fails the k-th frame of a rank, or keeps frames from being released. Thread-safe.
+class DisturbedLanes final : public Lanes {
+ public:
+  struct Disturbance {
+    std::atomic<int> frames_left{1 << 30};  // before one fails
+    bool keep = false;                      // the memory of frames
+    std::vector<Payload> kept;
+  };
+
+  DisturbedLanes(std::unique_ptr<Lanes> lanes, std::shared_ptr<Disturbance> disturbance)
+      : lanes_(std::move(lanes)), disturbance_(std::move(disturbance)) {}
+
+  void Send(int to, CollectiveFrame frame, Consumed consumed) override {
+    if (disturbance_->frames_left-- == 0) return consumed(absl::InternalError("injected"));
+    if (disturbance_->keep) disturbance_->kept.push_back(frame.payload);
+    lanes_->Send(to, std::move(frame), std::move(consumed));
+  }
+  void CancelFrames() override { lanes_->CancelFrames(); }
+  void SendAbort(int to, const AbortCause& cause, absl::Duration wait, CauseReply reply) override {
+    lanes_->SendAbort(to, cause, wait, std::move(reply));
+  }
+  void Watch(int rank, LeftReply left) override { lanes_->Watch(rank, std::move(left)); }
+  void AskProgress(int rank, absl::Duration wait, ProgressReply reply) override {
+    lanes_->AskProgress(rank, wait, std::move(reply));
+  }
+
+ private:
+  const std::unique_ptr<Lanes> lanes_;
+  const std::shared_ptr<Disturbance> disturbance_;
+};
+
+LaneGroupSpec Disturbed(int size, int rank,
+                        const std::shared_ptr<DisturbedLanes::Disturbance>& disturbance) {
+  LaneGroupSpec spec;
+  spec.size = size;
+  spec.wrap = [rank, disturbance](int of, std::unique_ptr<Lanes> lanes) -> std::unique_ptr<Lanes> {
+    if (of != rank) return lanes;
+    return std::make_unique<DisturbedLanes>(std::move(lanes), disturbance);
+  };
+  return spec;
+}
+
+TEST(LaneFaults, FrameFailsAfterSomeTransfers) {
+  constexpr int kSize = 3;
+  for (const A algorithm : {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing}) {
+    for (int rank = 0; rank < kSize; ++rank) {
+      for (int transfers = 0; transfers <= kTransfersMax; ++transfers) {
+        SCOPED_TRACE(
+            absl::StrCat(AlgorithmName(algorithm), ", frame ", transfers, " of rank ", rank));
+        auto disturbance = std::make_shared<DisturbedLanes::Disturbance>();
+        disturbance->frames_left = transfers;
+        LaneRanks ranks(std::make_shared<SimLaneWorld>(5, kSize),
+                        Disturbed(kSize, rank, disturbance));
+        GroupResult last;
+        for (int i = 0; i < 12 && (last.statuses.empty() || last.statuses[0].ok()); ++i) {
+          const auto calls = CallsOf(kSize, SumOf(3000, algorithm));
+          last = RunGroup(ranks, calls, RandomInputs(calls, 3), Place::kInPlace, i);
+        }
+        // Who had all that it needed may have been done with the call in which it happened.
+        const auto calls = CallsOf(kSize, SumOf(10, A::kAuto));
+        ExpectOneCause(RunGroup(ranks, calls, RandomInputs(calls, 3), Place::kApart, 0),
+                       absl::StatusCode::kUnavailable, "was lost: injected");
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(LaneFaults, MemoryIsTheTransportsUntilItIsReleased) {
+  for (const bool abort : {false, true}) {
+    auto disturbance = std::make_shared<DisturbedLanes::Disturbance>();
+    disturbance->keep = true;
+    auto world = std::make_shared<SimLaneWorld>(5, 2);
+    LaneRanks ranks(world, Disturbed(2, 0, disturbance));
+    const auto calls = CallsOf(2, SumOf(3000, A::kTwoShot));
+    GroupRun run(ranks, calls, RandomInputs(calls, 3), Place::kApart, 0);
+    run.Start(0);
+    if (abort) {
+      ranks.Of(1).Abort(absl::CancelledError("enough"));
+    } else {
+      run.Start(1);
+    }
+    world->world().RunFor(absl::Seconds(5));
+    EXPECT_FALSE(run.IsDone(0)) << "its input is still being sent";
+    disturbance->kept.clear();
+    ASSERT_TRUE(run.Wait());
+    EXPECT_EQ(run.Result().statuses[0].ok(), !abort);
+  }
+}
+
+TEST(LaneFaults, CutOffRankEndsToo) {
+  auto world = std::make_shared<SimLaneWorld>(5, 3);
+  LaneRanks ranks(world, {3, 1, {}, {}});
+  const auto calls = CallsOf(3, SumOf(3000, A::kRing));
+  GroupRun run(ranks, calls, RandomInputs(calls, 3), Place::kApart, 0);
+  run.Start(0);
+  run.Start(1);
+  world->world().RunFor(absl::Milliseconds(50));
+  world->network().Cut("host1", "host0");
+  world->network().Cut("host1", "host2");
+  const absl::Time begin = world->world().Now();
+  // The leases say so on both sides.
+  for (const int rank : {0, 1}) {
+    ranks.Of(rank).Abort(absl::UnavailableError("worker:1 did not beat for 5s"));
+  }
+  ASSERT_TRUE(run.Wait());
+  EXPECT_LT(world->world().Now() - begin, absl::Seconds(1));
+  GroupResult result = run.Result();
+  result.statuses.pop_back();
+  ExpectOneCause(result, absl::StatusCode::kUnavailable, "worker:1 did not beat for 5s");
+}
+
+TEST(LaneFaults, OldGenerationIsRefusedAndCounted) {
+  auto world = std::make_shared<SimLaneWorld>(5, 2);
+  LaneGroupSpec spec;
+  spec.size = 2;
+  LaneRanks ranks(world, spec);
+  world->world().RunFor(absl::Seconds(1));
+  spec.generation = 2;
+  ranks.Reform(spec);
+  world->world().RunFor(absl::Seconds(1));
+  const uint64_t before = ranks.Table(1).stats().refused_old;
+  const auto old = MakeWireLanes(world->TransportOf(0), {{"workers", 1}, 0, ranks.addresses()});
+  Event refused;
+  CollectiveFrame frame;
+  frame.call = "an old call";
+  old->Send(1, frame, [&](absl::Status status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(ClassOf(status), proto::STALE);
+    refused.Notify();
+  });
+  ASSERT_TRUE(ranks.waiter().Wait(refused, absl::Seconds(5)));
+  EXPECT_EQ(ranks.Table(1).stats().refused_old, before + 1);
+  ExpectRight(ranks, CallsOf(2, SumOf(100, A::kAuto)), 1, Place::kApart, "generation 2");
+}
+
+TEST(LaneFaults, FramesWaitForAGroupThatIsMadeLater) {
+  auto world = std::make_shared<SimLaneWorld>(5, 2);
+  LaneGroupSpec spec;
+  spec.size = 2;
+  LaneRanks ranks(world, spec);
+  ranks.Leave(0);
+  ranks.Leave(1);
+  spec.generation = 2;
+  ranks.Join(0, spec);
+  const auto calls = CallsOf(2, SumOf(100, A::kTwoShot));
+  const std::vector<Bytes> inputs = RandomInputs(calls, 1);
+  // Memory for rank 1 comes from its communicator, so it is made with the group.
+  Bytes output(400);
+  CollectiveCall call = calls[0];
+  call.input = inputs[0];
+  call.output = absl::MakeSpan(output);
+  Event done;
+  ranks.Of(0).Start(call, [&](absl::Status status) {
+    EXPECT_TRUE(status.ok()) << status;
+    done.Notify();
+  });
+  world->world().RunFor(absl::Seconds(2));
+  EXPECT_FALSE(done.HasHappened());
+  EXPECT_GE(ranks.Table(1).stats().waiting, 1u);
+  ranks.Join(1, spec);
+  EXPECT_EQ(ranks.Table(1).stats().waiting, 0u);
+  Bytes other_output(400);
+  CollectiveCall other = calls[1];
+  other.input = inputs[1];
+  other.output = absl::MakeSpan(other_output);
+  Event other_done;
+  ranks.Of(1).Start(other, [&](absl::Status) { other_done.Notify(); });
+  ASSERT_TRUE(ranks.waiter().Wait(done, absl::Seconds(5)));
+  ASSERT_TRUE(ranks.waiter().Wait(other_done, absl::Seconds(5)));
+  EXPECT_EQ(Difference(DType::kFloat32, output, Wanted(calls, inputs)[0]), "");
+}
+
+TEST(LaneFaults, CallAfterARankHasLeft) {
+  auto world = std::make_shared<SimLaneWorld>(5, 3);
+  LaneRanks ranks(world, {3, 1, {}, {}});
+  ExpectRight(ranks, CallsOf(3, SumOf(100, A::kAuto)), 1, Place::kApart, "before");
+  const auto calls = CallsOf(3, SumOf(100, A::kAuto));
+  GroupRun run(ranks, calls, RandomInputs(calls, 1), Place::kApart, 0);
+  ranks.Leave(2);
+  world->world().RunFor(absl::Seconds(1));
+  run.Start(0);
+  run.Start(1);
+  ASSERT_TRUE(run.Wait());
+  GroupResult result = run.Result();
+  result.statuses.pop_back();
+  ExpectOneCause(result, absl::StatusCode::kFailedPrecondition,
+                 "rank 2 has left the group after 1 calls and does not take part in call 1, "
+                 "all-reduce sum float32[100] 'w'");
+}
+
+TEST(LaneFaults, StallIsLoggedWithWhoIsMissing) {
+  auto world = std::make_shared<SimLaneWorld>(5, 3);
+  LaneGroupSpec spec;
+  spec.size = 3;
+  spec.stall_after = absl::Seconds(10);
+  LaneRanks ranks(world, spec);
+  ExpectRight(ranks, CallsOf(3, SumOf(100, A::kAuto)), 1, Place::kApart, "before");
+  const auto calls = CallsOf(3, SumOf(100, A::kRing));
+  GroupRun run(ranks, calls, RandomInputs(calls, 1), Place::kApart, 0);
+  run.Start(0);
+  run.Start(2);
+  testing::internal::CaptureStderr();
+  world->world().RunFor(absl::Seconds(25));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("collective_stall"));
+  EXPECT_THAT(log, HasSubstr("call=\"1, all-reduce sum float32[100] by ring 'w'\""));
+  EXPECT_THAT(log,
+              HasSubstr("not_started_by=\"rank 1 (last done there: call 0, all-reduce 'w')\""));
+  EXPECT_FALSE(absl::StrContains(log, "rank 2 (last")) << log;
+  run.Start(1);
+  ASSERT_TRUE(run.Wait());
+  for (const absl::Status& status : run.Result().statuses) EXPECT_TRUE(status.ok()) << status;
+  const std::string dump = ranks.Lane(0).recorder().Dump();
+  EXPECT_THAT(dump, HasSubstr("1 all-reduce 'w' 400 float32 ring done"));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,37 @@
+#include "worker/collective/collective_errors.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+absl::Status MismatchError(uint64_t sequence, RankCall one, RankCall other) {
+  if (one.rank > other.rank) std::swap(one, other);
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("rank ", one.rank, ", call ", sequence, ": ", one.description,
+                                " against rank ", other.rank, ": ", other.description,
+                                "; the ranks of a group must make the same calls in one order"),
+                   proto::APPLICATION);
+}
+
+absl::Status LateError(uint64_t sequence, const std::string& description, absl::Duration timeout,
+                       const std::vector<std::string>& missing) {
+  const std::string who = missing.empty()
+                              ? "all ranks have started it"
+                              : absl::StrCat("not started by ", absl::StrJoin(missing, ", "));
+  return MakeError(absl::StatusCode::kDeadlineExceeded,
+                   absl::StrCat("call ", sequence, ", ", description, ", is not done within ",
+                                absl::FormatDuration(timeout), "; ", who),
+                   proto::TRANSIENT);
+}
+
+absl::Status AbortedBy(const GroupName& group, const absl::Status& cause) {
+  return Annotate(cause, absl::StrCat("group '", group.name, "' of generation ", group.generation,
+                                      " was aborted"));
+}
+
+}  // namespace cohort

@@ -1,0 +1,119 @@
+#include "worker/collective/flight_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace cohort {
+
+namespace {
+
+absl::string_view StateName(FlightRecord::State state) {
+  switch (state) {
+    case FlightRecord::State::kNone:
+      return "none";
+    case FlightRecord::State::kUnderWay:
+      return "under-way";
+    case FlightRecord::State::kDone:
+      return "done";
+    case FlightRecord::State::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+// Since the start, "-" for what has not happened.
+std::string After(absl::Time start, absl::Time when) {
+  if (when == absl::InfinitePast()) return "-";
+  return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
+}
+
+std::string Line(const FlightRecord& record) {
+  return absl::StrCat(
+      record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
+      DTypeName(record.dtype), " ", AlgorithmName(record.algorithm), " ", StateName(record.state),
+      " ", absl::FormatTime(record.started, absl::UTCTimeZone()), " ",
+      After(record.started, record.last_heard), " ", After(record.started, record.ended), " [",
+      absl::StrJoin(record.waits_for, ","), "]\n");
+}
+
+}  // namespace
+
+std::string NameOf(const FlightRecord& record) {
+  const std::string name = record.name.empty() ? "" : absl::StrCat(" '", record.name, "'");
+  return absl::StrCat("call ", record.sequence, ", ", OpName(record.op), name);
+}
+
+FlightRecord& FlightRecorder::SlotOf(uint64_t sequence) {
+  return records_[sequence % records_.size()];
+}
+
+void FlightRecorder::Started(Begin begin, absl::Time now) {
+  const CollectiveCall& call = *begin.call;
+  FlightRecord record;
+  record.sequence = begin.sequence;
+  record.op = call.op;
+  record.dtype = call.dtype;
+  record.algorithm = begin.algorithm;
+  record.state = FlightRecord::State::kUnderWay;
+  record.name = call.name;
+  record.bytes = std::max(call.input.size(), call.output.size());
+  record.started = now;
+  record.last_heard = absl::InfinitePast();
+  record.ended = absl::InfinitePast();
+  record.waits_for = std::move(begin.waits_for);
+  MutexLock lock(mutex_);
+  if (records_.empty()) records_.resize(kFlightRecordsMax);
+  SlotOf(begin.sequence) = std::move(record);
+}
+
+void FlightRecorder::Heard(uint64_t sequence, int rank, absl::Time now) {
+  MutexLock lock(mutex_);
+  if (records_.empty()) return;
+  FlightRecord& record = SlotOf(sequence);
+  if (record.sequence != sequence) return;
+  const auto found = std::find(record.waits_for.begin(), record.waits_for.end(), rank);
+  if (found == record.waits_for.end()) return;
+  record.waits_for.erase(found);
+  record.last_heard = now;
+}
+
+void FlightRecorder::Ended(uint64_t sequence, const absl::Status& status, absl::Time now) {
+  MutexLock lock(mutex_);
+  if (records_.empty()) return;
+  FlightRecord& record = SlotOf(sequence);
+  if (record.sequence != sequence) return;
+  record.state = status.ok() ? FlightRecord::State::kDone : FlightRecord::State::kFailed;
+  record.ended = now;
+  const bool newer =
+      last_done_.state == FlightRecord::State::kNone || last_done_.sequence < record.sequence;
+  if (status.ok() && newer) last_done_ = record;
+}
+
+std::vector<FlightRecord> FlightRecorder::Records() const {
+  MutexLock lock(mutex_);
+  std::vector<FlightRecord> records;
+  for (const FlightRecord& record : records_) {
+    if (record.state != FlightRecord::State::kNone) records.push_back(record);
+  }
+  std::sort(records.begin(), records.end(),
+            [](const FlightRecord& a, const FlightRecord& b) { return a.sequence < b.sequence; });
+  return records;
+}
+
+std::string FlightRecorder::Dump() const {
+  std::string text = absl::StrCat(
+      "rank ", rank_,
+      ": call op name bytes dtype algorithm state started all-heard-after ended-after waits-for\n");
+  for (const FlightRecord& record : Records()) absl::StrAppend(&text, Line(record));
+  return text;
+}
+
+std::string FlightRecorder::LastDone() const {
+  MutexLock lock(mutex_);
+  return last_done_.state == FlightRecord::State::kNone ? "no call" : NameOf(last_done_);
+}
+
+}  // namespace cohort

@@ -1,0 +1,75 @@
+#pragma once
+
+// What one rank's last operations of a group did, for the question that is asked when a group
+// stands or has been aborted: who waits for whom, and since when. Operations of all ranks have the
+// same sequence numbers, so that the records of several ranks can be laid side by side.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "worker/collective/collective_call.h"
+
+namespace cohort {
+
+struct FlightRecord {
+  enum class State : uint8_t { kNone, kUnderWay, kDone, kFailed };
+
+  uint64_t sequence = 0;
+  CollectiveOp op = CollectiveOp::kBarrier;
+  DType dtype = DType::kUndefined;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
+  State state = State::kNone;
+  std::string name;
+  size_t bytes = 0;  // of the larger of input and output
+  absl::Time started;
+  absl::Time last_heard;  // when the last rank that had been missing was heard; past: none yet
+  absl::Time ended;
+  absl::InlinedVector<int, 8> waits_for;  // ranks of which nothing has come
+};
+
+// Keeps the last kFlightRecordsMax operations. Thread-safe.
+class FlightRecorder {
+ public:
+  static constexpr size_t kFlightRecordsMax = 4096;
+
+  explicit FlightRecorder(int rank) : rank_(rank) {}
+
+  struct Begin {
+    uint64_t sequence = 0;
+    const CollectiveCall* call = nullptr;
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // that runs
+    absl::InlinedVector<int, 8> waits_for;                       // ranks that must start it too
+  };
+  void Started(Begin begin, absl::Time now);
+  // Something of the operation has come from the rank.
+  void Heard(uint64_t sequence, int rank, absl::Time now);
+  void Ended(uint64_t sequence, const absl::Status& status, absl::Time now);
+
+  // From the oldest on.
+  std::vector<FlightRecord> Records() const;
+
+  // A line for each record, after one that names the columns.
+  std::string Dump() const;
+
+  // "call 416, all-reduce 'bucket 3'", the last that has ended well here; "no call" before it.
+  std::string LastDone() const;
+
+ private:
+  FlightRecord& SlotOf(uint64_t sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int rank_;
+  mutable Mutex mutex_;
+  std::vector<FlightRecord> records_ ABSL_GUARDED_BY(mutex_);  // by sequence, a ring
+  FlightRecord last_done_ ABSL_GUARDED_BY(mutex_);
+};
+
+// "call 416, all-reduce 'bucket 3'".
+std::string NameOf(const FlightRecord& record);
+
+}  // namespace cohort

@@ -1,0 +1,162 @@
+#include "worker/collective/group_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/typed_call.h"
+#include "proto/collective.pb.h"
+#include "worker/collective/cause_proto.h"
+#include "worker/collective/wire_lanes.h"
+
+namespace cohort {
+
+namespace {
+
+// Each peer may have a window of frames of each operation that it has begun; more is a mistake.
+constexpr uint64_t kWaitingCallsMax = 65536;
+
+absl::Status OverError(uint64_t generation) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("generation ", generation, " of the group is over here"),
+                   proto::STALE);
+}
+
+CollectiveFrame FrameOf(Envelope<proto::DeliverRequest> request) {
+  CollectiveFrame frame;
+  frame.from = static_cast<int>(request.header.from().rank());
+  frame.sequence = request.header.sequence();
+  frame.fingerprint = request.header.fingerprint();
+  frame.tag = request.header.tag();
+  frame.call = std::move(*request.header.mutable_call());
+  frame.payload = std::move(request.payload);
+  return frame;
+}
+
+}  // namespace
+
+// `use` gets the receiver with the request and the reply.
+template <typename Request, typename Response, typename Use>
+Handler GroupTable::HandlerOf(Use use) {
+  return MakeHandler<Request, Response>(
+      [self = shared_from_this(), use](Envelope<Request> request, TypedReply<Response> reply) {
+        const proto::GroupMember& from = request.header.from();
+        const Key key{from.group(), from.generation()};
+        self->Find(key, [use, request = std::move(request), reply = std::move(reply)](
+                            LaneReceiver* receiver, const absl::Status& why) mutable {
+          if (receiver == nullptr) return reply(why);
+          use(*receiver, std::move(request), std::move(reply));
+        });
+      });
+}
+
+Service GroupTable::MakeService() {
+  Service service;
+  service.descriptor =
+      proto::DeliverRequest::descriptor()->file()->FindServiceByName("CollectiveService");
+  service.handlers["Deliver"] = HandlerOf<proto::DeliverRequest, proto::DeliverResponse>(
+      [](LaneReceiver& receiver, Envelope<proto::DeliverRequest> request,
+         TypedReply<proto::DeliverResponse> reply) {
+        receiver.OnFrame(FrameOf(std::move(request)),
+                         [reply = std::move(reply)](absl::Status status) mutable {
+                           if (!status.ok()) return reply(status);
+                           reply(Envelope<proto::DeliverResponse>());
+                         });
+      });
+  service.handlers["AbortGroup"] = HandlerOf<proto::AbortGroupRequest, proto::AbortGroupResponse>(
+      [](LaneReceiver& receiver, const Envelope<proto::AbortGroupRequest>& request,
+         TypedReply<proto::AbortGroupResponse> reply) {
+        receiver.OnAbort(FromProto(request.header.cause()),
+                         [reply = std::move(reply)](absl::StatusOr<AbortCause> known) mutable {
+                           if (!known.ok()) return reply(known.status());
+                           Envelope<proto::AbortGroupResponse> response;
+                           *response.header.mutable_cause() = ToProto(*known);
+                           reply(std::move(response));
+                         });
+      });
+  service.handlers["Watch"] = HandlerOf<proto::WatchRequest, proto::WatchResponse>(
+      [](LaneReceiver& receiver, const Envelope<proto::WatchRequest>& request,
+         TypedReply<proto::WatchResponse> reply) {
+        receiver.OnWatch([reply = std::move(reply)](absl::StatusOr<uint64_t> started) mutable {
+          if (!started.ok()) return reply(started.status());
+          Envelope<proto::WatchResponse> response;
+          response.header.set_calls_started(*started);
+          reply(std::move(response));
+        });
+      });
+  service.handlers["AskProgress"] =
+      HandlerOf<proto::AskProgressRequest, proto::AskProgressResponse>(
+          [](LaneReceiver& receiver, const Envelope<proto::AskProgressRequest>& request,
+             TypedReply<proto::AskProgressResponse> reply) {
+            receiver.OnAskProgress(
+                [reply = std::move(reply)](absl::StatusOr<RankProgress> known) mutable {
+                  if (!known.ok()) return reply(known.status());
+                  Envelope<proto::AskProgressResponse> response;
+                  response.header.set_calls_started(known->calls_started);
+                  response.header.set_last_done(known->last_done);
+                  reply(std::move(response));
+                });
+          });
+  return service;
+}
+
+void GroupTable::Find(const Key& key, Visit visit) {
+  std::shared_ptr<LaneReceiver> receiver;
+  absl::Status why;
+  {
+    MutexLock lock(mutex_);
+    const auto found = receivers_.find(key);
+    if (found != receivers_.end()) receiver = found->second.lock();
+    const auto newest = newest_.find(key.first);
+    if (receiver == nullptr && newest != newest_.end() && key.second <= newest->second) {
+      ++stats_.refused_old;
+      why = OverError(key.second);
+    } else if (receiver == nullptr && stats_.waiting >= kWaitingCallsMax) {
+      why = absl::ResourceExhaustedError(
+          absl::StrCat(stats_.waiting, " calls wait for groups that this worker has not made"));
+    } else if (receiver == nullptr) {
+      ++stats_.waiting;
+      waiting_[key].push_back(std::move(visit));
+      return;
+    }
+  }
+  visit(receiver.get(), why);
+}
+
+void GroupTable::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver) {
+  const Key key{GroupHash(group), group.generation};
+  std::vector<Visit> visits;
+  std::vector<std::pair<uint64_t, Visit>> over;  // with their generation
+  const std::shared_ptr<LaneReceiver> alive = receiver.lock();
+  {
+    MutexLock lock(mutex_);
+    receivers_[key] = std::move(receiver);
+    uint64_t& newest = newest_[key.first];
+    newest = std::max(newest, group.generation);
+    auto it = waiting_.lower_bound(Key{key.first, 0});
+    while (it != waiting_.end() && it->first <= key) {
+      stats_.waiting -= it->second.size();
+      for (Visit& visit : it->second) {
+        if (it->first == key) {
+          visits.push_back(std::move(visit));
+        } else {
+          ++stats_.refused_old;
+          over.emplace_back(it->first.second, std::move(visit));
+        }
+      }
+      it = waiting_.erase(it);
+    }
+  }
+  for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
+  for (Visit& visit : visits) visit(alive.get(), absl::OkStatus());
+}
+
+void GroupTable::Remove(const GroupName& group) {
+  MutexLock lock(mutex_);
+  receivers_.erase(Key{GroupHash(group), group.generation});
+}
+
+GroupTable::Stats GroupTable::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace cohort

@@ -1,0 +1,324 @@
+#include "worker/collective/operation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/rng.h"
+#include "worker/collective/frame_bytes.h"
+#include "worker/collective/reduce_tree.h"
+#include "worker/collective/segments.h"
+
+namespace cohort {
+
+namespace {
+
+// Elements that are combined at a time: what they need stays in the second cache, and of a frame in
+// pieces only the blocks with a border are copied.
+constexpr int64_t kBlockElements = 8192;
+
+uint64_t ReceiveKey(int rank, uint32_t tag) { return static_cast<uint64_t>(rank) << 32 | tag; }
+
+bool InOwnMemory(const Ref& ref) {
+  return ref.place == Ref::Place::kFrame || ref.place == Ref::Place::kMade;
+}
+
+}  // namespace
+
+uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int from, int to,
+                          int rank) {
+  if (call.op != CollectiveOp::kAllToAll) return fingerprint;
+  const std::vector<int64_t>& counts = from == rank ? call.counts : call.receive_counts;
+  const int64_t count = counts[static_cast<size_t>(from == rank ? to : from)];
+  return Mix64(fingerprint + static_cast<uint64_t>(count));
+}
+
+// Lives in the payload of a frame that points into the caller's memory. Thread-safe.
+class Operation::Hold {
+ public:
+  explicit Hold(std::shared_ptr<Operation> operation)
+      : operation_(std::move(operation)), host_(operation_->life_of_host_.lock()) {}
+  ~Hold() {
+    operation_->strand_.Post(
+        [operation = operation_, host = host_] { operation->CallersMemoryReleased(); });
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  const std::shared_ptr<Operation> operation_;  // shared with the group
+  const std::shared_ptr<OperationHost> host_;   // shared with the communicator
+};
+
+Operation::Operation(const std::shared_ptr<OperationHost>& host, Strand& strand, Lanes& lanes,
+                     OperationSetup setup)
+    : host_(*host),
+      life_of_host_(host),
+      strand_(strand),
+      lanes_(lanes),
+      setup_(std::move(setup)),
+      fingerprint_(FingerprintOf(setup_.call)),
+      states_(setup_.plan.steps.size()),
+      peers_(static_cast<size_t>(setup_.size)),
+      steps_left_(setup_.plan.steps.size()) {
+  LinkSteps();
+}
+
+void Operation::LinkSteps() {
+  const Plan& plan = setup_.plan;
+  std::vector<uint32_t> readers(plan.steps.size() + 1);
+  for (const Ref& ref : plan.refs) {
+    if (ref.step != Ref::kNoStep) ++readers[ref.step + 1];
+  }
+  for (size_t i = 1; i < readers.size(); ++i) readers[i] += readers[i - 1];
+  dependents_begin_ = readers;
+  dependents_.resize(readers.back());
+  for (uint32_t index = 0; index < plan.steps.size(); ++index) {
+    const PlanStep& step = plan.steps[index];
+    for (const Ref& ref : plan.RefsOf(step)) {
+      if (ref.step == Ref::kNoStep) continue;
+      dependents_[readers[ref.step]++] = index;
+      ++states_[index].waits_for;
+      if (InOwnMemory(ref)) ++states_[ref.step].readers;
+    }
+    if (step.kind == PlanStep::Kind::kReceive) {
+      receives_[ReceiveKey(step.peer, step.tag)] = index;
+    } else if (states_[index].waits_for == 0) {
+      ready_.push_back(index);
+    }
+  }
+}
+
+void Operation::Begin() {
+  const auto sends = [](const PlanStep& step) { return step.kind == PlanStep::Kind::kSend; };
+  const std::vector<PlanStep>& steps = setup_.plan.steps;
+  if (setup_.size > 1 && std::none_of(steps.begin(), steps.end(), sends)) SendHello();
+  RunReady();
+  CheckEnd();
+}
+
+// Every rank sends something in every operation, so that every rank's call is compared with that of
+// another.
+void Operation::SendHello() {
+  const std::vector<PlanStep>& steps = setup_.plan.steps;
+  const auto receive = std::find_if(steps.begin(), steps.end(), [](const PlanStep& step) {
+    return step.kind == PlanStep::Kind::kReceive;
+  });
+  const int peer = receive == steps.end() ? (setup_.rank + 1) % setup_.size : receive->peer;
+  SendFrame(peer, kHelloTag, {});
+}
+
+void Operation::OnFrame(CollectiveFrame frame) {
+  if (stopped_ || done_ || frame.tag == kHelloTag) return;
+  const auto found = receives_.find(ReceiveKey(frame.from, frame.tag));
+  if (found == receives_.end()) {
+    return host_.OnBadFrame(setup_.sequence, absl::InternalError(absl::StrCat(
+                                                 "call ", setup_.sequence, ", ", setup_.description,
+                                                 ": rank ", frame.from, " sent frame ",
+                                                 absl::Hex(frame.tag), ", which no rank expects")));
+  }
+  const PlanStep& step = setup_.plan.steps[found->second];
+  StepState& state = states_[found->second];
+  if (state.made) return;  // it came twice
+  const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
+  if (PayloadBytes(frame.payload) != bytes) {
+    return host_.OnBadFrame(
+        setup_.sequence,
+        absl::InternalError(absl::StrCat("call ", setup_.sequence, ", ", setup_.description,
+                                         ": a frame of rank ", frame.from, " has ",
+                                         PayloadBytes(frame.payload), " bytes, not ", bytes)));
+  }
+  if (state.readers > 0) state.payload = std::move(frame.payload);
+  Made(found->second);
+  RunReady();
+  CheckEnd();
+}
+
+void Operation::RunReady() {
+  while (!ready_.empty() && !stopped_) {
+    const uint32_t index = ready_.front();
+    ready_.pop_front();
+    RunStep(index);
+  }
+}
+
+void Operation::RunStep(uint32_t index) {
+  const PlanStep& step = setup_.plan.steps[index];
+  if (step.kind == PlanStep::Kind::kSend) {
+    peers_[static_cast<size_t>(step.peer)].waiting.push_back(index);
+    return Pump(step.peer);
+  }
+  std::byte* const target = TargetOf(index);
+  if (step.kind == PlanStep::Kind::kCombine) {
+    Combine(step, target);
+  } else {
+    Copy(step, target);
+  }
+  for (const Ref& ref : setup_.plan.RefsOf(step)) DropReader(ref);
+  Made(index);
+}
+
+void Operation::Made(uint32_t index) {
+  states_[index].made = true;
+  --steps_left_;
+  for (uint32_t i = dependents_begin_[index]; i < dependents_begin_[index + 1]; ++i) {
+    if (--states_[dependents_[i]].waits_for == 0) ready_.push_back(dependents_[i]);
+  }
+}
+
+void Operation::DropReader(const Ref& ref) {
+  if (!InOwnMemory(ref)) return;
+  StepState& state = states_[ref.step];
+  if (--state.readers > 0) return;
+  state.payload.clear();
+  state.memory.reset();
+}
+
+size_t Operation::ElementBytes(bool partial) const {
+  return ElementSize(partial ? AccumulatorOf(setup_.call.dtype) : setup_.call.dtype);
+}
+
+std::byte* Operation::TargetOf(uint32_t index) {
+  const Ref& target = setup_.plan.steps[index].target;
+  const size_t element = ElementBytes(target.partial);
+  if (target.place == Ref::Place::kOutput) {
+    return setup_.call.output.data() + static_cast<size_t>(target.first) * element;
+  }
+  if (states_[index].readers == 0) return nullptr;  // a join that nobody waits for
+  states_[index].memory = Buffer::Allocate(static_cast<size_t>(target.count) * element);
+  return states_[index].memory->data();
+}
+
+const std::byte* Operation::At(const Ref& ref, int64_t first, int64_t count,
+                               std::vector<std::byte>& spare) {
+  const size_t element = ElementBytes(ref.partial);
+  const size_t offset = static_cast<size_t>(ref.first + first) * element;
+  switch (ref.place) {
+    case Ref::Place::kInput:
+      return setup_.call.input.data() + offset;
+    case Ref::Place::kOutput:
+      return setup_.call.output.data() + offset;
+    case Ref::Place::kMade:
+      return states_[ref.step].memory->data() + offset;
+    case Ref::Place::kFrame:
+      break;
+  }
+  return BytesAt(states_[ref.step].payload, offset, static_cast<size_t>(count) * element, spare);
+}
+
+void Operation::Combine(const PlanStep& step, std::byte* target) {
+  const absl::Span<const Ref> refs = setup_.plan.RefsOf(step);
+  const CollectiveCall& call = setup_.call;
+  const bool mean = call.reduce == ReduceOp::kMean && step.final;
+  std::vector<Operand> operands(refs.size());
+  std::vector<std::vector<std::byte>> spares(refs.size());
+  const size_t element = ElementBytes(step.target.partial);
+  for (int64_t first = 0; first < step.target.count; first += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, step.target.count - first);
+    for (size_t i = 0; i < refs.size(); ++i) {
+      operands[i] = {At(refs[i], first, count, spares[i]), refs[i].partial};
+    }
+    CombineTree({call.dtype, call.reduce}, operands, static_cast<size_t>(count),
+                {target + static_cast<size_t>(first) * element, step.target.partial,
+                 mean ? setup_.size : 1});
+  }
+}
+
+void Operation::Copy(const PlanStep& step, std::byte* target) {
+  const Ref& from = setup_.plan.refs[step.refs_begin];
+  const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
+  if (bytes == 0) return;
+  if (from.place == Ref::Place::kFrame) {
+    return CopyPayload(states_[from.step].payload, bytes, target);
+  }
+  std::vector<std::byte> unused;
+  const std::byte* const source = At(from, 0, step.target.count, unused);
+  if (source != target) std::memcpy(target, source, bytes);
+}
+
+Payload Operation::PayloadOf(uint32_t index) {
+  const Ref& ref = setup_.plan.refs[setup_.plan.steps[index].refs_begin];
+  const size_t bytes = static_cast<size_t>(ref.count) * ElementBytes(ref.partial);
+  if (bytes == 0) return {};
+  if (ref.place == Ref::Place::kFrame) return states_[ref.step].payload;  // as it came
+  std::vector<std::byte> unused;
+  const std::byte* const data = At(ref, 0, ref.count, unused);
+  if (ref.place == Ref::Place::kMade) return {{states_[ref.step].memory, data, bytes}};
+  ++callers_memory_holds_;
+  return {{std::make_shared<Hold>(shared_from_this()), data, bytes}};
+}
+
+void Operation::Pump(int peer) {
+  PeerQueue& queue = peers_[static_cast<size_t>(peer)];
+  while (!stopped_ && !queue.waiting.empty() && queue.under_way < kFramesToPeerMax) {
+    const uint32_t index = queue.waiting.front();
+    queue.waiting.pop_front();
+    Payload payload = PayloadOf(index);
+    const PlanStep& step = setup_.plan.steps[index];
+    DropReader(setup_.plan.refs[step.refs_begin]);
+    Made(index);
+    SendFrame(peer, step.tag, std::move(payload));
+  }
+}
+
+void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
+  ++counters_.frames_sent;
+  counters_.bytes_sent += PayloadBytes(payload);
+  ++peers_[static_cast<size_t>(peer)].under_way;
+  ++frames_under_way_;
+  const uint64_t fingerprint =
+      FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank);
+  lanes_.Send(
+      peer,
+      {setup_.rank, setup_.sequence, fingerprint, tag, setup_.description, std::move(payload)},
+      [self = shared_from_this(), host = life_of_host_.lock(), peer](absl::Status status) {
+        self->strand_.Post(
+            [self, host, peer, status = std::move(status)] { self->Answered(peer, status); });
+      });
+}
+
+void Operation::Answered(int peer, const absl::Status& status) {
+  --peers_[static_cast<size_t>(peer)].under_way;
+  --frames_under_way_;
+  if (!status.ok() && !stopped_) host_.OnPeerFailed(setup_.sequence, peer, status);
+  Pump(peer);
+  RunReady();
+  CheckEnd();
+}
+
+void Operation::CallersMemoryReleased() {
+  --callers_memory_holds_;
+  CheckEnd();
+}
+
+void Operation::Stop() {
+  stopped_ = true;
+  ready_.clear();
+  for (PeerQueue& queue : peers_) queue.waiting.clear();
+  for (StepState& state : states_) {
+    state.payload.clear();
+    state.memory.reset();
+  }
+}
+
+void Operation::Fail(const absl::Status& status) {
+  if (done_ || failed_) return;
+  COHORT_CHECK(stopped_, "an operation stops before it fails");
+  failed_ = true;
+  status_ = status;
+  CheckEnd();
+}
+
+// What the host does in here may end this operation's time in its table, so it is held.
+void Operation::CheckEnd() {
+  const auto self = shared_from_this();
+  if (!done_ && callers_memory_holds_ == 0 && (failed_ || (steps_left_ == 0 && !stopped_))) {
+    done_ = true;
+    host_.OnDone(setup_.sequence, status_);
+  }
+  if (retired()) host_.OnRetired(setup_.sequence);
+}
+
+}  // namespace cohort

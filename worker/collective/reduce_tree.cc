@@ -1,0 +1,148 @@
+#include "worker/collective/reduce_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "common/base/check.h"
+#include "common/runtime/half_floats.h"
+#include "worker/collective/reduce_loops.h"
+
+namespace cohort {
+
+namespace {
+
+// A block of each operand and of the sums between stays in the first cache.
+constexpr size_t kBlockElements = 1024;
+// The depth of the tree of kRanksMax ranks; a level needs two blocks of memory.
+constexpr int kLevelsMax = 11;
+
+// Walks the tree over one block of elements of type T. Thread-compatible.
+template <typename T>
+class BlockTree {
+ public:
+  using In = const Unaligned<T>*;
+  using Out = Unaligned<T>*;
+
+  BlockTree(const Reduction& reduction, absl::Span<const Operand> operands)
+      : loops_(LoopsOf<T>(reduction.op)), dtype_(reduction.dtype), operands_(operands) {}
+
+  // Elements [first, first + count) of the tree over all operands to `out`, which may be where an
+  // operand is: it is written by the last loop alone.
+  void Combine(size_t first, size_t count, Out out) {
+    first_ = first;
+    count_ = count;
+    Subtree(0, operands_.size(), 0, out);
+  }
+
+ private:
+  // Where the values of a subtree are: in memory of an operand, or in `into`.
+  In Values(size_t begin, size_t size, int level, Out into) {
+    if (size == 1 && !IsNarrow(begin)) return Leaf(begin);
+    Subtree(begin, size, level, into);
+    return into;
+  }
+
+  void Subtree(size_t begin, size_t size, int level, Out out) {
+    COHORT_CHECK(level < kLevelsMax, "at most kRanksMax ranks");
+    if (size == 1) return CopyLeaf(begin, out);
+    if (size == 4 && !IsNarrow(begin) && !IsNarrow(begin + 1) && !IsNarrow(begin + 2) &&
+        !IsNarrow(begin + 3)) {
+      return loops_.four(Leaf(begin), Leaf(begin + 1), Leaf(begin + 2), Leaf(begin + 3), count_,
+                         out);
+    }
+    const size_t left_size = std::bit_floor(size - 1);
+    auto& [left, right] = levels_[static_cast<size_t>(level)];
+    const In a = Values(begin, left_size, level + 1, left.data());
+    const In b = Values(begin + left_size, size - left_size, level + 1, right.data());
+    loops_.two(a, b, count_, out);
+  }
+
+  bool IsNarrow(size_t index) const { return IsHalf(dtype_) && !operands_[index].partial; }
+  In Leaf(size_t index) const { return reinterpret_cast<In>(operands_[index].data) + first_; }
+  void CopyLeaf(size_t index, Out out) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (IsNarrow(index)) return Widen(operands_[index].data + 2 * first_, out);
+    }
+    std::memmove(static_cast<void*>(out), Leaf(index), count_ * sizeof(T));
+  }
+  void Widen(const std::byte* from, Unaligned<float>* out) {
+    std::memcpy(narrow_.data(), from, count_ * sizeof(uint16_t));
+    WidenFloats(narrow_.data(), count_, dtype_, reinterpret_cast<float*>(out));
+  }
+
+  struct Level {
+    alignas(64) std::array<Unaligned<T>, kBlockElements> left;
+    alignas(64) std::array<Unaligned<T>, kBlockElements> right;
+  };
+
+  const ReduceLoops<T>& loops_;
+  const DType dtype_;
+  const absl::Span<const Operand> operands_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+  std::array<Level, kLevelsMax> levels_;
+  alignas(64) std::array<uint16_t, kBlockElements> narrow_;
+};
+
+template <typename T>
+void Divide(Unaligned<T>* values, size_t count, int64_t divisor) {
+  if constexpr (std::is_same_v<T, float>) DivideFloats(values, count, static_cast<T>(divisor));
+  if constexpr (std::is_same_v<T, double>) DivideDoubles(values, count, static_cast<T>(divisor));
+}
+
+template <typename T>
+void CombineAs(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
+               const Result& result) {
+  BlockTree<T> tree(reduction, operands);
+  for (size_t first = 0; first < count; first += kBlockElements) {
+    const size_t block = std::min(kBlockElements, count - first);
+    auto* const out = reinterpret_cast<Unaligned<T>*>(result.data) + first;
+    tree.Combine(first, block, out);
+    if (result.divisor != 1) Divide<T>(out, block, result.divisor);
+  }
+}
+
+void CombineHalf(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
+                 const Result& result) {
+  if (result.partial) return CombineAs<float>(reduction, operands, count, result);
+  BlockTree<float> tree(reduction, operands);
+  alignas(64) std::array<float, kBlockElements> wide;
+  alignas(64) std::array<uint16_t, kBlockElements> narrow;
+  for (size_t first = 0; first < count; first += kBlockElements) {
+    const size_t block = std::min(kBlockElements, count - first);
+    auto* const out = reinterpret_cast<Unaligned<float>*>(wide.data());
+    tree.Combine(first, block, out);
+    if (result.divisor != 1) Divide<float>(out, block, result.divisor);
+    NarrowFloats(wide.data(), block, reduction.dtype, narrow.data());
+    std::memcpy(result.data + first * sizeof(uint16_t), narrow.data(), block * sizeof(uint16_t));
+  }
+}
+
+}  // namespace
+
+DType AccumulatorOf(DType dtype) { return IsHalf(dtype) ? DType::kFloat32 : dtype; }
+
+void CombineTree(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
+                 const Result& result) {
+  COHORT_CHECK(!operands.empty(), "a reduction of something");
+  switch (reduction.dtype) {
+    case DType::kFloat32:
+      return CombineAs<float>(reduction, operands, count, result);
+    case DType::kFloat64:
+      return CombineAs<double>(reduction, operands, count, result);
+    case DType::kInt32:
+      return CombineAs<int32_t>(reduction, operands, count, result);
+    case DType::kInt64:
+      return CombineAs<int64_t>(reduction, operands, count, result);
+    case DType::kFloat16:
+    case DType::kBfloat16:
+      return CombineHalf(reduction, operands, count, result);
+    default:
+      COHORT_CHECK(false, "CheckCall lets reducible types through alone");
+  }
+}
+
+}  // namespace cohort
