@@ -54,14 +54,18 @@ std::string SizeName(size_t bytes) {
 }
 
 absl::StatusOr<Peer> Peer::Start(const std::vector<std::string>& arguments) {
+  std::vector<std::string> text = {"/proc/self/exe"};
+  text.insert(text.end(), arguments.begin(), arguments.end());
+  return StartProgram(text);
+}
+
+absl::StatusOr<Peer> Peer::StartProgram(const std::vector<std::string>& arguments) {
   int input[2] = {-1, -1};
   int output[2] = {-1, -1};
   if (pipe2(input, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
   if (pipe2(output, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
-  std::vector<std::string> text = {"cohort_bench"};
-  text.insert(text.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
-  for (std::string& argument : text) argv.push_back(argument.data());
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.data()));
   argv.push_back(nullptr);
   const pid_t pid = fork();
   if (pid < 0) return ErrnoStatus(errno, "fork");
@@ -69,7 +73,7 @@ absl::StatusOr<Peer> Peer::Start(const std::vector<std::string>& arguments) {
     // Only calls that are safe between fork and exec in a program with threads.
     dup2(input[0], STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
-    execv("/proc/self/exe", argv.data());
+    execvp(argv[0], argv.data());
     _exit(127);
   }
   close(input[0]);

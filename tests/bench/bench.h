@@ -56,6 +56,8 @@ Command TableBench();
 Command EmbeddingBench();
 Command AssignAddBench();
 Command ClickLogText();
+Command CollectiveBench();
+Command CollectiveRank();
 Command RecoveryCoordinator();
 
 // One line of output.
@@ -81,6 +83,8 @@ std::string SizeName(size_t bytes);
 class Peer {
  public:
   static absl::StatusOr<Peer> Start(const std::vector<std::string>& arguments);
+  // Another program, whose path is the first argument.
+  static absl::StatusOr<Peer> StartProgram(const std::vector<std::string>& arguments);
   Peer(Peer&& other) noexcept;
   Peer& operator=(Peer&&) = delete;
   ~Peer();

@@ -47,7 +47,8 @@ int Main(const std::vector<std::string>& arguments) {
                                          StandstillBench(), RecoveryBench(), StopBench(),
                                          OptimizerBench(), TableBench(), EmbeddingBench(),
                                          AssignAddBench(), ClickLogText(),
-                                         RecoveryCoordinator()};
+                                         RecoveryCoordinator(), CollectiveBench(),
+                                         CollectiveRank()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;
     const absl::Status status = Run(command, {arguments.begin() + 1, arguments.end()});
