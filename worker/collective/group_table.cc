@@ -72,12 +72,12 @@ Service GroupTable::MakeService() {
                            reply(std::move(response));
                          });
       });
-  service.handlers["Watch"] = HandlerOf<proto::WatchRequest, proto::WatchResponse>(
-      [](LaneReceiver& receiver, const Envelope<proto::WatchRequest>& request,
-         TypedReply<proto::WatchResponse> reply) {
+  service.handlers["WatchGroup"] = HandlerOf<proto::WatchGroupRequest, proto::WatchGroupResponse>(
+      [](LaneReceiver& receiver, const Envelope<proto::WatchGroupRequest>& request,
+         TypedReply<proto::WatchGroupResponse> reply) {
         receiver.OnWatch([reply = std::move(reply)](absl::StatusOr<uint64_t> started) mutable {
           if (!started.ok()) return reply(started.status());
-          Envelope<proto::WatchResponse> response;
+          Envelope<proto::WatchGroupResponse> response;
           response.header.set_calls_started(*started);
           reply(std::move(response));
         });

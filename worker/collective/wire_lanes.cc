@@ -15,7 +15,7 @@ namespace {
 
 constexpr absl::string_view kDeliver = "/cohort.proto.CollectiveService/Deliver";
 constexpr absl::string_view kAbortGroup = "/cohort.proto.CollectiveService/AbortGroup";
-constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/Watch";
+constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/WatchGroup";
 constexpr absl::string_view kAskProgress = "/cohort.proto.CollectiveService/AskProgress";
 
 // Calls under way that can be cancelled together. Thread-safe.
@@ -109,18 +109,18 @@ class WireLanes final : public Lanes {
   }
 
   void Watch(int rank, LeftReply left) override {
-    Envelope<proto::WatchRequest> request;
+    Envelope<proto::WatchGroupRequest> request;
     *request.header.mutable_from() = member_;
     const uint64_t id = watches_->Enter();
-    watches_->Started(id, StartCall<proto::WatchResponse>(
+    auto ended = [watches = watches_, id, left = std::move(left)](
+                     absl::StatusOr<Envelope<proto::WatchGroupResponse>> response) mutable {
+      watches->Ended(id);
+      if (!response.ok()) return left(response.status());
+      left(response->header.calls_started());
+    };
+    watches_->Started(id, StartCall<proto::WatchGroupResponse>(
                               *control_[static_cast<size_t>(rank)], kWatch, std::move(request),
-                              absl::InfiniteDuration(),
-                              [watches = watches_, id, left = std::move(left)](
-                                  absl::StatusOr<Envelope<proto::WatchResponse>> response) mutable {
-                                watches->Ended(id);
-                                if (!response.ok()) return left(response.status());
-                                left(response->header.calls_started());
-                              }));
+                              absl::InfiniteDuration(), std::move(ended)));
   }
 
   void AskProgress(int rank, absl::Duration wait, ProgressReply reply) override {
