@@ -19,7 +19,9 @@ proto::GroupAbortCause ToProto(const AbortCause& cause) {
   message.set_reporter(static_cast<uint32_t>(cause.reporter));
   message.set_code(static_cast<int32_t>(cause.status.code()));
   message.set_message(std::string(cause.status.message()));
-  *message.mutable_detail() = DetailOf(cause.status);
+  if (ClassOf(cause.status) != proto::ERROR_CLASS_UNKNOWN) {
+    *message.mutable_detail() = DetailOf(cause.status);
+  }
   return message;
 }
 
@@ -31,7 +33,8 @@ AbortCause FromProto(const proto::GroupAbortCause& message) {
   const bool known = message.code() > 0 && message.code() <= 16;
   const auto code =
       known ? static_cast<absl::StatusCode>(message.code()) : absl::StatusCode::kInternal;
-  cause.status = WithDetail(absl::Status(code, message.message()), message.detail());
+  cause.status = absl::Status(code, message.message());
+  if (message.has_detail()) cause.status = WithDetail(cause.status, message.detail());
   return cause;
 }
 

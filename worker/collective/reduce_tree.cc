@@ -70,7 +70,7 @@ class BlockTree {
   }
   void Widen(const std::byte* from, Unaligned<float>* out) {
     std::memcpy(narrow_.data(), from, count_ * sizeof(uint16_t));
-    WidenFloats(narrow_.data(), count_, dtype_, reinterpret_cast<float*>(out));
+    WidenFloats(narrow_.data(), count_, dtype_, static_cast<float*>(static_cast<void*>(out)));
   }
 
   struct Level {

@@ -201,6 +201,37 @@ TEST(LaneFaults, MemoryIsTheTransportsUntilItIsReleased) {
   }
 }
 
+TEST(LaneFaults, FramesPointIntoTheCallersMemory) {
+  auto disturbance = std::make_shared<DisturbedLanes::Disturbance>();
+  disturbance->keep = true;
+  LaneRanks ranks(std::make_shared<SimLaneWorld>(5, 2), Disturbed(2, 0, disturbance));
+  CollectiveCall call = SumOf(100000, A::kTwoShot);
+  const auto inputs = RandomInputs(CallsOf(2, call), 3);
+  Bytes outputs[2] = {Bytes(400000), Bytes(400000)};
+  Event done[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    call.input = inputs[r];
+    call.output = absl::MakeSpan(outputs[r]);
+    ranks.Of(rank).Start(call, [&done, rank](absl::Status) { done[rank].Notify(); });
+  }
+  ASSERT_TRUE(ranks.waiter().Wait(done[1], absl::Seconds(5)));
+  size_t bytes = 0;
+  for (const Payload& payload : disturbance->kept) {
+    for (const ByteSlice& slice : payload) {
+      const auto inside = [&slice](const Bytes& memory) {
+        return slice.data >= memory.data() &&
+               slice.data + slice.size <= memory.data() + memory.size();
+      };
+      EXPECT_TRUE(inside(inputs[0]) || inside(outputs[0])) << "it was copied";
+      bytes += slice.size;
+    }
+  }
+  EXPECT_EQ(bytes, 400000u);  // 2 (n-1)/n of it
+  disturbance->kept.clear();
+  ASSERT_TRUE(ranks.waiter().Wait(done[0], absl::Seconds(5)));
+}
+
 TEST(LaneFaults, CutOffRankEndsToo) {
   auto world = std::make_shared<SimLaneWorld>(5, 3);
   LaneRanks ranks(world, {3, 1, {}, {}});
