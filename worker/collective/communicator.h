@@ -10,7 +10,8 @@
 //
 // Progress. Nothing here blocks. An operation moves when its peers' messages arrive, on threads of
 // the implementation, and needs none of the caller's. An operation that has started locally
-// completes when all ranks that it needs have started it.
+// completes when all ranks that it needs have started it: a rank that only gives (the root of a
+// broadcast, a leaf of a reduction) may be done before others begin, a rank of an all-reduce not.
 //
 // Errors. A failure ends the generation, never one operation alone: what is under way and what is
 // started later completes with the root cause, the same code and words on every rank. Outputs are

@@ -21,80 +21,104 @@ TEST(AbortAgreement, FoundBeforeLostBeforeHeard) {
   EXPECT_TRUE(CauseOf(Kind::kLost, 1, 1) < CauseOf(Kind::kLost, 1, 2));
 }
 
-struct Message {
-  int from = 0;
-  int to = 0;
-  bool answer = false;
-  uint64_t round = 0;
-  AbortCause cause;
+// Ranks that tell each other; messages arrive in any order. Belongs to the test.
+class Exchange {
+ public:
+  explicit Exchange(SequenceRng& rng) : rng_(rng), size_(2 + static_cast<int>(rng.Below(5))) {
+    for (int rank = 0; rank < size_; ++rank) {
+      ranks_.emplace_back(rank, size_);
+      lost_.push_back(rank > 0 && rng.Below(4) == 0);
+      if (!lost_.back() && (rank == 0 || rng.Below(2) == 0)) to_raise_.push_back(rank);
+    }
+    shown_.resize(ranks_.size());
+  }
+
+  // False when nothing is left to happen.
+  bool Step() {
+    if (to_raise_.empty() && messages_.empty()) return false;
+    const uint64_t pick = rng_.Below(to_raise_.size() + messages_.size());
+    if (pick < to_raise_.size()) {
+      Raise(Take(to_raise_, pick));
+    } else {
+      Deliver(Take(messages_, pick - to_raise_.size()));
+    }
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (shown_[rank].ok() && ranks_[rank].agreed()) shown_[rank] = ranks_[rank].best().status;
+    }
+    return true;
+  }
+
+  // What each showed its callers when all had answered, of those that are not lost.
+  void ExpectOneCause() const {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (lost_[rank]) continue;
+      ASSERT_TRUE(ranks_[rank].agreed()) << "rank " << rank;
+      ASSERT_EQ(shown_[rank], ranks_[0].best().status) << "rank " << rank;
+    }
+  }
+
+ private:
+  struct Message {
+    size_t from = 0;
+    size_t to = 0;
+    bool answer = false;
+    uint64_t round = 0;
+    AbortCause cause;
+  };
+
+  template <typename T>
+  T Take(std::vector<T>& from, uint64_t index) {
+    T taken = from[index];
+    from.erase(from.begin() + static_cast<int64_t>(index));
+    return taken;
+  }
+
+  // A rank that has heard of a cause finds none.
+  void Raise(int rank) {
+    AbortAgreement& self = ranks_[static_cast<size_t>(rank)];
+    if (self.begun()) return;
+    self.Offer(CauseOf(static_cast<AbortCause::Kind>(rng_.Below(3)), rng_.Below(3), rank));
+    TellAll(static_cast<size_t>(rank));
+  }
+  void TellAll(size_t from) {
+    const AbortAgreement& self = ranks_[from];
+    for (size_t to = 0; to < ranks_.size(); ++to) {
+      if (to != from) messages_.push_back({from, to, false, self.round(), self.best()});
+    }
+  }
+  void Deliver(const Message& message) {
+    AbortAgreement& to = ranks_[message.to];
+    const auto from = static_cast<int>(message.from);
+    if (message.answer) {
+      if (to.Answer(message.round, from, message.cause)) TellAll(message.to);
+    } else if (lost_[message.to]) {
+      ranks_[message.from].Answer(message.round, static_cast<int>(message.to),
+                                  absl::UnavailableError("lost"));
+    } else {
+      if (to.Offer(message.cause)) TellAll(message.to);
+      messages_.push_back({message.to, message.from, true, message.round, to.best()});
+    }
+  }
+
+  SequenceRng& rng_;
+  const int size_;
+  std::vector<AbortAgreement> ranks_;
+  std::vector<bool> lost_;
+  std::vector<int> to_raise_;
+  std::vector<Message> messages_;
+  std::vector<absl::Status> shown_;
 };
 
-// Causes arise at some ranks until they hear of one; messages arrive in any order; some ranks are
-// lost from the start.
 TEST(AbortAgreement, AllWhoCanBeReachedSettleOnOneCause) {
   const uint64_t first = TestSeed(1);
   for (uint64_t seed = first; seed < first + 2000; ++seed) {
     SCOPED_TRACE(Replay("collective_test", seed, "AbortAgreement.AllWhoCanBeReached*"));
     SequenceRng rng(seed);
-    const int size = 2 + static_cast<int>(rng.Below(5));
-    std::vector<AbortAgreement> ranks;
-    std::vector<bool> lost;
-    for (int rank = 0; rank < size; ++rank) {
-      ranks.emplace_back(rank, size);
-      lost.push_back(rank > 0 && rng.Below(4) == 0);
+    Exchange exchange(rng);
+    while (exchange.Step()) {
     }
-    // What each showed its callers: the cause when first all had answered.
-    std::vector<absl::Status> settled(static_cast<size_t>(size));
-    std::vector<Message> messages;
-    const auto tell_all = [&](int from) {
-      const AbortAgreement& self = ranks[static_cast<size_t>(from)];
-      for (int to = 0; to < size; ++to) {
-        if (to != from) messages.push_back({from, to, false, self.round(), self.best()});
-      }
-    };
-    std::vector<int> to_raise;
-    for (int rank = 0; rank < size; ++rank) {
-      if (!lost[static_cast<size_t>(rank)] && (rank == 0 || rng.Below(2) == 0)) {
-        to_raise.push_back(rank);
-      }
-    }
-    while (!to_raise.empty() || !messages.empty()) {
-      for (size_t rank = 0; rank < ranks.size(); ++rank) {
-        if (settled[rank].ok() && ranks[rank].agreed()) settled[rank] = ranks[rank].best().status;
-      }
-      const uint64_t pick = rng.Below(to_raise.size() + messages.size());
-      if (pick < to_raise.size()) {
-        const int rank = to_raise[pick];
-        to_raise.erase(to_raise.begin() + static_cast<int64_t>(pick));
-        AbortAgreement& self = ranks[static_cast<size_t>(rank)];
-        if (self.begun()) continue;  // it has heard of another
-        self.Offer(CauseOf(static_cast<AbortCause::Kind>(rng.Below(3)), rng.Below(3), rank));
-        tell_all(rank);
-        continue;
-      }
-      const size_t index = pick - to_raise.size();
-      const Message message = messages[index];
-      messages.erase(messages.begin() + static_cast<int64_t>(index));
-      AbortAgreement& to = ranks[static_cast<size_t>(message.to)];
-      if (message.answer) {
-        if (to.Answer(message.round, message.from, message.cause)) tell_all(message.to);
-      } else if (lost[static_cast<size_t>(message.to)]) {
-        AbortAgreement& from = ranks[static_cast<size_t>(message.from)];
-        from.Answer(message.round, message.to, absl::UnavailableError("lost"));
-      } else {
-        if (to.Offer(message.cause)) tell_all(message.to);
-        messages.push_back({message.to, message.from, true, message.round, to.best()});
-      }
-    }
-    for (int rank = 0; rank < size; ++rank) {
-      const AbortAgreement& self = ranks[static_cast<size_t>(rank)];
-      if (lost[static_cast<size_t>(rank)]) continue;
-      ASSERT_TRUE(self.agreed()) << "rank " << rank;
-      const absl::Status& shown = settled[static_cast<size_t>(rank)];
-      ASSERT_TRUE(shown.ok() || shown == self.best().status)
-          << "rank " << rank << " showed another";
-      ASSERT_EQ(self.best().status, ranks[0].best().status) << "rank " << rank;
-    }
+    exchange.ExpectOneCause();
+    if (HasFatalFailure()) return;
   }
 }
 
