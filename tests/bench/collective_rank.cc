@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <stdio.h>
 
+#include <cerrno>
+
 #include <fstream>
 #include <sstream>
 

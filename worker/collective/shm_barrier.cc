@@ -19,11 +19,9 @@ namespace {
 
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
 constexpr absl::Duration kQuietWait = absl::Milliseconds(500);
-// A wake-up costs some 30 us: whoever has a core of its own may look for about twice as long.
-constexpr std::chrono::microseconds kSpin{60};
-// Where ranks share cores, whoever waits lets the others go first, so many times.
-constexpr int kYields = 24;
-constexpr int kLooksBetweenClocks = 64;
+// A wake-up costs some 30 us: about twice as long whoever waits looks for the others.
+constexpr std::chrono::microseconds kLookTime{60};
+constexpr int kLooksBetweenYields = 64;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -85,7 +83,7 @@ absl::Status ShmBarrier::Wait() {
   ++arrived_;
   segment_->block(rank_).arrived.store(arrived_);
   if (!AllArrived()) {
-    if (Spin()) return absl::OkStatus();
+    if (Look()) return absl::OkStatus();
     return Sleep();
   }
   if (segment_->header().sleepers.load() != 0) RingBell();
@@ -104,23 +102,19 @@ void ShmBarrier::RingBell() {
   FutexWakeAll(segment_->header().bell);
 }
 
-bool ShmBarrier::Spin() {
-  if (segment_->plan().spins == 0) {
-    for (int i = 0; i < kYields; ++i) {
-      sched_yield();
-      if (AllArrived()) return true;
-      if (aborted()) return false;
-    }
-    return false;
-  }
-  const Time end = std::chrono::steady_clock::now() + kSpin;
+// Also where every rank could have a core two may be on one, where the second sees the first wait
+// for it: so whoever waits lets others run now and then. Where nobody wants to, that costs little.
+bool ShmBarrier::Look() {
+  const int looks = segment_->plan().spins != 0 ? kLooksBetweenYields : 1;
+  const Time end = std::chrono::steady_clock::now() + kLookTime;
   do {
-    for (int i = 0; i < kLooksBetweenClocks; ++i) {
+    for (int i = 0; i < looks; ++i) {
       if (AllArrived()) return true;
       Pause();
     }
+    sched_yield();
   } while (!aborted() && std::chrono::steady_clock::now() < end);
-  return false;
+  return AllArrived();
 }
 
 absl::Status ShmBarrier::Sleep() {

@@ -79,7 +79,7 @@ class ShmBarrier {
  private:
   bool AllArrived() const;
   void RingBell();
-  bool Spin();
+  bool Look();
   absl::Status Sleep();
   absl::Status LookAround();
   bool IsGone(int rank) const;

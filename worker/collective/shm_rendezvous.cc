@@ -137,8 +137,9 @@ class Host {
         return absl::UnavailableError(absl::StrCat("rank ", rank, " sees other memory"));
       }
     }
+    // All have it, so the group has formed. Who is gone by now is missed like any other.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
-      RETURN_IF_ERROR(SendAll(sockets_[rank], &kGo, 1, -1, patience_));
+      SendAll(sockets_[rank], &kGo, 1, -1, patience_).IgnoreError();
     }
     lives_[0] = UniqueFd();
     return ShmShare{std::move(segment), std::move(lives_), std::move(own.writing)};

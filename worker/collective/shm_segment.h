@@ -35,7 +35,7 @@ inline constexpr size_t kOwnBytes = 2 * (kSlotBytes + kStagingBytes);
 // What the rank that makes the segment decides for all of them.
 struct ShmPlan {
   uint32_t ranks = 0;
-  // Waits turn instead of sleeping at first: every rank has a core of its own.
+  // Every rank has a core of its own, so who waits looks for the others more than it lets them run.
   uint32_t spins = 0;
   uint64_t arena_bytes = 0;
   // Inputs up to so many bytes go through slots; at most kSlotBytes.

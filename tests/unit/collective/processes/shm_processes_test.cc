@@ -216,9 +216,9 @@ TEST(ShmProcesses, KilledRankEndsThoseWhoWaitForIt) {
 
 TEST(ShmProcesses, RankKilledAtAnyMomentEndsTheOthersWithOneCause) {
   const uint64_t seed = TestSeed(7);
-  SCOPED_TRACE(Replay("collective_test", seed, "ShmProcesses.*"));
+  SCOPED_TRACE(Replay("collective_processes_test", seed, "ShmProcesses.*"));
   SequenceRng random(seed);
-  for (int turn = 0; turn < 12; ++turn) {
+  for (int turn = 0; turn < 9; ++turn) {
     auto ranks = StartRanks();
     const auto lost = static_cast<size_t>(turn % kRanks);
     constexpr int kCalls = 40;
