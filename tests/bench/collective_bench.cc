@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -62,6 +63,7 @@ const std::vector<Comparison>& Comparisons() {
 struct Setup {
   int repeats = 0;
   int milliseconds = 0;
+  bool bind = false;
   TempDirectory directory{"cohort-collective"};
   std::vector<std::string> kinds;  // of ways; empty: all
 };
@@ -73,13 +75,27 @@ bool Wanted(const Setup& setup, const std::string& name) {
 
 using Programs = std::vector<std::vector<std::string>>;
 
+// On a core of its own, where there are as many: as mpirun has its ranks unless told otherwise.
+std::vector<std::string> Bound(const Setup& setup, int rank, int ranks,
+                               std::vector<std::string> program) {
+  if (!setup.bind || ranks > static_cast<int>(std::thread::hardware_concurrency())) return program;
+  program.insert(program.begin(), {"taskset", "-c", absl::StrCat(rank)});
+  return program;
+}
+
+std::string PathOf(const std::string& program) {
+  return JoinPath(DirectoryOf(ExecutablePath()), program);
+}
+
 Programs OwnRanks(const Setup& setup, int ranks, const std::string& kind) {
   const std::string group = absl::StrCat("bench:", NewSocketNumber());
   Programs programs;
   for (int rank = 0; rank < ranks; ++rank) {
-    programs.push_back({"/proc/self/exe", "collective-rank", "--bench", "BENCH", "--rank",
-                        absl::StrCat(rank), "--ranks", absl::StrCat(ranks), "--group", group,
-                        "--directory", setup.directory.path(), "--kind", kind});
+    programs.push_back(Bound(
+        setup, rank, ranks,
+        {ExecutablePath(), "collective-rank", "--bench", "BENCH", "--rank", absl::StrCat(rank),
+         "--ranks", absl::StrCat(ranks), "--group", group, "--directory", setup.directory.path(),
+         "--kind", kind}));
   }
   return programs;
 }
@@ -89,8 +105,9 @@ Programs GlooRanks(const Setup& setup, int ranks, const std::string& algorithm) 
   const std::string store = JoinPath(setup.directory.path(), NewSocketNumber());
   mkdir(store.c_str(), 0700);
   for (int rank = 0; rank < ranks; ++rank) {
-    programs.push_back({JoinPath(DirectoryOf(ExecutablePath()), "cohort_gloo_peer"), "BENCH",
-                        absl::StrCat(rank), absl::StrCat(ranks), store, algorithm});
+    programs.push_back(Bound(setup, rank, ranks,
+                             {PathOf("cohort_gloo_peer"), "BENCH", absl::StrCat(rank),
+                              absl::StrCat(ranks), store, algorithm}));
   }
   return programs;
 }
@@ -98,11 +115,11 @@ Programs GlooRanks(const Setup& setup, int ranks, const std::string& algorithm) 
 Programs OmpiRanks(int ranks, const std::string& btl) {
   return {{"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", absl::StrCat(ranks), "--mca",
            "pml", "ob1", "--mca", "btl", btl + ",self", "--mca", "btl_tcp_if_include", "lo",
-           JoinPath(DirectoryOf(ExecutablePath()), "cohort_ompi_peer"), "BENCH"}};
+           PathOf("cohort_ompi_peer"), "BENCH"}};
 }
 
 bool IsBuilt(const std::string& program) {
-  return access(JoinPath(DirectoryOf(ExecutablePath()), program).c_str(), X_OK) == 0;
+  return access(PathOf(program).c_str(), X_OK) == 0;
 }
 
 // All ways with `ranks` ranks, started.
@@ -229,6 +246,8 @@ absl::Status RunBench(const Options& options) {
   Setup setup;
   ASSIGN_OR_RETURN(setup.repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(setup.milliseconds, options.Number("milliseconds"));
+  ASSIGN_OR_RETURN(const int bind, options.Number("bind"));
+  setup.bind = bind != 0;
   if (!options.Text("ways").empty()) setup.kinds = absl::StrSplit(options.Text("ways"), ',');
   std::vector<size_t> sizes;
   for (const absl::string_view text : absl::StrSplit(options.Text("sizes"), ',')) {
@@ -271,6 +290,7 @@ Command CollectiveBench() {
            {"milliseconds", "40", "length of one measurement"},
            {"sizes", "1KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB", "bytes per rank"},
            {"ranks", "2,4", "processes"},
+           {"bind", "1", "1: each rank on a core of its own where there are as many"},
            {"ways", "", "only these; all when empty"},
            {"explain", "", "a size and a type: what runs for it, and why, measuring nothing"}},
           RunBench};

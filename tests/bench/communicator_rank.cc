@@ -2,10 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
-#include "common/base/real_clock.h"
 #include "common/base/status.h"
-#include "common/base/thread_pool.h"
-#include "common/wire/grpc_transport.h"
+#include "common/wire/real_world.h"
 #include "tests/bench/rank_work.h"
 #include "worker/collective/lane_communicator.h"
 #include "worker/collective/shm_communicator.h"
@@ -101,8 +99,9 @@ class LaneWork final : public CommunicatorWork {
   static absl::StatusOr<std::unique_ptr<RankWork>> Make(const RankPlace& place,
                                                         CollectiveAlgorithm algorithm) {
     std::unique_ptr<LaneWork> work(new LaneWork(algorithm));
+    const World world = work->world_.world();
     ASSIGN_OR_RETURN(work->server_,
-                     work->transport_.Listen("127.0.0.1:0", {work->table_->MakeService()}));
+                     world.transport.Listen("127.0.0.1:0", {work->table_->MakeService()}));
     RETURN_IF_ERROR(LeaveText(place, absl::StrCat(place.rank), work->server_->address()));
     WireLanesOptions lanes;
     lanes.group = {"bench", 1};
@@ -116,7 +115,7 @@ class LaneWork final : public CommunicatorWork {
     options.rank = place.rank;
     options.size = place.ranks;
     work->communicator_ = std::make_unique<LaneCommunicator>(
-        work->clock_, work->pool_, work->table_, MakeWireLanes(work->transport_, lanes), options);
+        world.clock, world.executor, work->table_, MakeWireLanes(world.transport, lanes), options);
     return work;
   }
 
@@ -124,9 +123,7 @@ class LaneWork final : public CommunicatorWork {
   explicit LaneWork(CollectiveAlgorithm algorithm) : CommunicatorWork(algorithm) {}
   Communicator& communicator() override { return *communicator_; }
 
-  ThreadPool pool_{{"ranks", 2}};
-  RealClock clock_;
-  GrpcTransport transport_;
+  RealWorld world_{2, TransportKind::kTcp};
   const std::shared_ptr<GroupTable> table_ = std::make_shared<GroupTable>();
   std::unique_ptr<Server> server_;
   std::unique_ptr<LaneCommunicator> communicator_;
