@@ -21,7 +21,8 @@ constexpr absl::Duration kLookAround = absl::Milliseconds(50);
 constexpr absl::Duration kQuietWait = absl::Milliseconds(500);
 // A wake-up costs some 30 us: about twice as long whoever waits looks for the others.
 constexpr std::chrono::microseconds kLookTime{60};
-constexpr int kLooksBetweenYields = 64;
+constexpr std::chrono::microseconds kAloneTime{20};  // of it without letting others run
+constexpr int kLooksBetweenClocks = 64;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -103,17 +104,24 @@ void ShmBarrier::RingBell() {
 }
 
 // Also where every rank could have a core two may be on one, where the second sees the first wait
-// for it: so whoever waits lets others run now and then. Where nobody wants to, that costs little.
+// for it: so who has waited for some time lets others run.
 bool ShmBarrier::Look() {
-  const int looks = segment_->plan().spins != 0 ? kLooksBetweenYields : 1;
-  const Time end = std::chrono::steady_clock::now() + kLookTime;
+  const Time start = std::chrono::steady_clock::now();
+  const auto alone =
+      segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
+  Time now = start;
   do {
-    for (int i = 0; i < looks; ++i) {
+    if (now - start < alone) {
+      for (int i = 0; i < kLooksBetweenClocks; ++i) {
+        if (AllArrived()) return true;
+        Pause();
+      }
+    } else {
+      sched_yield();
       if (AllArrived()) return true;
-      Pause();
     }
-    sched_yield();
-  } while (!aborted() && std::chrono::steady_clock::now() < end);
+    now = std::chrono::steady_clock::now();
+  } while (!aborted() && now - start < kLookTime);
   return AllArrived();
 }
 
