@@ -10,8 +10,8 @@
 //
 // Progress. Nothing here blocks. An operation moves when its peers' messages arrive, on threads of
 // the implementation, and needs none of the caller's. An operation that has started locally
-// completes when all ranks that it needs have started it: a rank that only gives (the root of a
-// broadcast, a leaf of a reduction) may be done before others begin, a rank of an all-reduce not.
+// completes when all ranks that it needs have started it: in a broadcast or a reduction those from
+// which it gets and to which it gives something, else all.
 //
 // Errors. A failure ends the generation, never one operation alone: what is under way and what is
 // started later completes with the root cause, the same code and words on every rank. Outputs are

@@ -268,20 +268,23 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
   counters_.bytes_sent += PayloadBytes(payload);
   ++peers_[static_cast<size_t>(peer)].under_way;
   ++frames_under_way_;
+  if (tag == kHelloTag) ++hellos_under_way_;
   const uint64_t fingerprint =
       FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank);
   lanes_.Send(
       peer,
       {setup_.rank, setup_.sequence, fingerprint, tag, setup_.description, std::move(payload)},
-      [self = shared_from_this(), host = life_of_host_.lock(), peer](absl::Status status) {
-        self->strand_.Post(
-            [self, host, peer, status = std::move(status)] { self->Answered(peer, status); });
+      [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
+        self->strand_.Post([self, host, peer, tag, status = std::move(status)] {
+          self->Answered(peer, tag, status);
+        });
       });
 }
 
-void Operation::Answered(int peer, const absl::Status& status) {
+void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
   --peers_[static_cast<size_t>(peer)].under_way;
   --frames_under_way_;
+  if (tag == kHelloTag) --hellos_under_way_;
   if (!status.ok() && !stopped_) host_.OnPeerFailed(setup_.sequence, peer, status);
   Pump(peer);
   RunReady();
@@ -311,10 +314,19 @@ void Operation::Fail(const absl::Status& status) {
   CheckEnd();
 }
 
+// Where every rank's result needs every rank, who has it knows that all made the same call. In a
+// broadcast or a reduction it is those to whom a rank gave who say so.
+bool Operation::HasEnded() const {
+  if (stopped_ || steps_left_ > 0) return false;
+  const CollectiveOp op = setup_.call.op;
+  if (op != CollectiveOp::kBroadcast && op != CollectiveOp::kReduce) return true;
+  return frames_under_way_ == hellos_under_way_;
+}
+
 // What the host does in here may end this operation's time in its table, so it is held.
 void Operation::CheckEnd() {
   const auto self = shared_from_this();
-  if (!done_ && callers_memory_holds_ == 0 && (failed_ || (steps_left_ == 0 && !stopped_))) {
+  if (!done_ && callers_memory_holds_ == 0 && (failed_ || HasEnded())) {
     done_ = true;
     host_.OnDone(setup_.sequence, status_);
   }

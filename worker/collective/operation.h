@@ -3,8 +3,10 @@
 // One operation of one rank under way: it carries out a plan as frames arrive. It ends in two
 // steps. It is done when every step is made and nothing reads the caller's memory any more: the
 // payload of a frame that points into that memory holds a count that goes when the transport
-// releases it. It retires when the receivers of all its frames have answered; until then it counts
-// among those under way, so that a rank runs ahead of its peers by a bounded number of operations.
+// releases it. A broadcast and a reduction are done when their receivers have answered, too: a rank
+// that only gives learns so that theirs is the same call. It retires when the receivers of all its
+// frames have answered; until then it counts among those under way, so that a rank runs ahead of
+// its peers by a bounded number of operations.
 //
 //   under way --every step made--> draining --memory released--> done --frames answered--> retired
 //       \--Stop--> stopped (nothing more is sent or made) --Fail, memory released--> done
@@ -107,8 +109,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void SendHello();
   void SendFrame(int peer, uint32_t tag, Payload payload);
   Payload PayloadOf(uint32_t index);
-  void Answered(int peer, const absl::Status& status);
+  void Answered(int peer, uint32_t tag, const absl::Status& status);
   void CallersMemoryReleased();
+  bool HasEnded() const;
   void CheckEnd();
 
   size_t ElementBytes(bool partial) const;
@@ -132,6 +135,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   size_t steps_left_ = 0;
   int callers_memory_holds_ = 0;
   int frames_under_way_ = 0;
+  int hellos_under_way_ = 0;  // of those; who takes them may leave before
   bool stopped_ = false;
   bool failed_ = false;
   bool done_ = false;

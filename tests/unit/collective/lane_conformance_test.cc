@@ -55,7 +55,7 @@ TEST(LaneConformance, RingSumsInTheOrderOfTensorFlowsRing) {
   Implementation ring = Simulated(2);
   ring.algorithms = {A::kRing};
   CheckReductions(ring);
-  CheckLongReductions(ring);
+  CheckLong(ring);
 }
 
 TEST(LaneConformance, PartsOfUnequalSizes) { CheckUnequalParts(Simulated(3)); }
@@ -69,18 +69,18 @@ TEST(LaneConformance, AbortsReachAllRanks) {
 
 TEST(LaneConformance, CallsThatTakeTooLongNameWhoIsMissing) { CheckTimeout(Simulated(6)); }
 
-// Sends a copy of each frame once more. Thread-safe.
+// Sends each frame twice, from memory of its own: the second may be read when the first has brought
+// its rank so far that the caller's memory changes. Thread-safe.
 class TwiceLanes final : public Lanes {
  public:
   explicit TwiceLanes(std::unique_ptr<Lanes> lanes) : lanes_(std::move(lanes)) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
-    CollectiveFrame copy = frame;
     const size_t bytes = PayloadBytes(frame.payload);
     auto memory = Buffer::Allocate(bytes);
     CopyPayload(frame.payload, bytes, memory->data());
-    copy.payload = {{memory, memory->data(), bytes}};
-    lanes_->Send(to, std::move(copy), [](absl::Status) {});
+    frame.payload = {{memory, memory->data(), bytes}};
+    lanes_->Send(to, frame, [](absl::Status) {});
     lanes_->Send(to, std::move(frame), std::move(consumed));
   }
   void CancelFrames() override { lanes_->CancelFrames(); }
@@ -104,7 +104,7 @@ TEST(LaneConformance, DelayedAndTwice) {
     FaultPlan faults;
     faults.delay = 0.5;
     faults.delay_max = absl::Milliseconds(20);
-    const Implementation delayed = {
+    Implementation delayed = {
         "delayed",
         [seed, faults](int size) {
           LaneGroupSpec spec;
@@ -115,6 +115,7 @@ TEST(LaneConformance, DelayedAndTwice) {
           return SimGroup(seed, spec, faults);
         },
         kFlatAlgorithms};
+    delayed.many_ranks = seed % 10 == 0;
     CheckUnequalParts(delayed);
     CheckRoots(delayed);
     CheckManyAtOnce(delayed);
@@ -140,7 +141,7 @@ TEST(LaneConformance, HierarchicalOnHostsOfTwoAndFour) {
       const auto group = hosts.make(size);
       for (const int64_t count : {0, 1, 2, 1001, 4096, 300007}) {
         for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kInt64}) {
-          if (count > 5000 && dtype != DType::kBfloat16) continue;
+          if (count > 5000 && (dtype != DType::kBfloat16 || size % 3 != 0)) continue;
           CheckOneAllReduce(*group, size, dtype, count, A::kHierarchical);
           if (HasFatalFailure()) return;
         }
@@ -159,7 +160,7 @@ TEST(LaneConformance, Grpc) {
   few.many_ranks = false;
   CheckUnequalParts(few);
   CheckRoots(few);
-  CheckLongReductions(few);
+  CheckLong(few);
   CheckManyAtOnce(few);
   CheckMismatch(few);
   CheckAbort(few);

@@ -30,10 +30,11 @@ TEST(ReduceTree, OrderIsTheBalancedTree) {
   EXPECT_EQ(sum({1, 1, big, 1}), big + 2);        // (1+1)+(big+1)
   EXPECT_EQ(sum({big, 1, 1}), big);               // (big+1)+1
   EXPECT_EQ(sum({1, 1, big}), big + 2);           // (1+1)+big
-  EXPECT_EQ(sum({big, 1, 1, 1, 1}), big + 2);     // ((big+1)+(1+1))+1
+  EXPECT_EQ(sum({1, 1, big, 1, 1}), big + 4);     // ((1+1)+(big+1))+1: 3 to even
+  EXPECT_EQ(sum({big, 1, 1, 1, 1}), big + 4);     // ((big+1)+(1+1))+1: 3 to even
   EXPECT_EQ(sum({1, 1, 1, 1, big}), big + 4);     // ((1+1)+(1+1))+big
   EXPECT_EQ(sum({big, 1, 1, 1, 1, 1}), big + 4);  // ((big+1)+(1+1))+(1+1)
-  EXPECT_EQ(sum({big, 1, 1, 1, 1, 1, 1}), big + 4);  // ... +((1+1)+1): 3 to even
+  EXPECT_EQ(sum({big, 1, 1, 1, 1, 1, 1}), big + 4);  // ... +((1+1)+1): 5 to even
 }
 
 TEST(ReduceTree, AnyLengthAddressTypeAndNumberOfRanks) {

@@ -71,7 +71,7 @@ Implementation Shm() {
 }
 
 TEST(ShmCommunicator, Reductions) { CheckReductions(Shm()); }
-TEST(ShmCommunicator, LongReductions) { CheckLongReductions(Shm()); }
+TEST(ShmCommunicator, Long) { CheckLong(Shm()); }
 TEST(ShmCommunicator, Roots) { CheckRoots(Shm()); }
 TEST(ShmCommunicator, UnequalParts) { CheckUnequalParts(Shm()); }
 TEST(ShmCommunicator, Barrier) { CheckBarrier(Shm()); }

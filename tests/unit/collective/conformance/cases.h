@@ -21,7 +21,8 @@ bool IsIntegerDType(DType dtype);
 // Integers have no mean.
 bool Defined(DType dtype, ReduceOp reduce);
 
-// Drawn from the seed: all digits used, products that stay finite, integers that wrap.
+// Drawn from the seed: all digits used, products that stay finite, integers that wrap. Long ones
+// repeat (reference.h).
 Bytes RandomInput(DType dtype, ReduceOp reduce, int64_t elements, uint64_t seed);
 
 // For each rank, as many elements as its call says.
@@ -33,6 +34,9 @@ std::vector<CollectiveCall> CallsOf(int size, const CollectiveCall& call);
 // What all ranks must have: reference.h, or the ring's order.
 std::vector<Bytes> Wanted(const std::vector<CollectiveCall>& calls,
                           const std::vector<Bytes>& inputs);
+
+// As ==, which looks at one byte at a time.
+bool SameBytes(const Bytes& a, const Bytes& b);
 
 // "" when the bits are equal; two NaN are equal whatever their digits. Else the first difference.
 std::string Difference(DType dtype, const Bytes& got, const Bytes& wanted);

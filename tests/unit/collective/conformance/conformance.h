@@ -10,8 +10,8 @@ namespace cohort {
 // Every type and reduction, 1 to 8 ranks, lengths 0, 1, 2, 1001 and 4096: the bits of the tree on
 // every rank, or of the ring's order for the ring.
 void CheckReductions(const Implementation& implementation);
-// 1,045,991 elements.
-void CheckLongReductions(const Implementation& implementation);
+// 1,045,991 elements in each operation by each algorithm, all-reduce of each type too.
+void CheckLong(const Implementation& implementation);
 // Broadcast and reduce from and to every root.
 void CheckRoots(const Implementation& implementation);
 // Reduce-scatter, all-gather and all-to-all with unequal and empty parts.

@@ -115,11 +115,14 @@ std::vector<std::byte> Part(const std::vector<std::byte>& bytes, size_t element_
 
 std::vector<std::byte> Reduced(const CollectiveCall& call,
                                const std::vector<std::vector<std::byte>>& inputs) {
+  const size_t element = ElementSize(call.dtype);
   std::vector<Values> values;
-  for (const auto& input : inputs) values.push_back(FromBytes(call.dtype, input));
+  for (const auto& input : inputs) {
+    values.push_back(FromBytes(call.dtype, OnePeriod(input, element)));
+  }
   Values result;
-  const size_t count = inputs[0].size() / ElementSize(call.dtype);
-  for (size_t i = 0; i < count; ++i) {
+  const size_t count = inputs[0].size() / element;
+  for (size_t i = 0; i < std::min(count, kInputPeriod); ++i) {
     std::vector<double> floats;
     std::vector<int64_t> integers;
     for (const Values& one : values) {
@@ -134,7 +137,7 @@ std::vector<std::byte> Reduced(const CollectiveCall& call,
       result.floats.push_back(TreeOf(call.dtype, call.reduce, floats));
     }
   }
-  return ToBytes(call.dtype, result);
+  return Repeated(ToBytes(call.dtype, result), count, element);
 }
 
 void Append(std::vector<std::byte>& to, const std::vector<std::byte>& part) {
@@ -142,6 +145,28 @@ void Append(std::vector<std::byte>& to, const std::vector<std::byte>& part) {
 }
 
 }  // namespace
+
+std::vector<std::byte> Repeated(std::vector<std::byte> period, size_t elements,
+                                size_t element_bytes) {
+  const size_t bytes = elements * element_bytes;
+  const size_t turn = std::min(bytes, kInputPeriod * element_bytes);
+  COHORT_CHECK(period.size() == turn, "the elements of one period");
+  period.resize(bytes);
+  for (size_t at = turn; at < bytes; at += turn) {
+    std::memcpy(period.data() + at, period.data(), std::min(turn, bytes - at));
+  }
+  return period;
+}
+
+std::vector<std::byte> OnePeriod(const std::vector<std::byte>& bytes, size_t element_bytes) {
+  const size_t turn = std::min(bytes.size(), kInputPeriod * element_bytes);
+  const std::vector<std::byte> period(bytes.begin(), bytes.begin() + static_cast<int64_t>(turn));
+  for (size_t at = turn; at < bytes.size(); at += turn) {
+    const size_t size = std::min(turn, bytes.size() - at);
+    COHORT_CHECK(std::memcmp(&bytes[at], bytes.data(), size) == 0, "inputs that repeat");
+  }
+  return period;
+}
 
 double RoundTo(DType dtype, double value) {
   if (dtype == DType::kFloat64 || std::isnan(value) || std::isinf(value) || value == 0) {

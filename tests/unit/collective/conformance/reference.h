@@ -10,6 +10,16 @@
 
 namespace cohort {
 
+// Inputs of more elements repeat what came so many elements before, and so does what they give: it
+// is computed once. A prime, so that no border of a chunk or a frame is a multiple of it.
+inline constexpr size_t kInputPeriod = 2003;
+
+// The bytes of so many elements, of which the first kInputPeriod are given.
+std::vector<std::byte> Repeated(std::vector<std::byte> period, size_t elements,
+                                size_t element_bytes);
+// The first of them. The rest repeats them, which is checked.
+std::vector<std::byte> OnePeriod(const std::vector<std::byte>& bytes, size_t element_bytes);
+
 // One rank's elements as numbers. Every value of the six types is exact in one of the two.
 struct Values {
   std::vector<double> floats;

@@ -40,40 +40,79 @@ size_t FirstRank(const CollectiveCall& call, int64_t element, size_t n) {
   return (owner + 1) % n;
 }
 
+// One element of all ranks, which their sum is made of from rank `first` on.
+struct Column {
+  DType dtype;
+  ReduceOp reduce;
+  std::vector<double> floats;
+  std::vector<int64_t> integers;
+};
+
+void SumRound(const Column& column, size_t first, Values& result) {
+  const DType wide = column.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const ReduceOp pair_op = column.reduce == ReduceOp::kMean ? ReduceOp::kSum : column.reduce;
+  if (!column.integers.empty()) {
+    const size_t n = column.integers.size();
+    int64_t whole = column.integers[first];
+    for (size_t step = 1; step < n; ++step) {
+      const int64_t next = column.integers[(first + step) % n];
+      whole = TreeOf(column.dtype, pair_op, std::vector<int64_t>{whole, next});
+    }
+    return result.integers.push_back(whole);
+  }
+  const size_t n = column.floats.size();
+  double sum = column.floats[first];
+  for (size_t step = 1; step < n; ++step) {
+    const double next = column.floats[(first + step) % n];
+    sum = TreeOf(wide, pair_op, std::vector<double>{sum, next});
+  }
+  if (column.reduce == ReduceOp::kMean) sum = RoundTo(wide, sum / static_cast<double>(n));
+  result.floats.push_back(RoundTo(column.dtype, sum));
+}
+
+// Of `count` elements from `begin` on, with all sums from rank `first` on. `values`: one period.
+std::vector<std::byte> SumsFrom(size_t first, const CollectiveCall& call,
+                                const std::vector<Values>& values, size_t begin, size_t count) {
+  const size_t period = std::max(values[0].floats.size(), values[0].integers.size());
+  Values result;
+  for (size_t i = begin; i < begin + count; ++i) {
+    Column column{call.dtype, call.reduce, {}, {}};
+    for (const Values& one : values) {
+      if (one.integers.empty()) {
+        column.floats.push_back(one.floats[i % period]);
+      } else {
+        column.integers.push_back(one.integers[i % period]);
+      }
+    }
+    SumRound(column, first, result);
+  }
+  return ToBytes(call.dtype, result);
+}
+
 }  // namespace
 
 std::vector<std::byte> RingReference(const CollectiveCall& call,
                                      const std::vector<std::vector<std::byte>>& inputs) {
   const size_t n = inputs.size();
+  const size_t element = ElementSize(call.dtype);
   std::vector<Values> values;
-  for (const auto& input : inputs) values.push_back(FromBytes(call.dtype, input));
-  const bool integers = call.dtype == DType::kInt32 || call.dtype == DType::kInt64;
-  const DType wide = call.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  const ReduceOp pair_op = call.reduce == ReduceOp::kMean ? ReduceOp::kSum : call.reduce;
-  Values result;
-  const auto count = static_cast<int64_t>(inputs[0].size() / ElementSize(call.dtype));
-  for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const size_t first = FirstRank(call, i, n);
-    COHORT_CHECK(first < n, "a chunk of a rank");
-    double sum = integers ? 0 : values[first].floats[at];
-    int64_t whole = integers ? values[first].integers[at] : 0;
-    for (size_t step = 1; step < n; ++step) {
-      const Values& next = values[(first + step) % n];
-      if (integers) {
-        whole = TreeOf(call.dtype, pair_op, std::vector<int64_t>{whole, next.integers[at]});
-      } else {
-        sum = TreeOf(wide, pair_op, std::vector<double>{sum, next.floats[at]});
-      }
-    }
-    if (call.reduce == ReduceOp::kMean) sum = RoundTo(wide, sum / static_cast<double>(n));
-    if (integers) {
-      result.integers.push_back(whole);
-    } else {
-      result.floats.push_back(RoundTo(call.dtype, sum));
-    }
+  for (const auto& input : inputs) {
+    values.push_back(FromBytes(call.dtype, OnePeriod(input, element)));
   }
-  return ToBytes(call.dtype, result);
+  std::vector<std::byte> result;
+  const size_t count = inputs[0].size() / element;
+  for (size_t begin = 0; begin < count;) {
+    const size_t first = FirstRank(call, static_cast<int64_t>(begin), n);
+    COHORT_CHECK(first < n, "a chunk of a rank");
+    size_t end = begin + 1;
+    while (end < count && FirstRank(call, static_cast<int64_t>(end), n) == first) ++end;
+    const std::vector<std::byte> part = Repeated(
+        SumsFrom(first, call, values, begin, std::min(end - begin, kInputPeriod)), end - begin,
+        element);
+    result.insert(result.end(), part.begin(), part.end());
+    begin = end;
+  }
+  return result;
 }
 
 }  // namespace cohort
