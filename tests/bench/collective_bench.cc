@@ -55,7 +55,9 @@ const std::vector<Comparison>& Comparisons() {
       {"shm", {"ompi_vader", "ompi_tcp", "raw_tcp", "memcpy"}},
       {"ring", {"gloo", "gloo_bcube", "grpc_stream", "ompi_tcp", "raw_tcp"}},
       {"two_shot", {"gloo", "gloo_bcube", "grpc_stream", "ompi_tcp", "raw_tcp"}},
-      {"grpc_auto", {"gloo", "gloo_bcube", "ompi_tcp", "raw_tcp"}},
+      {"auto", {"gloo", "gloo_bcube", "ompi_tcp", "raw_tcp"}},
+      {"ring_grpc", {"gloo", "grpc_stream", "ompi_tcp"}},
+      {"two_shot_grpc", {"gloo", "grpc_stream", "ompi_tcp"}},
   };
   return all;
 }
@@ -125,7 +127,8 @@ bool IsBuilt(const std::string& program) {
 // All ways with `ranks` ranks, started.
 absl::StatusOr<std::vector<Way>> StartWays(const Setup& setup, int ranks) {
   std::vector<std::pair<std::string, Programs>> programs;
-  for (const std::string kind : {"shm", "ring", "two_shot", "grpc_auto", "raw_tcp"}) {
+  for (const std::string kind :
+       {"shm", "ring", "two_shot", "auto", "ring_grpc", "two_shot_grpc", "raw_tcp"}) {
     programs.emplace_back(kind, OwnRanks(setup, ranks, kind));
   }
   for (const std::string kib : {"256", "1024", "4096"}) {

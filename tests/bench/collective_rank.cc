@@ -4,12 +4,13 @@
 #include <stdio.h>
 
 #include <cerrno>
-
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/file_system.h"
 #include "common/base/status.h"
 #include "tests/bench/bench.h"
@@ -25,9 +26,12 @@ constexpr int kAwaitSteps = 6000;
 absl::StatusOr<std::unique_ptr<RankWork>> MakeWork(const std::string& kind,
                                                    const RankPlace& place) {
   if (kind == "shm") return MakeSharedMemory(place);
-  if (kind == "ring") return MakeLanes(place, CollectiveAlgorithm::kRing);
-  if (kind == "two_shot") return MakeLanes(place, CollectiveAlgorithm::kTwoShot);
-  if (kind == "grpc_auto") return MakeLanes(place, CollectiveAlgorithm::kAuto);
+  const bool grpc = absl::EndsWith(kind, "_grpc");
+  const TransportKind transport = grpc ? TransportKind::kGrpc : TransportKind::kTcp;
+  const absl::string_view algorithm = absl::StripSuffix(kind, "_grpc");
+  if (algorithm == "ring") return MakeLanes(place, CollectiveAlgorithm::kRing, transport);
+  if (algorithm == "two_shot") return MakeLanes(place, CollectiveAlgorithm::kTwoShot, transport);
+  if (algorithm == "auto") return MakeLanes(place, CollectiveAlgorithm::kAuto, transport);
   if (kind == "raw_tcp") return MakeRawRing(place);
   int message_kib = 0;
   if (absl::SimpleAtoi(kind, &message_kib)) {

@@ -93,12 +93,13 @@ class ShmWork final : public CommunicatorWork {
   ShmCommunicator communicator_;
 };
 
-// Over gRPC. Thread-compatible.
+// Over the network. Thread-compatible.
 class LaneWork final : public CommunicatorWork {
  public:
   static absl::StatusOr<std::unique_ptr<RankWork>> Make(const RankPlace& place,
-                                                        CollectiveAlgorithm algorithm) {
-    std::unique_ptr<LaneWork> work(new LaneWork(algorithm));
+                                                        CollectiveAlgorithm algorithm,
+                                                        TransportKind transport) {
+    std::unique_ptr<LaneWork> work(new LaneWork(algorithm, transport));
     const World world = work->world_.world();
     ASSIGN_OR_RETURN(work->server_,
                      world.transport.Listen("127.0.0.1:0", {work->table_->MakeService()}));
@@ -120,10 +121,11 @@ class LaneWork final : public CommunicatorWork {
   }
 
  private:
-  explicit LaneWork(CollectiveAlgorithm algorithm) : CommunicatorWork(algorithm) {}
+  LaneWork(CollectiveAlgorithm algorithm, TransportKind transport)
+      : CommunicatorWork(algorithm), world_(2, transport) {}
   Communicator& communicator() override { return *communicator_; }
 
-  RealWorld world_{2, TransportKind::kTcp};
+  RealWorld world_;
   const std::shared_ptr<GroupTable> table_ = std::make_shared<GroupTable>();
   std::unique_ptr<Server> server_;
   std::unique_ptr<LaneCommunicator> communicator_;
@@ -138,8 +140,9 @@ absl::StatusOr<std::unique_ptr<RankWork>> MakeSharedMemory(const RankPlace& plac
 }
 
 absl::StatusOr<std::unique_ptr<RankWork>> MakeLanes(const RankPlace& place,
-                                                    CollectiveAlgorithm algorithm) {
-  return LaneWork::Make(place, algorithm);
+                                                    CollectiveAlgorithm algorithm,
+                                                    TransportKind transport) {
+  return LaneWork::Make(place, algorithm, transport);
 }
 
 }  // namespace cohort::bench

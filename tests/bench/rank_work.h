@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/cluster/transport_kind.h"
 #include "tests/bench/peers/rank_link.h"
 #include "worker/collective/collective_call.h"
 
@@ -33,8 +34,9 @@ absl::StatusOr<std::unique_ptr<RankWork>> MakeGrpcStream(const RankPlace& place,
 
 // What the project does between processes of one host.
 absl::StatusOr<std::unique_ptr<RankWork>> MakeSharedMemory(const RankPlace& place);
-// What it does over gRPC.
+// What it does between hosts: over plain TCP, or over gRPC alone.
 absl::StatusOr<std::unique_ptr<RankWork>> MakeLanes(const RankPlace& place,
-                                                    CollectiveAlgorithm algorithm);
+                                                    CollectiveAlgorithm algorithm,
+                                                    TransportKind transport);
 
 }  // namespace cohort::bench
