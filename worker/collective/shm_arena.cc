@@ -15,6 +15,19 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 }  // namespace
 
+// Gives a part back at its end. Immutable; thread-safe.
+class ShmArena::Lent final : public BufferMemory {
+ public:
+  Lent(std::shared_ptr<ShmArena> arena, size_t offset, size_t bytes)
+      : arena_(std::move(arena)), offset_(offset), bytes_(bytes) {}
+  ~Lent() override { arena_->Free(offset_, bytes_); }
+
+ private:
+  const std::shared_ptr<ShmArena> arena_;  // shared with the other parts
+  const size_t offset_;
+  const size_t bytes_;
+};
+
 ShmArena::ShmArena(std::shared_ptr<const ShmSegment> segment, int rank)
     : segment_(std::move(segment)), memory_(segment_->arena(rank)) {
   free_[kOwnBytes] = memory_.size() - kOwnBytes;
@@ -38,10 +51,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
     if (rest > 0) free_[offset + room] = rest;
   }
   const auto memory = memory_.subspan(offset, bytes);
-  std::shared_ptr<void> owner(memory.data(), [self = shared_from_this(), offset, room](void*) {
-    self->Free(offset, room);
-  });
-  return Buffer::Of(std::move(owner), memory);
+  return Buffer::Of(std::make_shared<Lent>(shared_from_this(), offset, room), memory);
 }
 
 absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) const {

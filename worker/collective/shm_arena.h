@@ -28,6 +28,7 @@ class ShmArena : public std::enable_shared_from_this<ShmArena> {
   absl::optional<size_t> OffsetOf(absl::Span<const std::byte> memory) const;
 
  private:
+  class Lent;
   void Free(size_t offset, size_t bytes);
 
   const std::shared_ptr<const ShmSegment> segment_;  // shared with the group
