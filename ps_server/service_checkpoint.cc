@@ -1,5 +1,6 @@
 // HoldShard, WriteShard, RestoreShard and GetStats.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,15 @@ absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
   return absl::OkStatus();
 }
 
+// What a data shard has of the slices that are here: mirrored ones are in the first alone.
+std::vector<VariableShard*> SavedIn(int shard, std::vector<VariableShard*> slices) {
+  if (shard == 0) return slices;
+  slices.erase(std::remove_if(slices.begin(), slices.end(),
+                              [](const VariableShard* slice) { return slice->layout().mirrored; }),
+               slices.end());
+  return slices;
+}
+
 void AddTableUse(const RowTableUse& use, proto::DynamicTableUse& sum) {
   sum.set_rows(sum.rows() + use.rows);
   sum.set_bytes(sum.bytes() + use.row_bytes + use.index_bytes);
@@ -60,7 +70,7 @@ absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
     ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
     ASSIGN_OR_RETURN(std::shared_ptr<HeldShard> made,
                      HoldShards({header.prefix(), header.shard(), header.num_shards()},
-                                store_.All(), extras,
+                                SavedIn(header.shard(), store_.All()), extras,
                                 [&] { return push_gate_->Window(header.epoch()); }));
     shard = made;
     RETURN_IF_ERROR(held_.Hold(id, std::move(made), world_.clock.Now()));

@@ -89,6 +89,7 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
     ASSIGN_OR_RETURN(whole.dynamic, DynamicOf(layout.dynamic(), whole));
   }
   whole.aggregation = layout.aggregation();
+  whole.mirrored = layout.mirrored();
   RETURN_IF_ERROR(CheckAggregation(whole.aggregation, whole.dtype));
   return whole;
 }
@@ -178,7 +179,8 @@ absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& l
 bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
   return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
          a.full_shape == b.full_shape && a.rows == b.rows && a.aggregation == b.aggregation &&
-         RuleString(a.rule) == RuleString(b.rule) && a.dynamic == b.dynamic;
+         a.mirrored == b.mirrored && RuleString(a.rule) == RuleString(b.rule) &&
+         a.dynamic == b.dynamic;
 }
 
 }  // namespace cohort

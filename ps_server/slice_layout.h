@@ -29,6 +29,7 @@ struct DynamicLayout {
 struct SliceLayout {
   uint32_t slice_id = 0;
   uint32_t ps = 0;
+  bool mirrored = false;  // on every home
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape full_shape;

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts&
       }
       MutexLock lock(mutex_);
       const auto held = shards_.find(slice.slice_id);
-      const bool here = slice.ps == options_.ps;
+      const bool here = slice.mirrored || slice.ps == options_.ps;
       if (held == shards_.end()) {
         if (here) missing.push_back(slice);
       } else if (!here || !SameLayout(held->second->layout(), slice)) {

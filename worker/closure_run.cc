@@ -99,7 +99,17 @@ void ClosureRun::LookUpAndPull() {
 void ClosureRun::AwaitTurn() {
   if (!IsGang()) return StartPulls();
   parts_->gangs.Wait(header_.gang(), [self = shared_from_this()](absl::Status refused) {
-    if (!refused.ok() || self->program_->pulls.empty()) return self->PartReady(refused);
+    if (!refused.ok()) return self->PartReady(refused);
+    self->JoinGroup();
+  });
+}
+
+void ClosureRun::JoinGroup() {
+  parts_->groups->Join(header_.gang(), [self = shared_from_this()](
+                                           absl::StatusOr<std::shared_ptr<GangGroup>> group) {
+    if (!group.ok()) return self->PartReady(group.status());
+    self->group_ = *std::move(group);
+    if (self->program_->pulls.empty()) return self->PartReady(absl::OkStatus());
     self->StartPulls();
   });
 }
@@ -162,7 +172,7 @@ void ClosureRun::Compute() {
   context.seed = program_->seed;
   context.step = header_.step();
   std::make_shared<ReplicatedRun>(
-      program_, parts_->compute, *std::move(inputs), context,
+      program_, parts_->compute, group_, *std::move(inputs), context,
       [self = shared_from_this()](absl::StatusOr<ReplicatedRun::Outputs> outputs) {
         self->OnComputed(std::move(outputs));
       })
@@ -215,7 +225,8 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
       return Tensor::Scalar<int64_t>(parts_->worker_position);
     // REPLICA_ID is filled in by each; the closures of others are no replicas of this one.
     case proto::NUM_REPLICAS:
-      return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()));
+      return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()) *
+                                     (group_ == nullptr ? 1 : group_->size()));
     case proto::TRAINING: return Tensor::Scalar<bool>(program_->training);
     default: return Tensor::Scalar<int64_t>(0);
   }
@@ -349,7 +360,12 @@ PushContext ClosureRun::ContextOfPush() const {
 
 void ClosureRun::Finish(absl::Status status) {
   Replied reply = std::exchange(reply_, nullptr);
-  if (IsGang()) parts_->gangs.End(header_.gang(), status.ok());
+  if (!status.ok()) status = Described(status);
+  if (IsGang()) {
+    // The cause first, before other gangs end because this one has.
+    if (!status.ok()) parts_->groups->End(header_.gang(), status);
+    parts_->gangs.End(header_.gang(), status.ok());
+  }
   proto::StepTimes* const times = response_.header.mutable_times();
   times->set_input_us(Microseconds(marks_.start, marks_.batch));
   times->set_pull_us(
@@ -357,7 +373,11 @@ void ClosureRun::Finish(absl::Status status) {
   times->set_queue_us(Microseconds(std::max(marks_.batch, marks_.pulled), marks_.compute));
   times->set_compute_us(Microseconds(marks_.compute, marks_.computed));
   times->set_push_us(Microseconds(marks_.computed, parts_->world.clock.Now()));
-  if (status.ok()) return reply(std::move(response_));
+  if (!status.ok()) return reply(std::move(status));
+  reply(std::move(response_));
+}
+
+absl::Status ClosureRun::Described(const absl::Status& status) const {
   proto::ErrorDetail detail = DetailOf(status);
   if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
     detail.set_error_class(proto::APPLICATION);
@@ -365,7 +385,7 @@ void ClosureRun::Finish(absl::Status status) {
   if (!detail.has_origin()) *detail.mutable_origin() = parts_->task_service->task_ref();
   detail.set_closure_id(header_.closure_id());
   detail.set_attempt(header_.attempt());
-  reply(WithDetail(status, detail));
+  return WithDetail(status, detail);
 }
 
 }  // namespace cohort

@@ -8,7 +8,8 @@
 //   Start --> next batch --> rows that it names --> pulls --> compute ...
 //
 // A gang pulls when it is its turn (gang_line.h), and its turn ends with its pushes. Replicas
-// compute on strands of their own (replicated_run.h).
+// compute on strands of their own (replicated_run.h). In a gang of several workers each runs this,
+// and they meet behind the computation (group_sum.h); when it fails on one, it ends on all.
 //
 // The batch and the pulls run at the same time, unless the batch says which rows to pull; and those
 // of the next closures while this one computes. The reply leaves when every push was acknowledged.
@@ -30,6 +31,7 @@
 #include "proto/worker.pb.h"
 #include "worker/data/dataset.h"
 #include "worker/data/element_stream.h"
+#include "worker/gang_groups.h"
 #include "worker/gang_line.h"
 #include "worker/ps_client.h"
 #include "worker/replicated_run.h"
@@ -43,13 +45,15 @@ struct ClosureParts {
                ReplicaStrands::ExecutorOf compute_executor)
       : world(its_world),
         ps_client(std::move(client)),
-        compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))) {}
+        compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))),
+        groups(std::make_shared<GangGroups>(its_world)) {}
 
   World world;
   std::shared_ptr<TaskService> task_service;
   std::shared_ptr<PsClient> ps_client;
   const std::shared_ptr<ReplicaStrands> compute;  // shared with runs
   GangLine gangs;
+  const std::shared_ptr<GangGroups> groups;  // shared with groups that form
   // What Attach said: this worker's place among the workers, from 0.
   std::atomic<int64_t> worker_position{0};
 };
@@ -81,6 +85,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void LookUpAndPull();
   // The part behind the batch: a gang's turn, and the pulls.
   void AwaitTurn();
+  void JoinGroup();
   absl::Status LookUp();
   void StartPulls();
   void PartReady(absl::Status status);
@@ -98,6 +103,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   TransferContext ContextOfTransfer() const;
   PushContext ContextOfPush() const;
   void Finish(absl::Status status);
+  absl::Status Described(const absl::Status& status) const;  // with class, origin and closure
 
   const std::shared_ptr<ClosureParts> parts_;  // shared: outlives the task's own handle
   const std::shared_ptr<const WorkerProgram> program_;
@@ -112,6 +118,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   PsClient::Rows rows_;            // by the pull plan's variables
   std::vector<Tensor> positions_;  // that lookups gave
   Pulled pulled_;
+  std::shared_ptr<GangGroup> group_;  // of a gang of several workers
   // When it began, had its batch and its values, began to compute, and had computed.
   struct Marks {
     absl::Time start;

@@ -1,5 +1,6 @@
 #include "worker/replicated_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,10 +9,12 @@
 namespace cohort {
 
 ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
-                             std::shared_ptr<ReplicaStrands> strands, std::vector<Tensor> inputs,
+                             std::shared_ptr<ReplicaStrands> strands,
+                             std::shared_ptr<GangGroup> group, std::vector<Tensor> inputs,
                              const RunContext& context, Done done)
     : program_(std::move(program)),
       strands_(std::move(strands)),
+      group_(std::move(group)),
       inputs_(std::move(inputs)),
       context_(context),
       done_(std::move(done)) {}
@@ -22,10 +25,12 @@ bool ReplicatedRun::IsOfBatch(size_t input) const {
 }
 
 absl::Status ReplicatedRun::ShareOut() {
-  const auto replicas = static_cast<int64_t>(program_->runners.size());
+  const auto here = static_cast<int64_t>(program_->runners.size());
+  const int64_t replicas = group_ == nullptr ? here : here * group_->size();
+  const int64_t first = group_ == nullptr ? 0 : here * group_->rank();
   if (replicas == 1 || program_->num_components == 0) {
     examples_ = replicas;
-    parts_ = SplitBatch(replicas, replicas);
+    TakeParts(SplitBatch(replicas, replicas), first);
     return absl::OkStatus();
   }
   by_parts_ = true;
@@ -40,8 +45,17 @@ absl::Status ReplicatedRun::ShareOut() {
         inputs_[i].TypeString(), examples_ > 0 ? absl::StrCat(" beside ", examples_, " rows") : "",
         ": batch the data set"));
   }
-  parts_ = SplitBatch(examples_, replicas);
+  TakeParts(SplitBatch(examples_, replicas), first);
   return absl::OkStatus();
+}
+
+void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) {
+  all_parts_ = static_cast<int64_t>(all.size());
+  has_part_ = first < all_parts_;
+  first_part_ = std::min(first, all_parts_ - 1);
+  const auto here = static_cast<int64_t>(program_->runners.size());
+  parts_.assign(all.begin() + first_part_,
+                all.begin() + std::min(first_part_ + here, all_parts_));
 }
 
 void ReplicatedRun::Start() {
@@ -67,13 +81,43 @@ void ReplicatedRun::RunReplica(size_t replica) {
   }
   inputs_.clear();  // variables back to their pool, for the next closure's pull
   absl::StatusOr<Outputs> outputs = Join();
-  if (!outputs.ok() || program_->joined_runner == nullptr) {
+  if (!outputs.ok()) return std::exchange(done_, nullptr)(outputs.status());
+  if (group_ != nullptr) return SumOverWorkers(*std::move(outputs));
+  FinishJoined(*std::move(outputs));
+}
+
+void ReplicatedRun::SumOverWorkers(Outputs outputs) {
+  std::vector<GroupSummand> summands;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const OutputSink& sink = program_->outputs[i];
+    const bool first = sink.join == JoinRule::kFirst;
+    if (!first && !IsSum(sink.join)) {
+      return std::exchange(done_, nullptr)(absl::InvalidArgumentError(absl::StrCat(
+          "output '", sink.output, "' is fetched from each replica; from a step of several workers "
+          "only sums are: bind it with SUM_OF_REPLICAS")));
+    }
+    const bool neutral = first ? group_->rank() != 0 : !has_part_;
+    summands.push_back({sink.output, std::move(outputs[i][0]), neutral});
+  }
+  SumOverGroup(group_, *program_->communication, std::move(summands),
+               [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> sums) {
+                 // Not on the communicator's thread.
+                 self->strands_->Of(0).Post([self, sums = std::move(sums)]() mutable {
+                   if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
+                   Outputs joined;
+                   for (Tensor& sum : *sums) joined.push_back({std::move(sum)});
+                   self->FinishJoined(std::move(joined));
+                 });
+               });
+}
+
+void ReplicatedRun::FinishJoined(Outputs outputs) {
+  if (program_->joined_runner == nullptr) {
     return std::exchange(done_, nullptr)(std::move(outputs));
   }
-  strands_->Of(0).Post(
-      [self = shared_from_this(), outputs = *std::move(outputs)]() mutable {
-        self->RunJoined(std::move(outputs));
-      });
+  strands_->Of(0).Post([self = shared_from_this(), outputs = std::move(outputs)]() mutable {
+    self->RunJoined(std::move(outputs));
+  });
 }
 
 void ReplicatedRun::RunJoined(Outputs outputs) {
@@ -93,22 +137,22 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::Compute(size_t replica) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
     if (program_->inputs[i].context == proto::REPLICA_ID) {
-      inputs[i] = Tensor::Scalar<int64_t>(static_cast<int64_t>(replica));
+      inputs[i] = Tensor::Scalar<int64_t>(first_part_ + static_cast<int64_t>(replica));
     }
   }
   RunContext context = context_;
   if (by_parts_) context.first_example += part.begin;
   absl::StatusOr<std::vector<Tensor>> outputs = program_->runners[replica]->Run(inputs, context);
   if (!outputs.ok()) {
-    return parts_.size() == 1 ? outputs.status()
-                              : Annotate(outputs.status(), absl::StrCat("replica ", replica));
+    if (all_parts_ == 1) return outputs.status();
+    const int64_t number = first_part_ + static_cast<int64_t>(replica);
+    return Annotate(outputs.status(), absl::StrCat("replica ", number));
   }
-  if (parts_.size() == 1) return outputs;
+  if (all_parts_ == 1) return outputs;
   for (size_t i = 0; i < outputs->size(); ++i) {
     const JoinRule rule = program_->outputs[i].join;
     if (!IsSum(rule)) continue;
-    const float weight =
-        LeafWeight(rule, part.count, examples_, static_cast<int64_t>(parts_.size()));
+    const float weight = LeafWeight(rule, part.count, examples_, all_parts_);
     ASSIGN_OR_RETURN((*outputs)[i], Weighted((*outputs)[i], weight, strands_->pool()));
   }
   return outputs;

@@ -4,6 +4,11 @@
 // whole, and computes on its own strand; what they computed is joined, output by output
 // (join_replicas.h). The last one that is done joins; what the program does to the joined values
 // runs on the strand of replica 0.
+//
+// In a gang of several workers the batch is shared out over the replicas of all of them, rank after
+// rank, and what those of this worker computed is added up with the others' (group_sum.h). A worker
+// that none of the examples fall to computes the last replica's part, for the shapes, and adds
+// nothing.
 
 #include <memory>
 #include <vector>
@@ -13,6 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/runtime/program_runner.h"
 #include "worker/batch_parts.h"
+#include "worker/gang_group.h"
 #include "worker/replica_strands.h"
 #include "worker/worker_program.h"
 
@@ -24,33 +30,41 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   // By the graph's outputs: one tensor, but for a fetch of each replica.
   using Outputs = std::vector<std::vector<Tensor>>;
   // Errors: INVALID_ARGUMENT for a batch that cannot be shared out, and for outputs that cannot be
-  // joined; those of the program, of the first replica that has one.
+  // joined; those of the program, of the first replica that has one, and of SumOverGroup.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
-  // `inputs` in the graph's order. The parts are shared with closures and outlive the run.
+  // `inputs` in the graph's order. The parts are shared with closures and outlive the run. The
+  // group is null where this worker runs alone.
   ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
-                std::shared_ptr<ReplicaStrands> strands, std::vector<Tensor> inputs,
-                const RunContext& context, Done done);
+                std::shared_ptr<ReplicaStrands> strands, std::shared_ptr<GangGroup> group,
+                std::vector<Tensor> inputs, const RunContext& context, Done done);
 
   // Call once, on the strand of replica 0, which computes at once.
   void Start();
 
  private:
   absl::Status ShareOut();
+  void TakeParts(const std::vector<BatchPart>& all, int64_t first);
   bool IsOfBatch(size_t input) const;
   void RunReplica(size_t replica);
   absl::StatusOr<std::vector<Tensor>> Compute(size_t replica);
   absl::StatusOr<Outputs> Join();
+  void SumOverWorkers(Outputs outputs);
+  void FinishJoined(Outputs outputs);
   void RunJoined(Outputs outputs);
 
   const std::shared_ptr<const WorkerProgram> program_;
   const std::shared_ptr<ReplicaStrands> strands_;
+  const std::shared_ptr<GangGroup> group_;
   std::vector<Tensor> inputs_;  // until all have computed
   const RunContext context_;
   Done done_;
   int64_t examples_ = 0;          // of the batch
   bool by_parts_ = false;         // the batch is shared out
-  std::vector<BatchPart> parts_;  // one for each replica that runs
+  int64_t all_parts_ = 1;         // replicas that have a part, on all workers
+  int64_t first_part_ = 0;        // of this worker's, among those
+  bool has_part_ = true;          // else it computes another's, and does not count
+  std::vector<BatchPart> parts_;  // one for each replica that runs here
   // By replica: each is written by its own and read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
   Mutex mutex_;

@@ -1,4 +1,4 @@
-// RunClosure.
+// RunClosure and EndGangs.
 
 #include <utility>
 
@@ -23,6 +23,21 @@ absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequ
   detail.set_closure_id(request.closure_id());
   detail.set_attempt(request.attempt());
   return WithDetail(status, detail);
+}
+
+// What several workers can run together: all of them are to see the same batch.
+absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
+  if (request.gang().members_size() <= 1) return absl::OkStatus();
+  if (!program.communication.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program.name, "' does not say how the ",
+                     request.gang().members_size(),
+                     " workers of its gang communicate: set Program.replicas.communication"));
+  }
+  if (request.input_case() != proto::RunClosureRequest::kIteratorId) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "a gang of several workers shares out one batch, and iterators give each worker another: "
+      "name a split");
 }
 
 }  // namespace
@@ -51,15 +66,33 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
     return reply(WithClosure(epoch, header));
   }
   const auto refuse = [&](const absl::Status& status) {
-    if (header.has_gang()) parts_->gangs.End(header.gang(), /*ended_well=*/false);
-    reply(WithClosure(status, header));
+    const absl::Status described = WithClosure(Refusal(status), header);
+    if (header.has_gang()) {
+      parts_->groups->End(header.gang(), described);
+      parts_->gangs.End(header.gang(), /*ended_well=*/false);
+    }
+    reply(described);
   };
   std::shared_ptr<const WorkerProgram> program = programs_.Find(header.program_id());
   if (program == nullptr) return refuse(Missing(absl::StrCat("program ", header.program_id())));
   absl::StatusOr<ClosureInput> input = FindInput(header);
   if (!input.ok()) return refuse(input.status());
+  if (absl::Status fits = CheckGang(header, *program); !fits.ok()) return refuse(fits);
   std::make_shared<ClosureRun>(parts_, std::move(program), std::move(request), std::move(reply))
       ->Start(*std::move(input));
+}
+
+void WorkerService::EndGangs(const Envelope<proto::EndGangsRequest>& request,
+                             TypedReply<proto::EndGangsResponse> reply) {
+  const proto::EndGangsRequest& header = request.header;
+  if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
+    return reply(std::move(epoch));
+  }
+  absl::Status why(static_cast<absl::StatusCode>(header.code()), header.message());
+  if (why.ok()) why = absl::AbortedError("the gang has failed on another worker");
+  parts_->groups->End(header.gang(), WithDetail(why, header.detail()));
+  parts_->gangs.End(header.gang(), /*ended_well=*/false);
+  reply(Envelope<proto::EndGangsResponse>());
 }
 
 }  // namespace cohort

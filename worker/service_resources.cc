@@ -22,7 +22,14 @@ absl::Status InputError(const absl::Status& status) {
 
 absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::RegisterProgram(
     const proto::RegisterProgramRequest& request) {
-  RETURN_IF_ERROR(programs_.Register(request));
+  proto::RegisterProgramRequest own = request;
+  for (proto::VariableLayout& layout : *own.mutable_variables()) {
+    if (!layout.mirrored()) continue;
+    // This worker has them all itself.
+    const auto here = static_cast<uint32_t>(parts_->task_service->task_ref().index());
+    for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(here);
+  }
+  RETURN_IF_ERROR(programs_.Register(own));
   return Envelope<proto::RegisterProgramResponse>();
 }
 

@@ -167,12 +167,13 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
                          const Layouts& layouts, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
   const std::set<std::string> whole;
-  const bool joins = bound.runners.size() > 1;
+  const bool joins = bound.runners.size() > 1 || bound.communication.has_value();
   Binder pushes(layouts, tables);
   Binder assigns(layouts, whole);
   for (int i = 0; i < program.outputs_size(); ++i) {
     const proto::OutputBinding& binding = program.outputs(i);
     OutputSink sink;
+    sink.output = binding.output();
     if (binding.has_push()) {
       sink.kind = OutputSink::Kind::kPush;
       ASSIGN_OR_RETURN(sink.index, pushes.Add(binding.push(), graph.output(i)));
@@ -275,6 +276,9 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   auto bound = std::make_shared<WorkerProgram>();
   for (int i = 0; i < replicas; ++i) {
     bound->runners.push_back(std::make_unique<ProgramRunner>(compiled, allocate_outputs));
+  }
+  if (program.replicas().has_communication()) {
+    bound->communication = CommunicationOf(program.replicas().communication());
   }
   Layouts layouts;
   for (const proto::VariableLayout& layout : request.variables()) {

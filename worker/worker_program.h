@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/runtime/program_runner.h"
 #include "proto/worker.pb.h"
+#include "worker/group_sum.h"
 #include "worker/join_replicas.h"
 #include "worker/transfer_plan.h"
 
@@ -29,6 +31,7 @@ struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
   size_t index = 0;  // push and assign: the variable of the plan
+  std::string output;  // of the graph
   JoinRule join = JoinRule::kEach;
 };
 
@@ -64,6 +67,8 @@ struct WorkerProgram {
   size_t num_arguments = 0;
   size_t num_components = 0;  // 0: the program takes no batch
   bool training = false;      // it changes variables
+  // Of a program that several workers may run together.
+  std::optional<GroupCommunication> communication;
   std::vector<std::unique_ptr<ProgramRunner>> runners;  // by replica, at least one
   // Program.joined_model, on the strand of replica 0; may be none.
   std::unique_ptr<ProgramRunner> joined_runner;

@@ -18,6 +18,7 @@ WorkerService::WorkerService(World world, Options options)
       slow_calls_(world.executor) {}
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
+  parts_->groups->SetOwn(task_service->task_ref());
   parts_->task_service = std::move(task_service);
 }
 
@@ -41,6 +42,7 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   if (threads <= 0) threads = options_.default_threads;
   programs_.SetThreads(threads);
   if (another) {
+    parts_->groups->Restart(request.coordinator_incarnation());
     parts_->gangs.Restart();
     programs_.Clear();
     resources_.Clear();
@@ -87,6 +89,12 @@ Service WorkerService::service() {
       Guarded(MakeHandler<proto::RunClosureRequest, proto::RunClosureResponse>(
           [self = shared_from_this()](ClosureRun::Request request, ClosureRun::Replied reply) {
             self->RunClosure(std::move(request), std::move(reply));
+          }));
+  service.handlers["EndGangs"] =
+      Guarded(MakeHandler<proto::EndGangsRequest, proto::EndGangsResponse>(
+          [self = shared_from_this()](const Envelope<proto::EndGangsRequest>& request,
+                                      TypedReply<proto::EndGangsResponse> reply) {
+            self->EndGangs(request, std::move(reply));
           }));
   return service;
 }

@@ -38,8 +38,11 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
 
   // Before the first Attach: variables live in this process, and are reached so.
   void SetHome(std::shared_ptr<Channel> channel);
-  // At the end of the task: closures that wait for their turn end.
-  void Stop() { parts_->gangs.Restart(); }
+  // At the end of the task: closures that wait for their turn, or for other workers, end.
+  void Stop() {
+    parts_->groups->Restart(0);
+    parts_->gangs.Restart();
+  }
 
   // A coordinator took this worker: where slices live, and how many threads compute. Resources of
   // another coordinator incarnation are dropped, since ids are a coordinator's own.
@@ -47,6 +50,8 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
 
   // The service to listen with. It keeps this object alive.
   Service service();
+  // As is this one, for the other workers of gangs.
+  Service collective_service() { return parts_->groups->service(); }
 
  private:
   template <typename Response>
@@ -65,6 +70,8 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   Answer<proto::ReleaseResourcesResponse> ReleaseResources(
       const proto::ReleaseResourcesRequest& request);
   void RunClosure(ClosureRun::Request request, ClosureRun::Replied reply);
+  void EndGangs(const Envelope<proto::EndGangsRequest>& request,
+                TypedReply<proto::EndGangsResponse> reply);
   absl::StatusOr<ClosureInput> FindInput(const proto::RunClosureRequest& request) const;
 
   // The status as it leaves: with a class and an origin.

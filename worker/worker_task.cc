@@ -63,6 +63,7 @@ absl::StatusOr<std::string> WorkerTask::Start() {
   std::vector<Service> services;
   services.push_back(task_service_->service());
   services.push_back(worker_service_->service());
+  services.push_back(worker_service_->collective_service());
   if (home_transport_ != nullptr) {
     services.push_back(home_.service);
     ASSIGN_OR_RETURN(home_server_, home_transport_->Listen(kHomeAddress, {home_.service}));

@@ -92,6 +92,13 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
     return absl::InvalidArgumentError(absl::StrCat("a gang closure is a round of one, not of ",
                                                    closure.round.aggregate));
   }
+  const bool by_iterator = std::holds_alternative<IteratorHandle>(closure.input);
+  if (closure.gang && by_iterator && options.mirrored &&
+      options.cluster.NumTasks(Role::kWorker) > 1) {
+    return absl::InvalidArgumentError(
+        "a gang of several workers shares out one batch, and an iterator gives each worker "
+        "another: schedule it with a SplitInput");
+  }
   const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
   if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
     return absl::InvalidArgumentError(absl::StrCat(

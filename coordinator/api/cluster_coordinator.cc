@@ -17,14 +17,15 @@ namespace cohort {
 
 namespace {
 
-absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, const WorkerLimits& limits) {
+absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
+                          const WorkerLimits& limits) {
   if (homes == Role::kWorker && cluster.NumTasks(Role::kPs) > 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the cluster has ", cluster.NumTasks(Role::kPs),
         " ps, but the variables are to be in the worker: leave ps out of TF_CONFIG, or use "
         "--local worker=1"));
   }
-  if (homes == Role::kWorker && cluster.NumTasks(Role::kWorker) > 1) {
+  if (homes == Role::kWorker && !mirrored && cluster.NumTasks(Role::kWorker) > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the cluster has ", cluster.NumTasks(Role::kWorker),
         " workers, but the variables are to be in the worker: leave one in TF_CONFIG, or use "
@@ -95,7 +96,7 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Connect(
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(World world,
                                                                                Waiter& waiter,
                                                                                Options options) {
-  RETURN_IF_ERROR(CheckCluster(options.cluster, options.homes, options.workers));
+  RETURN_IF_ERROR(CheckCluster(options.cluster, options.homes, options.mirrored, options.workers));
   return std::unique_ptr<ClusterCoordinator>(
       new ClusterCoordinator(world, waiter, std::move(options)));
 }
@@ -117,6 +118,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, options));
   }
+  layout.set_mirrored(options_.mirrored);
   RETURN_IF_ERROR(CreateVariables({layout}));
   return Variable(std::move(layout), options_.homes);
 }

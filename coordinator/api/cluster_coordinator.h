@@ -12,7 +12,7 @@
 //   coordinator->Join();
 //   coordinator->Fetch(loss);
 //
-// Schedule, Join and Fetch block on the waiter: shells over the scheduler's asynchronous forms.
+// Schedule, Join and Fetch block on the waiter.
 
 #include <atomic>
 #include <memory>
@@ -61,7 +61,9 @@ class ClusterCoordinator {
  public:
   struct Options {
     ClusterSpec cluster;
-    Role homes = Role::kPs;  // of variables; kWorker: the one worker of a cluster without a ps
+    Role homes = Role::kPs;  // of variables; kWorker: the workers of a cluster without a ps
+    bool mirrored = false;   // every worker has all variables, and gangs run on all of them
+    uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
     std::string job = "job";
     uint64_t seed = 0;
     std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
@@ -102,8 +104,7 @@ class ClusterCoordinator {
   ~ClusterCoordinator();
 
   VariableScope Scope(proto::UpdateRule rule);
-  // Makes layouts that a plan has already decided.
-  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
+  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);  // of a plan
   absl::StatusOr<Tensor> Read(const Variable& variable);  // or from a scope (caching_scope.h)
   absl::Status Assign(const Variable& variable, const Tensor& value);
   // Is in the variable once when this returns, whatever was lost meanwhile (sharded_variable.h).
@@ -129,7 +130,6 @@ class ClusterCoordinator {
   absl::StatusOr<bool> Done(absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
-
   // With a recovery directory: once, after the variables were created and before the first
   // Schedule. Every ps is put back to the last checkpoint that an earlier coordinator of this job
   // left, or to initial values, and the next closure gets the first id that it does not cover.

@@ -65,6 +65,8 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   Scheduler::Options options;
   options.queue_bound = options_.queue_bound;
   options.closures_in_flight = options_.closures_in_flight;
+  if (options_.mirrored) options.gang_size = options_.cluster.NumTasks(Role::kWorker);
+  options.shared_memory = options_.shared_memory;
   if (options_.steps_ahead_max) options.steps_ahead_max = *options_.steps_ahead_max;
   options.attempts_max = options_.attempts_max;
   options.quarantine_after = options_.quarantine_after;
@@ -120,7 +122,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.lease = options_.lease;
   options.address = options_.address;
   options.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
-    scheduler->WorkerReady(worker, link.task, link.data);
+    scheduler->WorkerReady(worker, link.task, link.address, link.data);
   };
   options.on_worker_lost = [scheduler = scheduler_](int worker, const absl::Status& cause) {
     scheduler->WorkerLost(worker, cause);
@@ -137,9 +139,11 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     scheduler->Close(error);
   };
   if (options_.recovery_directory.empty()) {
-    options.ps_lost_remedy =
-        "; its variables are gone: start the job again with checkpoint.restore=latest, and name a "
-        "recovery.directory that all tasks see, so that the job goes on by itself";
+    options.ps_lost_remedy = absl::StrCat(
+        options_.mirrored ? "; synchronous training needs all of its workers"
+                          : "; its variables are gone",
+        ": start the job again with checkpoint.restore=latest, and name a recovery.directory that "
+        "all tasks see, so that the job goes on by itself");
   }
   return options;
 }

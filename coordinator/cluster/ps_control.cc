@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +116,17 @@ absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& v
   return parts;
 }
 
+void AddPart(const proto::SliceHome& slice, const VariablePart& part,
+             Envelope<proto::AssignRequest>& request) {
+  request.header.add_slice_ids(slice.slice_id());
+  *request.header.add_tensors() = MetaOf(part.operand);
+  if (part.ids.has_value()) {
+    *request.header.add_ids() = MetaOf(part.ids);
+    if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
+  }
+  if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
+}
+
 proto::InlineTensor Inline(const Tensor& value) {
   proto::InlineTensor tensor;
   tensor.set_dtype(static_cast<int32_t>(value.dtype()));
@@ -195,6 +207,18 @@ absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
     homes.push_back(*position);
   }
   return homes;
+}
+
+absl::StatusOr<std::vector<std::vector<size_t>>> PsControl::HoldersOf(
+    const proto::VariableLayout& variable) const {
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  std::vector<size_t> all(static_cast<size_t>(num_ps()));
+  std::iota(all.begin(), all.end(), size_t{0});
+  std::vector<std::vector<size_t>> holders;
+  for (const size_t home : homes) {
+    holders.push_back(variable.mirrored() ? all : std::vector<size_t>{home});
+  }
+  return holders;
 }
 
 absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
@@ -286,21 +310,16 @@ uint64_t PsControl::NextUpdate() {
 absl::Status PsControl::Change(const proto::VariableLayout& variable,
                                const VariableChange& change, uint64_t update) {
   ASSIGN_OR_RETURN(std::vector<VariablePart> parts, PartsOf(variable, change));
-  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> holders, HoldersOf(variable));
   auto requests = ForEach<proto::AssignRequest>(num_ps());
   for (auto& request : requests) {
     request.header.set_op(change.op);
     request.header.set_update(update);
   }
-  for (size_t i = 0; i < homes.size(); ++i) {
-    auto& request = requests[homes[i]];
-    request.header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
-    *request.header.add_tensors() = MetaOf(parts[i].operand);
-    if (change.ids.has_value()) {
-      *request.header.add_ids() = MetaOf(parts[i].ids);
-      if (parts[i].ids.num_bytes() > 0) request.payload.push_back(SliceOf(parts[i].ids));
+  for (size_t i = 0; i < holders.size(); ++i) {
+    for (const size_t holder : holders[i]) {
+      AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[holder]);
     }
-    if (parts[i].operand.num_bytes() > 0) request.payload.push_back(SliceOf(parts[i].operand));
   }
   // An answer that was lost is asked for again: a slice knows by the number that it is done.
   for (int attempt = 1;; ++attempt) {
@@ -313,9 +332,11 @@ absl::Status PsControl::AssignAverages(absl::Span<const proto::VariableLayout> v
   auto requests = ForEach<proto::AssignRequest>(num_ps());
   for (auto& request : requests) request.header.set_averages(true);
   for (const proto::VariableLayout& variable : variables) {
-    ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-    for (size_t i = 0; i < homes.size(); ++i) {
-      requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
+    ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> holders, HoldersOf(variable));
+    for (size_t i = 0; i < holders.size(); ++i) {
+      for (const size_t holder : holders[i]) {
+        requests[holder].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
+      }
     }
   }
   return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();

@@ -78,6 +78,9 @@ class PsControl {
   // For each slice the place of its home among the requests and responses of CallAll. Errors:
   // INVALID_ARGUMENT for a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
+  // For each slice of it where all that hold it have their places.
+  absl::StatusOr<std::vector<std::vector<size_t>>> HoldersOf(
+      const proto::VariableLayout& variable) const;
 
   // What `once` returns, asked again after a recovery while a ps was lost.
   template <typename T, typename Once>

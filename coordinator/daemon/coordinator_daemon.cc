@@ -1,6 +1,7 @@
 #include "coordinator/daemon/coordinator_daemon.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,18 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
   proto::ErrorDetail detail;
   detail.set_error_class(error_class);
   return WithDetail(status, detail);
+}
+
+// Who has the variables neither comes nor goes.
+void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
+  if (options.homes != Role::kWorker) return;
+  options.mirrored = job.strategy.type == kMultiWorkerMirrored;
+  options.workers.min = options.workers.max = options.cluster.NumTasks(Role::kWorker);
+  // Whoever asks for another way does not want memory to be shared.
+  const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;
+  if (!options.mirrored || !shares) return;
+  std::random_device random;
+  options.shared_memory = (uint64_t{random()} << 32) | random() | 1;
 }
 
 }  // namespace
@@ -125,8 +138,6 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.call_timeout = job.cluster.call_timeout;
   options.workers.min = static_cast<int>(job.cluster.min_workers);
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
-  // Who has the variables neither comes nor goes.
-  if (options.homes == Role::kWorker) options.workers.max = options.workers.min;
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
   options.recovery_directory = RecoveryDirectory();
   options.recovery_interval = job.recovery.interval;
@@ -134,6 +145,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
   if (!options_.local.has_value()) {
     options.cluster = options_.cluster;
+    KeepHomes(job, options_.transport, options);
     return options;
   }
   LocalCluster::Options local;
@@ -156,6 +168,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   }
   options.cluster = local_->spec();
   options.address = [local = local_](TaskId task) { return local->Address(task); };
+  KeepHomes(job, options_.transport, options);
   Log(LogLevel::kInfo, "local_tasks_started", {{"state_dir", options_.state_directory}});
   return options;
 }

@@ -14,6 +14,8 @@ using nlohmann::ordered_json;
 constexpr IntRange kAtLeastOne = {.min = 1};
 constexpr int64_t kRoundMax = 4096;
 constexpr int64_t kPacksMax = 4096;
+constexpr int64_t kPackBytesMax = int64_t{1} << 40;
+constexpr double kTimeoutSecondsMax = 1e6;
 constexpr IntRange kStepsAhead = {.min = 0, .max = 1'000'000'000};
 constexpr char kAsynchronous[] = "Asynchronous";
 constexpr char kBoundedStaleness[] = "BoundedStaleness";
@@ -106,6 +108,17 @@ CompressionSpec ReadCompression(const json& value, const std::string& path, Json
   return spec;
 }
 
+CommunicationSpec ReadCommunication(const json& value, const std::string& path,
+                                    JsonErrors& errors) {
+  CommunicationSpec spec;
+  ObjectReader reader(value, path, errors);
+  reader.Choice("implementation", {"auto", "ring", "nccl"}, &spec.implementation);
+  reader.Int("bytes_per_pack", {.min = 0, .max = kPackBytesMax}, &spec.bytes_per_pack);
+  reader.Number("timeout_seconds", {.min = 0, .max = kTimeoutSecondsMax}, &spec.timeout_seconds);
+  reader.Finish();
+  return spec;
+}
+
 ordered_json ToJson(const AsynchronousSpec&) {
   return ClassFormToJson(kAsynchronous, ordered_json::object());
 }
@@ -163,13 +176,18 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
   reader.Int("num_packs", {.min = 0, .max = kPacksMax}, &strategy.num_packs);
   ReadDevices("compute_devices", reader, &strategy.compute_devices);
   reader.String("parameter_device", &strategy.parameter_device);
+  if (const json* communication = reader.Find("communication_options")) {
+    strategy.communication =
+        ReadCommunication(*communication, JoinPath(path, "communication_options"), errors);
+  }
   reader.Finish();
   return strategy;
 }
 
 const std::vector<std::string>& StrategyTypes() {
   static const auto* const types = new std::vector<std::string>{
-      kParameterServer, "mirrored", "central_storage", "one_device", "default"};
+      kParameterServer, kMultiWorkerMirrored, "mirrored",
+      "central_storage", "one_device",        "default"};
   return *types;
 }
 
@@ -192,6 +210,10 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
   section["num_packs"] = strategy.num_packs;
   section["compute_devices"] = strategy.compute_devices;
   section["parameter_device"] = strategy.parameter_device;
+  section["communication_options"] = {
+      {"implementation", strategy.communication.implementation},
+      {"bytes_per_pack", strategy.communication.bytes_per_pack},
+      {"timeout_seconds", strategy.communication.timeout_seconds}};
   return section;
 }
 

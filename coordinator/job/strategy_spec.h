@@ -73,6 +73,17 @@ struct CompressionSpec {
 };
 
 inline constexpr char kParameterServer[] = "parameter_server";
+inline constexpr char kMultiWorkerMirrored[] = "multi_worker_mirrored";
+
+// How the workers of multi_worker_mirrored add up their gradients (docs/JOB_FILE.md,
+// strategy.communication_options).
+struct CommunicationSpec {
+  std::string implementation = "auto";  // "ring", "nccl"
+  int64_t bytes_per_pack = 0;           // 0: chosen
+  double timeout_seconds = 0;           // of one exchange; 0: none
+
+  friend bool operator==(const CommunicationSpec&, const CommunicationSpec&) = default;
+};
 
 // Known values of `type`.
 const std::vector<std::string>& StrategyTypes();
@@ -88,13 +99,16 @@ struct StrategySpec {
   std::string placement = "round_robin";
   ConsistencySpec consistency;
   CompressionSpec compression;
-  // The others, with the names of TensorFlow's arguments (coordinator/strategy/local_strategy.h).
+  // The others, with the names of TensorFlow's arguments (coordinator/strategy/local_strategy.h,
+  // multi_worker_mirrored_strategy.h).
   std::string device = "cpu:0";              // one_device
-  std::vector<std::string> devices;          // mirrored; none: all that the worker has
+  // mirrored, and multi_worker_mirrored of each worker; none: all that it has.
+  std::vector<std::string> devices;
   std::string cross_device_ops = "auto";     // mirrored
   int64_t num_packs = 1;                     // mirrored
   std::vector<std::string> compute_devices;  // central_storage; none: all that the worker has
   std::string parameter_device = "cpu:0";    // central_storage
+  CommunicationSpec communication;           // multi_worker_mirrored
 
   // nullptr: steps are not of rounds.
   const SynchronousSpec* synchronous() const {

@@ -109,7 +109,7 @@ void Scheduler::EndFetch() {
   --fetches_;
 }
 
-void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
+void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                             std::shared_ptr<Channel> channel) {
   Effects effects;
   {
@@ -118,6 +118,7 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
     if (!lane.on_drained.empty()) return;  // it is being removed
     if (lane.task.incarnation() != task.incarnation()) lane.prepared.clear();
     lane.task = task;
+    lane.address = address;
     lane.session = ++last_session_;
     lane.channel = std::move(channel);
     lane.ready = true;
@@ -128,16 +129,18 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task,
 
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   std::set<uint64_t> sessions;
+  absl::Status attributed;
   {
     MutexLock lock(mutex_);
     const auto lane = lanes_.find(worker);
     if (lane == lanes_.end()) return;
     lane->second.ready = false;
+    attributed = AttributedCall(cause, lane->second.task);
     for (const auto& [id, run] : in_flight_) {
-      if (run.worker == worker) sessions.insert(run.session);
+      if (run.Involves(worker)) sessions.insert(run.session);
     }
   }
-  FenceAndTakeBack(sessions, cause);
+  FenceAndTakeBack(sessions, attributed);
 }
 
 // Everything that may move after a change, in one place and in one order.
@@ -262,26 +265,6 @@ void Scheduler::AdmitLocked(Effects& effects) {
   }
 }
 
-Scheduler::Lane* Scheduler::FreestLaneLocked(int& worker) {
-  Lane* best = nullptr;
-  const absl::Time now = clock_.Now();
-  const auto consider = [&](int index, Lane& lane) {
-    if (!lane.ready || lane.in_flight >= options_.closures_in_flight) return;
-    if (lane.hold_until > now) return;
-    if (best != nullptr && lane.in_flight >= best->in_flight) return;
-    best = &lane;
-    worker = index;
-  };
-  // Ties go round: the search starts behind the lane that was served last.
-  for (auto it = lanes_.upper_bound(last_lane_); it != lanes_.end(); ++it) {
-    consider(it->first, it->second);
-  }
-  for (auto it = lanes_.begin(); it != lanes_.end() && it->first <= last_lane_; ++it) {
-    consider(it->first, it->second);
-  }
-  return best;
-}
-
 // What a lost worker had, and what runs again after a restore, has not ended: the bound holds then
 // too. The oldest closure is never too far ahead.
 bool Scheduler::IsTooFarAheadLocked() const {
@@ -331,24 +314,9 @@ void Scheduler::DispatchLocked(Effects& effects) {
     if (queue_.HasError() && stops && !queue_.Front()->replay) return;
     if (snapshots_before_.has_value() && !(queue_.Front()->id < *snapshots_before_)) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked()) return;
-    int worker = -1;
-    Lane* const lane = FreestLaneLocked(worker);
-    if (lane == nullptr) return;
-    last_lane_ = worker;
-    ++lane->in_flight;
-    Run run;
-    run.closure = queue_.Take();
-    run.worker = worker;
-    run.attempt = run.closure->attempt;
-    run.session = lane->session;
-    run.task = lane->task;
-    run.channel = lane->channel;
-    if (run.closure->gang) run.gang = gangs_.Send(run.closure->id);
-    in_flight_[run.closure->id] = run;
-    rounds_.Begin(*run.closure);
-    for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
-      if (lane->prepared.count(key) == 0) run.missing.push_back(std::move(key));
-    }
+    const std::vector<int> workers = LanesForFrontLocked();
+    if (workers.empty()) return;
+    Run run = TakeFrontLocked(workers);
     effects.push_back([self = shared_from_this(), run = std::move(run)]() mutable {
       self->Start(std::move(run));
     });

@@ -6,9 +6,9 @@
 //
 // The first-error protocol: the first application error is recorded; the next Schedule, Join or
 // Done observes it: every queued closure is cancelled, closures in flight are awaited, then the
-// error is delivered to that one call and cleared. Nothing runs any more when it is delivered, and
-// the scheduler goes on being usable. A worker that was lost may still be at work, so its closures
-// are fenced on the parameter servers before the error is delivered.
+// error is delivered to that one call and cleared. Nothing runs then, and the scheduler is usable.
+// A worker that was lost may still be at work, so its closures are fenced on the parameter servers
+// before the error is delivered.
 //
 // Recovery (coordinator/recovery): Pause takes every closure back from the workers, and Resume,
 // once the parameter servers hold a cut again, queues what the cut does not cover, under the old
@@ -59,21 +59,19 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // never is. False when the completion has run or is about to.
   bool Abandon(WaitId wait);
   void RecordError(const absl::Status& error);  // that no closure reported: a ps was lost
-  // As RecordError, for good: every later call gets it too, nothing runs any more, and what has not
-  // ended ends with it.
+  // As RecordError, for good: whatever has not ended, and every later call, ends with it.
   void Close(const absl::Status& error);
   // Somebody waits for a result, which would never come if an unobserved error stopped the queue.
   void BeginFetch();
   void EndFetch();
 
   void SetEpoch(uint64_t epoch);  // of what runs from now on; Resume sets it too
-  // No closure runs until Resume, and those in flight are queued again: what their calls still
-  // answer is ignored. Nothing ends but by a deadline; a Join waits. `why` is for people.
+  // No closure runs until Resume, and those in flight are queued again, whatever their calls
+  // answer. Nothing ends but by a deadline; a Join waits. `why` is for people.
   void Pause(absl::string_view why);
   // The parameter servers hold what the last committed cut covers; every other closure runs again.
   void Resume(uint64_t epoch);
-  // The closures that a checkpoint would cover whose first snapshot is taken after this.
-  Cut BeginCut() const;
+  Cut BeginCut() const;  // what a checkpoint would cover whose first snapshot is taken later
   // Until EndSnapshots no round gets into some slices before others (open_rounds.h). Nothing:
   // `ready` tells, if no Pause comes before. Errors: FAILED_PRECONDITION naming a broken round.
   std::optional<absl::Status> HoldRounds(Done ready);
@@ -90,9 +88,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void SkipTo(ClosureId next);
   ClosureId NextId() const;
 
-  void WorkerReady(int worker, const proto::TaskRef& task, std::shared_ptr<Channel> channel);
-  // The process at the worker is gone, or as good as: when every ps has fenced it, its closures in
-  // flight are put back, whatever their calls wait for. The lane takes nothing until WorkerReady.
+  void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
+                   std::shared_ptr<Channel> channel);
+  // The process is as good as gone: when every ps has fenced it, its closures in flight are put
+  // back, whatever their calls wait for. The lane takes nothing until WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
   // The worker takes nothing more; `drained` runs when no closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
@@ -122,11 +121,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // An error has broken a round off: what was pushed for it will not be applied.
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Lane* FreestLaneLocked(int& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The workers that are to run the front of the queue; none: it waits.
+  std::vector<int> LanesForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<int> GangLanesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Run TakeFrontLocked(const std::vector<int>& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // else it waits
   void OnFenced(uint64_t round, const absl::Status& status);
-  // What is queued ends with the error of Close.
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
                     Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -137,10 +138,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Expire(ClosureId id);  // its deadline has come
-  // Whether its closure has not been taken back since.
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The lane of a run whose call broke takes nothing until its worker is attached again.
-  void SuspectLocked(const Run& run, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Lanes of a run whose call broke, as `status` says, wait until their workers attach again.
+  void SuspectLocked(const Run& run, const absl::Status& status, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts back what is in flight of these sessions, when every ps has fenced them.
   void FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause, int tries);
@@ -157,7 +158,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Closures in flight are queued again; what their calls still answer is ignored.
   void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLostLocked(absl::string_view why, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

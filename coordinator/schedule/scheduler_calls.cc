@@ -91,18 +91,6 @@ bool Scheduler::IsCurrentLocked(const Run& run) const {
   return found != in_flight_.end() && found->second.attempt == run.attempt;
 }
 
-void Scheduler::SuspectLocked(const Run& run, Effects& effects) {
-  Lane& lane = lanes_[run.worker];
-  // What began before the worker was lost and came back says nothing of it now.
-  if (lane.session != run.session || !lane.ready) return;
-  lane.ready = false;
-  if (!options_.on_suspect) return;
-  effects.push_back([self = shared_from_this(), worker = run.worker,
-                     incarnation = run.task.incarnation()] {
-    self->options_.on_suspect(worker, incarnation);
-  });
-}
-
 void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   if (!options_.fence_worker) return TakeBack(sessions, cause);
   std::set<uint64_t> not_asked;
@@ -143,7 +131,7 @@ void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status&
       if (sessions.count(run.session) > 0) runs.push_back(run);
     }
     for (const Run& run : runs) {
-      EndLocked(run, AttributedCall(cause, run.task), Outcome::kWorkerLost, effects);
+      EndLocked(run, AttributedCall(cause, run.task()), Outcome::kWorkerLost, effects);
     }
     Pump(effects);
   }
@@ -163,7 +151,7 @@ void Scheduler::Prepare(Run run) {
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
-    request = resources_.Request(*run.closure, run.missing.front(), run.worker);
+    request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
   Channel& channel = *run.channel;
   const absl::Duration timeout = TimeoutOf(*run.closure);
@@ -174,8 +162,9 @@ void Scheduler::Prepare(Run run) {
                   {
                     MutexLock lock(self->mutex_);
                     if (!self->IsCurrentLocked(run)) return;
-                    Lane& lane = self->lanes_[run.worker];
-                    if (lane.task.incarnation() == run.task.incarnation()) {
+                    for (const GangMember& member : run.members) {
+                      Lane& lane = self->lanes_[member.worker];
+                      if (lane.task.incarnation() != member.task.incarnation()) continue;
                       lane.prepared.insert(run.missing.front());
                     }
                   }
@@ -213,11 +202,11 @@ void Scheduler::Call(Run run) {
 void Scheduler::End(const Run& run,
                     absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
   Outcome outcome = ClassifyOutcome(response.status());
-  absl::Status status = AttributedCall(response.status(), run.task);
+  absl::Status status = AttributedCall(response.status(), run.task());
   if (outcome != Outcome::kDone && outcome != Outcome::kFailed &&
       clock_.Now() >= run.closure->deadline) {
     outcome = Outcome::kExpired;
-    status = ExpiredOn(run.task, *run.closure);
+    status = ExpiredOn(run.task(), *run.closure);
   }
   if (!response.ok()) response = status;
   Effects effects;
@@ -226,7 +215,7 @@ void Scheduler::End(const Run& run,
     if (!IsCurrentLocked(run)) return;  // taken back: it runs again
     // Before those of closures that take its result. Nobody is told while it is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
-    if (outcome == Outcome::kWorkerLost) SuspectLocked(run, effects);
+    if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     RunAll(effects);
@@ -248,7 +237,7 @@ void Scheduler::End(const Run& run,
           std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
       if (iterator != nullptr) {
         const proto::RunClosureResponse& answer = response->header;
-        resources_.SetPosition((*iterator)->id, run.worker, answer.next_position());
+        resources_.SetPosition((*iterator)->id, run.worker(), answer.next_position());
         run.closure->taken = resources_.ElementOf((*iterator)->dataset, answer.worker_position(),
                                                   answer.position());
       }
@@ -264,11 +253,13 @@ absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
   Closure& closure = *run.closure;
   if (closure.begun && !closure.replayable) return LostForGood(closure, status.message());
   std::vector<LostAttempt>& lost = closure.lost_attempts;
+  const GangMember* const at_fault = run.AtFault(status);
+  const proto::TaskRef& process = at_fault == nullptr ? run.task() : at_fault->task;
   const bool seen = std::any_of(lost.begin(), lost.end(), [&](const LostAttempt& attempt) {
-    return attempt.incarnation == run.task.incarnation();
+    return attempt.incarnation == process.incarnation();
   });
   if (outcome == Outcome::kWorkerLost && !seen) {
-    lost.push_back({run.task.incarnation(), status});
+    lost.push_back({process.incarnation(), status});
     if (lost.size() >= options_.quarantine_after) {
       ++stats_.quarantined;
       std::string causes;
@@ -291,8 +282,7 @@ absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
 
 void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,
                           Effects& effects) {
-  Lane& lane = lanes_[run.worker];
-  --lane.in_flight;
+  for (const GangMember& member : run.members) --lanes_[member.worker].in_flight;
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone);
@@ -301,9 +291,8 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     clock_.Cancel(timer->second);
     timers_.erase(timer);
   }
-  const bool same_process = lane.task.incarnation() == run.task.incarnation();
   if (outcome == Outcome::kDone) {
-    ++done_on_[run.worker];
+    for (const GangMember& member : run.members) ++done_on_[member.worker];
     if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);
     for (const auto& done : rounds_.Answer(run.closure)) MarkDoneLocked(*done);
     return;
@@ -314,7 +303,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     return queue_.MarkFailed(id, status);
   }
   if (outcome == Outcome::kPsLost) {
-    HoldLocked(run.worker);
+    for (const GangMember& member : run.members) HoldLocked(member.worker);
     if (options_.on_ps_suspect) {
       effects.push_back([self = shared_from_this(), ps = DetailOf(status).origin().index()] {
         self->options_.on_ps_suspect(ps);
@@ -323,9 +312,12 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (outcome == Outcome::kForgotten) {
     run.closure->begun = false;
-    if (same_process) lane.prepared.clear();
+    for (const GangMember& member : run.members) {
+      Lane& lane = lanes_[member.worker];
+      if (lane.task.incarnation() == member.task.incarnation()) lane.prepared.clear();
+    }
   }
-  if (outcome == Outcome::kWorkerLost) SuspectLocked(run, effects);
+  if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
   if (const absl::Status error = GiveUpLocked(run, status, outcome); !error.ok()) {
     ++stats_.failed;
     redo_.Drop(id);
@@ -341,7 +333,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   ++stats_.put_back;
   Log(LogLevel::kInfo, "closure_put_back",
       {{"closure", id.value}, {"attempt", run.closure->attempt},
-       {"task", TaskName(run.task)}, {"cause", status.message()}});
+       {"task", TaskName(run.task())}, {"cause", status.message()}});
   queue_.PutBack(id);
 }
 

@@ -25,6 +25,8 @@ struct SchedulerOptions {
   uint64_t epoch = 0;
   size_t queue_bound = 262144;      // TensorFlow's
   int closures_in_flight = 2;       // K, per worker
+  int gang_size = 1;                // workers that run a gang closure: all that there are
+  uint64_t shared_memory = 0;       // of gangs of several workers: Gang.shared_memory
   // Bounded staleness: a closure starts only when it is at most so many ids ahead of the oldest one
   // that has not ended. So what was scheduled more than that before it is in what it reads.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();

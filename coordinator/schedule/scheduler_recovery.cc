@@ -121,16 +121,23 @@ void Scheduler::Pause(absl::string_view why) {
 
 // What was lost with its worker counts as that, also where a home of variables was lost with it.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
-  std::vector<Run> lost;
+  std::vector<std::pair<Run, proto::TaskRef>> lost;
   for (const auto& [id, run] : in_flight_) {
-    const auto lane = lanes_.find(run.worker);
-    const bool serves = lane != lanes_.end() && lane->second.ready &&
-                        lane->second.session == run.session && fencing_.count(run.session) == 0;
-    if (!serves) lost.push_back(run);
+    const auto away = std::find_if(
+        run.members.begin(), run.members.end(), [&](const GangMember& member) {
+          const auto lane = lanes_.find(member.worker);
+          return lane == lanes_.end() || !lane->second.ready ||
+                 lane->second.session != member.session;
+        });
+    if (away != run.members.end()) {
+      lost.emplace_back(run, away->task);
+    } else if (fencing_.count(run.session) > 0) {
+      lost.emplace_back(run, run.task());
+    }
   }
   const absl::Status cause = absl::UnavailableError(why);
-  for (const Run& run : lost) {
-    EndLocked(run, AttributedCall(cause, run.task), Outcome::kWorkerLost, effects);
+  for (const auto& [run, task] : lost) {
+    EndLocked(run, AttributedCall(cause, task), Outcome::kWorkerLost, effects);
   }
 }
 

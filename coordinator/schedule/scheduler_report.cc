@@ -51,7 +51,7 @@ std::string Scheduler::DescribeWait() const {
   for (const auto& [id, run] : in_flight_) {
     if (shown++ == kClosuresShownMax) break;
     absl::StrAppend(&text, shown == 1 ? "; the oldest: " : ", ", id.value,
-                    " on worker:", run.worker);
+                    " on worker:", run.worker());
   }
   for (const auto& [worker, lane] : lanes_) {
     absl::StrAppend(&text, "; worker:", worker, lane.ready ? " serving" : " lost", ", ",

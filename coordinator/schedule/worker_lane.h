@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/wire/transport.h"
 #include "coordinator/schedule/closure.h"
@@ -23,6 +24,7 @@ struct WorkerLane {
   // after the return of the same process are not.
   uint64_t session = 0;
   proto::TaskRef task;
+  std::string address;
   std::shared_ptr<Channel> channel;  // shared with runs
   int in_flight = 0;
   absl::Time hold_until = absl::InfinitePast();  // takes nothing before
@@ -30,16 +32,29 @@ struct WorkerLane {
   std::vector<absl::AnyInvocable<void()>> on_drained;  // not empty: it is being removed
 };
 
-// One closure on one worker process.
-struct LaneRun {
-  std::shared_ptr<Closure> closure;  // shared with the queue
+// One of the workers that run a closure.
+struct GangMember {
   int worker = 0;
-  uint32_t attempt = 0;
   uint64_t session = 0;  // of the lane when it began
   proto::TaskRef task;
   std::shared_ptr<Channel> channel;
-  proto::Gang gang;  // of a gang closure: its place among those of the worker
+};
+
+// One closure on one worker process, or on all of a gang.
+struct LaneRun {
+  std::shared_ptr<Closure> closure;  // shared with the queue
+  std::vector<GangMember> members;   // by rank
+  uint32_t attempt = 0;
+  uint64_t session = 0;  // by which its pushes are fenced: the lane's, or of the gang's generation
+  std::shared_ptr<Channel> channel;  // to all members
+  proto::Gang gang;  // of a gang closure: its place among those of the members
   std::vector<std::string> missing;  // resources still to be made, first one first
+
+  const proto::TaskRef& task() const { return members.front().task; }
+  int worker() const { return members.front().worker; }
+  bool Involves(int worker) const;
+  // The member that the error is about; null: it names none of them.
+  const GangMember* AtFault(const absl::Status& status) const;
 };
 
 }  // namespace cohort

@@ -1,10 +1,14 @@
 #include "coordinator/strategy/device_name.h"
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -22,6 +26,24 @@ absl::StatusOr<std::string> CanonicalDevice(absl::string_view name) {
   if ((kind == "cpu" || kind == "gpu") && numbered) return absl::StrCat(kind, ":", index);
   return absl::InvalidArgumentError(
       absl::StrCat("'", name, "' is no device: write cpu:0, gpu:1 or /device:GPU:1"));
+}
+
+absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,
+                                                        const std::vector<std::string>& names) {
+  std::vector<std::string> devices;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    absl::StatusOr<std::string> device = CanonicalDevice(name);
+    if (!device.ok()) return Annotate(device.status(), field);
+    if (!seen.insert(*device).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ": ", *device, " is named twice; each replica has a device of its "
+                       "own, and cpu:0, cpu:1, ... may share a processor"));
+    }
+    devices.push_back(*std::move(device));
+  }
+  if (devices.empty()) devices.push_back("cpu:0");
+  return devices;
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -10,5 +11,10 @@ namespace cohort {
 // "cpu:0" for "cpu:0", "CPU:0", "/cpu:0", "/device:CPU:0" and "/job:localhost/.../device:CPU:0", as
 // TensorFlow takes them; "gpu:1" in the same way. Errors: INVALID_ARGUMENT for anything else.
 absl::StatusOr<std::string> CanonicalDevice(absl::string_view name);
+
+// Those of replicas, canonical; none: the processor. Errors: INVALID_ARGUMENT naming the field and
+// the device that is none, or named twice.
+absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,
+                                                        const std::vector<std::string>& names);
 
 }  // namespace cohort

@@ -1,7 +1,6 @@
 #include "coordinator/strategy/local_strategy.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,24 +16,6 @@ constexpr char kProcessor[] = "cpu:0";
 
 bool IsGpu(const std::string& device) { return absl::StartsWith(device, "gpu:"); }
 
-absl::StatusOr<std::vector<std::string>> ReadDevices(const std::string& field,
-                                                     const std::vector<std::string>& names) {
-  std::vector<std::string> devices;
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    absl::StatusOr<std::string> device = CanonicalDevice(name);
-    if (!device.ok()) return Annotate(device.status(), field);
-    if (!seen.insert(*device).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, ": ", *device, " is named twice; each replica has a device of its "
-                       "own, and cpu:0, cpu:1, ... may share a processor"));
-    }
-    devices.push_back(*std::move(device));
-  }
-  if (devices.empty()) devices.push_back(kProcessor);
-  return devices;
-}
-
 // All replicas of a worker share its memory, so each way of TensorFlow's gives the same sum, in
 // the order of join_replicas.h; but one that is for GPUs says what the user believes to have.
 absl::Status CheckCrossDeviceOps(const StrategySpec& spec, absl::Span<const std::string> devices) {
@@ -46,25 +27,19 @@ absl::Status CheckCrossDeviceOps(const StrategySpec& spec, absl::Span<const std:
       ": leave it out, or name GPUs in strategy.devices"));
 }
 
-proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices) {
-  proto::Program replicated = program;
-  for (const std::string& device : devices) replicated.mutable_replicas()->add_devices(device);
-  return replicated;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
   std::vector<std::string> devices = {kProcessor};
   if (spec.type == "one_device") {
-    ASSIGN_OR_RETURN(devices, ReadDevices("strategy.device", {spec.device}));
+    ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.device", {spec.device}));
   } else if (spec.type == "mirrored") {
-    ASSIGN_OR_RETURN(devices, ReadDevices("strategy.devices", spec.devices));
+    ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.devices", spec.devices));
     RETURN_IF_ERROR(CheckCrossDeviceOps(spec, devices));
   } else if (spec.type == "central_storage") {
-    ASSIGN_OR_RETURN(devices, ReadDevices("strategy.compute_devices", spec.compute_devices));
+    ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.compute_devices", spec.compute_devices));
     ASSIGN_OR_RETURN(const std::vector<std::string> home,
-                     ReadDevices("strategy.parameter_device", {spec.parameter_device}));
+                     ReplicaDevices("strategy.parameter_device", {spec.parameter_device}));
     if (IsGpu(home[0])) {
       return absl::InvalidArgumentError(absl::StrCat(
           "strategy.parameter_device is '", spec.parameter_device,
@@ -84,7 +59,8 @@ absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
   if (cluster.workers.size() == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "strategy '", type_, "' trains in one worker, but the cluster has ", cluster.workers.size(),
-      ": give it one (--local worker=1); for several, set strategy.type to parameter_server"));
+      ": give it one (--local worker=1); for several, set strategy.type to multi_worker_mirrored "
+      "or parameter_server"));
 }
 
 absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,

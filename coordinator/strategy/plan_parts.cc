@@ -49,6 +49,12 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
   return layouts;
 }
 
+proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices) {
+  proto::Program replicated = program;
+  for (const std::string& device : devices) replicated.mutable_replicas()->add_devices(device);
+  return replicated;
+}
+
 absl::Status CheckPrograms(const ModelPrograms& model) {
   std::set<std::string> known;
   for (const VariableSpec& variable : model.variables) known.insert(variable.name);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "coordinator/strategy/strategy.h"
 #include "coordinator/strategy/variable_creator.h"
 
@@ -15,6 +16,9 @@ namespace cohort {
 // Layouts of the model's variables, in creation order; those that are trained have its rule.
 absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPrograms& model,
                                                                    VariableCreator& creator);
+
+// The program with a replica on each of the devices.
+proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
 // Errors: INVALID_ARGUMENT naming a program that is bound to a variable that the model does not
 // have.

@@ -30,10 +30,15 @@ struct Summary {
   Role homes = Role::kPs;
 };
 
-std::string ReplicasText(const Plan& plan) {
+bool IsMirrored(const Plan& plan) {
+  return !plan.variables.empty() && plan.variables.front().mirrored();
+}
+
+std::string ReplicasText(const Plan& plan, size_t workers) {
   const auto& devices = plan.train_step.replicas().devices();
-  return absl::StrCat(devices.size(), devices.size() == 1 ? " replica on " : " replicas on ",
-                      absl::StrJoin(devices, ", "));
+  return absl::StrCat(
+      IsMirrored(plan) ? absl::StrCat(workers, " workers, in each ") : "", devices.size(),
+      devices.size() == 1 ? " replica on " : " replicas on ", absl::StrJoin(devices, ", "));
 }
 
 Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster) {
@@ -41,7 +46,11 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
   const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;
   for (const int index : homes) summary.servers[index];
   for (const PiecePlacement& piece : plan.placement) {
-    for (Server* server : {&summary.servers[static_cast<int>(piece.ps)], &summary.all}) {
+    std::vector<Server*> holders = {&summary.all};
+    for (auto& [index, server] : summary.servers) {
+      if (IsMirrored(plan) || index == static_cast<int>(piece.ps)) holders.push_back(&server);
+    }
+    for (Server* server : holders) {
       server->pieces += 1;
       server->bytes += piece.bytes;
       server->load += piece.load;
@@ -59,7 +68,8 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
 std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
   if (plan.homes != Role::kPs) {
     return absl::StrFormat("strategy %s: %s; %d variables, %d bytes with slots\n", spec.type,
-                           ReplicasText(plan), plan.variables.size(), summary.all.bytes);
+                           ReplicasText(plan, summary.servers.size()), plan.variables.size(),
+                           summary.all.bytes);
   }
   std::string text = absl::StrFormat(
       "placement %s: %d variables in %d pieces on %d ps, %d bytes with slots, "

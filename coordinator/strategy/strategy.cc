@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "coordinator/strategy/local_strategy.h"
+#include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 #include "coordinator/strategy/parameter_server_strategy.h"
 #include "coordinator/strategy/partitioner.h"
 
@@ -18,6 +19,7 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec&
                                                    "'; it must be one of ",
                                                    absl::StrJoin(types, ", ")));
   }
+  if (spec.type == kMultiWorkerMirrored) return MultiWorkerMirroredStrategy::Make(spec);
   if (spec.type != kParameterServer) return LocalStrategy::Make(spec);
   std::shared_ptr<const Partitioner> partitioner;
   if (spec.partitioner) {

@@ -41,6 +41,7 @@ ClusterCoordinator::Options CoordinatorOptionsOf(const JobSpec& job) {
   options.job = job.name;
   options.seed = job.seed;
   options.homes = HomesOf(job.strategy);
+  options.mirrored = job.strategy.type == kMultiWorkerMirrored;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
   return options;
 }
@@ -102,8 +103,21 @@ absl::StatusOr<std::vector<double>> StepwiseTraining::Run(int64_t steps) {
 }
 
 absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::Values() {
+  return ValuesIn(plan_.variables);
+}
+
+absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::CopyOf(uint32_t home) {
+  std::vector<proto::VariableLayout> copy = plan_.variables;
+  for (proto::VariableLayout& layout : copy) {
+    for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(home);
+  }
+  return ValuesIn(copy);
+}
+
+absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::ValuesIn(
+    absl::Span<const proto::VariableLayout> layouts) {
   std::map<std::string, std::vector<float>> values;
-  for (const proto::VariableLayout& layout : plan_.variables) {
+  for (const proto::VariableLayout& layout : layouts) {
     ASSIGN_OR_RETURN(const Tensor value, coordinator_.ps().Read(layout));
     values[layout.name()] = {value.span<float>().begin(), value.span<float>().end()};
   }

@@ -35,10 +35,15 @@ class StepwiseTraining {
   absl::StatusOr<std::vector<double>> Losses();
   // The value of each variable.
   absl::StatusOr<std::map<std::string, std::vector<float>>> Values();
+  // As one of the workers has them that all have a copy.
+  absl::StatusOr<std::map<std::string, std::vector<float>>> CopyOf(uint32_t home);
 
   const Plan& plan() const { return plan_; }
 
  private:
+  absl::StatusOr<std::map<std::string, std::vector<float>>> ValuesIn(
+      absl::Span<const proto::VariableLayout> layouts);
+
   ClusterCoordinator& coordinator_;
   const JobSpec job_;
   const int64_t examples_;

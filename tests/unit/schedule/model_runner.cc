@@ -246,7 +246,7 @@ void ModelRunner::Ready(int worker, uint64_t incarnation) {
   task.set_incarnation(incarnation);
   const auto channel = std::make_shared<HeldChannel>(worker, incarnation, held_);
   Both(absl::StrCat("worker:", worker, " is there, incarnation ", incarnation),
-       [&] { scheduler_->WorkerReady(worker, task, channel); },
+       [&] { scheduler_->WorkerReady(worker, task, "host", channel); },
        [&] { model_.Ready(worker, incarnation); });
 }
 

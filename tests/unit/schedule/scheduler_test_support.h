@@ -84,6 +84,7 @@ class SchedulerTest : public testing::Test {
     Scheduler::Options options;
     options.epoch = 7;
     options.closures_in_flight = in_flight;
+    options.gang_size = gang_size;
     options.queue_bound = bound;
     options.attempts_max = attempts_max;
     options.steps_ahead_max = steps_ahead_max;
@@ -129,7 +130,8 @@ class SchedulerTest : public testing::Test {
   std::shared_ptr<ScriptedChannel> AddWorker(int index, uint64_t incarnation = 1) {
     auto channel = std::make_shared<ScriptedChannel>();
     channels.push_back(channel);
-    scheduler->WorkerReady(index, Worker(index, incarnation), channel);
+    scheduler->WorkerReady(index, Worker(index, incarnation), absl::StrCat("host-", index),
+                           channel);
     return channel;
   }
 
@@ -146,6 +148,7 @@ class SchedulerTest : public testing::Test {
   bool replayable = true;  // of what is scheduled, as the next one
   Round round;
   bool gang = false;
+  int gang_size = 1;  // for Make
   int checkpoints_asked = 0;
   std::vector<int> ps_suspects;
   SimWorld sim{1};

@@ -1,0 +1,24 @@
+#include "coordinator/schedule/worker_lane.h"
+
+#include <algorithm>
+
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+bool LaneRun::Involves(int worker) const {
+  return std::any_of(members.begin(), members.end(),
+                     [&](const GangMember& member) { return member.worker == worker; });
+}
+
+const GangMember* LaneRun::AtFault(const absl::Status& status) const {
+  const proto::TaskRef origin = DetailOf(status).origin();
+  if (origin.role() != RoleName(Role::kWorker)) return nullptr;
+  const auto found = std::find_if(members.begin(), members.end(), [&](const GangMember& member) {
+    return member.worker == origin.index();
+  });
+  return found == members.end() ? nullptr : &*found;
+}
+
+}  // namespace cohort

@@ -1,0 +1,89 @@
+#include "coordinator/strategy/multi_worker_mirrored_strategy.h"
+
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/strategy/device_name.h"
+#include "coordinator/strategy/plan_parts.h"
+
+namespace cohort {
+namespace {
+
+constexpr double kMillisecondsOfSecond = 1000;
+
+absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& spec,
+                                                       absl::Span<const std::string> devices) {
+  proto::Communication communication;
+  communication.set_ring(spec.implementation == "ring");
+  communication.set_bytes_per_pack(spec.bytes_per_pack);
+  communication.set_timeout_ms(
+      static_cast<int64_t>(std::ceil(spec.timeout_seconds * kMillisecondsOfSecond)));
+  for (size_t i = 0; spec.implementation == "nccl" && i < devices.size(); ++i) {
+    if (absl::StartsWith(devices[i], "gpu:")) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy.communication_options.implementation is 'nccl', which joins GPUs, and replica ",
+        i, " of each worker is on ", devices[i],
+        ": leave it out, or name GPUs in strategy.devices"));
+  }
+  return communication;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Strategy>> MultiWorkerMirroredStrategy::Make(
+    const StrategySpec& spec) {
+  ASSIGN_OR_RETURN(std::vector<std::string> devices,
+                   ReplicaDevices("strategy.devices", spec.devices));
+  ASSIGN_OR_RETURN(proto::Communication communication,
+                   ReadCommunication(spec.communication, devices));
+  return std::unique_ptr<const Strategy>(
+      new MultiWorkerMirroredStrategy(std::move(devices), std::move(communication)));
+}
+
+absl::Status MultiWorkerMirroredStrategy::CheckCluster(const ClusterShape& cluster) const {
+  if (cluster.workers.empty()) {
+    return absl::InvalidArgumentError(
+        "strategy 'multi_worker_mirrored' needs workers, and the cluster has none: add "
+        "cluster.worker to TF_CONFIG, or use --local worker=3");
+  }
+  if (cluster.ps.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy 'multi_worker_mirrored' keeps the variables in its workers, but the cluster has ",
+      cluster.ps.size(), " ps: leave ps out of the cluster (--local worker=3), or set "
+      "strategy.type to parameter_server"));
+}
+
+absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& model,
+                                                           const ClusterShape& cluster) const {
+  RETURN_IF_ERROR(CheckCluster(cluster));
+  RETURN_IF_ERROR(CheckPrograms(model));
+  RETURN_IF_ERROR(CheckExchanges(model, kMultiWorkerMirrored, NumReplicasInSync(cluster)));
+  Plan plan;
+  plan.homes = Role::kWorker;
+  plan.gangs = true;
+  // The first worker's copy is the one that is read.
+  const std::vector<int> first(cluster.workers.begin(), cluster.workers.begin() + 1);
+  VariableCreator creator(first, nullptr);
+  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator));
+  for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
+  plan.placement = PlacePieces({first, PlacementPolicy::kRoundRobin, {}},
+                               absl::MakeSpan(plan.variables));
+  for (PiecePlacement& piece : plan.placement) {
+    piece.reason = "every worker has a copy; this one is read";
+  }
+  const bool differs =
+      NumReplicasInSync(cluster) > 1 && !model.replicated_train_step.name().empty();
+  plan.train_step = OnDevices(differs ? model.replicated_train_step : model.train_step, devices_);
+  *plan.train_step.mutable_replicas()->mutable_communication() = communication_;
+  plan.eval_step = OnDevices(model.eval_step, devices_);
+  plan.predict = OnDevices(model.predict, devices_);
+  return plan;
+}
+
+int64_t MultiWorkerMirroredStrategy::NumReplicasInSync(const ClusterShape& cluster) const {
+  return static_cast<int64_t>(cluster.workers.size() * devices_.size());
+}
+
+}  // namespace cohort

@@ -1,0 +1,40 @@
+#pragma once
+
+// Synchronous training in all workers of the cluster, without parameter servers. Every worker's
+// process is a home of every variable and runs a replica on each of strategy.devices. A step is a
+// gang closure of all of them: the batch, which is the global one, is shared out over the replicas
+// of all workers, their gradients are added up between the workers, and each worker makes the same
+// update of its own variables. The number of replicas is that of workers times that of devices.
+//
+// Evaluation and prediction are closures of single workers, which all have the same values.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/strategy/strategy.h"
+
+namespace cohort {
+
+// Immutable; thread-safe.
+class MultiWorkerMirroredStrategy final : public Strategy {
+ public:
+  // Errors: INVALID_ARGUMENT naming the field, the device that is none, named twice, or of a kind
+  // that the field does not take.
+  static absl::StatusOr<std::unique_ptr<const Strategy>> Make(const StrategySpec& spec);
+
+  absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
+                                const ClusterShape& cluster) const override;
+  absl::Status CheckCluster(const ClusterShape& cluster) const override;
+  int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
+
+ private:
+  MultiWorkerMirroredStrategy(std::vector<std::string> devices, proto::Communication communication)
+      : devices_(std::move(devices)), communication_(std::move(communication)) {}
+
+  const std::vector<std::string> devices_;  // canonical, one of each replica of a worker
+  const proto::Communication communication_;
+};
+
+}  // namespace cohort

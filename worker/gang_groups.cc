@@ -1,0 +1,152 @@
+#include "worker/gang_groups.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/log.h"
+#include "common/base/rng.h"
+#include "common/wire/error_detail.h"
+#include "worker/collective/form_group.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Over() {
+  return MakeError(absl::StatusCode::kAborted,
+                   "a later generation of synchronous steps has begun: this one has to be, too",
+                   proto::TRANSIENT);
+}
+
+absl::string_view HostOf(absl::string_view address) {
+  return address.substr(0, address.rfind(':'));
+}
+
+// Members under different host names are not asked to look for each other's memory: it takes
+// seconds until they give up. Others find out.
+bool MayShareMemory(const proto::Gang& gang) {
+  if (gang.shared_memory() == 0) return false;
+  for (const proto::Peer& member : gang.members()) {
+    if (HostOf(member.address()) != HostOf(gang.members(0).address())) return false;
+  }
+  return true;
+}
+
+std::string SocketOf(const proto::Gang& gang) {
+  const uint64_t first = Mix64(gang.shared_memory() + gang.generation());
+  return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
+}
+
+}  // namespace
+
+GangGroups::GangGroups(World world) : world_(world), table_(std::make_shared<GroupTable>()) {}
+
+void GangGroups::Restart(uint64_t coordinator) {
+  std::shared_ptr<Generation> before;
+  {
+    MutexLock lock(mutex_);
+    coordinator_ = coordinator;
+    before = std::exchange(current_, nullptr);
+  }
+  if (before != nullptr) EndGeneration(*before, Over());
+}
+
+void GangGroups::Join(const proto::Gang& gang, Ready ready) {
+  if (gang.members_size() <= 1) return ready(nullptr);
+  const std::shared_ptr<Generation> generation = Enter(gang);
+  absl::StatusOr<std::shared_ptr<GangGroup>> known = Over();
+  if (generation != nullptr) {
+    MutexLock lock(mutex_);
+    if (!generation->ended.ok()) {
+      known = generation->ended;
+    } else if (generation->group != nullptr) {
+      known = generation->group;
+    } else {
+      generation->waiting.push_back(std::move(ready));
+      return;
+    }
+  }
+  ready(std::move(known));
+}
+
+void GangGroups::End(const proto::Gang& gang, const absl::Status& why) {
+  if (gang.members_size() <= 1) return;
+  if (const auto generation = Enter(gang)) EndGeneration(*generation, why);
+}
+
+std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gang) {
+  std::shared_ptr<Generation> entered;
+  std::shared_ptr<Generation> before;
+  uint64_t coordinator = 0;
+  {
+    MutexLock lock(mutex_);
+    if (current_ != nullptr && gang.generation() == current_->number) return current_;
+    if (current_ != nullptr && gang.generation() < current_->number) return nullptr;
+    entered = std::make_shared<Generation>();
+    entered->number = gang.generation();
+    before = std::exchange(current_, entered);
+    coordinator = coordinator_;
+  }
+  if (before != nullptr) EndGeneration(*before, Over());
+  Form(gang, coordinator, entered);
+  return entered;
+}
+
+void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
+                      std::shared_ptr<Generation> generation) {
+  FormGroupOptions options;
+  // Another coordinator counts its generations anew.
+  options.group.name = {absl::StrCat("workers/", absl::Hex(coordinator)), gang.generation()};
+  options.group.rank = -1;
+  options.group.size = gang.members_size();
+  for (int rank = 0; rank < gang.members_size(); ++rank) {
+    const proto::Peer& member = gang.members(rank);
+    options.group.tasks.push_back(member.task());
+    options.addresses.push_back(member.address());
+    if (member.task().index() == own_.index()) options.group.rank = rank;
+  }
+  if (options.group.rank < 0) {
+    return EndGeneration(*generation,
+                         absl::InvalidArgumentError(absl::StrCat(
+                             "a gang of ", gang.members_size(), " workers, of which ",
+                             TaskName(own_), " is none")));
+  }
+  if (MayShareMemory(gang)) options.shm_socket = SocketOf(gang);
+  FormGroup({world_.clock, world_.executor, world_.transport, table_}, std::move(options),
+            [self = shared_from_this(), generation](FormedGroup formed) {
+              Log(LogLevel::kInfo, "gang_group",
+                  {{"generation", generation->number},
+                   {"rank", formed.communicator->rank()},
+                   {"size", formed.communicator->size()},
+                   {"how", formed.how}});
+              auto group = std::make_shared<GangGroup>(std::move(formed.communicator),
+                                                       self->world_.executor);
+              std::vector<Ready> waiting;
+              absl::Status ended;
+              {
+                MutexLock lock(self->mutex_);
+                generation->group = group;
+                ended = generation->ended;
+                waiting = std::exchange(generation->waiting, {});
+              }
+              if (!ended.ok()) group->communicator().Abort(ended);
+              for (Ready& ready : waiting) ready(group);
+            });
+}
+
+void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) {
+  std::shared_ptr<GangGroup> group;
+  std::vector<Ready> waiting;
+  {
+    MutexLock lock(mutex_);
+    if (!generation.ended.ok()) return;
+    generation.ended = why;
+    group = generation.group;
+    waiting = std::exchange(generation.waiting, {});
+  }
+  if (group != nullptr) group->communicator().Abort(why);
+  for (Ready& ready : waiting) ready(why);
+}
+
+}  // namespace cohort

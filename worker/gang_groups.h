@@ -1,0 +1,67 @@
+#pragma once
+
+// The groups in which this worker runs gangs with others. Each generation of gangs has a group of
+// its own, which forms when the first gang of it asks for it, or ends it: members that have begun
+// are to hear why, also from one that has not. A generation that ends does so on all members, with
+// one cause; and the next one ends it, if nothing else has.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/wire/transport.h"
+#include "common/wire/world.h"
+#include "proto/worker.pb.h"
+#include "worker/collective/group_table.h"
+#include "worker/gang_group.h"
+
+namespace cohort {
+
+// Thread-safe. Always owned by a shared_ptr: groups that form hold it.
+class GangGroups : public std::enable_shared_from_this<GangGroups> {
+ public:
+  // Null for a gang of this worker alone. Errors: what the generation has ended with; ABORTED
+  // (TRANSIENT) when a later one has begun; INVALID_ARGUMENT when this worker is no member.
+  using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
+
+  explicit GangGroups(World world);
+
+  // Before all others: as whom this worker is a member.
+  void SetOwn(const proto::TaskRef& own) { own_ = own; }
+  // For the other members. It keeps what it needs.
+  Service service() { return table_->MakeService(); }
+
+  // Generations are this coordinator's from now on, and the present one ends.
+  void Restart(uint64_t coordinator);
+  // `ready` runs once, in this call or in another one.
+  void Join(const proto::Gang& gang, Ready ready);
+  // The gang's generation ends with this error, here and on the other members; of a gang of this
+  // worker alone nothing does. The first one counts.
+  void End(const proto::Gang& gang, const absl::Status& why);
+
+ private:
+  struct Generation {
+    uint64_t number = 0;
+    absl::Status ended;
+    std::shared_ptr<GangGroup> group;  // null: it forms
+    std::vector<Ready> waiting;        // for the group
+  };
+
+  // Null for one that is over.
+  std::shared_ptr<Generation> Enter(const proto::Gang& gang);
+  void Form(const proto::Gang& gang, uint64_t coordinator, std::shared_ptr<Generation> generation);
+  void EndGeneration(Generation& generation, const absl::Status& why);
+
+  const World world_;
+  const std::shared_ptr<GroupTable> table_;  // shared by the communicators and the service
+  proto::TaskRef own_;                       // constant after SetOwn
+  Mutex mutex_;
+  uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Shared with its forming; what it points at is guarded, too.
+  std::shared_ptr<Generation> current_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort
