@@ -1,7 +1,5 @@
 #include "common/wire/local_server.h"
 
-#include <sys/epoll.h>
-
 #include <chrono>
 #include <map>
 #include <set>
@@ -9,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
+#include "common/wire/acceptor.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/local_connection.h"
 #include "common/wire/local_socket.h"
@@ -186,46 +185,6 @@ void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
   peers->Add(std::move(connection));
 }
 
-// Takes clients of this host in. Thread-safe.
-class Listener final : public IoLoop::Source {
- public:
-  Listener(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<ServerCalls> calls,
-           std::shared_ptr<Peers> peers, const LocalConnection::Options& options)
-      : loop_(std::move(loop)),
-        fd_(socket.get()),
-        calls_(std::move(calls)),
-        peers_(std::move(peers)),
-        options_(options),
-        socket_(std::move(socket)) {}
-
-  int fd() const override { return fd_; }
-
-  void OnEvents(uint32_t events) override {
-    MutexLock lock(mutex_);
-    while (socket_.ok()) {
-      UniqueFd accepted = AcceptLocal(socket_);
-      if (!accepted.ok()) return;
-      Serve(loop_, std::move(accepted), calls_, peers_, options_);
-    }
-  }
-
-  // The name is free when it returns.
-  void Close() {
-    MutexLock lock(mutex_);
-    loop_->Remove(*this);
-    socket_ = UniqueFd();
-  }
-
- private:
-  const std::shared_ptr<IoLoop> loop_;  // the rest is shared with sessions
-  const int fd_;
-  const std::shared_ptr<ServerCalls> calls_;
-  const std::shared_ptr<Peers> peers_;
-  const LocalConnection::Options options_;
-  Mutex mutex_;
-  UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
-};
-
 class FrameServer final : public LocalServer {
  public:
   FrameServer(LocalLoops loops, LocalServerOptions options)
@@ -236,13 +195,16 @@ class FrameServer final : public LocalServer {
 
   void Listen(StreamKind kind, UniqueFd socket) {
     const std::shared_ptr<IoLoop>& loop = LoopOf(kind);
-    listeners_.push_back(
-        std::make_shared<Listener>(loop, std::move(socket), calls_, peers_, ConnectionOptions()));
-    loop->Add(listeners_.back(), EPOLLIN);
+    acceptors_.push_back(Acceptor::Start(
+        loop, std::move(socket),
+        {AcceptLocal, [loop, calls = calls_, peers = peers_,
+                       options = ConnectionOptions()](UniqueFd accepted) {
+           Serve(loop, std::move(accepted), calls, peers, options);
+         }}));
   }
 
   ~FrameServer() override {
-    for (const std::shared_ptr<Listener>& listener : listeners_) listener->Close();
+    for (const std::shared_ptr<Acceptor>& acceptor : acceptors_) acceptor->Close();
     calls_->Stop();
     peers_->CloseAll();
   }
@@ -270,7 +232,7 @@ class FrameServer final : public LocalServer {
   const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
   const std::shared_ptr<Peers> peers_;
   // Shared with their loops; constant once the server was started.
-  std::vector<std::shared_ptr<Listener>> listeners_;
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;
 };
 
 }  // namespace

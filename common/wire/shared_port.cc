@@ -9,41 +9,6 @@
 
 namespace cohort {
 
-// Takes connections in while the port is open. Thread-safe.
-class SharedPort::Listener final : public IoLoop::Source {
- public:
-  Listener(std::weak_ptr<SharedPort> port, UniqueFd socket)
-      : port_(std::move(port)), fd_(socket.get()), socket_(std::move(socket)) {}
-
-  int fd() const override { return fd_; }
-
-  void OnEvents(uint32_t events) override {
-    const auto port = port_.lock();
-    while (port != nullptr) {
-      UniqueFd accepted = Accept();
-      if (!accepted.ok()) return;
-      port->TakeIn(std::move(accepted));
-    }
-  }
-
-  // The socket is closed when it returns.
-  void Close() {
-    MutexLock lock(mutex_);
-    socket_ = UniqueFd();
-  }
-
- private:
-  UniqueFd Accept() {
-    MutexLock lock(mutex_);
-    return socket_.ok() ? AcceptTcp(socket_) : UniqueFd();
-  }
-
-  const std::weak_ptr<SharedPort> port_;
-  const int fd_;
-  Mutex mutex_;
-  UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
-};
-
 // A connection that has not said yet what it speaks. Of the loop's thread but for its end.
 class SharedPort::Newcomer final : public IoLoop::Source,
                                    public std::enable_shared_from_this<Newcomer> {
@@ -84,10 +49,13 @@ std::shared_ptr<SharedPort> SharedPort::Start(std::shared_ptr<IoLoop> loop, TcpL
   port->timer_ = LoopTimer::Make(*port->loop_, [weak = port->weak_from_this()] {
     if (const auto self = weak.lock()) self->GiveSilentOnes();
   });
+  const auto take_in = [weak = port->weak_from_this()](UniqueFd socket) {
+    if (const auto self = weak.lock()) self->TakeIn(std::move(socket));
+  };
   for (UniqueFd& socket : listeners.sockets) {
-    port->listeners_.push_back(std::make_shared<Listener>(port, std::move(socket)));
+    port->acceptors_.push_back(
+        Acceptor::Start(port->loop_, std::move(socket), {AcceptTcp, take_in}));
   }
-  for (const auto& listener : port->listeners_) port->loop_->Add(listener, EPOLLIN);
   return port;
 }
 
@@ -174,10 +142,7 @@ void SharedPort::Close() {
     while (giving_) given_.Wait(mutex_);
     newcomers.swap(newcomers_);
   }
-  for (const auto& listener : listeners_) {
-    loop_->Remove(*listener);
-    listener->Close();
-  }
+  for (const auto& acceptor : acceptors_) acceptor->Close();
   for (const auto& newcomer : newcomers) loop_->Remove(*newcomer);
   loop_->Remove(*timer_);
 }

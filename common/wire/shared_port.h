@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/wire/acceptor.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/loop_timer.h"
 #include "common/wire/stream_greeting.h"
@@ -40,7 +41,6 @@ class SharedPort : public std::enable_shared_from_this<SharedPort> {
   void Close();
 
  private:
-  class Listener;
   class Newcomer;
   using Time = std::chrono::steady_clock::time_point;
 
@@ -56,8 +56,8 @@ class SharedPort : public std::enable_shared_from_this<SharedPort> {
 
   const std::shared_ptr<IoLoop> loop_;  // shared with connections
   const Options options_;
-  std::shared_ptr<LoopTimer> timer_;                 // set once; shared with the loop
-  std::vector<std::shared_ptr<Listener>> listeners_;  // the same
+  std::shared_ptr<LoopTimer> timer_;                  // set once; shared with the loop
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;  // the same
 
   Mutex mutex_;
   CondVar given_;
