@@ -91,9 +91,8 @@ void SharedPort::Give(const std::shared_ptr<Newcomer>& newcomer, const Greeted& 
   if (greeted.first == FirstBytes::kOther) {
     options_.take_others(std::move(socket), newcomer->first_bytes());
   } else if (greeted.first == FirstBytes::kGreeting) {
-    constexpr absl::string_view kWelcome = kStreamWelcome;
     // A socket of which nothing was sent yet has room for it.
-    if (send(socket.get(), kWelcome.data(), kWelcome.size(), MSG_NOSIGNAL) > 0) {
+    if (send(socket.get(), kStreamWelcome.data(), kStreamWelcome.size(), MSG_NOSIGNAL) > 0) {
       options_.take_frames(std::move(socket), greeted.kind);
     }
   }

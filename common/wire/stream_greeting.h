@@ -18,7 +18,7 @@ enum class StreamKind : size_t { kCalls, kParts };
 // All have the same length. `name` is of NewSocketNumber.
 std::string StreamGreeting(StreamKind kind, const std::string& name);
 
-inline constexpr char kStreamWelcome[] = "cohort-frames-1 welcome\n";
+inline constexpr absl::string_view kStreamWelcome = "cohort-frames-1 welcome\n";
 
 // What the first bytes that came say so far.
 enum class FirstBytes {

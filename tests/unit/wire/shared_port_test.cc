@@ -140,7 +140,7 @@ TEST_F(SharedPortTest, AGreetingIsWelcomedAndGivenToFrames) {
   EXPECT_EQ(Wait().who, "calls");
   Say(socket, greeting.substr(9));
   EXPECT_EQ(Wait().who, "parts");
-  EXPECT_EQ(Hear(socket, sizeof(kStreamWelcome) - 1), kStreamWelcome);
+  EXPECT_EQ(Hear(socket, kStreamWelcome.size()), kStreamWelcome);
 }
 
 TEST_F(SharedPortTest, AnotherProtocolIsGivenAwayWithTheBytesThatItBeganWith) {
