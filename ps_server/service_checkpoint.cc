@@ -110,13 +110,18 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
   if (header.applied() && restored_cut_.epoch == header.epoch()) {
     const bool same =
         restored_cut_.prefix == header.prefix() && restored_cut_.watermark == header.watermark();
-    if (!same) {
+    // A copy of another home's slices, which is made within an epoch. What was staged is restored
+    // once, so that a late repetition of an earlier call does nothing.
+    const bool copied = !same && header.staged() != 0;
+    if (!same && !copied) {
       return absl::FailedPreconditionError(absl::StrCat("cut '", restored_cut_.prefix,
                                                         "' was restored in epoch ", header.epoch(),
                                                         "; another one needs a new epoch"));
     }
-    response.header.set_restored_tensors(restored_cut_.tensors);
-    return response;
+    if (same) {
+      response.header.set_restored_tensors(restored_cut_.tensors);
+      return response;
+    }
   }
   RETURN_IF_ERROR(EnterEpoch(header.epoch()));
   if (const auto committed = staging_.FindCommitted(header.staged()); committed.has_value()) {

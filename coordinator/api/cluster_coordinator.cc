@@ -125,6 +125,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
 
 absl::Status ClusterCoordinator::CreateVariables(
     absl::Span<const proto::VariableLayout> layouts) {
+  if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
   {
     MutexLock lock(mutex_);

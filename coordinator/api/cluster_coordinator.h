@@ -25,11 +25,13 @@
 #include "common/base/event.h"
 #include "common/base/mutex.h"
 #include "common/wire/world.h"
+#include "coordinator/api/coordinator_options.h"
 #include "coordinator/api/read_cache.h"
 #include "coordinator/api/variable.h"
 #include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/ps_control.h"
+#include "coordinator/recovery/copies.h"
 #include "coordinator/recovery/recovery.h"
 #include "coordinator/schedule/scheduler.h"
 #include "coordinator/strategy/variable_creator.h"
@@ -59,37 +61,7 @@ struct ScheduleOptions {
 // Thread-safe.
 class ClusterCoordinator {
  public:
-  struct Options {
-    ClusterSpec cluster;
-    Role homes = Role::kPs;  // of variables; kWorker: the workers of a cluster without a ps
-    bool mirrored = false;   // every worker has all variables, and gangs run on all of them
-    uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
-    std::string job = "job";
-    uint64_t seed = 0;
-    std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
-    PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // of variables made in a scope
-    WorkerLimits workers;  // it starts when `min` serve, and later ones may come and go
-    int worker_threads = 0;
-    size_t queue_bound = 262144;
-    int closures_in_flight = 2;
-    std::optional<uint64_t> steps_ahead_max;  // bounded staleness; absent: asynchronous
-    uint32_t attempts_max = 10;
-    size_t quarantine_after = 3;  // worker processes that end together with one closure
-    Quarantine quarantine = Quarantine::kFail;
-    bool stop_at_first_error = true;  // false, as in TensorFlow: when a call observes it
-    absl::Duration connect_timeout = absl::Seconds(60);
-    absl::Duration lease = absl::Seconds(5);
-    absl::Duration call_timeout = absl::Seconds(60);
-    absl::Duration closure_timeout = absl::Minutes(10);
-    std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
-    uint64_t incarnation = 0;  // of this process start; 0: from the clock
-    CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
-    size_t checkpoint_chunk_bytes = kShardChunkBytes;  // of a shard that streams
-    std::string recovery_directory;  // empty: the loss of a parameter server is an error
-    absl::Duration recovery_interval = absl::Seconds(10);
-    size_t recovery_interval_closures = 0;  // done since the last one; 0: only time counts
-    size_t redo_max = 65536;  // closures between two checkpoints
-  };
+  using Options = ClusterCoordinatorOptions;
 
   // Attaches every ps and at least workers.min workers; late workers join when they come. Errors:
   // INVALID_ARGUMENT without a home or a worker, or with workers outside the limits;
@@ -168,7 +140,9 @@ class ClusterCoordinator {
   struct Parts {
     std::weak_ptr<Cluster> cluster;
     std::weak_ptr<Recovery> recovery;
+    std::weak_ptr<Copies> copies;
   };
+  void MakeCopies(const std::shared_ptr<Parts>& parts);
   Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   absl::StatusOr<std::optional<RecoveryStore::Committed>> ReadLeftState() const;
@@ -187,6 +161,7 @@ class ClusterCoordinator {
   std::shared_ptr<Scheduler> scheduler_;  // shared with calls in flight
   std::shared_ptr<Cluster> cluster_;      // shared with its connections
   std::shared_ptr<Recovery> recovery_;    // shared with its calls; none without a directory
+  std::shared_ptr<Copies> copies_;        // shared with its calls; none unless mirrored
   std::unique_ptr<PsControl> ps_;
   std::atomic<bool> resumed_{false};
   Mutex mutex_;

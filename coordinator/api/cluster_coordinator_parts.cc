@@ -51,13 +51,36 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     recovery.directory = options_.recovery_directory;
     recovery.interval = options_.recovery_interval;
     recovery.call_timeout = options_.call_timeout;
+    recovery.on_recovering = [parts] {
+      if (const auto copies = parts->copies.lock()) copies->OnRecovery();
+    };
+    recovery.on_recovered = [parts] {
+      if (const auto copies = parts->copies.lock()) copies->Restored();
+    };
     recovery_ = Recovery::Create(world_, std::move(recovery), cluster_, scheduler_, shards);
     parts->recovery = recovery_;
+  }
+  if (recovery_ != nullptr || options_.mirrored) {
     control.when_stable = [scheduler = scheduler_](auto done) {
       scheduler->WhenStable(std::move(done));
     };
+    // Another copy answers as soon as the one that was lost is known to be.
+    if (recovery_ == nullptr) control.recovery_timeout = 2 * options_.lease;
   }
+  if (options_.mirrored) MakeCopies(parts);
   ps_ = std::make_unique<PsControl>(world_, cluster_, shards, waiter_, std::move(control));
+}
+
+void ClusterCoordinator::MakeCopies(const std::shared_ptr<Parts>& parts) {
+  Copies::Options options;
+  options.call_timeout = options_.call_timeout;
+  options.chunk_bytes = options_.checkpoint_chunk_bytes;
+  options.on_all_lost = [scheduler = scheduler_, parts](const absl::Status& error) {
+    if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
+    scheduler->RecordError(error);
+  };
+  copies_ = Copies::Create(world_, std::move(options), cluster_, scheduler_);
+  parts->copies = copies_;
 }
 
 Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
@@ -65,7 +88,14 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   Scheduler::Options options;
   options.queue_bound = options_.queue_bound;
   options.closures_in_flight = options_.closures_in_flight;
-  if (options_.mirrored) options.gang_size = options_.cluster.NumTasks(Role::kWorker);
+  if (options_.mirrored) {
+    options.gang_size = options_.cluster.NumTasks(Role::kWorker);
+    options.gang_min = options_.workers.min;
+    options.on_out_of_step = [parts](const std::map<int, uint64_t>& workers,
+                                     const absl::Status& cause) {
+      if (const auto copies = parts->copies.lock()) copies->OnOutOfStep(workers, cause);
+    };
+  }
   options.shared_memory = options_.shared_memory;
   if (options_.steps_ahead_max) options.steps_ahead_max = *options_.steps_ahead_max;
   options.attempts_max = options_.attempts_max;
@@ -121,8 +151,10 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.limits = options_.workers;
   options.lease = options_.lease;
   options.address = options_.address;
-  options.on_worker_ready = [scheduler = scheduler_](int worker, const TaskLink& link) {
+  options.mirrored = options_.mirrored;
+  options.on_worker_ready = [scheduler = scheduler_, parts](int worker, const TaskLink& link) {
     scheduler->WorkerReady(worker, link.task, link.address, link.data);
+    if (const auto copies = parts->copies.lock()) copies->OnServing(worker);
   };
   options.on_worker_lost = [scheduler = scheduler_](int worker, const absl::Status& cause) {
     scheduler->WorkerLost(worker, cause);
@@ -131,6 +163,11 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     scheduler->RemoveWorker(worker, std::move(drained));
   };
   options.on_ps_lost = [scheduler = scheduler_, parts](const absl::Status& error) {
+    if (const auto copies = parts->copies.lock()) {
+      // A process that was started again may have been lost without anybody noticing.
+      scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
+      return copies->OnLost(error);
+    }
     if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
     scheduler->RecordError(error);
   };
@@ -150,6 +187,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
 
 ClusterCoordinator::~ClusterCoordinator() {
   if (recovery_ != nullptr) recovery_->Stop();
+  if (copies_ != nullptr) copies_->Stop();
   cluster_->Stop();
 }
 

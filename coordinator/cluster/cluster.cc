@@ -102,6 +102,7 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
     for (const auto& [task, connection] : connections_) connection->Suspend();
     links_.clear();
     first_incarnation_.clear();
+    dropped_.clear();  // all are put back
     claim = EpochClaim::Create(
         world_, std::move(options),
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
@@ -205,7 +206,7 @@ bool Cluster::IsReadyLocked(int min_workers) const {
     workers += task.role == Role::kWorker ? 1 : 0;
     ps += task.role == options_.homes ? 1 : 0;
   }
-  return workers >= min_workers && ps == num_ps();
+  return workers >= min_workers && ps == options_.spec.NumTasks(options_.homes);
 }
 
 void Cluster::SuspectWorker(int worker, uint64_t incarnation) {
@@ -235,8 +236,9 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     if (roster_.Find(task) == nullptr) return;  // it is being removed
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
-    ps_restarted = task.role == options_.homes &&
-                   first_incarnation_.emplace(task, incarnation).first->second != incarnation;
+    uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
+    ps_restarted = task.role == options_.homes && first != incarnation;
+    if (options_.mirrored) first = incarnation;  // it gets a copy, and is one like another
     for (auto wait = ready_waits_.begin(); wait != ready_waits_.end();) {
       if (!IsReadyLocked(wait->min_workers)) {
         ++wait;
@@ -280,6 +282,7 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
   MutexLock lock(mutex_);
   std::vector<TaskLink> links;
   for (const int index : options_.spec.Indices(options_.homes)) {
+    if (dropped_.count(index) > 0) continue;
     const TaskId task{options_.homes, index};
     const auto found = links_.find(task);
     if (found == links_.end()) {
@@ -287,11 +290,19 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     }
     links.push_back(found->second);
   }
-  return links;
+  if (!links.empty()) return links;
+  const TaskId first{options_.homes, options_.spec.Indices(options_.homes).front()};
+  return PsLost(first, 0, "as were all others that had the variables", options_.ps_lost_remedy);
 }
 
 absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
-  const std::vector<int> indices = options_.spec.Indices(options_.homes);
+  std::vector<int> indices = options_.spec.Indices(options_.homes);
+  {
+    MutexLock lock(mutex_);
+    indices.erase(std::remove_if(indices.begin(), indices.end(),
+                                 [&](int home) { return dropped_.count(home) > 0; }),
+                  indices.end());
+  }
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));
   if (found != indices.end()) return static_cast<size_t>(found - indices.begin());
   const bool ps = options_.homes == Role::kPs;

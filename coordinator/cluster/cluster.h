@@ -11,12 +11,14 @@
 //
 // The homes of the variables are the tasks of one role: parameter servers, or, in strategies
 // without any, workers. What is said of a ps below is said of a home, whichever it is; a worker
-// that is one and is lost is lost as both.
+// that is one and is lost is lost as both. Where all homes have copies of the same variables, those
+// that are out of step (coordinator/recovery/copies.h) are no homes until a copy is made for them.
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     uint64_t coordinator_incarnation = 0;
     WorkerLimits limits;
     Role homes = Role::kPs;
+    bool mirrored = false;   // homes have copies of the same variables
     int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
     absl::Duration lease = absl::Seconds(5);
     // The present address of a task; by default the one of the spec.
@@ -101,9 +104,21 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is
   // not serving.
   absl::StatusOr<std::vector<TaskLink>> ps() const;
+  // Those of them that save what a checkpoint has: of copies the first one.
+  absl::StatusOr<std::vector<TaskLink>> savers() const;
+  int num_savers() const { return options_.mirrored ? 1 : num_ps(); }
+  // The home has no copy any more. Whether another one has.
+  bool DropHome(int index);
+  // The process has a copy again, as of `changes`. False, and it has not, if the coordinator itself
+  // has changed variables since, or is about to, or if another process serves.
+  bool TakeHome(int index, const proto::TaskRef& process, uint64_t changes);
+  // Around a call by which the coordinator changes variables, begun before ps() is asked where.
+  void BeginChange();
+  void EndChange();
+  uint64_t changes() const;
   // Links to all tasks that serve now.
   std::vector<TaskLink> serving() const;
-  int num_ps() const { return options_.spec.NumTasks(options_.homes); }
+  int num_ps() const;
   // Where ps() has the link of the parameter server with this task index. Errors: INVALID_ARGUMENT
   // naming the servers that the cluster has.
   absl::StatusOr<size_t> PositionOfPs(uint32_t index) const;
@@ -157,6 +172,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool claiming_ ABSL_GUARDED_BY(mutex_) = false;  // from Claim until it is granted
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<int> dropped_ ABSL_GUARDED_BY(mutex_);  // homes without a copy
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // that have begun
+  int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // and not ended
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, Leaving> leaving_ ABSL_GUARDED_BY(mutex_);

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/cluster/change_parts.h"
 #include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/ps_stats_sum.h"
 #include "coordinator/cluster/retried_call.h"
@@ -20,6 +21,24 @@ namespace {
 
 // A killed server refuses calls so often within this time that it is known to be gone.
 constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
+
+constexpr char kPull[] = "Pull";
+constexpr char kGetStats[] = "GetStats";
+
+// A call by which variables change, while this lives.
+class ChangeOf {
+ public:
+  ChangeOf(Cluster& cluster, absl::string_view method)
+      : cluster_(method == kPull || method == kGetStats ? nullptr : &cluster) {
+    if (cluster_ != nullptr) cluster_->BeginChange();
+  }
+  ~ChangeOf() {
+    if (cluster_ != nullptr) cluster_->EndChange();
+  }
+
+ private:
+  Cluster* const cluster_;
+};
 
 // One empty request for each ps; the epoch is filled in when they are sent.
 template <typename Request>
@@ -38,82 +57,6 @@ ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
   const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
   return {static_cast<size_t>(slice.row_begin()) * row,
           static_cast<size_t>(slice.row_count()) * row};
-}
-
-// What one slice gets of a change.
-struct VariablePart {
-  Tensor ids;
-  Tensor operand;
-};
-
-Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
-  if (whole.shape().rank() == 0) return whole;
-  return whole.Rows(slice.row_begin(), slice.row_count());
-}
-
-bool HasWholeZero(const Tensor& tensor) {
-  const auto has_zero = [](auto span) {
-    return std::find(span.begin(), span.end(), 0) != span.end();
-  };
-  if (tensor.dtype() == DType::kInt32) return has_zero(tensor.span<int32_t>());
-  return tensor.dtype() == DType::kInt64 && has_zero(tensor.span<int64_t>());
-}
-
-absl::Status CheckOperand(const proto::VariableLayout& variable,
-                          const PsControl::VariableChange& change) {
-  std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
-  if (change.ids.has_value()) {
-    if (dims.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("variable ", variable.name(), " is a scalar: it has no rows"));
-    }
-    RETURN_IF_ERROR(CheckRows(variable.name(), dims[0], *change.ids));
-    dims[0] = static_cast<int64_t>(change.ids->size());
-  }
-  const Shape expected{absl::MakeConstSpan(dims)};
-  const bool fits = static_cast<int32_t>(change.operand.dtype()) == variable.dtype() &&
-                    change.operand.shape() == expected;
-  if (fits && change.op == proto::CHANGE_DIV && HasWholeZero(change.operand)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("variable ", variable.name(), ": a whole number is divided by 0"));
-  }
-  if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("variable ", variable.name(), " takes ",
-                   DTypeName(static_cast<DType>(variable.dtype())), expected.ToString(),
-                   ", the value is ", change.operand.TypeString()));
-}
-
-Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
-  absl::InlinedVector<int64_t, 4> dims(operand.shape().dims().begin(),
-                                       operand.shape().dims().end());
-  dims[0] = static_cast<int64_t>(places.size());
-  Tensor rows(operand.dtype(), Shape(absl::MakeConstSpan(dims)));
-  if (rows.num_bytes() == 0) return rows;
-  const size_t row_bytes = rows.num_bytes() / places.size();
-  for (size_t i = 0; i < places.size(); ++i) {
-    std::memcpy(rows.mutable_raw() + i * row_bytes, operand.raw() + places[i] * row_bytes,
-                row_bytes);
-  }
-  return rows;
-}
-
-// One for each slice.
-absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
-                                                  const PsControl::VariableChange& change) {
-  RETURN_IF_ERROR(CheckOperand(variable, change));
-  std::vector<VariablePart> parts;
-  if (!change.ids.has_value()) {
-    for (const proto::SliceHome& slice : variable.slices()) {
-      parts.push_back({Tensor(), SliceView(change.operand, slice)});
-    }
-    return parts;
-  }
-  for (const SliceIds& slice : SplitRows(variable, *change.ids)) {
-    parts.push_back({Tensor::FromVector(slice.ids, Shape{static_cast<int64_t>(slice.ids.size())}),
-                     PickRows(change.operand, slice.places)});
-  }
-  return parts;
 }
 
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
@@ -148,7 +91,11 @@ PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
 template <typename Response, typename Request>
 absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
-  ASSIGN_OR_RETURN(const std::vector<TaskLink> links, cluster_->ps());
+  const ChangeOf change(*cluster_, method);
+  ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
+  // Copies have come or gone since the requests were made: all get the same, or the first is asked.
+  if (method == kPull && requests.size() == 1) links.resize(1);
+  if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
   return Await<std::vector<Envelope<Response>>>(
       waiter_, options_.timeout * 2, absl::StrCat(method, " on all parameter servers"),
@@ -199,6 +146,7 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
     const proto::VariableLayout& variable) const {
   std::vector<size_t> homes;
+  if (variable.mirrored()) return std::vector<size_t>(static_cast<size_t>(variable.slices_size()));
   for (const proto::SliceHome& slice : variable.slices()) {
     const absl::StatusOr<size_t> position = cluster_->PositionOfPs(slice.ps());
     if (!position.ok()) {
@@ -238,12 +186,12 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-  auto requests = ForEach<proto::PullRequest>(num_ps());
+  auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
   for (size_t i = 0; i < homes.size(); ++i) {
     requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
   }
   ASSIGN_OR_RETURN(const auto responses,
-                   CallAll<proto::PullResponse>("Pull", std::move(requests)));
+                   CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (size_t i = 0; i < homes.size(); ++i) {
@@ -266,7 +214,7 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   const std::vector<SliceIds> split = SplitRows(variable, ids);
   std::vector<Tensor> wanted(homes.size());  // each once, in ascending order
-  auto requests = ForEach<proto::PullRequest>(num_ps());
+  auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
   for (size_t i = 0; i < homes.size(); ++i) {
     std::vector<int64_t> unique = split[i].ids;
     std::sort(unique.begin(), unique.end());
@@ -280,7 +228,7 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
     request.payload.push_back(SliceOf(wanted[i]));
   }
   ASSIGN_OR_RETURN(const auto responses,
-                   CallAll<proto::PullResponse>("Pull", std::move(requests)));
+                   CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (size_t i = 0; i < homes.size(); ++i) {
@@ -381,7 +329,7 @@ absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
 absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
   ASSIGN_OR_RETURN(const auto responses,
                    CallAll<proto::PsStatsResponse>(
-                       "GetStats", ForEach<proto::PsStatsRequest>(num_ps())));
+                       kGetStats, ForEach<proto::PsStatsRequest>(num_ps())));
   proto::PsStatsResponse sum;
   for (const auto& response : responses) AddPsStats(response.header, sum);
   return sum;

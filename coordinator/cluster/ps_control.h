@@ -70,6 +70,7 @@ class PsControl {
   absl::StatusOr<proto::PsStatsResponse> Stats();
 
   int num_ps() const { return cluster_->num_ps(); }
+  int num_savers() const { return cluster_->num_savers(); }  // shards of a checkpoint
 
  private:
   template <typename Response, typename Request>

@@ -165,7 +165,7 @@ void ShardTransfer::OnProbed(const std::string& directory, uint64_t epoch, bool 
 
 void ShardTransfer::Hold(const SaveOrder& order,
                          absl::AnyInvocable<void(absl::StatusOr<Held>)> done) {
-  absl::StatusOr<Links> links = cluster_->ps();
+  absl::StatusOr<Links> links = cluster_->savers();
   if (!links.ok()) return done(links.status());
   Held held{order.epoch, cluster_->NextSave(), order.prefix, *std::move(links), {}};
   std::vector<Envelope<proto::HoldShardRequest>> requests(held.links.size());
@@ -270,6 +270,11 @@ void ShardTransfer::WriteStreamed(const Held& held, SaveDone done) {
 }
 
 void ShardTransfer::Restore(RestoreOrder order, absl::AnyInvocable<void(absl::Status)> done) {
+  cluster_->BeginChange();
+  done = [cluster = cluster_, done = std::move(done)](absl::Status status) mutable {
+    cluster->EndChange();
+    done(std::move(status));
+  };
   const absl::StatusOr<Links> links = cluster_->ps();
   if (!links.ok()) return done(links.status());
   proto::RestoreShardRequest request;

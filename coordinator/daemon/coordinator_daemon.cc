@@ -34,11 +34,12 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
   return WithDetail(status, detail);
 }
 
-// Who has the variables neither comes nor goes.
+// Who has the variables neither comes nor goes; but one that has a copy may be away.
 void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
-  options.workers.min = options.workers.max = options.cluster.NumTasks(Role::kWorker);
+  options.workers.max = options.cluster.NumTasks(Role::kWorker);
+  if (!options.mirrored) options.workers.min = options.workers.max;
   // Whoever asks for another way does not want memory to be shared.
   const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;
   if (!options.mirrored || !shares) return;

@@ -207,7 +207,7 @@ void Recovery::OnSaved(const Saving& saving,
                        const absl::StatusOr<std::vector<proto::SavedSlice>>& saved) {
   if (saving.round != round_) return;
   if (!saved.ok()) return EndSave(saved.status());
-  const absl::Status committed = store_.Commit(saving.prefix, cluster_->num_ps(), *saved);
+  const absl::Status committed = store_.Commit(saving.prefix, cluster_->num_savers(), *saved);
   if (!committed.ok()) return EndSave(committed);
   committed_ = {saving.prefix, saving.state};
   scheduler_->CommitCut(saving.cut);
@@ -265,6 +265,7 @@ void Recovery::Recover(const absl::Status& cause) {
   if (!cause.ok()) {
     Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
   }
+  if (options_.on_recovering) options_.on_recovering();
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
   cluster_->Claim(committed_.state.epoch(), [self = shared_from_this(),
                                              round](absl::StatusOr<uint64_t> epoch) {
@@ -321,6 +322,7 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
       {{"epoch", cluster_->epoch()},
        {"checkpoint", committed_.prefix.empty() ? "none: initial values" : committed_.prefix},
        {"seconds", absl::ToDoubleSeconds(world_.clock.Now() - recovering_since_)}});
+  if (options_.on_recovered) options_.on_recovered();
   scheduler_->Resume(cluster_->epoch());
   RunAll(std::exchange(adopting_, {}), absl::OkStatus());
   SaveIfAsked();

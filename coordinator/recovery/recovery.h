@@ -42,6 +42,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     std::string directory;
     absl::Duration interval = absl::Seconds(10);  // from the end of one checkpoint to the next
     absl::Duration call_timeout = absl::Seconds(60);
+    // A way back to a checkpoint begins, perhaps anew, and ends well. They must not block.
+    std::function<void()> on_recovering;
+    std::function<void()> on_recovered;
   };
   using Done = absl::AnyInvocable<void(absl::Status)>;
   // What the training loop needs to go on from a cut. Runs on the strand; must not call back.

@@ -1,8 +1,8 @@
 #include "coordinator/schedule/gang_channel.h"
 
+#include <optional>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/outcome.h"
@@ -31,15 +31,32 @@ int RankOf(const absl::Status& status) {
   return 6;
 }
 
+// Whether the error of a member leaves open how far it came, or says that it has no variables: a
+// process that was started again, or knows another epoch. Of another member's fault it says that
+// this one has not made the step.
+bool IsOpen(const absl::Status& error, const GangMember& member) {
+  const proto::ErrorDetail detail = DetailOf(error);
+  const proto::ErrorClass error_class = detail.error_class();
+  if (error_class == proto::PS_LOST || error_class == proto::STALE) {
+    return !detail.has_origin() || detail.origin().index() == member.worker;
+  }
+  return error_class == proto::ERROR_CLASS_UNKNOWN &&
+         ClassifyOutcome(error) == Outcome::kWorkerLost;
+}
+
+}  // namespace
+
 // One call to all members. Thread-safe. Shared with the calls.
-class GangCall : public std::enable_shared_from_this<GangCall> {
+class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
  public:
-  GangCall(std::vector<GangMember> members, absl::string_view method, Message request, Reply done)
+  GangCall(std::vector<GangMember> members, OutOfStep out_of_step, absl::string_view method,
+           Message request, Reply done)
       : members_(std::move(members)),
+        out_of_step_(std::move(out_of_step)),
         method_(method),
         request_(std::move(request)),
         done_(std::move(done)),
-        open_(members_.size(), 1),
+        answers_(members_.size()),
         left_(members_.size()) {}
 
   void Start(absl::Duration timeout) {
@@ -51,28 +68,31 @@ class GangCall : public std::enable_shared_from_this<GangCall> {
     }
   }
 
+  void Lose(int worker, const absl::Status& cause) {
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (members_[i].worker == worker) Answered(i, absl::UnavailableError(cause.message()));
+    }
+  }
+
  private:
   void Answered(size_t member, absl::StatusOr<Message> answer) {
-    const absl::Status status = AttributedCall(answer.status(), members_[member].task);
+    const absl::Status status = answer.status();
     std::vector<size_t> to_tell;
     bool last = false;
     {
       MutexLock lock(mutex_);
-      open_[member] = false;
-      if (!status.ok()) {
-        if (error_.ok()) {
-          for (size_t i = 0; i < members_.size(); ++i) {
-            if (open_[i]) to_tell.push_back(i);
-          }
+      if (answers_[member].has_value()) return;  // it counts as lost
+      if (!status.ok() && !failed_) {
+        for (size_t i = 0; i < members_.size(); ++i) {
+          if (i != member && !answers_[i].has_value()) to_tell.push_back(i);
         }
-        if (RankOf(status) < RankOf(error_)) error_ = status;
-      } else if (member == 0) {
-        first_ = *std::move(answer);
+        failed_ = true;
       }
+      answers_[member] = std::move(answer);
       last = --left_ == 0;
     }
     if (method_ == kRunClosure) {
-      for (const size_t i : to_tell) Tell(i, status);
+      for (const size_t i : to_tell) Tell(i, AttributedCall(status, members_[member].task));
     }
     if (last) Finish();
   }
@@ -92,36 +112,83 @@ class GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   void Finish() {
-    absl::StatusOr<Message> result = absl::UnknownError("");
+    std::vector<absl::StatusOr<Message>> answers;
     {
       MutexLock lock(mutex_);
-      if (error_.ok()) {
-        result = std::move(first_);
-      } else {
-        result = error_;
+      for (auto& answer : answers_) answers.push_back(*std::move(answer));
+    }
+    absl::StatusOr<Message>* first = nullptr;
+    absl::Status error;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].ok()) {
+        if (first == nullptr) first = &answers[i];
+        continue;
+      }
+      const absl::Status attributed = AttributedCall(answers[i].status(), members_[i].task);
+      if (RankOf(attributed) < RankOf(error)) error = attributed;
+    }
+    if (method_ != kRunClosure) {
+      if (!error.ok()) return done_(error);
+      return done_(*std::move(*first));
+    }
+    std::set<int> out_of_step;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const absl::Status& status = answers[i].status();
+      if (!status.ok() && (first != nullptr || IsOpen(status, members_[i]))) {
+        out_of_step.insert(members_[i].worker);
       }
     }
-    done_(std::move(result));
+    if (!out_of_step.empty()) out_of_step_(out_of_step, error);
+    if (first == nullptr) return done_(error);
+    done_(*std::move(*first));
   }
 
   const std::vector<GangMember> members_;
+  const OutOfStep out_of_step_;
   const std::string method_;
   const Message request_;  // the same for all
   Reply done_;             // of the answer that comes last
   Mutex mutex_;
-  std::vector<char> open_ ABSL_GUARDED_BY(mutex_);  // whether a member has not answered
+  // By rank; the first one counts, of a member that was lost that it is.
+  std::vector<std::optional<absl::StatusOr<Message>>> answers_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
-  Message first_ ABSL_GUARDED_BY(mutex_);
+  bool failed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace
+GangChannel::GangChannel(std::vector<GangMember> members, OutOfStep out_of_step)
+    : members_(std::move(members)),
+      out_of_step_([out_of_step = std::move(out_of_step), retired = retired_](
+                       const std::set<int>& workers, const absl::Status& cause) {
+        if (!retired->load()) out_of_step(workers, cause);
+      }) {}
+
+GangChannel::~GangChannel() = default;
 
 std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message request,
                                          absl::Duration timeout, Reply done) {
-  std::make_shared<GangCall>(members_, method, std::move(request), std::move(done))
-      ->Start(timeout);
+  const auto call = std::make_shared<GangCall>(members_, out_of_step_, method,
+                                               std::move(request), std::move(done));
+  std::vector<std::pair<int, absl::Status>> lost;
+  {
+    MutexLock lock(mutex_);
+    calls_.push_back(call);
+    lost = lost_;
+  }
+  call->Start(timeout);
+  for (const auto& [worker, cause] : lost) call->Lose(worker, cause);
   return nullptr;
+}
+
+void GangChannel::Lose(int worker, const absl::Status& cause) {
+  std::vector<std::weak_ptr<GangCall>> calls;
+  {
+    MutexLock lock(mutex_);
+    lost_.emplace_back(worker, cause);
+    calls = calls_;
+  }
+  for (const auto& weak : calls) {
+    if (const auto call = weak.lock()) call->Lose(worker, cause);
+  }
 }
 
 }  // namespace cohort

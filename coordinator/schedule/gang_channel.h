@@ -1,15 +1,26 @@
 #pragma once
 
 // The members of a gang as one worker: a call goes to all of them, and is answered when all have
-// answered, with the answer of the first one. Or with an error, of which one of its members had the
-// most to say: what is wrong with the program, then who was lost, and at last that a member was
-// told of another's failure. When a member fails to run a closure, the others are told to end what
-// they run with it (EndGangs): they may wait for it.
+// answered or are lost, with the answer of the first that has one. Or with an error, the one that
+// says most: what is wrong with the program, then who was lost, and at last that a member was told
+// of another's failure. When a member fails to run a closure, the others are told to end what they
+// run with it (EndGangs): they may wait for it.
+//
+// A closure that some members have run is done, and a member is out of step then if it did not. Of
+// one that none has, a member is out of step if nobody knows how far it came: its call broke, or it
+// has lost its variables. So those that are in step have done the same closures.
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
 #include "common/wire/transport.h"
 #include "coordinator/schedule/worker_lane.h"
 
@@ -18,14 +29,29 @@ namespace cohort {
 // Thread-safe.
 class GangChannel final : public Channel {
  public:
-  explicit GangChannel(std::vector<GangMember> members) : members_(std::move(members)) {}
+  // Of members that are out of step, before the call is answered; must not block.
+  using OutOfStep = std::function<void(const std::set<int>& workers, const absl::Status& cause)>;
+  GangChannel(std::vector<GangMember> members, OutOfStep out_of_step);
+  ~GangChannel() override;
 
   // Calls are not cancelled: the handle is null.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
+  // Its answers are not waited for, now and later.
+  void Lose(int worker, const absl::Status& cause);
+  // Nobody is out of step any more because of what its calls answer.
+  void Retire() { retired_->store(true); }
 
  private:
+  class GangCall;
+
   const std::vector<GangMember> members_;  // at least one, by rank
+  const std::shared_ptr<std::atomic<bool>> retired_ =
+      std::make_shared<std::atomic<bool>>(false);  // shared with its calls
+  const OutOfStep out_of_step_;                    // unless it is retired
+  Mutex mutex_;
+  std::vector<std::weak_ptr<GangCall>> calls_ ABSL_GUARDED_BY(mutex_);  // held by their answers
+  std::vector<std::pair<int, absl::Status>> lost_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -1,5 +1,7 @@
 #include "coordinator/schedule/gang_lineup.h"
 
+#include <utility>
+
 #include "common/base/check.h"
 
 namespace cohort {
@@ -26,6 +28,31 @@ void GangLineup::End(ClosureId id, bool done) {
 void GangLineup::TakeBack() {
   sent_.clear();
   broken_ = true;
+}
+
+void GangLineup::OutOfStep(int worker) {
+  out_of_step_.insert(worker);
+  broken_ = true;
+}
+
+void GangLineup::InStep(int worker) {
+  out_of_step_.erase(worker);
+  broken_ = true;
+}
+
+void GangLineup::Hold(Held held) {
+  held_ = true;
+  on_held_ = std::move(held);
+}
+
+void GangLineup::Release() {
+  held_ = false;
+  on_held_ = nullptr;
+}
+
+GangLineup::Held GangLineup::TakeHeld() {
+  if (!sent_.empty()) return nullptr;
+  return std::exchange(on_held_, nullptr);
 }
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/schedule/gang_channel.h"
 
 namespace cohort {
 
@@ -130,6 +131,8 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   std::set<uint64_t> sessions;
   absl::Status attributed;
+  std::vector<std::shared_ptr<GangChannel>> gangs;
+  Effects effects;
   {
     MutexLock lock(mutex_);
     const auto lane = lanes_.find(worker);
@@ -137,9 +140,20 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     lane->second.ready = false;
     attributed = AttributedCall(cause, lane->second.task);
     for (const auto& [id, run] : in_flight_) {
-      if (run.Involves(worker)) sessions.insert(run.session);
+      if (!run.Involves(worker)) continue;
+      if (run.gang_channel != nullptr) {
+        gangs.push_back(run.gang_channel);
+      } else {
+        sessions.insert(run.session);
+      }
     }
+    if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
+      OutOfStepLocked({{worker, gangs_.session()}}, attributed, effects);
+    }
+    Pump(effects);
   }
+  RunAll(effects);
+  for (const auto& gang : gangs) gang->Lose(worker, attributed);
   FenceAndTakeBack(sessions, attributed);
 }
 
@@ -299,6 +313,9 @@ void Scheduler::EndBrokenRoundLocked() {
 }
 
 void Scheduler::FinishHoldLocked(Effects& effects) {
+  if (GangLineup::Held held = gangs_.TakeHeld(); held != nullptr) {
+    effects.push_back([held = std::move(held)]() mutable { held(absl::OkStatus()); });
+  }
   OpenRounds::Ready ready = rounds_.TakeReady(queue_.HasError() && in_flight_.empty());
   if (ready == nullptr) return;
   effects.push_back([ready = std::move(ready), status = rounds_.HoldStatus()]() mutable {

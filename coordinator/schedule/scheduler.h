@@ -59,9 +59,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // never is. False when the completion has run or is about to.
   bool Abandon(WaitId wait);
   void RecordError(const absl::Status& error);  // that no closure reported: a ps was lost
-  // As RecordError, for good: whatever has not ended, and every later call, ends with it.
-  void Close(const absl::Status& error);
-  // Somebody waits for a result, which would never come if an unobserved error stopped the queue.
+  void Close(const absl::Status& error);  // as RecordError, for all that goes on and comes later
+  // Somebody waits for a result, which an unobserved error must not keep from coming.
   void BeginFetch();
   void EndFetch();
 
@@ -93,6 +92,12 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // The process is as good as gone: when every ps has fenced it, its closures in flight are put
   // back, whatever their calls wait for. The lane takes nothing until WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
+  // Gangs run on the others, until InStep.
+  void OutOfStep(const std::set<int>& workers, const absl::Status& cause);
+  void InStep(int worker);
+  // No gang is sent until ReleaseGangs; `held` runs when none is in flight.
+  void HoldGangs(Done held);
+  void ReleaseGangs();
   // The worker takes nothing more; `drained` runs when no closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
 
@@ -107,23 +112,20 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   Scheduler(Clock& clock, Options options);
   static void RunAll(Effects& effects);
-
   void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishStableWaitsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the next closure of the queue is too far ahead of one that has not ended.
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether it is of a round that is held, or while an earlier one waits for its mean.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // An error has broken a round off: what was pushed for it will not be applied.
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The workers that are to run the front of the queue; none: it waits.
   std::vector<int> LanesForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<int> GangLanesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
+                       Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Run TakeFrontLocked(const std::vector<int>& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // else it waits
@@ -131,7 +133,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
                     Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnInput(ClosureId id);  // one of the results that the closure takes is there
@@ -156,7 +157,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLostLocked(absl::string_view why, Effects& effects)

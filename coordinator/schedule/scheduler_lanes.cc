@@ -1,5 +1,6 @@
-// Which workers run the next closure: the one with the most room, or, of a gang, all of them. A
-// gang that waits for room is the front of the queue, so that nothing takes a slot before it.
+// Which workers run the next closure: the one with the most room, or, of a gang, all that are in
+// step. A gang that waits for room is the front of the queue, so that nothing takes a slot before
+// it.
 
 #include <algorithm>
 #include <utility>
@@ -9,21 +10,28 @@
 
 namespace cohort {
 
-namespace {
-
-// Sessions of generations, above all sessions of lanes: a generation ends as a whole.
-constexpr uint64_t kGangSession = uint64_t{1} << 63;
-
-}  // namespace
-
 std::vector<int> Scheduler::LanesForFrontLocked() {
-  if (options_.gang_size > 1 && queue_.Front()->gang) return GangLanesLocked();
+  const absl::Time now = clock_.Now();
+  const auto has_room = [&](int worker, const Lane& lane) {
+    return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
+           lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker);
+  };
+  if (options_.gang_size > 1 && queue_.Front()->gang) {
+    std::vector<int> workers;
+    for (const auto& [worker, lane] : lanes_) {
+      if (!gangs_.IsInStep(worker)) continue;
+      if (!has_room(worker, lane)) return {};  // all or none
+      workers.push_back(worker);
+    }
+    const size_t known = workers.size() + gangs_.num_out_of_step();
+    const bool are_enough = known >= static_cast<size_t>(options_.gang_size) &&
+                            workers.size() >= static_cast<size_t>(options_.gang_min);
+    return are_enough ? workers : std::vector<int>();
+  }
   const Lane* best = nullptr;
   int worker = -1;
-  const absl::Time now = clock_.Now();
   const auto consider = [&](int index, const Lane& lane) {
-    if (!lane.ready || lane.in_flight >= options_.closures_in_flight) return;
-    if (lane.hold_until > now) return;
+    if (!has_room(index, lane)) return;
     if (best != nullptr && lane.in_flight >= best->in_flight) return;
     best = &lane;
     worker = index;
@@ -40,25 +48,12 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
   return {worker};
 }
 
-std::vector<int> Scheduler::GangLanesLocked() const {
-  std::vector<int> workers;
-  const absl::Time now = clock_.Now();
-  for (const auto& [worker, lane] : lanes_) {
-    const bool has_room = lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
-                          lane.in_flight < options_.closures_in_flight;
-    if (!has_room) return {};  // all or none
-    workers.push_back(worker);
-  }
-  if (static_cast<int>(workers.size()) < options_.gang_size) return {};
-  return workers;
-}
-
 LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   Run run;
   run.closure = queue_.Take();
   run.attempt = run.closure->attempt;
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id);
-  const bool alone = workers.size() == 1;
+  const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
     Lane& lane = lanes_[worker];
     ++lane.in_flight;
@@ -68,13 +63,18 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
     *member.mutable_task() = lane.task;
     member.set_address(lane.address);
   }
-  run.session = kGangSession | run.gang.generation();
-  run.channel = std::make_shared<GangChannel>(run.members);
   if (alone) {
     run.session = run.members.front().session;
     run.channel = run.members.front().channel;
   } else {
     run.gang.set_shared_memory(options_.shared_memory);
+    run.session = gangs_.session();
+    run.gang_channel = std::make_shared<GangChannel>(
+        run.members,
+        [weak = weak_from_this()](const std::set<int>& workers, const absl::Status& cause) {
+          if (const auto self = weak.lock()) self->OutOfStep(workers, cause);
+        });
+    run.channel = run.gang_channel;
   }
   in_flight_[run.closure->id] = run;
   rounds_.Begin(*run.closure);
@@ -101,6 +101,60 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
       self->options_.on_suspect(worker, incarnation);
     });
   }
+}
+
+void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& cause) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    std::map<int, uint64_t> newly;
+    for (const int worker : workers) {
+      if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
+    }
+    if (newly.empty()) return;
+    OutOfStepLocked(newly, cause, effects);
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
+                                Effects& effects) {
+  for (const auto& [worker, session] : workers) gangs_.OutOfStep(worker);
+  if (!options_.on_out_of_step) return;
+  effects.push_back([self = shared_from_this(), workers, cause] {
+    self->options_.on_out_of_step(workers, cause);
+  });
+}
+
+void Scheduler::InStep(int worker) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    gangs_.InStep(worker);
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::HoldGangs(Done held) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    gangs_.Hold(std::move(held));
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::ReleaseGangs() {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    gangs_.Release();
+    Pump(effects);
+  }
+  RunAll(effects);
 }
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 
@@ -25,7 +26,8 @@ struct SchedulerOptions {
   uint64_t epoch = 0;
   size_t queue_bound = 262144;      // TensorFlow's
   int closures_in_flight = 2;       // K, per worker
-  int gang_size = 1;                // workers that run a gang closure: all that there are
+  int gang_size = 1;                // workers that run a gang closure: all that are in step
+  int gang_min = 1;                 // of gangs of several: with fewer in step they wait
   uint64_t shared_memory = 0;       // of gangs of several workers: Gang.shared_memory
   // Bounded staleness: a closure starts only when it is at most so many ids ahead of the oldest one
   // that has not ended. So what was scheduled more than that before it is in what it reads.
@@ -53,6 +55,11 @@ struct SchedulerOptions {
   std::function<void(const std::set<uint64_t>& sessions,
                      absl::AnyInvocable<void(absl::Status)> done)>
       fence_worker;
+  // With gangs of several workers: these are out of step (coordinator/recovery/copies.h), by index,
+  // with the session by which what they may still push is fenced, or 0. Gangs run on the others
+  // until InStep. Runs outside the lock, before anything else does, and must not block.
+  std::function<void(const std::map<int, uint64_t>& workers, const absl::Status& cause)>
+      on_out_of_step;
   // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
   // block.
   std::function<void(int worker, uint64_t incarnation)> on_suspect;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/schedule/gang_channel.h"
 #include "coordinator/schedule/scheduler.h"
 
 namespace cohort {
@@ -87,7 +88,10 @@ void Scheduler::TakeBackLocked(Effects& effects) {
   for (auto& [worker, lane] : lanes_) lane.in_flight = 0;
   RetireLanesLocked(effects);
   lanes_.clear();
-  for (const auto& [id, run] : in_flight_) queue_.PutBack(id);
+  for (const auto& [id, run] : in_flight_) {
+    queue_.PutBack(id);
+    if (run.gang_channel != nullptr) run.gang_channel->Retire();
+  }
   in_flight_.clear();
   gangs_.TakeBack();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
@@ -146,6 +150,7 @@ void Scheduler::Resume(uint64_t epoch) {
   {
     MutexLock lock(mutex_);
     paused_.clear();
+    gangs_.AllInStep();  // every copy was put back
     epoch_ = epoch;
     resources_.SetEpoch(epoch);
     fence_ = Fence::kNotNeeded;  // whatever ran before is of an older epoch
@@ -174,7 +179,9 @@ void Scheduler::Resume(uint64_t epoch) {
 
 Cut Scheduler::BeginCut() const {
   MutexLock lock(mutex_);
-  return redo_.BeginCut(queue_.next_id());
+  Cut cut = redo_.BeginCut(queue_.next_id());
+  if (!redo_.IsOn()) cut.watermark = queue_.watermark();  // it knows of none that is open
+  return cut;
 }
 
 std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {

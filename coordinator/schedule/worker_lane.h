@@ -18,6 +18,8 @@
 
 namespace cohort {
 
+class GangChannel;
+
 struct WorkerLane {
   bool ready = false;
   // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and those
@@ -47,6 +49,7 @@ struct LaneRun {
   uint32_t attempt = 0;
   uint64_t session = 0;  // by which its pushes are fenced: the lane's, or of the gang's generation
   std::shared_ptr<Channel> channel;  // to all members
+  std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
   proto::Gang gang;  // of a gang closure: its place among those of the members
   std::vector<std::string> missing;  // resources still to be made, first one first
 

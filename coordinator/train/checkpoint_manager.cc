@@ -77,7 +77,7 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   extras[kEpochName] = Tensor::Scalar(progress.epochs_done);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
                    coordinator_.ps().Save(prefix, extras));
-  RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_ps(), saved));
+  RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved));
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
     state = *std::move(held);

@@ -151,59 +151,6 @@ TEST(MultiWorkerMirrored, ARingSumsInItsOwnOrderTheSameOnAllWorkers) {
   }
 }
 
-// Whoever is lost, and whenever: the job ends with an error that names that worker, and nothing
-// waits for ever.
-TEST(MultiWorkerMirrored, TheLossOfAWorkerIsAnErrorThatNamesIt) {
-  const JobSpec job = PerceptronJob(Overrides({3, 1}, {}));
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
-    SimCluster cluster(seed, 0, 3);
-    const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
-    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-    StepwiseTraining training(**coordinator, job, kExamples);
-    ASSERT_TRUE(training.Begin().ok());
-    for (int64_t i = 0; i < 200; ++i) ASSERT_TRUE(training.Schedule().ok());
-    const TaskId lost{Role::kWorker, static_cast<int>(seed % 3)};
-    const auto delay = absl::Microseconds(cluster.sim().rng().Below(30000));
-    cluster.sim().CallAt(cluster.sim().Now() + delay, [&] { cluster.tasks().Kill(lost); });
-    const absl::Status ended = training.Losses().status();
-    EXPECT_EQ(ClassOf(ended), proto::PS_LOST) << "seed " << seed << ": " << ended;
-    EXPECT_THAT(ended.message(), HasSubstr(lost.ToString())) << "seed " << seed;
-  }
-}
-
-// With checkpoints the job goes on when the worker is back, and ends as it would have.
-TEST(MultiWorkerMirrored, AWorkerThatComesBackIsPutBackWithTheOthers) {
-  const Trained undisturbed = Train({3, 1});
-  const JobSpec job = PerceptronJob(Overrides({3, 1}, {}));
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
-    SimCluster cluster(seed, 0, 3);
-    ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
-    options.recovery_directory = "/recovery";
-    options.recovery_interval = absl::Milliseconds(5);
-    const auto coordinator = cluster.Connect(std::move(options));
-    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-    StepwiseTraining training(**coordinator, job, kExamples);
-    ASSERT_TRUE(training.Begin().ok());
-    for (int64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(training.Schedule().ok());
-    const TaskId lost{Role::kWorker, static_cast<int>(seed % 3)};
-    const auto delay = absl::Milliseconds(cluster.sim().rng().Below(20));
-    cluster.sim().CallAt(cluster.sim().Now() + delay, [&] {
-      cluster.tasks().Kill(lost);
-      cluster.tasks().Start(lost);
-    });
-    const auto losses = training.Losses();
-    ASSERT_TRUE(losses.ok()) << "seed " << seed << ": " << losses.status();
-    cluster.sim().RunFor(absl::Milliseconds(30));
-    EXPECT_EQ(*losses, undisturbed.losses) << "seed " << seed;
-    for (uint32_t worker = 0; worker < 3; ++worker) {
-      const auto copy = training.CopyOf(worker);
-      ASSERT_TRUE(copy.ok()) << copy.status();
-      EXPECT_EQ(*copy, undisturbed.copies.front()) << "seed " << seed << ", worker " << worker;
-    }
-    EXPECT_GE((*coordinator)->stats().recoveries, 1u);
-  }
-}
-
 // fit, evaluate, checkpoint, export; and again from the checkpoint. With files that all tasks see,
 // and where they stream.
 absl::StatusOr<std::pair<double, double>> TrainWholeJob(const std::string& type, int workers,

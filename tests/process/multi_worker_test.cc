@@ -8,8 +8,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "common/base/posix_file_system.h"
-#include "common/cluster/exit_codes.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
 
@@ -40,11 +41,12 @@ class MultiWorkerProcess : public testing::Test {
   std::string Model(const std::string& name) {
     return ReadFile(files, absl::StrCat(temp / name, ".onnx")).value_or("");
   }
-  void Kill(const std::string& name, int worker) {
+  void Kill(const std::string& name, int worker) { Signal(name, worker, SIGKILL); }
+  void Signal(const std::string& name, int worker, int signal) {
     const auto text = ReadFile(
         files, JoinPath(temp / name, absl::StrCat("worker-", worker, ".process")));
     ASSERT_TRUE(text.ok()) << text.status();
-    ASSERT_EQ(kill(json::parse(*text)["pid"], SIGKILL), 0);
+    ASSERT_EQ(kill(json::parse(*text)["pid"], signal), 0);
   }
 
   const std::map<std::string, std::string> environment = {{"TF_CONFIG", ""}};
@@ -72,27 +74,86 @@ TEST_F(MultiWorkerProcess, ThreeWorkersTrainWithoutAParameterServer) {
   EXPECT_EQ(Model("frames"), Model("three")) << "bit for bit";
 }
 
-TEST_F(MultiWorkerProcess, AKilledWorkerEndsTheJobByNameWhereNothingIsKeptForRecovery) {
-  RunningProcess job(coordinator,
-                     Arguments("lost", {"fit.epochs=1000", "recovery.enabled=false"}),
-                     environment);
-  ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
-  Kill("lost", 1);
-  const ProcessRun run = job.Wait(absl::Minutes(1));
-  EXPECT_EQ(run.exit_code, kExitLostCluster) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("error: the home of variables worker:1 was lost"));
-  EXPECT_THAT(run.err, HasSubstr("synchronous training needs all of its workers"));
+// As on three hosts: nothing but the workers in TF_CONFIG, and worker 0's host has the coordinator.
+TEST_F(MultiWorkerProcess, WorkerZeroCarriesTheCoordinator) {
+  const ProcessRun free = RunProcess(coordinator, {"--free_ports", "3"}, environment,
+                                     absl::Minutes(1));
+  ASSERT_EQ(free.exit_code, 0) << free.err;
+  json workers = json::array();
+  for (const absl::string_view port : absl::StrSplit(free.out, absl::ByAnyChar(" \n"),
+                                                     absl::SkipEmpty())) {
+    workers.push_back(absl::StrCat("127.0.0.1:", port));
+  }
+  ASSERT_EQ(workers.size(), 3u) << free.out;
+  const auto host = [&](size_t index) {
+    return std::map<std::string, std::string>{
+        {"TF_CONFIG", json({{"cluster", {{"worker", workers}}}}).dump()},
+        {"COHORT_BIN", COHORT_BIN_DIR},
+        {"COHORT_BIND", workers[index]}};
+  };
+  const std::string script = absl::StrCat(COHORT_SOURCE_DIR, "/deploy/multi_worker.sh");
+  std::vector<std::string> job = Arguments("hosts", {"fit.epochs=2"});
+  job.erase(job.begin(), job.begin() + 6);  // --job, --local and --state_dir, with their values
+  const std::string file = absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json");
+  job.insert(job.begin(), {"0", file});
+  job.insert(job.end(), {"--ctl_address", "none"});
+  RunningProcess second(script, {"2", file}, host(2));
+  RunningProcess first(script, {"1", file}, host(1));
+  const ProcessRun run = RunProcess(script, job, host(0), absl::Minutes(3));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.LastLine())["steps"], 32);
+  EXPECT_FALSE(Model("hosts").empty());
+  for (RunningProcess* const other : {&first, &second}) {
+    const ProcessRun ended = other->Wait(absl::Minutes(1));
+    EXPECT_EQ(ended.exit_code, 0) << "told to end: " << ended.err;
+  }
 }
 
-// The copies of all are put back to the last checkpoint, the steps since then run again, and the
-// model is the one that it would have been.
-TEST_F(MultiWorkerProcess, AKilledWorkerChangesNothingOfTheModel) {
+// The two others train on; the supervisor starts a third, which gets a copy. Nothing is taken back,
+// and no checkpoint is needed.
+TEST_F(MultiWorkerProcess, AKilledWorkerIsReplacedWhileTheOthersTrainOn) {
+  RunningProcess job(coordinator,
+                     Arguments("killed", {"fit.epochs=120", "recovery.enabled=false"}),
+                     environment);
+  ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
+  Kill("killed", 1);
+  ASSERT_TRUE(job.ReadErrUntil("event=worker_out_of_step worker=1 ", absl::Minutes(1)))
+      << job.err();
+  ASSERT_TRUE(job.ReadErrUntil("event=worker_in_step worker=1 ", absl::Minutes(1))) << job.err();
+  Kill("killed", 0);
+  ASSERT_TRUE(job.ReadErrUntil("event=worker_in_step worker=0 ", absl::Minutes(1))) << job.err();
+  const ProcessRun run = job.Wait(absl::Minutes(3));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json summary = json::parse(run.LastLine());
+  EXPECT_EQ(summary["steps"], 16 * 120);
+  const ProcessRun whole = Run("whole", {"fit.epochs=120"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_NEAR(summary["test_accuracy"], json::parse(whole.LastLine())["test_accuracy"], 0.03);
+}
+
+TEST_F(MultiWorkerProcess, AWorkerThatStandsStillForLessThanTheLeaseIsWaitedFor) {
+  RunningProcess job(coordinator, Arguments("still", {"fit.epochs=20"}), environment);
+  ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
+  Signal("still", 2, SIGSTOP);
+  EXPECT_FALSE(job.ReadErrUntil("event=worker_out_of_step", absl::Seconds(1)));  // the lease is 5
+  Signal("still", 2, SIGCONT);
+  const ProcessRun run = job.Wait(absl::Minutes(3));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("event=worker_out_of_step")));
+  const ProcessRun whole = Run("whole", {"fit.epochs=20"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_EQ(Model("still"), Model("whole")) << "bit for bit";
+}
+
+// All are gone at once: the job goes back to its checkpoint, and the model is the one that it would
+// have been.
+TEST_F(MultiWorkerProcess, TheLossOfAllWorkersChangesNothingOfTheModel) {
   const std::vector<std::string> sets = {"fit.epochs=20", "recovery.interval_ms=100"};
   const ProcessRun whole = Run("whole", sets);
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   RunningProcess killed(coordinator, Arguments("killed", sets), environment);
   ASSERT_TRUE(killed.ReadErrUntil("event=recovery_checkpoint ", absl::Minutes(1))) << killed.err();
-  Kill("killed", 2);
+  for (int worker = 0; worker < 3; ++worker) Kill("killed", worker);
   ASSERT_TRUE(killed.ReadErrUntil("event=recovered ", absl::Minutes(1))) << killed.err();
   const ProcessRun run = killed.Wait(absl::Minutes(2));
   ASSERT_EQ(run.exit_code, 0) << run.err;

@@ -109,6 +109,7 @@ absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::Valu
 absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::CopyOf(uint32_t home) {
   std::vector<proto::VariableLayout> copy = plan_.variables;
   for (proto::VariableLayout& layout : copy) {
+    layout.set_mirrored(false);  // of this home
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(home);
   }
   return ValuesIn(copy);

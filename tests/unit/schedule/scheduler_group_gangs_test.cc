@@ -103,46 +103,88 @@ TEST_F(SchedulerGroupGangs, WhenOneMemberFailsTheOthersAreTold) {
   ScheduleGangs(2);
   Join();
   Prepare(*first, *second, *third);
-  third->AnswerRun(absl::OkStatus(), true);
   second->AnswerRun(
       MakeError(absl::StatusCode::kInvalidArgument, "bad data", proto::APPLICATION));
-  ASSERT_EQ(first->calls.size(), 2u) << "the closure, and that its generation ends";
-  EXPECT_EQ(first->calls.back().method, kEndGangs);
-  proto::EndGangsRequest told;
-  told.ParseFromString(first->calls.back().request.header);
-  EXPECT_EQ(told.message(), "bad data");
-  EXPECT_EQ(told.detail().origin().index(), 1);
-  EXPECT_EQ(told.gang().generation(), 1u);
-  EXPECT_TRUE(third->calls.empty()) << "it has answered";
+  for (const auto& other : {first, third}) {
+    ASSERT_EQ(other->calls.size(), 2u) << "the closure, and that its generation ends";
+    EXPECT_EQ(other->calls.back().method, kEndGangs);
+    proto::EndGangsRequest told;
+    told.ParseFromString(other->calls.back().request.header);
+    EXPECT_EQ(told.message(), "bad data");
+    EXPECT_EQ(told.detail().origin().index(), 1);
+    EXPECT_EQ(told.gang().generation(), 1u);
+  }
+  third->AnswerRun(MakeError(absl::StatusCode::kAborted, "told so", proto::TRANSIENT));
   EXPECT_TRUE(joined.empty()) << "the first one may still be at it";
   first->AnswerRun(MakeError(absl::StatusCode::kAborted, "told so", proto::TRANSIENT));
   for (auto& fence : fences) fence.second(absl::OkStatus());
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_THAT(joined[0].message(), HasSubstr("bad data")) << "the root cause, not what followed";
+  EXPECT_TRUE(out_of_step.empty()) << "none has made the step, and all know it";
 }
 
-// The one that was lost is asked to attach again, and the others are not.
-TEST_F(SchedulerGroupGangs, OnlyTheMemberAtFaultIsSuspected) {
+// A step that some have made is made: with it go those that have it.
+TEST_F(SchedulerGroupGangs, WhoDidNotEndWhatAnotherHasEndedIsOutOfStep) {
+  MakeGroup(3, 2);
+  const auto first = AddWorker(0);
+  const auto second = AddWorker(1);
+  const auto third = AddWorker(2);
+  ScheduleGangs(3);
+  Prepare(*first, *second, *third);
+  const auto aborted = [] {
+    return MakeError(absl::StatusCode::kUnavailable, "rank 2 was lost", proto::WORKER_LOST);
+  };
+  third->AnswerRun(absl::UnavailableError("connection reset"));
+  second->AnswerRun(absl::OkStatus(), true);
+  first->AnswerRun(aborted());
+  EXPECT_EQ(scheduler->stats().done, 1u);
+  EXPECT_THAT(out_of_step, ElementsAre(0, 2));
+  EXPECT_EQ(first->calls.size(), 2u) << "told of one, and the second step";
+  // Nothing else is sent before all of it has come back; and then to the second alone.
+  third->AnswerRun(absl::UnavailableError("connection reset"));
+  second->AnswerRun(aborted());
+  first->AnswerRun(aborted());
+  EXPECT_THAT(out_of_step, ElementsAre(0, 2)) << "once";
+  EXPECT_THAT(Sent(*second), ElementsAre(2, 3));
+  EXPECT_EQ(RequestOf(second->calls.front()).gang().members_size(), 1);
+  EXPECT_EQ(RequestOf(second->calls.front()).gang().generation(), 2u);
+}
+
+TEST_F(SchedulerGroupGangs, AWorkerThatIsInStepAgainIsInTheNextGeneration) {
   MakeGroup(2, 1);
   const auto first = AddWorker(0);
   const auto second = AddWorker(1);
-  ScheduleGangs(1);
+  ScheduleGangs(2);
   Prepare(*first, *second);
   const uint64_t session = RequestOf(first->calls.front()).session();
   second->AnswerRun(absl::UnavailableError("connection reset"));
+  EXPECT_TRUE(out_of_step.empty()) << "the first may have ended it";
   first->AnswerRun(WithOrigin(
       MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
       Worker(1, 1)));
-  EXPECT_THAT(suspects, ElementsAre(1));
-  const auto again = AddWorker(1, 2);
+  EXPECT_THAT(out_of_step, ElementsAre(1));
+  EXPECT_THAT(suspects, ElementsAre(1)) << "and not the other one";
   first->calls.pop_front();  // EndGangs
+  Prepare(*first);
+  EXPECT_THAT(Sent(*first), ElementsAre(1)) << "alone";
+  const auto again = AddWorker(1, 2);
+  EXPECT_NE(RequestOf(first->calls.front()).session(), session)
+      << "what the first attempt may still push is fenced";
+  bool held = false;
+  scheduler->HoldGangs([&](absl::Status) { held = true; });
+  EXPECT_FALSE(held) << "one is under way";
+  first->AnswerRun(absl::OkStatus(), true);
+  EXPECT_TRUE(held);
+  EXPECT_TRUE(Sent(*first).empty());
+  scheduler->InStep(1);
+  EXPECT_TRUE(Sent(*first).empty());
+  scheduler->ReleaseGangs();
   Prepare(*first, *again);
-  EXPECT_THAT(Sent(*first), ElementsAre(1));
-  EXPECT_THAT(Sent(*again), ElementsAre(1));
+  EXPECT_THAT(Sent(*first), ElementsAre(2));
+  EXPECT_THAT(Sent(*again), ElementsAre(2));
   const proto::RunClosureRequest request = RequestOf(first->calls.front());
-  EXPECT_EQ(request.gang().generation(), 2u);
+  EXPECT_EQ(request.gang().generation(), 3u);
   EXPECT_EQ(request.gang().members(1).task().incarnation(), 2u);
-  EXPECT_NE(request.session(), session) << "what the first attempt may still push is fenced";
 }
 
 TEST_F(SchedulerGroupGangs, AMemberThatIsSilentIsNotWaitedForWhenItIsLost) {
@@ -152,16 +194,46 @@ TEST_F(SchedulerGroupGangs, AMemberThatIsSilentIsNotWaitedForWhenItIsLost) {
   const auto second = AddWorker(1);
   ScheduleGangs(1);
   Prepare(*first, *second);
-  const uint64_t session = RequestOf(first->calls.front()).session();
   scheduler->WorkerLost(1, absl::UnavailableError("silent"));
-  ASSERT_EQ(fences.size(), 1u);
-  EXPECT_EQ(fences[0].first, session);
-  fences[0].second(absl::OkStatus());
-  EXPECT_EQ(scheduler->stats().put_back, 1u);
+  EXPECT_THAT(out_of_step, ElementsAre(1));
+  ASSERT_EQ(first->calls.size(), 2u);
+  EXPECT_EQ(first->calls.back().method, kEndGangs) << "it may wait for the silent one";
+  first->AnswerRun(absl::OkStatus(), true);
+  EXPECT_EQ(scheduler->stats().done, 1u) << "it had ended it before it heard";
+  second->AnswerRun(absl::OkStatus(), true);  // too late
+  EXPECT_EQ(scheduler->stats().done, 1u);
+}
+
+TEST_F(SchedulerGroupGangs, SingleClosuresRunWhereTheVariablesAreAsTheyShould) {
+  MakeGroup(2, 1);
+  const auto first = AddWorker(0);
+  AddWorker(1);
+  scheduler->WorkerLost(1, absl::UnavailableError("gone"));
   const auto again = AddWorker(1, 2);
-  Prepare(*again);
-  first->AnswerRun(absl::OkStatus(), true);  // too late
-  EXPECT_EQ(scheduler->stats().done, 0u);
+  ScheduleSingle();
+  ScheduleSingle();
+  Prepare(*first, *again);
+  EXPECT_THAT(Sent(*first), ElementsAre(1));
+  EXPECT_TRUE(again->calls.empty());
+  scheduler->InStep(1);
+  Prepare(*first, *again);
+  EXPECT_THAT(Sent(*again), ElementsAre(2));
+}
+
+TEST_F(SchedulerGroupGangs, WithTooFewInStepGangsWait) {
+  gang_min = 2;
+  MakeGroup(2, 1);
+  const auto first = AddWorker(0);
+  AddWorker(1);
+  scheduler->WorkerLost(1, absl::UnavailableError("gone"));
+  ScheduleGangs(1);
+  EXPECT_TRUE(first->calls.empty());
+  const auto again = AddWorker(1, 2);
+  EXPECT_TRUE(first->calls.empty());
+  scheduler->InStep(1);
+  Prepare(*first, *again);
+  EXPECT_THAT(Sent(*first), ElementsAre(1));
+  EXPECT_THAT(Sent(*again), ElementsAre(1));
 }
 
 }  // namespace

@@ -85,6 +85,10 @@ class SchedulerTest : public testing::Test {
     options.epoch = 7;
     options.closures_in_flight = in_flight;
     options.gang_size = gang_size;
+    options.gang_min = gang_min;
+    options.on_out_of_step = [this](const std::map<int, uint64_t>& workers, const absl::Status&) {
+      for (const auto& [worker, session] : workers) out_of_step.push_back(worker);
+    };
     options.queue_bound = bound;
     options.attempts_max = attempts_max;
     options.steps_ahead_max = steps_ahead_max;
@@ -149,6 +153,8 @@ class SchedulerTest : public testing::Test {
   Round round;
   bool gang = false;
   int gang_size = 1;  // for Make
+  int gang_min = 1;
+  std::vector<int> out_of_step;  // in the order in which they were reported
   int checkpoints_asked = 0;
   std::vector<int> ps_suspects;
   SimWorld sim{1};

@@ -1,0 +1,295 @@
+#include "coordinator/recovery/copies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/checkpoint/bundle.h"
+#include "common/checkpoint/checkpoint_files.h"
+#include "common/wire/error_detail.h"
+#include "coordinator/cluster/home_call.h"
+#include "coordinator/cluster/shard_download.h"
+#include "coordinator/cluster/shard_upload.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);  // doubles with each failure
+constexpr absl::Duration kRetryDelayMax = absl::Seconds(5);
+constexpr char kPsService[] = "/cohort.proto.PsService/";
+
+absl::Status NoneLeft(const absl::Status& cause) {
+  proto::ErrorDetail detail = DetailOf(cause);
+  detail.set_error_class(proto::PS_LOST);
+  return WithDetail(absl::UnavailableError(absl::StrCat(
+                        "no worker is left that has the variables; the last was ",
+                        TaskName(detail.origin()), ": ", cause.message())),
+                    detail);
+}
+
+}  // namespace
+
+std::shared_ptr<Copies> Copies::Create(World world, Options options,
+                                       std::shared_ptr<Cluster> cluster,
+                                       std::shared_ptr<Scheduler> scheduler) {
+  return std::shared_ptr<Copies>(
+      new Copies(world, std::move(options), std::move(cluster), std::move(scheduler)));
+}
+
+Copies::Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
+               std::shared_ptr<Scheduler> scheduler)
+    : world_(world),
+      options_(std::move(options)),
+      cluster_(std::move(cluster)),
+      scheduler_(std::move(scheduler)),
+      strand_(world.executor) {}
+
+void Copies::Post(absl::AnyInvocable<void()> task) {
+  // Weak: the strand is this object's own, and a task that never runs would keep it.
+  strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
+    if (const auto self = weak.lock()) task();
+  });
+}
+
+void Copies::AddVariables(std::vector<proto::VariableLayout> layouts) {
+  Post([this, layouts = std::move(layouts)] {
+    for (const proto::VariableLayout& layout : layouts) variables_[layout.name()] = layout;
+  });
+}
+
+void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause) {
+  bool any_left = true;
+  for (const auto& [worker, session] : workers) any_left = cluster_->DropHome(worker);
+  Post([this, workers, cause, any_left] {
+    if (phase_ == Phase::kAway) return;
+    for (const auto& [worker, session] : workers) {
+      Log(LogLevel::kWarning, "worker_out_of_step",
+          {{"worker", worker}, {"cause", cause.message()}});
+      uint64_t& last = out_of_step_[worker];
+      last = std::max(last, session);
+    }
+    if (any_left) return MakeNext();
+    phase_ = Phase::kAway;
+    ++round_;
+    scheduler_->ReleaseGangs();
+    options_.on_all_lost(NoneLeft(cause));
+  });
+}
+
+void Copies::OnLost(const absl::Status& error) {
+  Post([this, error] {
+    if (phase_ == Phase::kAway && !stopped_) options_.on_all_lost(error);
+  });
+}
+
+void Copies::OnServing(int) {
+  Post([this] { MakeNext(); });
+}
+
+void Copies::OnRecovery() {
+  Post([this] {
+    phase_ = Phase::kAway;
+    ++round_;
+    scheduler_->ReleaseGangs();
+  });
+}
+
+void Copies::Restored() {
+  Post([this] {
+    phase_ = Phase::kWatching;
+    out_of_step_.clear();
+  });
+}
+
+void Copies::Stop() {
+  Post([this] {
+    phase_ = Phase::kAway;
+    stopped_ = true;
+    ++round_;
+  });
+}
+
+void Copies::MakeNext() {
+  if (phase_ != Phase::kWatching) return;
+  const std::vector<TaskLink> serving = cluster_->serving();
+  const auto next = std::find_if(out_of_step_.begin(), out_of_step_.end(), [&](const auto& one) {
+    return std::any_of(serving.begin(), serving.end(), [&](const TaskLink& link) {
+      return link.task.index() == one.first && link.task.role() == RoleName(Role::kWorker);
+    });
+  });
+  if (next == out_of_step_.end()) return;
+  phase_ = Phase::kMaking;
+  // Weak: the scheduler is this object's own.
+  scheduler_->HoldGangs(
+      [weak = weak_from_this(), round = ++round_, worker = next->first](absl::Status) {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        self->Post([self = self.get(), round, worker] { self->OnGangsHeld(round, worker); });
+      });
+}
+
+void Copies::OnGangsHeld(uint64_t round, int worker) {
+  if (round != round_) return;
+  Making making;
+  making.round = round;
+  making.worker = worker;
+  making.session = out_of_step_[worker];
+  making.changes = cluster_->changes();
+  making.save = cluster_->NextSave();
+  making.prefix = absl::StrCat("/copy-", making.save);
+  const absl::StatusOr<std::vector<TaskLink>> sources = cluster_->ps();
+  if (!sources.ok()) return End(making, sources.status());
+  making.source = sources->front();
+  for (const TaskLink& link : cluster_->serving()) {
+    if (link.task.index() == worker && link.task.role() == RoleName(Role::kWorker)) {
+      making.target = link;
+    }
+  }
+  if (making.target.data == nullptr) return End(making, absl::UnavailableError("it is away"));
+  Fence(std::move(making));
+}
+
+template <typename Response, typename Request>
+void Copies::Call(const TaskLink& link, const char* method, Request request,
+                  absl::AnyInvocable<void(absl::StatusOr<Response>)> then) {
+  request.set_epoch(cluster_->epoch());
+  StartCall<Response>(
+      *link.data, absl::StrCat(kPsService, method), Envelope<Request>{std::move(request), {}},
+      options_.call_timeout,
+      [self = shared_from_this(), task = link.task,
+       then = std::move(then)](absl::StatusOr<Envelope<Response>> answer) mutable {
+        absl::StatusOr<Response> header = Response();
+        if (answer.ok()) {
+          header = std::move(answer->header);
+        } else {
+          header = AttributedHomeCall(answer.status(), task);
+        }
+        self->Post([then = std::move(then), header = std::move(header)]() mutable {
+          then(std::move(header));
+        });
+      });
+}
+
+// What it got before it was out of step it may still push: it would come on top of the copy.
+void Copies::Fence(Making making) {
+  if (making.session == 0) return CreateVariables(std::move(making));
+  proto::FenceRequest request;
+  request.add_worker_incarnations(making.session);
+  const TaskLink target = making.target;
+  Call<proto::FenceResponse>(target, "Fence", std::move(request),
+                             [this, making = std::move(making)](const auto& answer) mutable {
+                               if (making.round != round_) return;
+                               if (!answer.ok()) return End(making, answer.status());
+                               CreateVariables(std::move(making));
+                             });
+}
+
+void Copies::CreateVariables(Making making) {
+  proto::CreateVariablesRequest request;
+  for (const auto& [name, layout] : variables_) *request.add_variables() = layout;
+  const TaskLink target = making.target;
+  Call<proto::CreateVariablesResponse>(
+      target, "CreateVariables", std::move(request),
+      [this, making = std::move(making)](const auto& answer) mutable {
+        if (making.round != round_) return;
+        if (!answer.ok()) return End(making, answer.status());
+        Hold(std::move(making));
+      });
+}
+
+void Copies::Hold(Making making) {
+  proto::HoldShardRequest request;
+  request.set_save(making.save);
+  request.set_prefix(making.prefix);
+  request.set_shard(0);
+  request.set_num_shards(1);
+  const TaskLink source = making.source;
+  Call<proto::HoldShardResponse>(
+      source, "HoldShard", std::move(request),
+      [this, making = std::move(making)](const auto& answer) mutable {
+        if (making.round != round_) return;
+        if (!answer.ok()) return End(making, answer.status());
+        if (answer->incarnation() != making.source.task.incarnation()) {
+          return End(making, absl::UnavailableError("the source was started again"));
+        }
+        making.layout.assign(answer->slices().begin(), answer->slices().end());
+        Download(std::move(making));
+      });
+}
+
+void Copies::Download(Making making) {
+  proto::WriteShardRequest save;
+  save.set_epoch(cluster_->epoch());
+  save.set_save(making.save);
+  const World memory{world_.clock, world_.executor, files_, world_.transport};
+  ShardDownload::Options options{making.source,        save,
+                                 {making.prefix, 0, 1}, making.layout,
+                                 options_.call_timeout, options_.chunk_bytes};
+  ShardDownload::Start(
+      memory, std::move(options),
+      [self = shared_from_this(), making = std::move(making)](auto saved) mutable {
+        self->Post([self = self.get(), making = std::move(making), saved = std::move(saved)] {
+          if (making.round != self->round_) return self->Release(making);
+          absl::Status status = saved.status();
+          if (status.ok()) status = WriteIndex(self->files_, making.prefix, 1, *saved);
+          if (!status.ok()) return self->End(making, status);
+          self->Upload(making);
+        });
+      });
+}
+
+void Copies::Upload(const Making& making) {
+  absl::StatusOr<std::unique_ptr<BundleReader>> reader =
+      BundleReader::Open(files_, making.prefix);
+  if (!reader.ok()) return End(making, reader.status());
+  proto::RestoreShardRequest request;
+  request.set_epoch(cluster_->epoch());
+  request.set_prefix(making.prefix);
+  request.set_slots(true);
+  request.set_applied(true);
+  request.set_watermark(scheduler_->BeginCut().watermark.value);
+  request.set_staged(cluster_->NextSave());
+  ShardUpload::Start(world_,
+                     {making.target, std::shared_ptr<const BundleReader>(*std::move(reader)),
+                      std::move(request), options_.call_timeout, options_.chunk_bytes},
+                     [self = shared_from_this(), making](absl::Status status) {
+                       self->Post([self = self.get(), making, status] {
+                         if (making.round != self->round_) return self->Release(making);
+                         self->End(making, status);
+                       });
+                     });
+}
+
+void Copies::Release(const Making& making) {
+  DeleteCheckpoint(files_, making.prefix).IgnoreError();  // there may be none
+}
+
+void Copies::End(const Making& making, const absl::Status& status) {
+  Release(making);
+  phase_ = Phase::kWatching;
+  // Not if the coordinator itself has changed something since: the copy may lack it.
+  const bool in_step =
+      status.ok() && cluster_->TakeHome(making.worker, making.target.task, making.changes);
+  if (in_step) {
+    out_of_step_.erase(making.worker);
+    Log(LogLevel::kInfo, "worker_in_step",
+        {{"worker", making.worker}, {"copied_from", making.source.task.index()}});
+    scheduler_->InStep(making.worker);
+  }
+  scheduler_->ReleaseGangs();
+  if (in_step) {
+    failures_ = 0;
+    return MakeNext();
+  }
+  const absl::Duration delay =
+      std::min(kRetryDelay * std::exp2(std::min(failures_++, 10)), kRetryDelayMax);
+  Log(LogLevel::kInfo, "copy_failed", {{"worker", making.worker}, {"cause", status.message()}});
+  world_.clock.CallAt(world_.clock.Now() + delay, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Post([self = self.get()] { self->MakeNext(); });
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,113 @@
+#pragma once
+
+// Keeps the copies of mirrored variables in step while workers are lost and come back. A worker is
+// in step when its copy has all that is done, bit for bit as the others':
+//
+//   in step --lost, or it did not end a gang that others ended--> out of step
+//   out of step --it serves, and was given a copy of one in step--> in step
+//
+// Gangs run on those that are in step, however many there are, and nothing is taken back: what a
+// gang has done is in the copies of those that have ended it, and one that none has ended runs
+// again on those that are left. A copy is made while no gang is under way: the slices that one
+// worker holds, with their slots and histories, are frozen, streamed through this process's memory
+// and restored in the other.
+//
+// When none is left in step, the variables are lost: `on_all_lost` says so, and until Restored this
+// does nothing.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/memory_file_system.h"
+#include "common/base/strand.h"
+#include "common/wire/world.h"
+#include "coordinator/cluster/cluster.h"
+#include "coordinator/schedule/scheduler.h"
+#include "proto/plan.pb.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: calls and timers hold it.
+class Copies : public std::enable_shared_from_this<Copies> {
+ public:
+  struct Options {
+    absl::Duration call_timeout = absl::Seconds(60);
+    size_t chunk_bytes = 0;
+    // On the strand; must not block. Also for homes that are lost before Restored.
+    std::function<void(const absl::Status&)> on_all_lost;
+  };
+  // All homes of the cluster are in step.
+  static std::shared_ptr<Copies> Create(World world, Options options,
+                                        std::shared_ptr<Cluster> cluster,
+                                        std::shared_ptr<Scheduler> scheduler);
+
+  // That a worker is to hold which had none.
+  void AddVariables(std::vector<proto::VariableLayout> layouts);
+  // These workers are out of step: by index, with the session by which what they may still push is
+  // fenced, or 0. The scheduler knows it already, and the cluster before this returns.
+  void OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause);
+  void OnServing(int worker);
+  // A home was lost: of a copy that the scheduler knows already, but where all are away.
+  void OnLost(const absl::Status& error);
+  // All copies are put back to a checkpoint: nothing is done here until Restored.
+  void OnRecovery();
+  void Restored();
+  // Nothing happens any more.
+  void Stop();
+
+ private:
+  // A copy that is under way.
+  struct Making {
+    uint64_t round = 0;
+    int worker = 0;
+    uint64_t session = 0;
+    uint64_t changes = 0;  // Cluster::changes() before it
+    uint64_t save = 0;
+    std::string prefix;
+    TaskLink source;
+    TaskLink target;
+    std::vector<proto::SavedSlice> layout;
+  };
+  enum class Phase { kWatching, kMaking, kAway };
+
+  Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
+         std::shared_ptr<Scheduler> scheduler);
+  void Post(absl::AnyInvocable<void()> task);
+  void MakeNext();
+  void OnGangsHeld(uint64_t round, int worker);
+  // The steps, each of which begins the next one.
+  void Fence(Making making);
+  void CreateVariables(Making making);
+  void Hold(Making making);
+  void Download(Making making);
+  void Upload(const Making& making);
+  void Release(const Making& making);
+  void End(const Making& making, const absl::Status& status);
+  template <typename Response, typename Request>
+  void Call(const TaskLink& link, const char* method, Request request,
+            absl::AnyInvocable<void(absl::StatusOr<Response>)> then);
+
+  const World world_;
+  const Options options_;
+  const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
+  const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
+  MemoryFileSystem files_;                      // synchronises itself
+  Strand strand_;
+  // On the strand.
+  Phase phase_ = Phase::kWatching;
+  bool stopped_ = false;
+  uint64_t round_ = 0;  // counts what was begun: what an earlier one still answers is ignored
+  std::map<std::string, proto::VariableLayout> variables_;
+  std::map<int, uint64_t> out_of_step_;  // worker, session
+  int failures_ = 0;                     // in a row
+};
+
+}  // namespace cohort

@@ -1,0 +1,223 @@
+// Workers of multi_worker_mirrored that are lost and come back. The expectation is the loss curve
+// of one_device: no step is left out, and none counts twice, whoever computes it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/stepwise_training.h"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::map<std::string, std::vector<float>>;
+
+constexpr int64_t kExamples = 99;  // batches of 32, 32, 32 and 3
+constexpr int64_t kSteps = 40;
+constexpr int kWorkers = 3;
+constexpr uint64_t kSeeds = 16;
+
+JobSpec Job() { return PerceptronJob({"strategy.type=multi_worker_mirrored"}); }
+
+// What a whole cluster computes without any loss.
+struct Undisturbed {
+  std::vector<double> losses;
+  Values values;
+};
+
+Undisturbed RunUndisturbed(const JobSpec& job, int workers, int64_t steps) {
+  Undisturbed run;
+  SimCluster cluster(1, 0, workers);
+  const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
+  EXPECT_TRUE(coordinator.ok()) << coordinator.status();
+  if (!coordinator.ok()) return run;
+  StepwiseTraining training(**coordinator, job, kExamples);
+  EXPECT_TRUE(training.Begin().ok());
+  run.losses = training.Run(steps).value_or(std::vector<double>());
+  run.values = training.Values().value_or(Values());
+  EXPECT_FALSE(run.values.empty());
+  return run;
+}
+
+Undisturbed OneDevice(int64_t steps) {
+  return RunUndisturbed(PerceptronJob({"strategy.type=one_device"}), 1, steps);
+}
+
+class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
+ protected:
+  void Connect(ClusterCoordinator::Options options) {
+    auto connected = cluster_.Connect(std::move(options));
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    coordinator_ = *std::move(connected);
+    training_.emplace(*coordinator_, job_, kExamples);
+    ASSERT_TRUE(training_->Begin().ok());
+  }
+  void Schedule(int64_t steps) {
+    for (int64_t i = 0; i < steps; ++i) ASSERT_TRUE(training_->Schedule().ok());
+  }
+  void After(absl::Duration delay, std::function<void()> action) {
+    cluster_.sim().CallAt(cluster_.sim().Now() + delay, std::move(action));
+  }
+  absl::Duration Delay(int64_t milliseconds_max) {
+    return absl::Microseconds(
+        cluster_.sim().rng().Below(static_cast<uint64_t>(milliseconds_max) * 1000));
+  }
+  static TaskId Worker(uint64_t index) {
+    return {Role::kWorker, static_cast<int>(index % kWorkers)};
+  }
+  int InStep() const { return coordinator_->members()->num_ps(); }
+
+  // Sums of as many workers as were there are rounded in another order.
+  static void ExpectNear(const std::vector<double>& losses, const std::vector<double>& wanted) {
+    ASSERT_EQ(losses.size(), wanted.size());
+    for (size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i], wanted[i], 1e-3) << "step " << i;
+    }
+  }
+  void ExpectSameCopies(std::optional<TaskId> but = std::nullopt) {
+    const auto values = training_->Values();
+    ASSERT_TRUE(values.ok()) << values.status();
+    for (uint64_t i = 0; i < kWorkers; ++i) {
+      if (but == Worker(i)) continue;
+      const auto copy = training_->CopyOf(static_cast<uint32_t>(i));
+      ASSERT_TRUE(copy.ok()) << copy.status();
+      EXPECT_EQ(*copy, *values) << "copy " << i;
+    }
+  }
+
+  const JobSpec job_ = Job();
+  SimCluster cluster_{GetParam(), 0, kWorkers};
+  std::unique_ptr<ClusterCoordinator> coordinator_;
+  std::optional<StepwiseTraining> training_;
+};
+
+// No checkpoint, and nobody comes back: the two that are left go on where all three were.
+TEST_P(MultiWorkerLoss, TheOthersGoOn) {
+  const Undisturbed one = OneDevice(kSteps);
+  Connect(CoordinatorOptionsOf(job_));
+  Schedule(kSteps);
+  After(Delay(30), [&] { cluster_.tasks().Kill(Worker(GetParam())); });
+  const auto losses = training_->Losses();
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  ExpectNear(*losses, one.losses);
+  cluster_.sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(InStep(), kWorkers - 1);
+  ExpectSameCopies(Worker(GetParam()));
+  EXPECT_EQ(coordinator_->stats().recoveries, 0u) << "nothing is taken back";
+}
+
+TEST_P(MultiWorkerLoss, AnotherProcessTakesThePlaceOfTheLostOne) {
+  Connect(CoordinatorOptionsOf(job_));
+  Schedule(kSteps);
+  const TaskId lost = Worker(GetParam());
+  const absl::Duration away = Delay(GetParam() % 2 == 0 ? 20 : 3000);
+  After(Delay(30), [&, lost, away] {
+    cluster_.tasks().Kill(lost);
+    After(away, [&, lost] { cluster_.tasks().Start(lost); });
+  });
+  const auto first = training_->Losses();
+  ASSERT_TRUE(first.ok()) << first.status();
+  cluster_.sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(InStep(), kWorkers);
+  ExpectSameCopies();
+  Schedule(kSteps);
+  const auto losses = training_->Losses();
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  ExpectNear(*losses, OneDevice(2 * kSteps).losses);
+  ExpectSameCopies();
+  EXPECT_EQ(coordinator_->stats().recoveries, 0u);
+}
+
+// One after another, each comes back while or after the next one is lost, as long as one is left.
+TEST_P(MultiWorkerLoss, WorkersMayBeLostAgainAndAgain) {
+  Connect(CoordinatorOptionsOf(job_));
+  Schedule(kSteps);
+  for (uint64_t i = 0; i < 4; ++i) {
+    const TaskId lost = Worker(GetParam() + i);
+    After(absl::Seconds(static_cast<int64_t>(i)) + Delay(40), [&, lost] {
+      // Nobody else may be away then.
+      if (InStep() < kWorkers) return;
+      cluster_.tasks().Kill(lost);
+      After(Delay(300), [&, lost] { cluster_.tasks().Start(lost); });
+    });
+  }
+  for (int64_t i = 0; i < 4; ++i) {
+    cluster_.sim().RunFor(absl::Seconds(1));
+    Schedule(kSteps / 4);
+  }
+  const auto losses = training_->Losses();
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  cluster_.sim().RunFor(absl::Seconds(10));
+  ExpectNear(*losses, OneDevice(2 * kSteps).losses);
+  EXPECT_EQ(InStep(), kWorkers);
+  ExpectSameCopies();
+}
+
+TEST_P(MultiWorkerLoss, WhenAllAreLostTheJobEndsWithAnError) {
+  Connect(CoordinatorOptionsOf(job_));
+  Schedule(5 * kSteps);
+  After(Delay(20), [&] {
+    for (uint64_t i = 0; i < kWorkers; ++i) cluster_.tasks().Kill(Worker(i));
+  });
+  const absl::Status ended = training_->Losses().status();
+  EXPECT_EQ(ClassOf(ended), proto::PS_LOST) << ended;
+  EXPECT_THAT(ended.message(), HasSubstr("worker:"));
+}
+
+// With checkpoints all are put back, and the job ends as it would have, bit for bit.
+TEST_P(MultiWorkerLoss, WhenAllAreLostTheJobGoesBackToItsCheckpoint) {
+  const Undisturbed undisturbed = RunUndisturbed(job_, kWorkers, kSteps);
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job_);
+  options.recovery_directory = "/recovery";
+  options.recovery_interval = absl::Milliseconds(5);
+  Connect(std::move(options));
+  Schedule(kSteps);
+  After(Delay(20), [&] {
+    for (uint64_t i = 0; i < kWorkers; ++i) {
+      cluster_.tasks().Kill(Worker(i));
+      cluster_.tasks().Start(Worker(i));
+    }
+  });
+  const auto losses = training_->Losses();
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  cluster_.sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(*losses, undisturbed.losses);
+  EXPECT_EQ(*training_->Values(), undisturbed.values);
+  EXPECT_EQ(InStep(), kWorkers);
+  ExpectSameCopies();
+  EXPECT_GE(coordinator_->stats().recoveries, 1u);
+}
+
+// A checkpoint that is taken while workers come and go is one copy, and restores into all.
+TEST_P(MultiWorkerLoss, CheckpointsGoOnWhileWorkersComeAndGo) {
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job_);
+  options.recovery_directory = "/recovery";
+  options.recovery_interval = absl::Milliseconds(5);
+  Connect(std::move(options));
+  Schedule(kSteps);
+  const TaskId lost = Worker(GetParam());
+  After(Delay(30), [&, lost] {
+    cluster_.tasks().Kill(lost);
+    After(Delay(50), [&, lost] { cluster_.tasks().Start(lost); });
+  });
+  const auto first = training_->Losses();
+  ASSERT_TRUE(first.ok()) << first.status();
+  cluster_.sim().RunFor(absl::Seconds(5));
+  const Values before = *training_->Values();
+  for (uint64_t i = 0; i < kWorkers; ++i) {
+    cluster_.tasks().Kill(Worker(i));
+    cluster_.tasks().Start(Worker(i));
+  }
+  cluster_.sim().RunFor(absl::Seconds(10));
+  EXPECT_EQ(*training_->Values(), before);
+  EXPECT_EQ(InStep(), kWorkers);
+  ExpectSameCopies();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, MultiWorkerLoss, testing::Range<uint64_t>(1, kSeeds + 1));
+
+}  // namespace
+}  // namespace cohort
