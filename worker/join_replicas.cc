@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/pieces.h"
 
 namespace cohort {
 
@@ -47,31 +48,6 @@ absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
   return std::move(values[0]);
 }
 
-absl::StatusOr<Tensor> RowsOf(const std::vector<Tensor>& values) {
-  const Tensor& first = values[0];
-  std::vector<int64_t> dims(first.shape().dims().begin(), first.shape().dims().end());
-  if (dims.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("replicas computed ", first.TypeString(), ", which has no rows to join"));
-  }
-  dims[0] = 0;
-  for (const Tensor& value : values) {
-    const bool fits = value.dtype() == first.dtype() &&
-                      value.shape().rank() == first.shape().rank() &&
-                      value.shape().dims().subspan(1) == first.shape().dims().subspan(1);
-    if (!fits) return DoNotFit(first, value);
-    dims[0] += value.shape().dim(0);
-  }
-  Tensor joined(first.dtype(), Shape(absl::MakeConstSpan(dims)));
-  std::byte* out = joined.mutable_raw();
-  for (const Tensor& value : values) {
-    if (value.num_bytes() == 0) continue;
-    std::memcpy(out, value.raw(), value.num_bytes());
-    out += value.num_bytes();
-  }
-  return joined;
-}
-
 }  // namespace
 
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas) {
@@ -104,7 +80,7 @@ absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tens
   if (rule == JoinRule::kFirst) {
     joined.push_back(std::move(values[0]));
   } else if (rule == JoinRule::kRows) {
-    ASSIGN_OR_RETURN(joined.emplace_back(), RowsOf(values));
+    ASSIGN_OR_RETURN(joined.emplace_back(), Concatenated(values, 0));
   } else {
     ASSIGN_OR_RETURN(joined.emplace_back(), SumOf(std::move(values)));
   }

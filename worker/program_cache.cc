@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "worker/ops/exchange_kernels.h"
 
 namespace cohort {
 
@@ -37,6 +38,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
     if (known == nullptr) {
       auto made = std::make_shared<KernelRegistry>();
       RegisterCpuKernels(*made, threads);
+      RegisterExchangeKernels(*made);
       known = std::move(made);
     }
     kernels = known;

@@ -30,7 +30,7 @@ class ReplicaStrands {
     return *strands_[replica];
   }
   // For what replicas compute together.
-  OutputPool& pool() const { return *pool_; }
+  const std::shared_ptr<OutputPool>& pool() const { return pool_; }
 
  private:
   const ExecutorOf executor_of_;

@@ -61,6 +61,16 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
 void ReplicatedRun::Start() {
   if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
   results_.resize(parts_.size(), absl::UnknownError("not run"));
+  if (parts_.size() > 1 && group_ == nullptr) {
+    std::vector<double> shares;
+    for (const BatchPart& part : parts_) {
+      shares.push_back(by_parts_ ? static_cast<double>(part.count) *
+                                       static_cast<double>(parts_.size()) /
+                                       static_cast<double>(examples_)
+                                 : 1);
+    }
+    meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool());
+  }
   {
     MutexLock lock(mutex_);
     left_ = parts_.size();
@@ -74,16 +84,44 @@ void ReplicatedRun::Start() {
 }
 
 void ReplicatedRun::RunReplica(size_t replica) {
-  results_[replica] = Compute(replica);
+  const BatchPart& part = parts_[replica];
+  std::vector<Tensor> inputs = inputs_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
+    if (program_->inputs[i].context == proto::REPLICA_ID) {
+      inputs[i] = Tensor::Scalar<int64_t>(first_part_ + static_cast<int64_t>(replica));
+    }
+  }
+  RunContext context = context_;
+  if (by_parts_) context.first_example += part.begin;
+  if (meeting_ != nullptr) context.exchange = &meeting_->Seat(replica);
+  program_->runners[replica]->Start(
+      inputs, context,
+      [strands = strands_, replica](Task task) { strands->Of(replica).Post(std::move(task)); },
+      [self = shared_from_this(), replica](absl::StatusOr<std::vector<Tensor>> outputs) {
+        self->EndReplica(replica, std::move(outputs));
+      });
+}
+
+void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs) {
+  if (all_parts_ > 1) {
+    if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
+    const int64_t number = first_part_ + static_cast<int64_t>(replica);
+    if (!outputs.ok()) {
+      outputs = Annotate(outputs.status(), absl::StrCat("replica ", number));
+    }
+  }
+  if (meeting_ != nullptr && !outputs.ok()) meeting_->Leave(replica, outputs.status());
+  results_[replica] = std::move(outputs);
   {
     MutexLock lock(mutex_);
     if (--left_ > 0) return;
   }
   inputs_.clear();  // variables back to their pool, for the next closure's pull
-  absl::StatusOr<Outputs> outputs = Join();
-  if (!outputs.ok()) return std::exchange(done_, nullptr)(outputs.status());
-  if (group_ != nullptr) return SumOverWorkers(*std::move(outputs));
-  FinishJoined(*std::move(outputs));
+  absl::StatusOr<Outputs> joined = Join();
+  if (!joined.ok()) return std::exchange(done_, nullptr)(joined.status());
+  if (group_ != nullptr) return SumOverWorkers(*std::move(joined));
+  FinishJoined(*std::move(joined));
 }
 
 void ReplicatedRun::SumOverWorkers(Outputs outputs) {
@@ -120,6 +158,17 @@ void ReplicatedRun::FinishJoined(Outputs outputs) {
   });
 }
 
+absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
+                                                             std::vector<Tensor> outputs) const {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const JoinRule rule = program_->outputs[i].join;
+    if (!IsSum(rule)) continue;
+    const float weight = LeafWeight(rule, parts_[replica].count, examples_, all_parts_);
+    ASSIGN_OR_RETURN(outputs[i], Weighted(outputs[i], weight, *strands_->pool()));
+  }
+  return outputs;
+}
+
 void ReplicatedRun::RunJoined(Outputs outputs) {
   std::vector<Tensor> inputs;
   for (const size_t place : program_->joined_outputs) inputs.push_back(outputs[place][0]);
@@ -131,35 +180,11 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
   std::exchange(done_, nullptr)(std::move(outputs));
 }
 
-absl::StatusOr<std::vector<Tensor>> ReplicatedRun::Compute(size_t replica) {
-  const BatchPart& part = parts_[replica];
-  std::vector<Tensor> inputs = inputs_;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
-    if (program_->inputs[i].context == proto::REPLICA_ID) {
-      inputs[i] = Tensor::Scalar<int64_t>(first_part_ + static_cast<int64_t>(replica));
-    }
-  }
-  RunContext context = context_;
-  if (by_parts_) context.first_example += part.begin;
-  absl::StatusOr<std::vector<Tensor>> outputs = program_->runners[replica]->Run(inputs, context);
-  if (!outputs.ok()) {
-    if (all_parts_ == 1) return outputs.status();
-    const int64_t number = first_part_ + static_cast<int64_t>(replica);
-    return Annotate(outputs.status(), absl::StrCat("replica ", number));
-  }
-  if (all_parts_ == 1) return outputs;
-  for (size_t i = 0; i < outputs->size(); ++i) {
-    const JoinRule rule = program_->outputs[i].join;
-    if (!IsSum(rule)) continue;
-    const float weight = LeafWeight(rule, part.count, examples_, all_parts_);
-    ASSIGN_OR_RETURN((*outputs)[i], Weighted((*outputs)[i], weight, strands_->pool()));
-  }
-  return outputs;
-}
-
 absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
-  for (const auto& result : results_) RETURN_IF_ERROR(result.status());
+  for (size_t replica = 0; replica < results_.size(); ++replica) {
+    if (meeting_ != nullptr && meeting_->WasTold(replica)) continue;  // who told it is among them
+    RETURN_IF_ERROR(results_[replica].status());
+  }
   Outputs outputs;
   for (size_t i = 0; i < program_->outputs.size(); ++i) {
     std::vector<Tensor> values;

@@ -3,7 +3,8 @@
 // One run of a program by its replicas. Each gets its part of the batch, and everything else
 // whole, and computes on its own strand; what they computed is joined, output by output
 // (join_replicas.h). The last one that is done joins; what the program does to the joined values
-// runs on the strand of replica 0.
+// runs on the strand of replica 0. Where nodes of the program join values, replicas meet while they
+// compute (replica_meeting.h).
 //
 // In a gang of several workers the batch is shared out over the replicas of all of them, rank after
 // rank, and what those of this worker computed is added up with the others' (group_sum.h). A worker
@@ -19,6 +20,7 @@
 #include "common/runtime/program_runner.h"
 #include "worker/batch_parts.h"
 #include "worker/gang_group.h"
+#include "worker/replica_meeting.h"
 #include "worker/replica_strands.h"
 #include "worker/worker_program.h"
 
@@ -30,7 +32,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   // By the graph's outputs: one tensor, but for a fetch of each replica.
   using Outputs = std::vector<std::vector<Tensor>>;
   // Errors: INVALID_ARGUMENT for a batch that cannot be shared out, and for outputs that cannot be
-  // joined; those of the program, of the first replica that has one, and of SumOverGroup.
+  // joined; those of the program, of the first replica that has one of its own, and of SumOverGroup.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
   // `inputs` in the graph's order. The parts are shared with closures and outlive the run. The
@@ -47,7 +49,9 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   void TakeParts(const std::vector<BatchPart>& all, int64_t first);
   bool IsOfBatch(size_t input) const;
   void RunReplica(size_t replica);
-  absl::StatusOr<std::vector<Tensor>> Compute(size_t replica);
+  void EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs);
+  absl::StatusOr<std::vector<Tensor>> WeighSums(size_t replica,
+                                                std::vector<Tensor> outputs) const;
   absl::StatusOr<Outputs> Join();
   void SumOverWorkers(Outputs outputs);
   void FinishJoined(Outputs outputs);
@@ -65,6 +69,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   int64_t first_part_ = 0;        // of this worker's, among those
   bool has_part_ = true;          // else it computes another's, and does not count
   std::vector<BatchPart> parts_;  // one for each replica that runs here
+  std::unique_ptr<ReplicaMeeting> meeting_;  // where more than one runs, and no other worker
   // By replica: each is written by its own and read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
   Mutex mutex_;

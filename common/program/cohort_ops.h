@@ -59,9 +59,15 @@
 //     -> dx, dscale, dbias
 //     of ONNX BatchNormalization. In training mode mean and variance are the batch's, worked out
 //     again from x and moved by it; else they are given and constant.
-// AllReduce(x; reduction "sum" or "mean") -> type and shape of x
-//     over the replicas that run this step, each of which gets the same. Its gradient is that of
-//     the sum of the replicas' losses.
+// AllReduce(x; reduction "sum" or "mean", of_mean_losses = 0) -> type and shape of x
+//     over the replicas that run this step, each of which gets the same. With of_mean_losses, which
+//     its gradient has, x is a gradient of the mean loss over a replica's own examples, and so is
+//     the result, of the mean over all: each counts by its examples.
+// AllGather(x; axis = 0) -> type and rank of x
+//     of the replicas that run this step one behind the other, in their order; sizes along the axis
+//     may differ.
+// AllGatherGrad(dy, x; axis) -> dx
+//     of the mean loss, as with of_mean_losses: the replica's own part of the sum. x lends its size.
 //
 // Clip bounds and sums are taken in T or wider.
 // A label outside [0, classes) that is not ignore_index, or an index outside its axis, is an error

@@ -79,9 +79,18 @@ absl::Status BatchNormalization(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Each replica's x is in every replica's result, as each result's gradient is in every dx.
+// Each replica's x is in every replica's result, as each result's gradient is in every dx. The one
+// form is the other's.
 absl::Status AllReduce(GradientSite& site) {
-  site.Set(0, site.Cohort("AllReduce", {site.dy()}, site.CopyAttributes({"reduction"})));
+  auto attributes = site.CopyAttributes({"reduction"});
+  attributes.push_back(IntAttribute("of_mean_losses", 1 - site.Int("of_mean_losses", 0)));
+  site.Set(0, site.Cohort("AllReduce", {site.dy()}, std::move(attributes)));
+  return absl::OkStatus();
+}
+
+absl::Status AllGather(GradientSite& site) {
+  site.Set(0, site.Cohort("AllGatherGrad", {site.dy(), site.input(0)},
+                          {IntAttribute("axis", site.Int("axis", 0))}));
   return absl::OkStatus();
 }
 
@@ -94,6 +103,7 @@ void AddImageRules(GradientRules& rules) {
   rules["GlobalAveragePool"] = GlobalAveragePool;
   rules["BatchNormalization"] = BatchNormalization;
   rules["cohort.AllReduce"] = AllReduce;
+  rules["cohort.AllGather"] = AllGather;
 }
 
 }  // namespace cohort

@@ -86,7 +86,36 @@ OpSchema AllReduceSchema() {
   OpSchema schema = NewSchema("AllReduce");
   schema.Input(0, "x", "", "T").Output(0, "reduced", "", "T");
   schema.Attr("reduction", "sum or mean", AttributeProto::STRING);
+  schema.Attr("of_mean_losses", "x is a gradient", AttributeProto::INT, int64_t{0});
   schema.TypeAndShapeInferenceFunction(LikeInput<0>);
+  return schema;
+}
+
+// Rank and type of x, and its sizes but for that along the axis.
+void InferAllGather(InferenceContext& ctx) {
+  onnx::propagateElemTypeFromInputToOutput(ctx, 0, 0);
+  if (!onnx::hasInputShape(ctx, 0)) return;
+  onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
+  auto* const shape = ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape();
+  const int64_t axis = onnx::getAttribute(ctx, "axis", int64_t{0});
+  const int64_t place = axis < 0 ? axis + shape->dim_size() : axis;
+  if (place >= 0 && place < shape->dim_size()) shape->mutable_dim(static_cast<int>(place))->Clear();
+}
+
+OpSchema AllGatherSchema() {
+  OpSchema schema = NewSchema("AllGather");
+  schema.Input(0, "x", "", "A").Output(0, "gathered", "", "A");
+  schema.TypeConstraint("A", OpSchema::all_tensor_types(), "any");
+  schema.Attr("axis", "along which", AttributeProto::INT, int64_t{0});
+  schema.TypeAndShapeInferenceFunction(InferAllGather);
+  return schema;
+}
+
+OpSchema AllGatherGradSchema() {
+  OpSchema schema = NewSchema("AllGatherGrad");
+  schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
+  schema.Attr("axis", "as AllGather's", AttributeProto::INT, int64_t{0});
+  schema.TypeAndShapeInferenceFunction(LikeInput<1>);
   return schema;
 }
 
@@ -99,6 +128,8 @@ void AddImageSchemas(std::vector<OpSchema>& schemas) {
   schemas.push_back(PoolGradSchema("AveragePoolGrad", "count_include_pad"));
   schemas.push_back(BatchNormalizationGradSchema());
   schemas.push_back(AllReduceSchema());
+  schemas.push_back(AllGatherSchema());
+  schemas.push_back(AllGatherGradSchema());
 }
 
 }  // namespace cohort

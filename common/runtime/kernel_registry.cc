@@ -1,14 +1,27 @@
 #include "common/runtime/kernel_registry.h"
 
+#include <utility>
+
 #include "common/base/check.h"
 
 namespace cohort {
+
+absl::Status WaitingKernel::Run(KernelContext&) const {
+  return absl::FailedPreconditionError("its kernel waits, and is started by a runner alone");
+}
 
 void KernelRegistry::Add(const std::string& domain, const std::string& op,
                          KernelDefinition definition) {
   const bool added =
       definitions_.emplace(std::make_pair(domain, op), std::move(definition)).second;
   COHORT_CHECK(added, "one kernel per operator");
+}
+
+void KernelRegistry::Replace(const std::string& domain, const std::string& op,
+                             KernelDefinition definition) {
+  const auto found = definitions_.find({domain, op});
+  COHORT_CHECK(found != definitions_.end(), "there is a kernel to replace");
+  found->second = std::move(definition);
 }
 
 const KernelDefinition* KernelRegistry::Find(const std::string& domain,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/runtime/kernel_signature.h"
@@ -40,11 +41,30 @@ class KernelContext {
   virtual const RunContext& run() const = 0;
 };
 
+class WaitingKernel;
+
 // One node bound to its attributes. Immutable after construction; thread-safe.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual absl::Status Run(KernelContext& context) const = 0;
+  // Itself where it is one, else null.
+  virtual const WaitingKernel* AsWaiting() const { return nullptr; }
+};
+
+// One whose node waits, without a thread, for what happens elsewhere. The runner calls Start in the
+// place of Run.
+class WaitingKernel : public Kernel {
+ public:
+  // The value of output 0, the only one.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Tensor>)>;
+
+  // Reads the inputs before it returns, and keeps no reference to `context`. `done` runs once, in
+  // this call or on another thread.
+  virtual void Start(KernelContext& context, Done done) const = 0;
+
+  absl::Status Run(KernelContext& context) const final;
+  const WaitingKernel* AsWaiting() const final { return this; }
 };
 
 // Binds a node that the signature fits.
@@ -60,6 +80,8 @@ struct KernelDefinition {
 class KernelRegistry {
  public:
   void Add(const std::string& domain, const std::string& op, KernelDefinition definition);
+  // In the place of one that is there.
+  void Replace(const std::string& domain, const std::string& op, KernelDefinition definition);
   // nullptr when there is none.
   const KernelDefinition* Find(const std::string& domain, const std::string& op) const;
   const KernelDefinition* FindFor(const onnx::NodeProto& node) const;

@@ -1,6 +1,9 @@
 #include "common/runtime/program_runner.h"
 
+#include <atomic>
+#include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -110,48 +113,115 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
 
 }  // namespace
 
+// A run is a walk over the nodes that may stop at one that waits. Its kernel's answer comes on any
+// thread, perhaps before the kernel's Start has returned: the second of the two goes on.
 class ProgramRunner::Impl {
  public:
   Impl(std::shared_ptr<const CompiledProgram> program, AllocateBuffer allocate_outputs)
       : program_(std::move(program)), values_(*program_, std::move(allocate_outputs)) {}
 
-  absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
-                                          const RunContext& context) {
-    RETURN_IF_ERROR(CheckInputs(*program_, inputs));
-    values_.Begin(inputs);
-    for (const BoundConstant& constant : program_->constants) {
-      values_.Bind(constant.value, constant.tensor);
+  void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done) {
+    if (absl::Status status = CheckInputs(*program_, inputs); !status.ok()) {
+      return done(std::move(status));
     }
-    for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
-    if (absl::Status status = RunNodes(context); !status.ok()) {
-      values_.Abandon();
-      return status;
-    }
-    std::vector<Tensor> outputs;
-    outputs.reserve(program_->outputs.size());
-    for (const int value : program_->outputs) outputs.push_back(values_.value(value));
-    values_.Finish();
-    return outputs;
+    runs_.push_back(
+        {{inputs.begin(), inputs.end()}, context, std::move(post), std::move(done)});
+    if (runs_.size() == 1) Begin();
   }
 
   const ValueStore& values() const { return values_; }
 
  private:
-  absl::Status RunNodes(const RunContext& context) {
-    for (size_t i = 0; i < program_->nodes.size(); ++i) {
-      const CompiledNode& node = program_->nodes[i];
-      NodeContext node_context(node, static_cast<int>(i), values_, context);
-      absl::Status status = node.kernel->Run(node_context);
-      if (!status.ok()) {
-        return Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")"));
-      }
-      values_.Release(node.dying);
+  struct Run {
+    std::vector<Tensor> inputs;
+    RunContext context;
+    Post post;
+    Done done;
+  };
+
+  void Begin() {
+    const std::vector<Tensor> inputs = std::move(run().inputs);
+    next_ = 0;
+    values_.Begin(inputs);
+    for (const BoundConstant& constant : program_->constants) {
+      values_.Bind(constant.value, constant.tensor);
     }
-    return absl::OkStatus();
+    for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
+    GoOn();
   }
+
+  void GoOn() {
+    while (next_ < program_->nodes.size()) {
+      const CompiledNode& node = program_->nodes[next_];
+      NodeContext context(node, static_cast<int>(next_), values_, run().context);
+      if (const WaitingKernel* const waiting = node.kernel->AsWaiting(); waiting != nullptr) {
+        if (!Answered(*waiting, context)) return;
+        if (!TakeAnswer(node, context)) return;
+      } else if (!EndNode(node, node.kernel->Run(context))) {
+        return;
+      }
+    }
+    std::vector<Tensor> outputs;
+    outputs.reserve(program_->outputs.size());
+    for (const int value : program_->outputs) outputs.push_back(values_.value(value));
+    values_.Finish();
+    End(std::move(outputs));
+  }
+
+  // False: the answer comes later, and goes on then.
+  bool Answered(const WaitingKernel& kernel, KernelContext& context) {
+    one_of_two_has_come_ = false;
+    // The answer posts by a copy: the task may end the run while the call is under way.
+    kernel.Start(context, [this, post = run().post](absl::StatusOr<Tensor> answer) {
+      answer_ = std::move(answer);
+      if (!one_of_two_has_come_.exchange(true)) return;
+      post([this] {
+        const CompiledNode& node = program_->nodes[next_];
+        NodeContext waited(node, static_cast<int>(next_), values_, run().context);
+        if (TakeAnswer(node, waited)) GoOn();
+      });
+    });
+    return one_of_two_has_come_.exchange(true);
+  }
+
+  bool TakeAnswer(const CompiledNode& node, KernelContext& context) {
+    const absl::StatusOr<Tensor> answer = std::exchange(answer_, absl::UnknownError("none yet"));
+    if (answer.ok() && context.output_wanted(0)) context.Forward(0, *answer);
+    return EndNode(node, answer.status());
+  }
+
+  // False: it has failed, and the run has ended with it.
+  bool EndNode(const CompiledNode& node, const absl::Status& status) {
+    if (!status.ok()) {
+      values_.Abandon();
+      End(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
+      return false;
+    }
+    values_.Release(node.dying);
+    ++next_;
+    return true;
+  }
+
+  void End(absl::StatusOr<std::vector<Tensor>> outputs) {
+    Done done = std::move(run().done);
+    runs_.pop_front();
+    // Whoever waits for a run keeps this alive: behind the last one nothing may.
+    const bool more = !runs_.empty();
+    done(std::move(outputs));
+    if (more) Begin();
+  }
+
+  Run& run() { return runs_.front(); }
 
   const std::shared_ptr<const CompiledProgram> program_;  // shared with other runners
   ValueStore values_;
+
+  std::deque<Run> runs_;  // the first is under way
+
+  // Of the run under way.
+  size_t next_ = 0;  // the node that runs, or waits
+  absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");  // to the node that waits
+  std::atomic<bool> one_of_two_has_come_{false};  // Start's return, or the answer
 };
 
 ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program,
@@ -162,7 +232,16 @@ ProgramRunner::~ProgramRunner() = default;
 
 absl::StatusOr<std::vector<Tensor>> ProgramRunner::Run(absl::Span<const Tensor> inputs,
                                                        const RunContext& context) {
-  return impl_->Run(inputs, context);
+  COHORT_CHECK(context.exchange == nullptr, "nothing waits in a call that returns the outputs");
+  std::optional<absl::StatusOr<std::vector<Tensor>>> result;
+  impl_->Start(inputs, context, nullptr, [&](auto outputs) { result = std::move(outputs); });
+  COHORT_CHECK(result.has_value(), "no other run is under way");
+  return *std::move(result);
+}
+
+void ProgramRunner::Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post,
+                          Done done) {
+  impl_->Start(inputs, context, std::move(post), std::move(done));
 }
 
 MemoryStats ProgramRunner::memory() const {

@@ -6,23 +6,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/executor.h"
 #include "common/runtime/kernel_registry.h"
 #include "common/tensor/tensor.h"
 #include "onnx/onnx_pb.h"
 
 namespace cohort {
 
+class ReplicaExchange;  // the worker's: this folder hands it on
+
 // What random and context operators see.
 struct RunContext {
   uint64_t seed = 0;          // of the job
   uint64_t step = 0;
   int64_t first_example = 0;  // index in the global batch of this batch's first example
+  ReplicaExchange* exchange = nullptr;  // of this replica; null where one runs alone. Outlives it
 };
 
 // A program compiled for a device: nodes bound to kernels in execution order, weights unpacked.
@@ -40,19 +46,29 @@ struct MemoryStats {
   size_t arena_bytes = 0;
 };
 
-// Runs one program, one call at a time, reusing one arena for intermediate values (planned for the
+// Runs one program, one run at a time, reusing one arena for intermediate values (planned for the
 // shapes of the last run, planned again when they change). Outputs have buffers of their own.
 // Thread-compatible.
 class ProgramRunner {
  public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+  // Runs a task where this runner is touched, later.
+  using Post = std::function<void(Task)>;
+
   // `allocate_outputs` makes the buffers of outputs, which are used again when nobody reads them.
   explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program,
                          AllocateBuffer allocate_outputs = Buffer::Allocate);
   ~ProgramRunner();
 
-  // Errors: INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node.
+  // Of a program in which no node waits for another run: RunContext.exchange is null. Errors:
+  // INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
                                           const RunContext& context);
+
+  // The same, where nodes may wait: it goes on in tasks for `post` then. `done` runs once, in this
+  // call or in such a task, and the runner lives until then. While another run is under way this
+  // one waits for its end.
+  void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done);
 
   MemoryStats memory() const;
 

@@ -1,7 +1,6 @@
 #include "coordinator/api/replica_values.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/pieces.h"
 
 namespace cohort {
 
@@ -181,37 +181,7 @@ absl::StatusOr<Tensor> ReduceShared(ReplicaReduce op, const Tensor& value, int64
 
 absl::StatusOr<Tensor> GatherReplicas(absl::Span<const Tensor> replicas, int64_t axis) {
   RETURN_IF_ERROR(CheckValues(replicas));
-  const Shape& first = replicas[0].shape();
-  if (first.rank() == 0) {
-    return absl::InvalidArgumentError("scalars cannot be gathered: give them an axis, as [1]");
-  }
-  ASSIGN_OR_RETURN(const int along, ReadAxis(axis, first.rank()));
-  std::vector<int64_t> dims(first.dims().begin(), first.dims().end());
-  const auto joined = static_cast<size_t>(along);
-  dims[joined] = 0;
-  for (const Tensor& value : replicas) {
-    for (int other = 0; other < first.rank(); ++other) {
-      if (other == along || value.shape().dim(other) == first.dim(other)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("replicas have ", replicas[0].TypeString(), " and ", value.TypeString(),
-                       ": sizes may differ along the gathered axis ", along, " alone"));
-    }
-    dims[joined] += value.shape().dim(along);
-  }
-  Tensor gathered(replicas[0].dtype(), Shape(absl::MakeConstSpan(dims)));
-  if (gathered.num_bytes() == 0) return gathered;
-  int64_t runs = 1;  // of elements that lie together in each value
-  for (int other = 0; other < along; ++other) runs *= first.dim(other);
-  std::byte* out = gathered.mutable_raw();
-  for (int64_t run = 0; run < runs; ++run) {
-    for (const Tensor& value : replicas) {
-      const size_t bytes = value.num_bytes() / static_cast<size_t>(runs);
-      if (bytes == 0) continue;
-      std::memcpy(out, value.raw() + static_cast<size_t>(run) * bytes, bytes);
-      out += bytes;
-    }
-  }
-  return gathered;
+  return Concatenated(replicas, axis);
 }
 
 }  // namespace cohort

@@ -67,7 +67,6 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
                                              const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
   RETURN_IF_ERROR(CheckPrograms(model));
-  RETURN_IF_ERROR(CheckExchanges(model, type_, static_cast<int64_t>(devices_.size())));
   Plan plan;
   plan.homes = Role::kWorker;
   plan.gangs = true;

@@ -70,7 +70,8 @@ absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type,
   return absl::InvalidArgumentError(absl::StrCat(
       "the model normalizes by the batches of all replicas of a step (BatchNormalization with "
       "synchronized true), but the ", replicas, " replicas of a step of strategy '", type,
-      "' do not meet while they compute; set synchronized to false, or train with one replica"));
+      "' do not meet while they compute; set synchronized to false, or strategy.type to mirrored, "
+      "whose replicas do"));
 }
 
 }  // namespace cohort

@@ -27,18 +27,19 @@ struct Trained {
   std::map<std::string, std::vector<float>> values;
 };
 
-Trained Train(const std::vector<std::string>& overrides, uint64_t seed = 1, int num_ps = 0) {
+Trained Train(const std::vector<std::string>& overrides, uint64_t seed = 1, int num_ps = 0,
+              int64_t examples = kExamples, int64_t steps = kSteps) {
   Trained trained;
   const JobSpec job = PerceptronJob(overrides);
   SimCluster cluster(seed, num_ps, 1);
   const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
   EXPECT_TRUE(coordinator.ok()) << coordinator.status();
   if (!coordinator.ok()) return trained;
-  StepwiseTraining training(**coordinator, job, kExamples);
+  StepwiseTraining training(**coordinator, job, examples);
   const absl::Status begun = training.Begin();
   EXPECT_TRUE(begun.ok()) << begun;
   if (!begun.ok()) return trained;
-  const auto losses = training.Run(kSteps);
+  const auto losses = training.Run(steps);
   EXPECT_TRUE(losses.ok()) << losses.status();
   trained.losses = losses.value_or(std::vector<double>());
   const auto values = training.Values();
@@ -84,6 +85,56 @@ TEST(LocalStrategies, MirroredHasTheLossCurveOfOneDeviceWithAnyNumberOfReplicas)
     ExpectSameCurve(mirrored, one, absl::StrCat(replicas, " replicas"));
     EXPECT_EQ(mirrored.values == one.values, replicas == 1) << "several sum in another order";
   }
+}
+
+// Dense, BatchNormalization, Dense; `synchronized` or not.
+std::string WithStatistics(bool synchronized) {
+  return absl::StrCat(
+      R"(model={"class_name":"Sequential","config":{"layers":[)",
+      R"({"class_name":"Dense","config":{"units":24,"activation":"relu","input_shape":[784]}},)",
+      R"({"class_name":"BatchNormalization","config":{"momentum":0.9,"synchronized":)",
+      synchronized ? "true" : "false", "}},", R"({"class_name":"Dense","config":{"units":10}}]}})");
+}
+
+// The statistics are those of the global batch, whoever has which part of it; of the batch of 3 the
+// parts differ.
+TEST(LocalStrategies, SynchronizedStatisticsGiveTheLossCurveOfOneDevice) {
+  const std::string model = WithStatistics(true);
+  const Trained one = Train({"strategy.type=one_device", model});
+  EXPECT_EQ(Train({"strategy.type=default", model}).values, one.values);
+  for (const int replicas : {1, 2, 3, 4}) {
+    std::vector<std::string> mirrored = Mirrored(replicas);
+    mirrored.push_back(model);
+    const Trained several = Train(mirrored);
+    ExpectSameCurve(several, one, absl::StrCat(replicas, " replicas"));
+    EXPECT_EQ(Train(mirrored, 7).values, several.values) << "the same bits in any order of events";
+    mirrored[0] = "strategy.type=central_storage";
+    mirrored[1] = absl::StrCat("strategy.compute_devices=", Devices(replicas));
+    EXPECT_EQ(Train(mirrored).values, several.values);
+  }
+}
+
+// Without it each replica has its own statistics: those of a run that computes the same groups of
+// examples one after another, each as a whole batch, and averages two of them for an update.
+TEST(LocalStrategies, StatisticsOfEachReplicaAreThoseOfItsGroupOfExamples) {
+  const std::string model = WithStatistics(false);
+  std::vector<std::string> mirrored = Mirrored(2);
+  mirrored.push_back(model);
+  const Trained replicas = Train(mirrored, 1, 0, 96);
+  const Trained groups =
+      Train({"strategy.type=parameter_server", "fit.batch_size=16", "fit.closures_in_flight=1",
+             R"(strategy.consistency={"class_name":"Synchronous","config":{"aggregate":2}})", model},
+            1, 1, 96, 2 * kSteps);
+  ASSERT_EQ(groups.losses.size(), static_cast<size_t>(2 * kSteps));
+  Trained pairs;
+  for (size_t i = 0; i < groups.losses.size(); i += 2) {
+    pairs.losses.push_back((groups.losses[i] + groups.losses[i + 1]) / 2);
+  }
+  ExpectSameCurve(replicas, pairs, "groups of 16");
+  EXPECT_GT(std::abs(replicas.losses[kSteps - 1] -
+                     Train({"strategy.type=one_device", model}, 1, 0, 96).losses[kSteps - 1]),
+            1e-3)
+      << "the statistics of 32 are others";
 }
 
 // What is clipped is the mean of the gradients, as in Keras, whose optimizers aggregate first.

@@ -123,6 +123,9 @@ std::vector<GradientCase> ImageGradientCases() {
                      {{{-1, 3}}},
                      OneNode("AllReduce", {reduction(kind)}, kCohortDomain)});
   }
+  cases.push_back({"AllGather",
+                   {{{-1, 3}}},
+                   OneNode("AllGather", {IntAttribute("axis", 1)}, kCohortDomain)});
   cases.push_back({"Network",
                    {Data({-1, 1, 4, 4}), {{2, 1, 3, 3}}, {{2}}, {{2}}, {{2}}, {{8, 3}}},
                    Network});

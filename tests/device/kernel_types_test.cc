@@ -165,6 +165,8 @@ void AddImages(std::vector<Example>& examples) {
   }
   examples.push_back({kOnnx, "Size", {image}});
   examples.push_back({kCohort, "AllReduce", {image}, {StringAttribute("reduction", "mean")}});
+  examples.push_back({kCohort, "AllGather", {image}});
+  examples.push_back({kCohort, "AllGatherGrad", {image, image}});
 }
 
 std::vector<Example> AllExamples() {

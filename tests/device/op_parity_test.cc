@@ -247,6 +247,8 @@ void AddMovement(std::vector<OpCase>& cases) {
   cases.push_back({kOnnx, "Transpose", {{{3, 4, 5, 6}}}, {IntsAttribute("perm", {3, 2, 0, 1})}});
   cases.push_back({kOnnx, "Size", {{{3, 4}}}});
   cases.push_back({kCohort, "AllReduce", {{{3, 4}}}, {StringAttribute("reduction", "sum")}});
+  cases.push_back({kCohort, "AllGather", {{{3, 4}}}, {IntAttribute("axis", -1)}});
+  cases.push_back({kCohort, "AllGatherGrad", {{{3, 4}}, {{3, 4}}}, {IntAttribute("axis", 1)}});
   cases.push_back({kOnnx, "Concat", {{{2, 3}}, {{2, 0}}, {{2, 4}}}, {IntAttribute("axis", 1)}});
   cases.push_back(
       {kCohort, "ConcatGrad", {{{2, 7}}, {{2, 3}}, {{2, 4}}}, {IntAttribute("axis", -1)}, 2});

@@ -1,6 +1,7 @@
 #include "tests/support/stepwise_training.h"
 
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -77,10 +78,13 @@ absl::Status StepwiseTraining::Schedule() {
   split.position.set_epoch(step_ / batches);
   split.position.set_element(step_ % batches);
   closure.input = std::move(split);
-  closure.learning_rate = LearningRateAt(job_.compile.optimizer, step_);
+  const auto* rounds = std::get_if<SynchronousSpec>(&job_.strategy.consistency);
+  const int64_t update = rounds == nullptr ? step_ : step_ / rounds->aggregate;
+  closure.learning_rate = LearningRateAt(job_.compile.optimizer, update);
   closure.step = static_cast<uint64_t>(++step_);
   closure.gang = plan_.gangs;
-  if (plan_.gangs) closure.round.number = closure.step;
+  if (plan_.gangs || rounds != nullptr) closure.round.number = static_cast<uint64_t>(update + 1);
+  if (rounds != nullptr) closure.round.aggregate = static_cast<uint32_t>(rounds->aggregate);
   ASSIGN_OR_RETURN(RemoteValue result, coordinator_.Schedule(program_, std::move(closure)));
   results_.push_back(std::move(result));
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 
 #include "common/program/graph_builder.h"
 #include "common/runtime/kernels/kernel_support.h"
+#include "common/tensor/pieces.h"
 
 namespace cohort {
 
@@ -120,6 +121,7 @@ AllReduceParameters ParseAllReduce(AttributeReader& reader) {
   if (reduction != "sum" && reduction != "mean") {
     reader.Fail(absl::StrCat("reduction is '", reduction, "', neither sum nor mean"));
   }
+  reader.Flag("of_mean_losses", false);
   return {};
 }
 
@@ -128,6 +130,20 @@ absl::Status RunAllReduce(KernelContext& context, const AllReduceParameters&) {
   RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
   context.Forward(0, context.input(0));
   return absl::OkStatus();
+}
+
+AxisParameter ParseGatheredAxis(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
+
+// Of one replica: what it has is all there is.
+absl::Status RunAllGather(KernelContext& context, const AxisParameter& axis) {
+  RETURN_IF_ERROR(AxisOf(axis.axis, context.input(0).shape().rank()).status());
+  context.Forward(0, context.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status RunAllGatherGrad(KernelContext& context, const AxisParameter& axis) {
+  RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
+  return RunAllGather(context, axis);
 }
 
 struct ConstantParameters {
@@ -172,6 +188,10 @@ void RegisterShapeKernels(KernelRegistry& registry) {
   registry.Add("", "Size", PlainKernel({1, 1, {kAnyType}}, RunSize));
   registry.Add("cohort", "AllReduce",
                BoundKernel<AllReduceParameters>({1, 1, {kFloats}}, ParseAllReduce, RunAllReduce));
+  registry.Add("cohort", "AllGather",
+               BoundKernel<AxisParameter>({1, 1, {kAnyType}}, ParseGatheredAxis, RunAllGather));
+  registry.Add("cohort", "AllGatherGrad",
+               BoundKernel<AxisParameter>({2, 2, {kFloats}}, ParseGatheredAxis, RunAllGatherGrad));
   registry.Add("", "Constant", BoundKernel<ConstantParameters>({0, 0}, ParseConstant, RunConstant));
   registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2, {kAnyType}}, RunReshapeLike));
   registry.Add("cohort", "ZerosLike", PlainKernel({1, 1, {kAnyType}}, RunZerosLike));

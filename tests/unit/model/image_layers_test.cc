@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "common/program/gradients.h"
 #include "common/program/program.h"
 #include "common/program/update_rule.h"
 #include "common/runtime/update_kernel.h"
-#include "coordinator/model/batch_norm_nodes.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"
 #include "gmock/gmock.h"
@@ -196,77 +194,6 @@ TEST_P(KerasImages, WeightsAndStatisticsAfterEachOfThreeSteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, KerasImages, testing::Values("digits", "windows", "branches"));
-
-// One use of a synchronized layer in training: y, the moving mean and variance, and the gradients
-// of sum(y * dy) by x, gamma and beta.
-absl::StatusOr<GradientGraph> SynchronizedGraph(const json& golden) {
-  const Shape keras = ShapeOf(golden.at("dims"));  // [N, rows, columns, channels]
-  BatchNormalizationSpec layer;
-  layer.name = "norm";
-  layer.momentum = golden.at("momentum");
-  layer.epsilon = golden.at("epsilon");
-  layer.synchronized = true;
-  GraphBuilder graph("norm");
-  const std::vector<int64_t> dims = {-1, keras.dim(1), keras.dim(2), keras.dim(3)};
-  const std::string x = graph.Input("x", DType::kFloat32, dims);
-  const std::string dy = graph.Input("dy", DType::kFloat32, dims);
-  for (const json& name : golden.at("names")) {
-    graph.Input(name, DType::kFloat32, {keras.dim(3)});
-  }
-  StateValues state;
-  const auto turned = [&](const std::string& value, std::vector<int64_t> perm) {
-    return graph.Op("Transpose", {value}, {IntsAttribute("perm", perm)});
-  };
-  const std::string y = turned(
-      AddBatchNorm(layer, {turned(x, {0, 3, 1, 2}), keras.dim(3), 4},
-                   {graph, ModelMode::kTraining, state}),
-      {0, 2, 3, 1});
-  const std::string total =
-      graph.Op("ReduceSum", {graph.Op("Mul", {y, dy})}, {IntAttribute("keepdims", 0)});
-  for (const std::string& output :
-       {y, state.at("norm/moving_mean"), state.at("norm/moving_variance"), total}) {
-    graph.Output(output);
-  }
-  const auto model = graph.Finish();
-  if (!model.ok()) return model.status();
-  return AddGradients(*model, total, {"x", "norm/gamma", "norm/beta"});
-}
-
-// Keras's two replicas have 2 and 3 examples; what they exchange is here one batch of 5, for which
-// the operator is the identity. What each replica has of a sum is added up.
-TEST(SynchronizedBatchNorm, GivesWhatKerasReplicasGiveTogether) {
-  const json golden = ReadGolden("keras/images.json").at("synchronized");
-  const Shape keras = ShapeOf(golden.at("dims"));
-  const auto graph = SynchronizedGraph(golden);
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  std::vector<Tensor> inputs = {FloatTensor(golden.at("x"), keras),
-                                FloatTensor(golden.at("dy"), keras)};
-  for (const json& weight : golden.at("weights")) {
-    inputs.push_back(FloatTensor(weight, {keras.dim(3)}));
-  }
-  const auto outputs = RunGraph(graph->model, inputs);
-  ASSERT_TRUE(outputs.ok()) << outputs.status();
-  const auto joined = [&](const char* key) {
-    json all = json::array();
-    for (const json& part : golden.at(key)) all.insert(all.end(), part.begin(), part.end());
-    return all;
-  };
-  const auto summed = [&](const char* key) {
-    std::vector<float> sums(static_cast<size_t>(keras.dim(3)), 0.0f);
-    for (const json& part : golden.at(key)) {
-      for (size_t c = 0; c < sums.size(); ++c) sums[c] += part.at(c).get<float>();
-    }
-    return Tensor::FromVector(sums, {keras.dim(3)});
-  };
-  EXPECT_LT(LargestError(outputs->at(0), FloatTensor(joined("y"), keras)), kTolerance);
-  for (size_t i : {1, 2}) {
-    const Tensor expected = FloatTensor(golden.at("after").at(i + 1), {keras.dim(3)});
-    EXPECT_LT(LargestError(outputs->at(i), expected), kTolerance) << "moving statistics " << i;
-  }
-  EXPECT_LT(LargestError(outputs->at(4), FloatTensor(joined("dx"), keras)), kTolerance);
-  EXPECT_LT(LargestError(outputs->at(5), summed("dgamma")), kTolerance);
-  EXPECT_LT(LargestError(outputs->at(6), summed("dbeta")), kTolerance);
-}
 
 json Layer(const std::string& class_name, const json& config) {
   return {{"class_name", class_name}, {"config", config}};
