@@ -123,7 +123,8 @@ TEST(LocalStrategies, StatisticsOfEachReplicaAreThoseOfItsGroupOfExamples) {
   const Trained replicas = Train(mirrored, 1, 0, 96);
   const Trained groups =
       Train({"strategy.type=parameter_server", "fit.batch_size=16", "fit.closures_in_flight=1",
-             R"(strategy.consistency={"class_name":"Synchronous","config":{"aggregate":2}})", model},
+             R"(strategy.consistency={"class_name":"Synchronous","config":{"aggregate":2}})",
+             model},
             1, 1, 96, 2 * kSteps);
   ASSERT_EQ(groups.losses.size(), static_cast<size_t>(2 * kSteps));
   Trained pairs;

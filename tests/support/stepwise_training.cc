@@ -106,6 +106,15 @@ absl::StatusOr<std::vector<double>> StepwiseTraining::Run(int64_t steps) {
   return Losses();
 }
 
+absl::StatusOr<FetchedTensors> StepwiseTraining::RunOnce(const proto::Program& program) {
+  ASSIGN_OR_RETURN(const ProgramHandle registered, coordinator_.Register(program));
+  ScheduleOptions closure;
+  closure.input = SplitInput{data_, {}};
+  ASSIGN_OR_RETURN(const RemoteValue result,
+                   coordinator_.Schedule(registered, std::move(closure)));
+  return coordinator_.Fetch(result);
+}
+
 absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::Values() {
   return ValuesIn(plan_.variables);
 }

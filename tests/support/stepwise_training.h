@@ -33,6 +33,8 @@ class StepwiseTraining {
   absl::StatusOr<std::vector<double>> Run(int64_t steps);
   // Of all steps that were scheduled, when they are done.
   absl::StatusOr<std::vector<double>> Losses();
+  // Another program of the plan, on the first batch.
+  absl::StatusOr<FetchedTensors> RunOnce(const proto::Program& program);
   // The value of each variable.
   absl::StatusOr<std::map<std::string, std::vector<float>>> Values();
   // As one of the workers has them that all have a copy.
