@@ -32,7 +32,8 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   // By the graph's outputs: one tensor, but for a fetch of each replica.
   using Outputs = std::vector<std::vector<Tensor>>;
   // Errors: INVALID_ARGUMENT for a batch that cannot be shared out, and for outputs that cannot be
-  // joined; those of the program, of the first replica that has one of its own, and of SumOverGroup.
+  // joined; those of the program, of the first replica that has one of its own, and of
+  // SumOverGroup.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
   // `inputs` in the graph's order. The parts are shared with closures and outlive the run. The
