@@ -67,7 +67,8 @@
 //     of the replicas that run this step one behind the other, in their order; sizes along the axis
 //     may differ.
 // AllGatherGrad(dy, x; axis) -> dx
-//     of the mean loss, as with of_mean_losses: the replica's own part of the sum. x lends its size.
+//     of the mean loss, as with of_mean_losses: the replica's own part of the sum. x lends its
+//     size.
 //
 // Clip bounds and sums are taken in T or wider.
 // A label outside [0, classes) that is not ignore_index, or an index outside its axis, is an error

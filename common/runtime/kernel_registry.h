@@ -53,7 +53,7 @@ class Kernel {
 };
 
 // One whose node waits, without a thread, for what happens elsewhere. The runner calls Start in the
-// place of Run.
+// place of Run. Thread-safe.
 class WaitingKernel : public Kernel {
  public:
   // The value of output 0, the only one.

@@ -143,6 +143,7 @@ absl::Status RunAllGather(KernelContext& context, const AxisParameter& axis) {
 
 absl::Status RunAllGatherGrad(KernelContext& context, const AxisParameter& axis) {
   RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
+  RETURN_IF_ERROR(RequireSameType(context.input(0), context.input(1)));
   return RunAllGather(context, axis);
 }
 

@@ -1,5 +1,4 @@
-// BatchNormalization over the replicas of a step against Keras's (tests/golden/keras/make_images.py),
-// on replicas that meet.
+// BatchNormalization over replicas that meet, against Keras's (tests/golden/keras/make_images.py).
 
 #include <vector>
 

@@ -106,6 +106,12 @@ absl::StatusOr<GradientGraph> GatherGraph(int64_t axis) {
   for (const std::string& output : {gathered, loss}) builder.Output(output);
   absl::StatusOr<onnx::ModelProto> model = builder.Finish();
   if (!model.ok()) return model.status();
+  // No size of x is one of dy.
+  int symbol = 0;
+  for (onnx::ValueInfoProto& input : *model->mutable_graph()->mutable_input()) {
+    auto* const shape = input.mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (auto& dim : *shape->mutable_dim()) dim.set_dim_param(absl::StrCat("size", ++symbol));
+  }
   return AddGradients(*model, loss, {x});
 }
 
