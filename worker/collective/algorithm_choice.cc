@@ -16,6 +16,8 @@ constexpr int64_t kMiB = 1024 * kKiB;
 
 constexpr int64_t kOneShotBytesMax = 16 * kKiB;
 constexpr int64_t kOneShotSentBytesMax = 64 * kKiB;
+// A second step takes as long as summing the other half of so much, and sends nothing less.
+constexpr int64_t kPairOneShotBytesMax = 256 * kKiB;
 constexpr int64_t kLocalBytesMin = 64 * kKiB;
 constexpr int64_t kTwoShotBytesMax = 4 * kMiB;
 constexpr int64_t kGatherDirectBytesMax = 512 * kKiB;
@@ -40,6 +42,11 @@ Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
   if (RanksPerHostBlock(in.hosts) > 0 && bytes > kLocalBytesMin) {
     return {A::kHierarchical, absl::StrCat("several ranks share each host, and above ",
                                            Size(kLocalBytesMin), " it pays to sum there first")};
+  }
+  if (n == 2 && bytes <= kPairOneShotBytesMax) {
+    return {A::kOneShot,
+            absl::StrCat("two ranks send as much by any algorithm, and up to ",
+                         Size(kPairOneShotBytesMax), " a second step costs more than it saves")};
   }
   if (bytes <= kOneShotBytesMax && (n - 1) * bytes <= kOneShotSentBytesMax) {
     return {A::kOneShot, absl::StrCat("up to ", Size(kOneShotBytesMax),

@@ -247,8 +247,10 @@ TEST(AlgorithmChoice, FollowsSizeRanksAndHosts) {
   const auto flat = [&](int64_t bytes, int n) {
     return choose(bytes, n, OneEach(n), DType::kFloat32);
   };
-  EXPECT_EQ(flat(16 << 10, 2), A::kOneShot);
-  EXPECT_EQ(flat(17 << 10, 2), A::kTwoShot);
+  EXPECT_EQ(flat(256 << 10, 2), A::kOneShot);
+  EXPECT_EQ(flat(257 << 10, 2), A::kTwoShot);
+  EXPECT_EQ(flat(16 << 10, 4), A::kOneShot);
+  EXPECT_EQ(flat(17 << 10, 4), A::kTwoShot);
   EXPECT_EQ(flat(64 << 20, 2), A::kTwoShot);
   EXPECT_EQ(flat(8 << 10, 8), A::kOneShot);
   EXPECT_EQ(flat(16 << 10, 8), A::kRecursiveDoubling);
