@@ -70,7 +70,8 @@ class BlockTree {
   }
   void Widen(const std::byte* from, Unaligned<float>* out) {
     std::memcpy(narrow_.data(), from, count_ * sizeof(uint16_t));
-    WidenFloats(narrow_.data(), count_, dtype_, static_cast<float*>(static_cast<void*>(out)));
+    WidenFloats(narrow_.data(), count_, dtype_, wide_.data());
+    std::memcpy(static_cast<void*>(out), wide_.data(), count_ * sizeof(float));
   }
 
   struct Level {
@@ -85,6 +86,7 @@ class BlockTree {
   size_t count_ = 0;
   std::array<Level, kLevelsMax> levels_;
   alignas(64) std::array<uint16_t, kBlockElements> narrow_;
+  alignas(64) std::array<float, kBlockElements> wide_;  // `out` may be at any address
 };
 
 template <typename T>
