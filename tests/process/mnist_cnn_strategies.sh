@@ -10,7 +10,11 @@ epochs=${1:-4}
 statistics=${2:-each}
 shift $(($# < 2 ? $# : 2))
 types=("$@")
-((${#types[@]} > 0)) || types=(one_device mirrored central_storage default parameter_server)
+if ((${#types[@]} == 0)); then
+  types=(one_device mirrored central_storage default parameter_server)
+  # Replicas of several workers have no statistics together yet.
+  [[ $statistics == together ]] || types+=(multi_worker_mirrored)
+fi
 two='["cpu:0","cpu:1"]'
 
 field() { sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$2"; }
