@@ -1,59 +1,10 @@
 #include "worker/replica_meeting.h"
 
-#include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "common/base/status.h"
-#include "common/tensor/pieces.h"
 #include "worker/join_replicas.h"
 
 namespace cohort {
-
-namespace {
-
-template <typename T>
-void DivideAll(double by, Tensor& value) {
-  T* const elements = value.mutable_data<T>();
-  for (int64_t i = 0; i < value.num_elements(); ++i) elements[i] /= static_cast<T>(by);
-}
-
-absl::Status Divide(double by, Tensor& value) {
-  switch (value.dtype()) {
-    case DType::kFloat32: DivideAll<float>(by, value); return absl::OkStatus();
-    case DType::kFloat64: DivideAll<double>(by, value); return absl::OkStatus();
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "replicas computed ", value.TypeString(), ", of which there is no mean: cast it"));
-  }
-}
-
-absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values, bool mean) {
-  const auto count = static_cast<double>(values.size());
-  ASSIGN_OR_RETURN(std::vector<Tensor> joined, JoinReplicas(JoinRule::kSum, std::move(values)));
-  if (mean) RETURN_IF_ERROR(Divide(count, joined[0]));
-  return std::move(joined[0]);
-}
-
-// One behind the other along `axis`, of these sizes.
-std::vector<absl::StatusOr<Tensor>> PartsOf(const Tensor& whole, int axis,
-                                            const std::vector<int64_t>& sizes) {
-  const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  if (sum != whole.shape().dim(axis)) {
-    return {sizes.size(), absl::InvalidArgumentError(absl::StrCat(
-                              "replicas gathered ", sum, " along axis ", axis,
-                              ", and the gradient of it is ", whole.TypeString()))};
-  }
-  std::vector<absl::StatusOr<Tensor>> parts;
-  int64_t begin = 0;
-  for (const int64_t size : sizes) {
-    parts.emplace_back(PieceOf(whole, axis, begin, size));
-    begin += size;
-  }
-  return parts;
-}
-
-}  // namespace
 
 // Thread-safe.
 class ReplicaMeeting::ReplicaSeat final : public ReplicaExchange {
@@ -72,8 +23,10 @@ class ReplicaMeeting::ReplicaSeat final : public ReplicaExchange {
   const double share_;
 };
 
-ReplicaMeeting::ReplicaMeeting(const std::vector<double>& shares, std::shared_ptr<OutputPool> pool)
+ReplicaMeeting::ReplicaMeeting(const std::vector<double>& shares, std::shared_ptr<OutputPool> pool,
+                               std::optional<OtherWorkers> others)
     : pool_(std::move(pool)),
+      others_(std::move(others)),
       arrivals_(shares.size()),
       missing_(shares.size()),
       told_(shares.size(), false) {
@@ -106,34 +59,61 @@ void ReplicaMeeting::Join(size_t rank, const ExchangeCall& call, ReplicaExchange
     }
   }
   if (!error.ok()) return done(std::move(error));
-  std::vector<absl::StatusOr<Tensor>> joined = JoinedOf(all);
-  // The others first: this one's own goes on with its run in the call.
-  for (size_t other = 0; other < all.size(); ++other) {
-    if (other != rank) all[other].done(std::move(joined[other]));
-  }
-  all[rank].done(std::move(joined[rank]));
+  Meet(std::move(all), rank);
 }
 
-std::vector<absl::StatusOr<Tensor>> ReplicaMeeting::JoinedOf(std::vector<Arrival>& arrivals) {
-  const ExchangeCall& first = arrivals[0].call;
-  std::vector<Tensor> values;
-  std::vector<int64_t> sizes;
-  for (Arrival& arrival : arrivals) {
-    if (arrival.call.node != first.node || arrival.call.op != first.op) {
-      return {arrivals.size(), absl::InternalError(absl::StrCat("replicas meet at node '",
-                                                                first.node, "' and at '",
-                                                                arrival.call.node, "'"))};
-    }
-    values.push_back(std::move(arrival.call.value));
-    sizes.push_back(arrival.call.size);
+void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
+  Meeting meeting;
+  meeting.last = last;
+  std::vector<ExchangeCall> calls;
+  for (Arrival& arrival : all) {
+    meeting.sizes.push_back(arrival.call.size);
+    meeting.waiting.push_back(std::move(arrival.done));
+    calls.push_back(std::move(arrival.call));
   }
-  if (first.op == ExchangeCall::Op::kGather) {
-    return {arrivals.size(), Concatenated(values, first.axis)};
+  absl::StatusOr<ExchangeCall> joined = JoinedHere(std::move(calls));
+  if (!joined.ok()) return HandOut(std::move(meeting), joined.status());
+  meeting.call = *joined;
+  meeting.call.value = Tensor();
+  if (!others_.has_value()) {
+    return HandOut(std::move(meeting), WholeExchange{std::move(joined->value), 0, joined->size});
   }
-  const absl::StatusOr<Tensor> sum =
-      SumOf(std::move(values), first.op == ExchangeCall::Op::kMean);
-  if (first.op != ExchangeCall::Op::kSumPart || !sum.ok()) return {arrivals.size(), sum};
-  return PartsOf(*sum, static_cast<int>(first.axis), sizes);
+  ExchangeOverGroup(
+      others_->workers, *std::move(joined),
+      [this, meeting = std::move(meeting)](auto whole) mutable {
+        // Not on the communicator's thread.
+        others_->post([this, meeting = std::move(meeting), whole = std::move(whole)]() mutable {
+          if (!whole.ok()) SetGroupError(whole.status());
+          HandOut(std::move(meeting), std::move(whole));
+        });
+      });
+}
+
+void ReplicaMeeting::HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whole) {
+  const size_t here = meeting.waiting.size();
+  std::vector<absl::StatusOr<Tensor>> answers(here, absl::UnknownError("no answer"));
+  if (whole.ok()) {
+    answers = HandedOut(meeting.call, *std::move(whole), meeting.sizes,
+                        others_.has_value() ? others_->replicas : static_cast<int64_t>(here));
+  } else {
+    answers.assign(here, whole.status());
+  }
+  // Who came last is the last to be answered: where it is still in its call, it goes on with its
+  // run there. The run's end is the end of this.
+  for (size_t rank = 0; rank < here; ++rank) {
+    if (rank != meeting.last) meeting.waiting[rank](std::move(answers[rank]));
+  }
+  meeting.waiting[meeting.last](std::move(answers[meeting.last]));
+}
+
+void ReplicaMeeting::SetGroupError(const absl::Status& error) {
+  MutexLock lock(mutex_);
+  group_error_.Update(error);
+}
+
+absl::Status ReplicaMeeting::GroupError() const {
+  MutexLock lock(mutex_);
+  return group_error_;
 }
 
 void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {

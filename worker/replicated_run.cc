@@ -61,16 +61,7 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
 void ReplicatedRun::Start() {
   if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
   results_.resize(parts_.size(), absl::UnknownError("not run"));
-  if (parts_.size() > 1 && group_ == nullptr) {
-    std::vector<double> shares;
-    for (const BatchPart& part : parts_) {
-      shares.push_back(by_parts_ ? static_cast<double>(part.count) *
-                                       static_cast<double>(parts_.size()) /
-                                       static_cast<double>(examples_)
-                                 : 1);
-    }
-    meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool());
-  }
+  OpenMeeting();
   {
     MutexLock lock(mutex_);
     left_ = parts_.size();
@@ -81,6 +72,24 @@ void ReplicatedRun::Start() {
     });
   }
   RunReplica(0);
+}
+
+void ReplicatedRun::OpenMeeting() {
+  if (parts_.size() == 1 && group_ == nullptr) return;
+  std::vector<double> shares;
+  for (const BatchPart& part : parts_) {
+    shares.push_back(by_parts_ ? static_cast<double>(part.count) * static_cast<double>(all_parts_) /
+                                     static_cast<double>(examples_)
+                               : 1);
+  }
+  std::optional<ReplicaMeeting::OtherWorkers> others;
+  if (group_ != nullptr) {
+    others.emplace();
+    others->workers = {group_, *program_->communication, /*neutral=*/!has_part_};
+    others->replicas = all_parts_;
+    others->post = [strands = strands_](Task task) { strands->Of(0).Post(std::move(task)); };
+  }
+  meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool(), std::move(others));
 }
 
 void ReplicatedRun::RunReplica(size_t replica) {
@@ -181,6 +190,7 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
 }
 
 absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
+  if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
   for (size_t replica = 0; replica < results_.size(); ++replica) {
     if (meeting_ != nullptr && meeting_->WasTold(replica)) continue;  // who told it is among them
     RETURN_IF_ERROR(results_[replica].status());

@@ -7,9 +7,9 @@
 // compute (replica_meeting.h).
 //
 // In a gang of several workers the batch is shared out over the replicas of all of them, rank after
-// rank, and what those of this worker computed is added up with the others' (group_sum.h). A worker
-// that none of the examples fall to computes the last replica's part, for the shapes, and adds
-// nothing.
+// rank, meetings are of all of them, and what those of this worker computed is added up with the
+// others' (group_sum.h). A worker that none of the examples fall to computes the last replica's
+// part, for the shapes, comes to the meetings, and adds nothing.
 
 #include <memory>
 #include <vector>
@@ -49,6 +49,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   absl::Status ShareOut();
   void TakeParts(const std::vector<BatchPart>& all, int64_t first);
   bool IsOfBatch(size_t input) const;
+  void OpenMeeting();
   void RunReplica(size_t replica);
   void EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs);
   absl::StatusOr<std::vector<Tensor>> WeighSums(size_t replica,
@@ -70,7 +71,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   int64_t first_part_ = 0;        // of this worker's, among those
   bool has_part_ = true;          // else it computes another's, and does not count
   std::vector<BatchPart> parts_;  // one for each replica that runs here
-  std::unique_ptr<ReplicaMeeting> meeting_;  // where more than one runs, and no other worker
+  std::unique_ptr<ReplicaMeeting> meeting_;  // none where one replica runs alone
   // By replica: each is written by its own and read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
   Mutex mutex_;

@@ -199,18 +199,6 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   return absl::OkStatus();
 }
 
-// The replicas of several workers do not meet while they compute.
-absl::Status CheckMeetsNobody(const proto::Program& program, const onnx::GraphProto& graph) {
-  for (const onnx::NodeProto& node : graph.node()) {
-    if (node.domain() != kCohortDomain) continue;
-    if (node.op_type() != "AllReduce" && node.op_type() != "AllGather") continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "program '", program.name(), "' joins values of its replicas at node '", node.name(),
-        "', and those of several workers do not meet while they compute: run it in one worker"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& graph,
                         const KernelRegistry& kernels, WorkerProgram& bound) {
   if (program.joined_model().empty()) return absl::OkStatus();
@@ -290,7 +278,6 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     bound->runners.push_back(std::make_unique<ProgramRunner>(compiled, allocate_outputs));
   }
   if (program.replicas().has_communication()) {
-    RETURN_IF_ERROR(CheckMeetsNobody(program, model.graph()));
     bound->communication = CommunicationOf(program.replicas().communication());
   }
   Layouts layouts;

@@ -59,7 +59,6 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
                                                            const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
   RETURN_IF_ERROR(CheckPrograms(model));
-  RETURN_IF_ERROR(CheckExchanges(model, kMultiWorkerMirrored, NumReplicasInSync(cluster)));
   Plan plan;
   plan.homes = Role::kWorker;
   plan.gangs = true;

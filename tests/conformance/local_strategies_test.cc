@@ -8,10 +8,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/memory_file_system.h"
 #include "coordinator/api/replica_values.h"
-#include "coordinator/train/checkpoint_manager.h"
-#include "coordinator/train/trainer.h"
+#include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/stepwise_training.h"
 #include "tests/support/test_programs.h"
@@ -22,55 +20,18 @@ namespace {
 constexpr int64_t kExamples = 99;  // batches of 32, 32, 32 and 3
 constexpr int64_t kSteps = 10;
 
-struct Trained {
-  std::vector<double> losses;
-  std::map<std::string, std::vector<float>> values;
-};
-
-Trained Train(const std::vector<std::string>& overrides, uint64_t seed = 1, int num_ps = 0,
-              int64_t examples = kExamples, int64_t steps = kSteps) {
-  Trained trained;
-  const JobSpec job = PerceptronJob(overrides);
-  SimCluster cluster(seed, num_ps, 1);
-  const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
-  EXPECT_TRUE(coordinator.ok()) << coordinator.status();
-  if (!coordinator.ok()) return trained;
-  StepwiseTraining training(**coordinator, job, examples);
-  const absl::Status begun = training.Begin();
-  EXPECT_TRUE(begun.ok()) << begun;
-  if (!begun.ok()) return trained;
-  const auto losses = training.Run(steps);
-  EXPECT_TRUE(losses.ok()) << losses.status();
-  trained.losses = losses.value_or(std::vector<double>());
-  const auto values = training.Values();
-  EXPECT_TRUE(values.ok()) << values.status();
-  if (values.ok()) trained.values = *values;
-  return trained;
-}
-
-std::string Devices(int replicas) {
-  std::string devices = "[";
-  for (int i = 0; i < replicas; ++i) {
-    absl::StrAppend(&devices, i > 0 ? "," : "", "\"cpu:", i, "\"");
-  }
-  return absl::StrCat(devices, "]");
+Trained Train(const std::vector<std::string>& overrides, const RunSetup& setup = {}) {
+  return TrainJob(PerceptronJob(overrides), setup);
 }
 
 std::vector<std::string> Mirrored(int replicas) {
   return {"strategy.type=mirrored", absl::StrCat("strategy.devices=", Devices(replicas))};
 }
 
-void ExpectSameCurve(const Trained& got, const Trained& wanted, const std::string& what) {
-  ASSERT_EQ(got.losses.size(), static_cast<size_t>(kSteps)) << what;
-  ASSERT_EQ(wanted.losses.size(), got.losses.size());
-  for (size_t i = 0; i < got.losses.size(); ++i) {
-    EXPECT_NEAR(got.losses[i], wanted.losses[i], 1e-4) << what << ", step " << i;
-  }
-}
-
 TEST(LocalStrategies, OneDeviceTrainsAsOneParameterServerDoesStepByStep) {
   const Trained one = Train({"strategy.type=one_device"});
-  const Trained ps = Train({"strategy.type=parameter_server", "fit.closures_in_flight=1"}, 1, 1);
+  const Trained ps =
+      Train({"strategy.type=parameter_server", "fit.closures_in_flight=1"}, {.num_ps = 1});
   EXPECT_EQ(one.losses, ps.losses) << "bit for bit";
   EXPECT_EQ(one.values, ps.values);
   ASSERT_EQ(one.losses.size(), static_cast<size_t>(kSteps));
@@ -87,15 +48,6 @@ TEST(LocalStrategies, MirroredHasTheLossCurveOfOneDeviceWithAnyNumberOfReplicas)
   }
 }
 
-// Dense, BatchNormalization, Dense; `synchronized` or not.
-std::string WithStatistics(bool synchronized) {
-  return absl::StrCat(
-      R"(model={"class_name":"Sequential","config":{"layers":[)",
-      R"({"class_name":"Dense","config":{"units":24,"activation":"relu","input_shape":[784]}},)",
-      R"({"class_name":"BatchNormalization","config":{"momentum":0.9,"synchronized":)",
-      synchronized ? "true" : "false", "}},", R"({"class_name":"Dense","config":{"units":10}}]}})");
-}
-
 // The statistics are those of the global batch, whoever has which part of it; of the batch of 3 the
 // parts differ.
 TEST(LocalStrategies, SynchronizedStatisticsGiveTheLossCurveOfOneDevice) {
@@ -107,7 +59,8 @@ TEST(LocalStrategies, SynchronizedStatisticsGiveTheLossCurveOfOneDevice) {
     mirrored.push_back(model);
     const Trained several = Train(mirrored);
     ExpectSameCurve(several, one, absl::StrCat(replicas, " replicas"));
-    EXPECT_EQ(Train(mirrored, 7).values, several.values) << "the same bits in any order of events";
+    EXPECT_EQ(Train(mirrored, {.seed = 7}).values, several.values)
+        << "the same bits in any order of events";
     mirrored[0] = "strategy.type=central_storage";
     mirrored[1] = absl::StrCat("strategy.compute_devices=", Devices(replicas));
     EXPECT_EQ(Train(mirrored).values, several.values);
@@ -120,21 +73,21 @@ TEST(LocalStrategies, StatisticsOfEachReplicaAreThoseOfItsGroupOfExamples) {
   const std::string model = WithStatistics(false);
   std::vector<std::string> mirrored = Mirrored(2);
   mirrored.push_back(model);
-  const Trained replicas = Train(mirrored, 1, 0, 96);
-  const Trained groups =
-      Train({"strategy.type=parameter_server", "fit.batch_size=16", "fit.closures_in_flight=1",
-             R"(strategy.consistency={"class_name":"Synchronous","config":{"aggregate":2}})",
-             model},
-            1, 1, 96, 2 * kSteps);
+  const Trained replicas = Train(mirrored, {.examples = 96});
+  const Trained groups = Train(
+      {"strategy.type=parameter_server", "fit.batch_size=16", "fit.closures_in_flight=1",
+       R"(strategy.consistency={"class_name":"Synchronous","config":{"aggregate":2}})", model},
+      {.num_ps = 1, .examples = 96, .steps = 2 * kSteps});
   ASSERT_EQ(groups.losses.size(), static_cast<size_t>(2 * kSteps));
   Trained pairs;
   for (size_t i = 0; i < groups.losses.size(); i += 2) {
     pairs.losses.push_back((groups.losses[i] + groups.losses[i + 1]) / 2);
   }
   ExpectSameCurve(replicas, pairs, "groups of 16");
-  EXPECT_GT(std::abs(replicas.losses[kSteps - 1] -
-                     Train({"strategy.type=one_device", model}, 1, 0, 96).losses[kSteps - 1]),
-            1e-3)
+  EXPECT_GT(
+      std::abs(replicas.losses[kSteps - 1] -
+               Train({"strategy.type=one_device", model}, {.examples = 96}).losses[kSteps - 1]),
+      1e-3)
       << "the statistics of 32 are others";
 }
 
@@ -163,9 +116,9 @@ TEST(LocalStrategies, CentralStorageAndDefaultTrainAlike) {
 
 // The simulator's seed draws the order of everything that is not ordered.
 TEST(LocalStrategies, TheSameJobEndsWithTheSameBits) {
-  const Trained once = Train(Mirrored(4), 1);
+  const Trained once = Train(Mirrored(4));
   for (uint64_t seed = 2; seed < 6; ++seed) {
-    const Trained again = Train(Mirrored(4), seed);
+    const Trained again = Train(Mirrored(4), {.seed = seed});
     EXPECT_EQ(again.losses, once.losses) << "seed " << seed;
     EXPECT_EQ(again.values, once.values) << "seed " << seed;
   }
@@ -287,42 +240,18 @@ TEST(LocalStrategies, AClusterThatDoesNotFitIsRefusedWithTheRemedy) {
 
 // fit, evaluate, checkpoint, export; and again from the checkpoint, under another strategy.
 TEST(LocalStrategies, AWholeJobIsTrainedSavedRestoredAndExported) {
-  const std::vector<std::string> settings = {
-      R"(data.train={"class_name":"SyntheticDigits","config":{"seed":1,"count":200}})",
-      R"(data.test={"class_name":"SyntheticDigits","config":{"seed":2,"count":70}})",
-      "checkpoint.directory=/checkpoints", "export.onnx=/model.onnx"};
   std::vector<double> first, second;
   for (const std::string type : {"one_device", "mirrored", "central_storage", "default"}) {
     SCOPED_TRACE(type);
     SimCluster cluster(1, 0, 1);
-    const World world = cluster.WorldOf("chief:0");
-    const auto run = [&](std::vector<std::string> overrides) -> absl::StatusOr<TrainSummary> {
-      overrides.insert(overrides.end(), settings.begin(), settings.end());
-      const JobSpec job = PerceptronJob(overrides);
-      ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
-      options.cluster = cluster.tasks().spec();
-      options.recovery_directory = "/checkpoints/recovery";
-      ASSIGN_OR_RETURN(const auto coordinator,
-                       ClusterCoordinator::Connect(world, cluster.waiter(), std::move(options)));
-      DataSources sources;
-      sources.train.mutable_synthetic_digits()->set_seed(1);
-      sources.train.mutable_synthetic_digits()->set_count(200);
-      sources.test.emplace().mutable_synthetic_digits()->set_seed(2);
-      sources.test->mutable_synthetic_digits()->set_count(70);
-      Trainer trainer(world, cluster.waiter(), *coordinator, job, sources);
-      ASSIGN_OR_RETURN(TrainSummary summary, trainer.Run());
-      RETURN_IF_ERROR(coordinator->ForgetState());
-      return summary;
-    };
     const std::string own = absl::StrCat("strategy.type=", type);
-    const auto trained = run({own, "fit.epochs=2"});
+    const auto trained = RunWholeJob(cluster, {own, "fit.epochs=2"});
     ASSERT_TRUE(trained.ok()) << trained.status();
     EXPECT_EQ(trained->steps, 14);
-    EXPECT_EQ(trained->test_examples, 70) << "each test example once";
-    EXPECT_EQ(trained->model, "/model.onnx");
     first.push_back(*trained->test_loss);
-    const auto restored = run({"strategy.type=mirrored", "strategy.devices=[\"cpu:0\",\"cpu:1\"]",
-                               "fit.epochs=3", "checkpoint.restore=latest"});
+    std::vector<std::string> mirrored = Mirrored(2);
+    mirrored.insert(mirrored.end(), {"fit.epochs=3", "checkpoint.restore=latest"});
+    const auto restored = RunWholeJob(cluster, mirrored);
     ASSERT_TRUE(restored.ok()) << restored.status();
     EXPECT_EQ(restored->steps, 7) << "the third epoch alone";
     second.push_back(*restored->test_loss);

@@ -28,7 +28,7 @@ std::vector<double> Losses(const std::string& type, std::vector<std::string> set
                R"(data.train={"class_name":"SyntheticDigits","config":{"seed":1,"count":60}})"});
   const auto job = ParseJob(*text, path, sets);
   EXPECT_TRUE(job.ok()) << job.status();
-  SimCluster cluster(1, type == kParameterServer ? 1 : 0, 1);
+  SimCluster cluster(1, type == kParameterServer ? 1 : 0, type == kMultiWorkerMirrored ? 2 : 1);
   const auto coordinator = cluster.Connect(CoordinatorOptionsOf(*job));
   EXPECT_TRUE(coordinator.ok()) << coordinator.status();
   StepwiseTraining training(**coordinator, *job, kExamples);
@@ -44,7 +44,8 @@ TEST(MnistCnn, EveryStrategyHasTheLossCurveOfOneDeviceWithSynchronizedStatistics
                                              "model.config.layers.6.config.synchronized=true"};
   const std::vector<double> one = Losses("one_device", together);
   EXPECT_LT(one[kSteps - 1], one[0]) << "it learns";
-  for (const std::string type : {"mirrored", "central_storage", "default", "parameter_server"}) {
+  for (const std::string type :
+       {"mirrored", "multi_worker_mirrored", "central_storage", "default", "parameter_server"}) {
     const std::vector<double> losses = Losses(type, together);
     for (size_t i = 0; i < losses.size(); ++i) {
       EXPECT_NEAR(losses[i], one[i], 1e-4) << type << ", step " << i;

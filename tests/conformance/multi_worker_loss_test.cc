@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
+#include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/stepwise_training.h"
 
@@ -13,37 +14,18 @@ namespace cohort {
 namespace {
 
 using testing::HasSubstr;
-using Values = std::map<std::string, std::vector<float>>;
 
 constexpr int64_t kExamples = 99;  // batches of 32, 32, 32 and 3
 constexpr int64_t kSteps = 40;
 constexpr int kWorkers = 3;
 constexpr uint64_t kSeeds = 16;
 
-JobSpec Job() { return PerceptronJob({"strategy.type=multi_worker_mirrored"}); }
-
-// What a whole cluster computes without any loss.
-struct Undisturbed {
-  std::vector<double> losses;
-  Values values;
-};
-
-Undisturbed RunUndisturbed(const JobSpec& job, int workers, int64_t steps) {
-  Undisturbed run;
-  SimCluster cluster(1, 0, workers);
-  const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
-  EXPECT_TRUE(coordinator.ok()) << coordinator.status();
-  if (!coordinator.ok()) return run;
-  StepwiseTraining training(**coordinator, job, kExamples);
-  EXPECT_TRUE(training.Begin().ok());
-  run.losses = training.Run(steps).value_or(std::vector<double>());
-  run.values = training.Values().value_or(Values());
-  EXPECT_FALSE(run.values.empty());
-  return run;
-}
-
-Undisturbed OneDevice(int64_t steps) {
-  return RunUndisturbed(PerceptronJob({"strategy.type=one_device"}), 1, steps);
+// Every other one meets inside its steps, too: a worker may be lost while the others' replicas wait
+// for its own.
+JobSpec JobOf(uint64_t seed, const std::string& type) {
+  std::vector<std::string> overrides = {absl::StrCat("strategy.type=", type)};
+  if (seed % 2 == 0) overrides.push_back(WithStatistics(true));
+  return PerceptronJob(overrides);
 }
 
 class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
@@ -64,6 +46,9 @@ class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
   absl::Duration Delay(int64_t milliseconds_max) {
     return absl::Microseconds(
         cluster_.sim().rng().Below(static_cast<uint64_t>(milliseconds_max) * 1000));
+  }
+  static Trained OneDevice(int64_t steps) {
+    return TrainJob(JobOf(GetParam(), "one_device"), {.steps = steps});
   }
   static TaskId Worker(uint64_t index) {
     return {Role::kWorker, static_cast<int>(index % kWorkers)};
@@ -88,7 +73,7 @@ class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
     }
   }
 
-  const JobSpec job_ = Job();
+  const JobSpec job_ = JobOf(GetParam(), kMultiWorkerMirrored);
   SimCluster cluster_{GetParam(), 0, kWorkers};
   std::unique_ptr<ClusterCoordinator> coordinator_;
   std::optional<StepwiseTraining> training_;
@@ -96,7 +81,7 @@ class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
 
 // No checkpoint, and nobody comes back: the two that are left go on where all three were.
 TEST_P(MultiWorkerLoss, TheOthersGoOn) {
-  const Undisturbed one = OneDevice(kSteps);
+  const Trained one = OneDevice(kSteps);
   Connect(CoordinatorOptionsOf(job_));
   Schedule(kSteps);
   After(Delay(30), [&] { cluster_.tasks().Kill(Worker(GetParam())); });
@@ -169,7 +154,7 @@ TEST_P(MultiWorkerLoss, WhenAllAreLostTheJobEndsWithAnError) {
 
 // With checkpoints all are put back, and the job ends as it would have, bit for bit.
 TEST_P(MultiWorkerLoss, WhenAllAreLostTheJobGoesBackToItsCheckpoint) {
-  const Undisturbed undisturbed = RunUndisturbed(job_, kWorkers, kSteps);
+  const Trained undisturbed = TrainJob(job_, {.workers = kWorkers, .steps = kSteps});
   ClusterCoordinator::Options options = CoordinatorOptionsOf(job_);
   options.recovery_directory = "/recovery";
   options.recovery_interval = absl::Milliseconds(5);

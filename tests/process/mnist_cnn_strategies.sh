@@ -11,9 +11,7 @@ statistics=${2:-each}
 shift $(($# < 2 ? $# : 2))
 types=("$@")
 if ((${#types[@]} == 0)); then
-  types=(one_device mirrored central_storage default parameter_server)
-  # Replicas of several workers have no statistics together yet.
-  [[ $statistics == together ]] || types+=(multi_worker_mirrored)
+  types=(one_device mirrored central_storage default parameter_server multi_worker_mirrored)
 fi
 two='["cpu:0","cpu:1"]'
 

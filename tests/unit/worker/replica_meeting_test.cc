@@ -22,7 +22,8 @@ Tensor Float(float value) { return Tensor::Scalar(value); }
 // What each of the seats was given, in the order in which they came.
 class Meeting {
  public:
-  explicit Meeting(size_t replicas) : meeting_(std::vector<double>(replicas, 1), pool_) {}
+  explicit Meeting(size_t replicas)
+      : meeting_(std::vector<double>(replicas, 1), pool_, std::nullopt) {}
 
   void Come(size_t rank, const ExchangeCall& call) {
     meeting_.Seat(rank).Join(call, [this, rank](absl::StatusOr<Tensor> joined) {
@@ -92,27 +93,6 @@ TEST(ReplicaMeeting, WhatDoesNotFitTogetherIsAnErrorOfAll) {
   meeting.Come(0, Sum(1));
   meeting.Come(1, {ExchangeCall::Op::kSum, "n", Tensor::FromVector<float>({1, 2}, {2})});
   EXPECT_THAT(meeting.given().back().second, HasSubstr("float32[] and float32[2]"));
-}
-
-// x behind each other along `axis`, and the gradient of sum(gathered * dy) by x.
-absl::StatusOr<GradientGraph> GatherGraph(int64_t axis) {
-  GraphBuilder builder("gather");
-  const std::string x = builder.Input("x", DType::kFloat32, {-1, -1});
-  const std::string dy = builder.Input("dy", DType::kFloat32, {-1, -1});
-  const std::string gathered =
-      builder.Op("AllGather", {x}, {IntAttribute("axis", axis)}, kCohortDomain);
-  const std::string loss = builder.Op("ReduceSum", {builder.Op("Mul", {gathered, dy})},
-                                      {IntAttribute("keepdims", 0)});
-  for (const std::string& output : {gathered, loss}) builder.Output(output);
-  absl::StatusOr<onnx::ModelProto> model = builder.Finish();
-  if (!model.ok()) return model.status();
-  // No size of x is one of dy.
-  int symbol = 0;
-  for (onnx::ValueInfoProto& input : *model->mutable_graph()->mutable_input()) {
-    auto* const shape = input.mutable_type()->mutable_tensor_type()->mutable_shape();
-    for (auto& dim : *shape->mutable_dim()) dim.set_dim_param(absl::StrCat("size", ++symbol));
-  }
-  return AddGradients(*model, loss, {x});
 }
 
 Tensor Matrix(const std::vector<float>& values, int64_t rows) {

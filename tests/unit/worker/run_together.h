@@ -2,46 +2,33 @@
 
 // Replicas of a graph that take turns on one thread and meet.
 
-#include <deque>
-#include <memory>
+#include <cstdint>
 #include <vector>
 
-#include "common/runtime/program_runner.h"
-#include "gtest/gtest.h"
-#include "worker/ops/exchange_kernels.h"
-#include "worker/replica_meeting.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/program/gradients.h"
+#include "common/tensor/tensor.h"
 
 namespace cohort {
 
 using ReplicaOutputs = std::vector<absl::StatusOr<std::vector<Tensor>>>;
 
 // Replica i with inputs[i] and shares[i] (replica_exchange.h), on the reference kernels.
-inline ReplicaOutputs RunTogether(const onnx::ModelProto& model,
-                                  const std::vector<std::vector<Tensor>>& inputs,
-                                  const std::vector<double>& shares) {
-  KernelRegistry kernels;
-  RegisterReferenceKernels(kernels);
-  RegisterExchangeKernels(kernels);
-  ReplicaOutputs outputs(inputs.size(), absl::UnknownError("not done"));
-  const auto compiled = CompileProgram(model, kernels);
-  EXPECT_TRUE(compiled.ok()) << compiled.status();
-  if (!compiled.ok()) return outputs;
-  ReplicaMeeting meeting(shares, std::make_shared<OutputPool>());
-  std::vector<std::unique_ptr<ProgramRunner>> runners;
-  std::deque<Task> posted;
-  for (size_t replica = 0; replica < inputs.size(); ++replica) {
-    runners.push_back(std::make_unique<ProgramRunner>(*compiled));
-    RunContext context;
-    context.exchange = &meeting.Seat(replica);
-    runners.back()->Start(
-        inputs[replica], context, [&posted](Task task) { posted.push_back(std::move(task)); },
-        [&outputs, &meeting, replica](auto result) {
-          if (!result.ok()) meeting.Leave(replica, result.status());
-          outputs[replica] = std::move(result);
-        });
-  }
-  for (; !posted.empty(); posted.pop_front()) posted.front()();
-  return outputs;
-}
+ReplicaOutputs RunTogether(const onnx::ModelProto& model,
+                           const std::vector<std::vector<Tensor>>& inputs,
+                           const std::vector<double>& shares);
+
+// The same replicas on several workers of one group, so many on each. A worker with none computes
+// what the last replica does, and does not count; its outputs come behind those of all others. The
+// seed draws the order of events.
+ReplicaOutputs RunOnWorkers(const onnx::ModelProto& model,
+                            const std::vector<std::vector<Tensor>>& inputs,
+                            const std::vector<double>& shares, absl::Span<const size_t> workers,
+                            uint64_t seed);
+
+// x of rank 2 one behind the other along `axis`, and the gradient of sum(gathered * dy) by x.
+// Outputs: what is gathered, that sum, and the gradient.
+absl::StatusOr<GradientGraph> GatherGraph(int64_t axis);
 
 }  // namespace cohort

@@ -1,0 +1,94 @@
+#include "tests/conformance/strategy_runs.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "gtest/gtest.h"
+#include "tests/support/stepwise_training.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr uint64_t kTestExamples = 70;
+
+absl::StatusOr<Trained> TryToTrain(const JobSpec& job, const RunSetup& setup) {
+  Trained trained;
+  SimCluster cluster(setup.seed, setup.num_ps, setup.workers);
+  ASSIGN_OR_RETURN(const auto coordinator, cluster.Connect(CoordinatorOptionsOf(job)));
+  StepwiseTraining training(*coordinator, job, setup.examples);
+  RETURN_IF_ERROR(training.Begin());
+  ASSIGN_OR_RETURN(trained.losses, training.Run(setup.steps));
+  ASSIGN_OR_RETURN(trained.values, training.Values());
+  const bool copies = job.strategy.type == kMultiWorkerMirrored;
+  for (int worker = 0; copies && worker < setup.workers; ++worker) {
+    ASSIGN_OR_RETURN(trained.copies.emplace_back(), training.CopyOf(static_cast<uint32_t>(worker)));
+  }
+  return trained;
+}
+
+}  // namespace
+
+Trained TrainJob(const JobSpec& job, const RunSetup& setup) {
+  absl::StatusOr<Trained> trained = TryToTrain(job, setup);
+  EXPECT_TRUE(trained.ok()) << trained.status();
+  if (!trained.ok()) return {};
+  EXPECT_EQ(trained->losses.size(), static_cast<size_t>(setup.steps));
+  EXPECT_FALSE(trained->values.empty());
+  for (const Values& copy : trained->copies) {
+    EXPECT_EQ(copy, trained->values) << "copies are the same bits";
+  }
+  return *std::move(trained);
+}
+
+void ExpectSameCurve(const Trained& got, const Trained& wanted, const std::string& what) {
+  ASSERT_FALSE(got.losses.empty()) << what;
+  ASSERT_EQ(got.losses.size(), wanted.losses.size()) << what;
+  for (size_t i = 0; i < got.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], wanted.losses[i], 1e-4) << what << ", step " << i;
+  }
+}
+
+std::string Devices(int replicas) {
+  std::string devices = "[";
+  for (int i = 0; i < replicas; ++i) {
+    absl::StrAppend(&devices, i > 0 ? "," : "", "\"cpu:", i, "\"");
+  }
+  return absl::StrCat(devices, "]");
+}
+
+std::string WithStatistics(bool synchronized) {
+  return absl::StrCat(
+      R"(model={"class_name":"Sequential","config":{"layers":[)",
+      R"({"class_name":"Dense","config":{"units":24,"activation":"relu","input_shape":[784]}},)",
+      R"({"class_name":"BatchNormalization","config":{"momentum":0.9,"synchronized":)",
+      synchronized ? "true" : "false", "}},", R"({"class_name":"Dense","config":{"units":10}}]}})");
+}
+
+absl::StatusOr<TrainSummary> RunWholeJob(SimCluster& cluster, std::vector<std::string> overrides) {
+  for (const char* const setting :
+       {R"(data.train={"class_name":"SyntheticDigits","config":{"seed":1,"count":200}})",
+        R"(data.test={"class_name":"SyntheticDigits","config":{"seed":2,"count":70}})",
+        "checkpoint.directory=/checkpoints", "export.onnx=/model.onnx"}) {
+    overrides.emplace_back(setting);
+  }
+  const JobSpec job = PerceptronJob(overrides);
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+  options.cluster = cluster.tasks().spec();
+  options.recovery_directory = "/checkpoints/recovery";
+  const World world = cluster.WorldOf("chief:0");
+  ASSIGN_OR_RETURN(const auto coordinator,
+                   ClusterCoordinator::Connect(world, cluster.waiter(), std::move(options)));
+  DataSources sources;
+  sources.train.mutable_synthetic_digits()->set_seed(1);
+  sources.train.mutable_synthetic_digits()->set_count(200);
+  sources.test.emplace().mutable_synthetic_digits()->set_seed(2);
+  sources.test->mutable_synthetic_digits()->set_count(kTestExamples);
+  Trainer trainer(world, cluster.waiter(), *coordinator, job, sources);
+  ASSIGN_OR_RETURN(TrainSummary summary, trainer.Run());
+  RETURN_IF_ERROR(coordinator->ForgetState());
+  EXPECT_EQ(summary.test_examples, static_cast<int64_t>(kTestExamples)) << "each test example once";
+  EXPECT_EQ(summary.model, "/model.onnx");
+  return summary;
+}
+
+}  // namespace cohort
