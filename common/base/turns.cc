@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace cohort {
@@ -13,6 +14,9 @@ namespace {
 
 constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel takes none that is shorter
 constexpr uint64_t kLongNanoseconds = 3'000'000;
+// Seventy times the share of the others. With 15 steps (28 times) a hundredth of the small calls
+// still wait for a tick.
+constexpr int kShortNiceSteps = 19;
 
 // As the kernel wants it; the C library has none.
 struct SchedulingAttributes {
@@ -42,10 +46,14 @@ uint64_t NanosecondsOf(Turns turns) {
 }  // namespace
 
 void SetTurns(Turns turns) {
+  static const int nice_of_process = getpriority(PRIO_PROCESS, 0);
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   SchedulingAttributes attributes;
-  attributes.nice = getpriority(PRIO_PROCESS, 0);  // of the thread, and as it was
+  attributes.nice = nice_of_process;
+  if (turns == Turns::kShort) attributes.nice = std::max(nice_of_process - kShortNiceSteps, -20);
   attributes.turn_nanoseconds = NanosecondsOf(turns);
+  if (syscall(SYS_sched_setattr, 0, &attributes, 0) == 0) return;
+  attributes.nice = getpriority(PRIO_PROCESS, 0);
   // Who is not let costs waiting, not results.
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }

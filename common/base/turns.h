@@ -3,11 +3,13 @@
 // What a thread gets where more threads than processors want to run. Linux gives each its turn, and
 // looks whether to take a processor away when another thread wakes up, and a few hundred times a
 // second besides. A thread that wakes up with shorter turns than the running one's gets the
-// processor at once; otherwise it may wait some ms for it, which is many times what a small call
-// takes. Over time every thread gets the same share of the processors, whatever its turns.
+// processor at once, if it has had less than its share so far; otherwise it may wait some ms for
+// it, which is many times what a small call takes. A thread with short turns is therefore given a
+// far greater share than the others, where the process may do that (root, CAP_SYS_NICE or
+// RLIMIT_NICE): it works little, so that it takes next to nothing from them.
 //
-// Of Linux 6.12 and later. On others nothing changes, and neither does it for threads that were
-// given another scheduling policy from outside.
+// Turns are of Linux 6.12 and later; on others only the shares change. Nothing changes for threads
+// that were given another scheduling policy from outside.
 
 namespace cohort {
 
@@ -17,7 +19,9 @@ enum class Turns {
   kLong    // for copying what is large
 };
 
-// Of the calling thread, and of those that it starts from now on.
+// Of the calling thread, and of those that it starts from now on; also of the processes, so that a
+// child begins with kUsual, which is what the process was started with. May be called between fork
+// and exec by who has called it before.
 void SetTurns(Turns turns);
 
 }  // namespace cohort

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/base/turns.h"
 #include "common/cluster/environment.h"
 
 namespace cohort {
@@ -95,6 +96,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    SetTurns(Turns::kUsual);
     if (!outlives_parent) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != parent) _exit(127);

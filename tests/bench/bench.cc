@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/base/turns.h"
 
 namespace cohort::bench {
 
@@ -71,6 +72,7 @@ absl::StatusOr<Peer> Peer::StartProgram(const std::vector<std::string>& argument
   if (pid < 0) return ErrnoStatus(errno, "fork");
   if (pid == 0) {
     // Only calls that are safe between fork and exec in a program with threads.
+    SetTurns(Turns::kUsual);
     dup2(input[0], STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
     execvp(argv[0], argv.data());

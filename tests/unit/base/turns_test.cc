@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
 
@@ -49,11 +50,33 @@ TEST(Turns, ShortOnesAreShorterThanUsualOnesAndThoseThanLongOnes) {
   EXPECT_GT(After(Turns::kLong).turn_nanoseconds, After(Turns::kShort).turn_nanoseconds);
 }
 
-TEST(Turns, LeaveThePriorityAsItIs) {
-  const int nice = Now().nice;
-  for (const Turns turns : {Turns::kShort, Turns::kUsual, Turns::kLong}) {
-    EXPECT_EQ(After(turns).nice, nice);
+TEST(Turns, ShortOnesComeWithAGreaterShareWhereTheProcessMayHaveIt) {
+  const int nice = After(Turns::kUsual).nice;
+  EXPECT_EQ(After(Turns::kLong).nice, nice);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NICE, &limit), 0);
+  const int short_nice = After(Turns::kShort).nice;
+  if (geteuid() != 0 && limit.rlim_cur < 40) {
+    EXPECT_EQ(short_nice, nice);  // and nothing else changes
+  } else {
+    EXPECT_EQ(short_nice, std::max(nice - 19, -20));
   }
+}
+
+TEST(Turns, UsualOnesAreWhatTheProcessWasStartedWith) {
+  const Scheduled before = After(Turns::kUsual);
+  Scheduled inherited, reset;
+  std::thread([&] {
+    SetTurns(Turns::kShort);
+    std::thread([&] {
+      inherited = Now();
+      SetTurns(Turns::kUsual);
+      reset = Now();
+    }).join();
+  }).join();
+  EXPECT_EQ(inherited.nice, After(Turns::kShort).nice);
+  EXPECT_EQ(reset.nice, before.nice);
+  EXPECT_EQ(reset.turn_nanoseconds, before.turn_nanoseconds);
 }
 
 TEST(Turns, AreThoseOfWhoStartsAThreadUnlessAPoolSaysOtherwise) {

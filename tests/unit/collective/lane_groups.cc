@@ -36,6 +36,8 @@ LaneRanks::LaneRanks(std::shared_ptr<LaneWorld> world, const LaneGroupSpec& spec
 LaneRanks::~LaneRanks() {
   ranks_.clear();
   servers_.clear();
+  // A group lives until its operations retire, which takes the answers to their last frames.
+  world_->Rest();
 }
 
 void LaneRanks::Reform(const LaneGroupSpec& spec) {
@@ -69,6 +71,10 @@ SimLaneWorld::SimLaneWorld(uint64_t seed, int size)
   for (int rank = 0; rank < size; ++rank) {
     transports_.push_back(network_.TransportOf(absl::StrCat("host", rank)));
   }
+}
+
+void SimLaneWorld::Rest() {
+  world_.RunUntil([] { return false; }, absl::Minutes(1));
 }
 
 std::string SimLaneWorld::ListenAddress(int rank) { return absl::StrCat("host", rank, ":0"); }

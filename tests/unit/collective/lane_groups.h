@@ -37,6 +37,8 @@ class LaneWorld {
   virtual Waiter& waiter() = 0;
   virtual Transport& TransportOf(int rank) = 0;
   virtual std::string ListenAddress(int rank) = 0;
+  // Runs what is under way; what is not ended in a minute never ends.
+  virtual void Rest() {}
 };
 
 // The ranks of one process each, listening. Belongs to the thread of the test.
@@ -76,6 +78,7 @@ class SimLaneWorld final : public LaneWorld {
   Waiter& waiter() override { return waiter_; }
   Transport& TransportOf(int rank) override { return *transports_[static_cast<size_t>(rank)]; }
   std::string ListenAddress(int rank) override;
+  void Rest() override;
   SimWorld& world() { return world_; }
   SimNetwork& network() { return network_; }
 
