@@ -9,7 +9,8 @@
 //
 // A gang pulls when it is its turn (gang_line.h), and its turn ends with its pushes. Replicas
 // compute on strands of their own (replicated_run.h). In a gang of several workers each runs this,
-// and they meet behind the computation (group_sum.h); when it fails on one, it ends on all.
+// and they meet while they compute and behind it (group_sum.h); when it fails on one, it ends on
+// all.
 //
 // The batch and the pulls run at the same time, unless the batch says which rows to pull; and those
 // of the next closures while this one computes. The reply leaves when every push was acknowledged.

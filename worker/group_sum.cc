@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "worker/collective/bucket_plan.h"
+#include "common/base/check.h"
 
 namespace cohort {
 
@@ -20,105 +18,24 @@ bool HasSum(DType dtype) {
 
 // x + -0.0 is x for every float, -0.0 too; x + 0.0 is not.
 template <typename T>
-void FillNeutral(std::byte* out, int64_t elements) {
-  std::fill_n(reinterpret_cast<T*>(out), elements, T{-0.0});
+void FillNeutral(Tensor& tensor) {
+  std::fill_n(tensor.mutable_data<T>(), tensor.num_elements(), T{-0.0});
 }
 
-void Pack(const GroupSummand& summand, std::byte* out) {
-  const Tensor& value = summand.value;
-  if (value.num_bytes() == 0) return;
-  if (!summand.neutral) {
-    std::memcpy(out, value.raw(), value.num_bytes());
-  } else if (value.dtype() == DType::kFloat32) {
-    FillNeutral<float>(out, value.num_elements());
-  } else if (value.dtype() == DType::kFloat64) {
-    FillNeutral<double>(out, value.num_elements());
-  } else {
-    std::memset(out, 0, value.num_bytes());
+std::vector<Bucket> BucketsOf(const std::vector<SummandType>& summands,
+                              const GroupCommunication& communication) {
+  std::vector<BucketItem> items;
+  for (const SummandType& summand : summands) {
+    items.push_back({summand.name, summand.dtype, summand.shape.num_elements()});
   }
+  BucketOptions options;
+  options.bytes_per_pack = communication.bytes_per_pack;
+  return PlanBuckets(items, options);
 }
 
-// One sum of all. Thread-safe. Shared with its buckets' calls.
-class GroupSum : public std::enable_shared_from_this<GroupSum> {
- public:
-  GroupSum(std::shared_ptr<GangGroup> group, std::vector<GroupSummand> summands, GroupSums done)
-      : group_(std::move(group)), summands_(std::move(summands)), done_(std::move(done)) {}
-
-  void Start(const GroupCommunication& communication) {
-    std::vector<BucketItem> items;
-    for (const GroupSummand& summand : summands_) {
-      items.push_back({summand.name, summand.value.dtype(), summand.value.num_elements()});
-    }
-    BucketOptions options;
-    options.bytes_per_pack = communication.bytes_per_pack;
-    buckets_ = PlanBuckets(items, options);
-    for (const Bucket& bucket : buckets_) {
-      const size_t bytes = static_cast<size_t>(bucket.elements) * ElementSize(bucket.dtype);
-      memory_.push_back(group_->Take(std::max<size_t>(bytes, 1)));
-      for (size_t i = 0; i < bucket.items.size(); ++i) {
-        Pack(summands_[bucket.items[i]], memory_.back()->data() + OffsetOf(bucket, i));
-      }
-    }
-    {
-      MutexLock lock(mutex_);
-      left_ = buckets_.size() + 1;
-    }
-    for (size_t i = 0; i < buckets_.size(); ++i) StartBucket(i, communication);
-    BucketDone(absl::OkStatus());
-  }
-
- private:
-  static size_t OffsetOf(const Bucket& bucket, size_t item) {
-    return static_cast<size_t>(bucket.offsets[item]) * ElementSize(bucket.dtype);
-  }
-
-  void StartBucket(size_t index, const GroupCommunication& communication) {
-    const Bucket& bucket = buckets_[index];
-    CollectiveCall call;
-    call.op = CollectiveOp::kAllReduce;
-    call.dtype = bucket.dtype;
-    call.name = absl::StrCat("bucket ", index, " with ", summands_[bucket.items[0]].name);
-    call.count = bucket.elements;
-    call.layout = bucket.layout;
-    call.algorithm = communication.algorithm;
-    call.timeout = communication.timeout;
-    call.output = absl::MakeSpan(memory_[index]->data(), static_cast<size_t>(bucket.elements) *
-                                                             ElementSize(bucket.dtype));
-    call.input = call.output;
-    group_->communicator().Start(std::move(call), [self = shared_from_this()](
-                                                      absl::Status status) {
-      self->BucketDone(std::move(status));
-    });
-  }
-
-  void BucketDone(absl::Status status) {
-    {
-      MutexLock lock(mutex_);
-      first_error_.Update(status);
-      if (--left_ > 0) return;
-      status = first_error_;
-    }
-    if (!status.ok()) return done_(std::move(status));
-    std::vector<Tensor> sums(summands_.size());
-    for (size_t b = 0; b < buckets_.size(); ++b) {
-      for (size_t i = 0; i < buckets_[b].items.size(); ++i) {
-        const Tensor& value = summands_[buckets_[b].items[i]].value;
-        sums[buckets_[b].items[i]] =
-            Tensor(value.dtype(), value.shape(), memory_[b], OffsetOf(buckets_[b], i));
-      }
-    }
-    done_(std::move(sums));
-  }
-
-  const std::shared_ptr<GangGroup> group_;  // shared: lives until its calls are done
-  const std::vector<GroupSummand> summands_;
-  GroupSums done_;  // of the call that ends last
-  std::vector<Bucket> buckets_;                  // constant once calls are started, as the next
-  std::vector<std::shared_ptr<Buffer>> memory_;  // by bucket; shared with the sums
-  Mutex mutex_;
-  size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
-};
+size_t BytesOf(const Bucket& bucket) {
+  return static_cast<size_t>(bucket.elements) * ElementSize(bucket.dtype);
+}
 
 }  // namespace
 
@@ -130,17 +47,146 @@ GroupCommunication CommunicationOf(const proto::Communication& communication) {
   return read;
 }
 
-void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
-                  std::vector<GroupSummand> summands, GroupSums done) {
-  for (const GroupSummand& summand : summands) {
-    if (HasSum(summand.value.dtype())) continue;
-    return done(absl::InvalidArgumentError(
-        absl::StrCat(summand.name, " is ", summand.value.TypeString(),
-                     ", which workers do not add up: cast it to float32, float64, int32 or "
-                     "int64")));
+absl::StatusOr<std::shared_ptr<GroupSum>> GroupSum::Make(std::shared_ptr<GangGroup> group,
+                                                         const GroupCommunication& communication,
+                                                         std::vector<SummandType> summands) {
+  for (const SummandType& summand : summands) {
+    if (HasSum(summand.dtype)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(summand.name, " is ", DTypeName(summand.dtype), summand.shape.ToString(),
+                     ", which workers do not add up: cast it to float32, float64, int32 or int64"));
   }
-  std::make_shared<GroupSum>(std::move(group), std::move(summands), std::move(done))
-      ->Start(communication);
+  return std::shared_ptr<GroupSum>(
+      new GroupSum(std::move(group), communication, std::move(summands)));
+}
+
+GroupSum::GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
+                   std::vector<SummandType> summands)
+    : group_(std::move(group)),
+      communication_(communication),
+      summands_(std::move(summands)),
+      buckets_(BucketsOf(summands_, communication_)),
+      locations_(summands_.size()),
+      left_(buckets_.size()) {
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    const Bucket& bucket = buckets_[b];
+    memory_.push_back(group_->Take(std::max<size_t>(BytesOf(bucket), 1)));
+    missing_.push_back(bucket.items.size());
+    for (size_t i = 0; i < bucket.items.size(); ++i) {
+      const size_t offset = static_cast<size_t>(bucket.offsets[i]) * ElementSize(bucket.dtype);
+      locations_[bucket.items[i]] = {b, offset};
+    }
+  }
+}
+
+Tensor GroupSum::Place(size_t summand) const {
+  const Location& location = locations_[summand];
+  return Tensor(summands_[summand].dtype, summands_[summand].shape, memory_[location.bucket],
+                location.offset);
+}
+
+void GroupSum::PlaceNeutral(size_t summand) {
+  Tensor place = Place(summand);
+  if (place.num_bytes() == 0) return;
+  if (place.dtype() == DType::kFloat32) {
+    FillNeutral<float>(place);
+  } else if (place.dtype() == DType::kFloat64) {
+    FillNeutral<double>(place);
+  } else {
+    std::memset(place.mutable_raw(), 0, place.num_bytes());
+  }
+}
+
+// One thread at a time starts buckets, in their order; who comes meanwhile leaves its own to it.
+absl::Status GroupSum::Ready(size_t summand) {
+  for (bool first = true;; first = false) {
+    size_t index = 0;
+    {
+      MutexLock lock(mutex_);
+      if (first) --missing_[locations_[summand].bucket];
+      if (first && starting_) return first_error_;
+      starting_ = next_ < buckets_.size() && missing_[next_] == 0;
+      if (!starting_) return first_error_;
+      index = next_++;
+    }
+    StartBucket(index);
+  }
+}
+
+absl::Status GroupSum::status() const {
+  MutexLock lock(mutex_);
+  return first_error_;
+}
+
+void GroupSum::StartBucket(size_t index) {
+  const Bucket& bucket = buckets_[index];
+  CollectiveCall call;
+  call.op = CollectiveOp::kAllReduce;
+  call.dtype = bucket.dtype;
+  call.name = absl::StrCat("bucket ", index, " with ", summands_[bucket.items[0]].name);
+  call.count = bucket.elements;
+  call.layout = bucket.layout;
+  call.algorithm = communication_.algorithm;
+  call.timeout = communication_.timeout;
+  call.output = absl::MakeSpan(memory_[index]->data(), BytesOf(bucket));
+  call.input = call.output;
+  group_->communicator().Start(
+      std::move(call),
+      [self = shared_from_this()](const absl::Status& status) { self->BucketDone(status); });
+}
+
+void GroupSum::BucketDone(const absl::Status& status) {
+  Sums done;
+  absl::Status error;
+  {
+    MutexLock lock(mutex_);
+    first_error_.Update(status);
+    if (--left_ > 0 || !done_) return;
+    done = std::exchange(done_, nullptr);
+    error = first_error_;
+  }
+  GiveSums(std::move(done), error);
+}
+
+void GroupSum::Finish(Sums done) {
+  absl::Status error;
+  {
+    MutexLock lock(mutex_);
+    COHORT_CHECK(next_ == buckets_.size(), "all summands are ready");
+    if (left_ > 0) {
+      done_ = std::move(done);
+      return;
+    }
+    error = first_error_;
+  }
+  GiveSums(std::move(done), error);
+}
+
+void GroupSum::GiveSums(Sums done, const absl::Status& status) const {
+  if (!status.ok()) return done(status);
+  std::vector<Tensor> sums;
+  for (size_t summand = 0; summand < summands_.size(); ++summand) sums.push_back(Place(summand));
+  done(std::move(sums));
+}
+
+void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
+                  const std::vector<GroupSummand>& summands, GroupSum::Sums done) {
+  std::vector<SummandType> types;
+  for (const GroupSummand& summand : summands) {
+    types.push_back({summand.name, summand.value.dtype(), summand.value.shape()});
+  }
+  const auto sum = GroupSum::Make(std::move(group), communication, std::move(types));
+  if (!sum.ok()) return done(sum.status());
+  for (size_t i = 0; i < summands.size(); ++i) {
+    const Tensor& value = summands[i].value;
+    if (summands[i].neutral) {
+      (*sum)->PlaceNeutral(i);
+    } else if (value.num_bytes() > 0) {
+      std::memcpy((*sum)->Place(i).mutable_raw(), value.raw(), value.num_bytes());
+    }
+    (*sum)->Ready(i).IgnoreError();  // Finish has it
+  }
+  (*sum)->Finish(std::move(done));
 }
 
 }  // namespace cohort

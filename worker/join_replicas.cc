@@ -57,11 +57,10 @@ float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t 
   return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
 }
 
-absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& pool) {
-  Tensor own(value.dtype(), value.shape(), pool.Take(std::max<size_t>(value.num_bytes(), 1)), 0);
+absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
   if (weight == 1) {
     if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());
-    return own;
+    return absl::OkStatus();
   }
   if (value.dtype() != DType::kFloat32) {
     return absl::InvalidArgumentError(
@@ -71,6 +70,12 @@ absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& p
   float* const to = own.mutable_data<float>();
   const auto count = static_cast<size_t>(value.num_elements());
   for (size_t i = 0; i < count; ++i) to[i] = weight * from[i];
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& pool) {
+  Tensor own(value.dtype(), value.shape(), pool.Take(std::max<size_t>(value.num_bytes(), 1)), 0);
+  RETURN_IF_ERROR(WeighInto(value, weight, own));
   return own;
 }
 

@@ -29,8 +29,11 @@ inline bool IsSum(JoinRule rule) {
 // What a replica's tensor is multiplied with before the sum; 1 where it is not.
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas);
 
-// A tensor of its own, for JoinReplicas to write into. Errors: INVALID_ARGUMENT for a weight on a
-// type other than float32.
+// Writes `value` times `weight` into `own`, which has its type and shape. Errors: INVALID_ARGUMENT
+// for a weight on a type other than float32.
+absl::Status WeighInto(const Tensor& value, float weight, Tensor& own);
+
+// The same in a tensor of its own, for JoinReplicas to write into.
 absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& pool);
 
 // `values`: one from each replica that ran, by rank, at least one. Of a sum of more than one they

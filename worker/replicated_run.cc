@@ -60,8 +60,9 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
 
 void ReplicatedRun::Start() {
   if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
-  results_.resize(parts_.size(), absl::UnknownError("not run"));
+  if (absl::Status status = PrepareSums(); !status.ok()) return done_(std::move(status));
   OpenMeeting();
+  results_.resize(parts_.size(), absl::UnknownError("not run"));
   {
     MutexLock lock(mutex_);
     left_ = parts_.size();
@@ -92,6 +93,26 @@ void ReplicatedRun::OpenMeeting() {
   meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool(), std::move(others));
 }
 
+// Sums that can begin before all is computed.
+absl::Status ReplicatedRun::PrepareSums() {
+  if (group_ == nullptr) return absl::OkStatus();
+  for (const OutputSink& sink : program_->outputs) {
+    if (sink.join == JoinRule::kFirst || IsSum(sink.join)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "output '", sink.output, "' is fetched from each replica; from a step of several workers "
+        "only sums are: bind it with SUM_OF_REPLICAS"));
+  }
+  EarlySums::Options options;
+  for (const BatchPart& part : parts_) options.examples.push_back(part.count);
+  options.all_examples = examples_;
+  options.all_replicas = all_parts_;
+  options.counts = has_part_;
+  options.first = group_->rank() == 0;
+  options.pool = strands_->pool();
+  ASSIGN_OR_RETURN(early_, EarlySums::Make(program_, group_, std::move(options)));
+  return absl::OkStatus();
+}
+
 void ReplicatedRun::RunReplica(size_t replica) {
   const BatchPart& part = parts_[replica];
   std::vector<Tensor> inputs = inputs_;
@@ -104,6 +125,7 @@ void ReplicatedRun::RunReplica(size_t replica) {
   RunContext context = context_;
   if (by_parts_) context.first_example += part.begin;
   if (meeting_ != nullptr) context.exchange = &meeting_->Seat(replica);
+  if (early_ != nullptr) context.taker = &early_->TakerOf(replica);
   program_->runners[replica]->Start(
       inputs, context,
       [strands = strands_, replica](Task task) { strands->Of(replica).Post(std::move(task)); },
@@ -113,12 +135,11 @@ void ReplicatedRun::RunReplica(size_t replica) {
 }
 
 void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs) {
-  if (all_parts_ > 1) {
-    if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
+  if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
+  const bool told = early_ != nullptr && early_->WasTold(replica);
+  if (all_parts_ > 1 && !outputs.ok() && !told) {
     const int64_t number = first_part_ + static_cast<int64_t>(replica);
-    if (!outputs.ok()) {
-      outputs = Annotate(outputs.status(), absl::StrCat("replica ", number));
-    }
+    outputs = Annotate(outputs.status(), absl::StrCat("replica ", number));
   }
   if (meeting_ != nullptr && !outputs.ok()) meeting_->Leave(replica, outputs.status());
   results_[replica] = std::move(outputs);
@@ -133,29 +154,50 @@ void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor
   FinishJoined(*std::move(joined));
 }
 
+// What is not under way yet. All that is was started before, as on every member.
 void ReplicatedRun::SumOverWorkers(Outputs outputs) {
   std::vector<GroupSummand> summands;
+  std::vector<size_t> late;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    if (IsEarly(i)) continue;
     const OutputSink& sink = program_->outputs[i];
-    const bool first = sink.join == JoinRule::kFirst;
-    if (!first && !IsSum(sink.join)) {
-      return std::exchange(done_, nullptr)(absl::InvalidArgumentError(absl::StrCat(
-          "output '", sink.output, "' is fetched from each replica; from a step of several workers "
-          "only sums are: bind it with SUM_OF_REPLICAS")));
-    }
-    const bool neutral = first ? group_->rank() != 0 : !has_part_;
+    const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
     summands.push_back({sink.output, std::move(outputs[i][0]), neutral});
+    late.push_back(i);
   }
-  SumOverGroup(group_, *program_->communication, std::move(summands),
-               [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> sums) {
-                 // Not on the communicator's thread.
-                 self->strands_->Of(0).Post([self, sums = std::move(sums)]() mutable {
-                   if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
-                   Outputs joined;
-                   for (Tensor& sum : *sums) joined.push_back({std::move(sum)});
-                   self->FinishJoined(std::move(joined));
-                 });
+  const size_t count = outputs.size();
+  SumOverGroup(group_, *program_->communication, summands,
+               [self = shared_from_this(), late = std::move(late),
+                count](absl::StatusOr<std::vector<Tensor>> sums) {
+                 if (!sums.ok()) return self->TakeSums(sums.status());
+                 std::vector<Tensor> by_output(count);
+                 for (size_t i = 0; i < late.size(); ++i) {
+                   by_output[late[i]] = std::move((*sums)[i]);
+                 }
+                 self->AwaitEarlySums(std::move(by_output));
                });
+}
+
+void ReplicatedRun::AwaitEarlySums(std::vector<Tensor> sums) {
+  if (early_ == nullptr) return TakeSums(std::move(sums));
+  early_->Finish([self = shared_from_this(),
+                  sums = std::move(sums)](absl::StatusOr<std::vector<Tensor>> early) mutable {
+    if (!early.ok()) return self->TakeSums(early.status());
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (self->IsEarly(i)) sums[i] = std::move((*early)[i]);
+    }
+    self->TakeSums(std::move(sums));
+  });
+}
+
+// On any thread, such as the communicator's: nothing is computed there.
+void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
+  strands_->Of(0).Post([self = shared_from_this(), sums = std::move(sums)]() mutable {
+    if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
+    Outputs joined;
+    for (Tensor& sum : *sums) joined.push_back({std::move(sum)});
+    self->FinishJoined(std::move(joined));
+  });
 }
 
 void ReplicatedRun::FinishJoined(Outputs outputs) {
@@ -171,7 +213,8 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
                                                              std::vector<Tensor> outputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const JoinRule rule = program_->outputs[i].join;
-    if (!IsSum(rule)) continue;
+    if (IsEarly(i)) outputs[i] = Tensor();  // back to its pool
+    if (all_parts_ == 1 || !IsSum(rule) || IsEarly(i)) continue;
     const float weight = LeafWeight(rule, parts_[replica].count, examples_, all_parts_);
     ASSIGN_OR_RETURN(outputs[i], Weighted(outputs[i], weight, *strands_->pool()));
   }
@@ -189,17 +232,30 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
   std::exchange(done_, nullptr)(std::move(outputs));
 }
 
-absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
+// Of a replica that has one of its own, before one that it was told.
+absl::Status ReplicatedRun::ErrorOfReplicas() const {
   if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
+  absl::Status told;
   for (size_t replica = 0; replica < results_.size(); ++replica) {
     if (meeting_ != nullptr && meeting_->WasTold(replica)) continue;  // who told it is among them
-    RETURN_IF_ERROR(results_[replica].status());
+    if (early_ != nullptr && early_->WasTold(replica)) {
+      told.Update(results_[replica].status());
+    } else {
+      RETURN_IF_ERROR(results_[replica].status());
+    }
   }
+  return told;
+}
+
+absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
+  RETURN_IF_ERROR(ErrorOfReplicas());
   Outputs outputs;
   for (size_t i = 0; i < program_->outputs.size(); ++i) {
+    outputs.emplace_back();
+    if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    ASSIGN_OR_RETURN(outputs.emplace_back(),
+    ASSIGN_OR_RETURN(outputs.back(),
                      JoinReplicas(program_->outputs[i].join, std::move(values)));
   }
   return outputs;

@@ -8,8 +8,9 @@
 //
 // In a gang of several workers the batch is shared out over the replicas of all of them, rank after
 // rank, meetings are of all of them, and what those of this worker computed is added up with the
-// others' (group_sum.h). A worker that none of the examples fall to computes the last replica's
-// part, for the shapes, comes to the meetings, and adds nothing.
+// others' (group_sum.h): while the rest is still computed, where its type is known before
+// (early_sums.h), and else behind it. A worker that none of the examples fall to computes the last
+// replica's part, for the shapes, comes to the meetings, and adds nothing.
 
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "common/base/mutex.h"
 #include "common/runtime/program_runner.h"
 #include "worker/batch_parts.h"
+#include "worker/early_sums.h"
 #include "worker/gang_group.h"
 #include "worker/replica_meeting.h"
 #include "worker/replica_strands.h"
@@ -32,8 +34,8 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   // By the graph's outputs: one tensor, but for a fetch of each replica.
   using Outputs = std::vector<std::vector<Tensor>>;
   // Errors: INVALID_ARGUMENT for a batch that cannot be shared out, and for outputs that cannot be
-  // joined; those of the program, of the first replica that has one of its own, and of
-  // SumOverGroup.
+  // joined; those of the program, of the first replica that has one of its own, and of GroupSum.
+  // With an error sums may still be under way; their memory is theirs.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
   // `inputs` in the graph's order. The parts are shared with closures and outlive the run. The
@@ -47,6 +49,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
 
  private:
   absl::Status ShareOut();
+  absl::Status PrepareSums();
   void TakeParts(const std::vector<BatchPart>& all, int64_t first);
   bool IsOfBatch(size_t input) const;
   void OpenMeeting();
@@ -54,8 +57,12 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   void EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs);
   absl::StatusOr<std::vector<Tensor>> WeighSums(size_t replica,
                                                 std::vector<Tensor> outputs) const;
+  bool IsEarly(size_t output) const { return early_ != nullptr && early_->Has(output); }
+  absl::Status ErrorOfReplicas() const;
   absl::StatusOr<Outputs> Join();
   void SumOverWorkers(Outputs outputs);
+  void AwaitEarlySums(std::vector<Tensor> sums);
+  void TakeSums(absl::StatusOr<std::vector<Tensor>> sums);
   void FinishJoined(Outputs outputs);
   void RunJoined(Outputs outputs);
 
@@ -72,6 +79,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   bool has_part_ = true;          // else it computes another's, and does not count
   std::vector<BatchPart> parts_;  // one for each replica that runs here
   std::unique_ptr<ReplicaMeeting> meeting_;  // none where one replica runs alone
+  std::unique_ptr<EarlySums> early_;         // of several workers; may be none
   // By replica: each is written by its own and read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
   Mutex mutex_;

@@ -163,6 +163,29 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
   return BindLookups(program, bound);
 }
 
+// Of a fetch what the graph says, and of rows of a table nothing, since the batch names them.
+void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound,
+                   OutputSink& sink) {
+  if (sink.kind != OutputSink::Kind::kFetch) {
+    const bool push = sink.kind == OutputSink::Kind::kPush;
+    const VariableType& variable = (push ? bound.pushes : bound.assigns).variables[sink.index];
+    if (variable.by_rows) return;
+    sink.dtype = variable.dtype;
+    sink.shape = variable.shape;
+    return;
+  }
+  const onnx::TypeProto::Tensor& type = value.type().tensor_type();
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(type.elem_type());
+  if (!dtype.ok() || !type.has_shape()) return;
+  std::vector<int64_t> dims;
+  for (const auto& dim : type.shape().dim()) {
+    if (!dim.has_dim_value()) return;
+    dims.push_back(dim.dim_value());
+  }
+  sink.dtype = *dtype;
+  sink.shape = Shape(dims);
+}
+
 absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& graph,
                          const Layouts& layouts, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
@@ -188,6 +211,9 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   }
   ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());
   ASSIGN_OR_RETURN(bound.assigns, assigns.Finish());
+  for (int i = 0; i < program.outputs_size(); ++i) {
+    SetOutputType(graph.output(i), bound, bound.outputs[static_cast<size_t>(i)]);
+  }
   for (const VariableType& pushed : bound.pushes.variables) {
     const auto& pulled = bound.pulls.variables;
     const auto same = std::find_if(pulled.begin(), pulled.end(), [&](const VariableType& type) {

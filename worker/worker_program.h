@@ -33,6 +33,9 @@ struct OutputSink {
   size_t index = 0;  // push and assign: the variable of the plan
   std::string output;  // of the graph
   JoinRule join = JoinRule::kEach;
+  // Its type, where it is known before a run; else no type.
+  DType dtype = DType::kUndefined;
+  Shape shape;
 };
 
 // The rows of one variable of the pull plan that a batch names.

@@ -56,6 +56,7 @@ class Compiler {
     BindKernels();
     RETURN_IF_ERROR(Listed(refusals_));
     FindLastUses();
+    FindGivers();
     return std::shared_ptr<const CompiledProgram>(std::move(program_));
   }
 
@@ -68,6 +69,7 @@ class Compiler {
   void BindKernels();
   void BindKernel(const onnx::NodeProto& proto, const std::set<std::string>& read);
   void FindLastUses();
+  void FindGivers();
 
   // -1 for a name that nothing defines.
   int Find(const std::string& name) const {
@@ -255,6 +257,19 @@ void Compiler::FindLastUses() {
   for (size_t value = 0; value < last_use.size(); ++value) {
     if (last_use[value] < 0 || last_use[value] == CompiledProgram::kAfterTheEnd) continue;
     program_->nodes[static_cast<size_t>(last_use[value])].dying.push_back(static_cast<int>(value));
+  }
+}
+
+void Compiler::FindGivers() {
+  std::map<int, CompiledNode*> giver;  // by value
+  for (CompiledNode& node : program_->nodes) {
+    for (const int value : node.outputs) {
+      if (value >= 0) giver[value] = &node;
+    }
+  }
+  for (size_t i = 0; i < program_->outputs.size(); ++i) {
+    const auto found = giver.find(program_->outputs[i]);
+    (found == giver.end() ? program_->given : found->second->gives).push_back(i);
   }
 }
 

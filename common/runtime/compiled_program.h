@@ -21,6 +21,7 @@ struct CompiledNode {
   std::vector<int> inputs;   // value, or -1 for an absent optional input
   std::vector<int> outputs;  // value, or -1 for an output that nothing reads
   std::vector<int> dying;    // values that no later node and no graph output reads
+  std::vector<size_t> gives;  // graph outputs that it computes
 };
 
 // What a graph input must look like. An empty `dims` with has_shape false accepts any shape.
@@ -53,6 +54,7 @@ class CompiledProgram {
   std::vector<InputSpec> inputs;
   std::vector<BoundConstant> constants;
   std::vector<int> outputs;
+  std::vector<size_t> given;  // of `outputs`, those that no node computes
   std::vector<std::string> value_names;
   // Per value: index of the last node that reads it; kAfterTheEnd for graph outputs.
   std::vector<int> last_use;

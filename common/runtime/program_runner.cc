@@ -147,6 +147,7 @@ class ProgramRunner::Impl {
       values_.Bind(constant.value, constant.tensor);
     }
     for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
+    if (!Give(program_->given)) return;
     GoOn();
   }
 
@@ -193,13 +194,31 @@ class ProgramRunner::Impl {
   // False: it has failed, and the run has ended with it.
   bool EndNode(const CompiledNode& node, const absl::Status& status) {
     if (!status.ok()) {
-      values_.Abandon();
-      End(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
+      Fail(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
       return false;
     }
+    if (!Give(node.gives)) return false;
     values_.Release(node.dying);
     ++next_;
     return true;
+  }
+
+  // False: the taker ended the run.
+  bool Give(const std::vector<size_t>& outputs) {
+    OutputTaker* const taker = run().context.taker;
+    if (taker == nullptr) return true;
+    for (const size_t output : outputs) {
+      absl::Status status = taker->Take(output, values_.value(program_->outputs[output]));
+      if (status.ok()) continue;
+      Fail(std::move(status));
+      return false;
+    }
+    return true;
+  }
+
+  void Fail(absl::Status status) {
+    values_.Abandon();
+    End(std::move(status));
   }
 
   void End(absl::StatusOr<std::vector<Tensor>> outputs) {

@@ -256,6 +256,65 @@ TEST_P(ProgramRunnerTest, NodesInAnyOrderAndUnusedNodes) {
   EXPECT_THAT((*outputs)[1].span<float>(), testing::ElementsAre(-1, 2));
 }
 
+// Tells what it was given, and copies it; ends the run at one output. Thread-compatible.
+class Copying final : public OutputTaker {
+ public:
+  explicit Copying(size_t last = 99) : last_(last) {}
+  absl::Status Take(size_t output, const Tensor& value) override {
+    taken.emplace_back(output, value.Clone());
+    return output == last_ ? absl::AbortedError("enough") : absl::OkStatus();
+  }
+  std::vector<std::pair<size_t, Tensor>> taken;
+
+ private:
+  const size_t last_;
+};
+
+// x is computed by no node, b is read on, and d is b under another name.
+TEST_P(ProgramRunnerTest, OutputsAreTakenAsTheyAreComputedAndStayAsTheyWere) {
+  GraphBuilder builder("taken");
+  const auto x = builder.Input("x", DType::kFloat32, {2});
+  const auto b = builder.Op("Relu", {builder.Op("Neg", {x})});
+  const auto d = builder.Op("Identity", {b});
+  const auto a = builder.Op("Exp", {builder.Op("Neg", {d})});
+  for (const std::string& output : {a, b, x, d}) builder.Output(output);
+  auto model = builder.Finish();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto program = CompileProgram(*model, registry_);
+  ASSERT_TRUE(program.ok()) << program.status();
+  ProgramRunner runner(*program);
+  for (int run = 0; run < 3; ++run) {  // recorded, and by the plan
+    Copying taker;
+    RunContext context;
+    context.taker = &taker;
+    const auto outputs = runner.Run({Tensor::FromVector<float>({-1, 2}, {2})}, context);
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    std::vector<size_t> order;
+    for (const auto& [output, value] : taker.taken) {
+      order.push_back(output);
+      EXPECT_EQ((*outputs)[output].span<float>(), value.span<float>()) << output;
+    }
+    EXPECT_THAT(order, testing::ElementsAre(2, 1, 3, 0));
+    EXPECT_THAT((*outputs)[1].span<float>(), testing::ElementsAre(1, 0));
+  }
+}
+
+TEST_P(ProgramRunnerTest, ATakerEndsTheRunWithItsError) {
+  onnx::ModelProto model = NewModel("a");
+  AddInput(model, {"x", DType::kFloat32, {2}});
+  AddNode(model, "Neg", {"x"}, "a");
+  AddNode(model, "Exp", {"a"}, "b");
+  model.mutable_graph()->add_output()->set_name("b");
+  ProgramRunner runner(*CompileProgram(model, registry_));
+  const std::vector<Tensor> inputs = {Tensor::FromVector<float>({1, 2}, {2})};
+  Copying taker(0);
+  RunContext context;
+  context.taker = &taker;
+  EXPECT_EQ(runner.Run(inputs, context).status(), absl::AbortedError("enough")) << "as it is";
+  EXPECT_EQ(taker.taken.size(), 1u);
+  EXPECT_TRUE(runner.Run(inputs, RunContext{}).ok()) << "and the next run is none the worse";
+}
+
 // The norm is of all elements together, and neither overflows nor hides what is not finite.
 TEST_P(ProgramRunnerTest, ClipsToANormOfAllInputs) {
   GraphBuilder builder("clip");
