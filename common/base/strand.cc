@@ -59,6 +59,16 @@ void Strand::Post(Task task) {
   state_->executor.Run(State::Turn(state_));
 }
 
+void Strand::RunOrPost(Task task) {
+  {
+    MutexLock lock(state_->mutex);
+    state_->queue.push_back(std::move(task));
+    if (state_->draining) return;
+    state_->draining = true;
+  }
+  Drain(std::shared_ptr<State>(state_));  // a task may end the strand
+}
+
 bool Strand::IsCurrent() const { return current_strand == state_.get(); }
 
 void Strand::Drain(const std::shared_ptr<State>& state) {

@@ -42,6 +42,7 @@ absl::InlinedVector<int, 8> SendersTo(const Plan& plan) {
 LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<Lanes> lanes,
                      LaneGroupOptions options)
     : clock_(clock),
+      executor_(executor),
       options_(Completed(std::move(options))),
       lanes_(std::move(lanes)),
       recorder_(options_.rank),
@@ -61,7 +62,7 @@ void LaneGroup::Start(CollectiveCall call, Communicator::Done done) {
 }
 
 void LaneGroup::StartHere(CollectiveCall call, Communicator::Done done) {
-  if (settled_) return done(end_);
+  if (settled_) return Tell(std::move(done), end_);
   const uint64_t sequence = next_sequence_++;
   absl::Status status = CheckCall(call, options_.rank, options_.size);
   if (status.ok()) {
@@ -109,8 +110,9 @@ void LaneGroup::Begin(CallState& state) {
 }
 
 void LaneGroup::OnFrame(CollectiveFrame frame, Consumed consumed) {
-  strand_.Post([self = shared_from_this(), frame = std::move(frame),
-                consumed = std::move(consumed)]() mutable {
+  // Another thread would take longer to wake up than the frame takes.
+  strand_.RunOrPost([self = shared_from_this(), frame = std::move(frame),
+                     consumed = std::move(consumed)]() mutable {
     self->HandleFrame(std::move(frame), std::move(consumed));
   });
 }
@@ -176,8 +178,12 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   CallState& state = calls_.at(sequence);
   if (state.timer.value != 0) clock_.Cancel(state.timer);
   recorder_.Ended(sequence, status, clock_.Now());
-  Communicator::Done done = std::move(state.done);
-  done(status);
+  Tell(std::move(state.done), status);
+}
+
+// Not here: the thread may be the one that brings frames, and what follows a call may take long.
+void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
+  executor_.Run([done = std::move(done), status]() mutable { done(status); });
 }
 
 void LaneGroup::OnRetired(uint64_t sequence) {

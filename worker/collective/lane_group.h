@@ -71,6 +71,7 @@ class LaneGroup final : public LaneReceiver,
   bool SameCall(const Operation& operation, const CollectiveFrame& frame);
   void ComparePast(const CollectiveFrame& frame);
   void OnDone(uint64_t sequence, const absl::Status& status) override;
+  void Tell(Communicator::Done done, const absl::Status& status);
   void OnRetired(uint64_t sequence) override;
 
   // lane_group_abort.cc: how it ends.
@@ -94,6 +95,7 @@ class LaneGroup final : public LaneReceiver,
   void AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missing)> then);
 
   Clock& clock_;
+  Executor& executor_;
   const LaneGroupOptions options_;
   const std::unique_ptr<Lanes> lanes_;  // synchronise themselves
   FlightRecorder recorder_;             // synchronises itself

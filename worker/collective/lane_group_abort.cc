@@ -173,7 +173,7 @@ void LaneGroup::Settle() {
     dones.push_back(std::move(state.done));
   }
   for (const std::shared_ptr<Operation>& operation : operations) operation->Fail(end_);
-  for (Communicator::Done& done : dones) done(end_);
+  for (Communicator::Done& done : dones) Tell(std::move(done), end_);
 }
 
 }  // namespace cohort

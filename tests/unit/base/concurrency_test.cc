@@ -153,6 +153,45 @@ TEST(Strand, APostFromItsOwnTaskRunsAfterIt) {
   EXPECT_THAT(seen, ElementsAre(1, 2));
 }
 
+TEST(Strand, RunOrPostRunsAtOnceOnlyWhereNothingIsUnderWay) {
+  ManualExecutor executor;
+  Strand strand(executor);
+  std::vector<int> seen;
+  strand.RunOrPost([&] {
+    strand.RunOrPost([&] { seen.push_back(2); });
+    seen.push_back(1);
+  });
+  EXPECT_THAT(seen, ElementsAre(1, 2));
+  strand.Post([&] { seen.push_back(3); });
+  strand.RunOrPost([&] { seen.push_back(4); });
+  EXPECT_THAT(seen, ElementsAre(1, 2));  // not before what was posted
+  EXPECT_TRUE(executor.RunOne());
+  EXPECT_THAT(seen, ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Strand, RunOrPostKeepsTheOrderOfEachPoster) {
+  constexpr int kPosters = 3;
+  constexpr int kTasks = 2000;
+  std::vector<std::pair<int, int>> seen;
+  {
+    ThreadPool pool({"strands", 2});
+    Strand strand(pool);
+    ThreadPool posters({"posters", kPosters});
+    for (int poster = 0; poster < kPosters; ++poster) {
+      posters.Run([&strand, &seen, poster] {
+        for (int i = 0; i < kTasks; ++i) {
+          const auto task = [&seen, poster, i] { seen.emplace_back(poster, i); };
+          if (i % 2 == 0) strand.RunOrPost(task);
+          if (i % 2 == 1) strand.Post(task);
+        }
+      });
+    }
+  }
+  ASSERT_EQ(seen.size(), static_cast<size_t>(kPosters * kTasks));
+  std::vector<int> next(kPosters, 0);
+  for (const auto& [poster, i] : seen) EXPECT_EQ(i, next[static_cast<size_t>(poster)]++);
+}
+
 TEST(Strand, ABusyStrandLetsOthersRun) {
   ManualExecutor executor;
   Strand busy(executor);
