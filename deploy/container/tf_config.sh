@@ -5,7 +5,8 @@
 #   COHORT_ROLE            ps, worker or chief (the coordinator); the images set it
 #   COHORT_PS_SERVICE      headless Service (and StatefulSet) of the ps; default cohort-ps
 #   COHORT_WORKER_SERVICE  the same of the workers; default cohort-worker
-#   COHORT_PS_COUNT, COHORT_WORKER_COUNT  how many there are; required
+#   COHORT_PS_COUNT, COHORT_WORKER_COUNT  how many there are; required. Without ps (0) the workers train together, and the
+#                          coordinator is no task of the cluster
 #   COHORT_PORT            which port they serve on; default 2222
 #   COHORT_HOSTNAME        default: the host's name
 set -eu
@@ -24,7 +25,7 @@ count() { # variable value: a number above 0
 port=${COHORT_PORT:-2222}
 ps_count=${COHORT_PS_COUNT:-}
 worker_count=${COHORT_WORKER_COUNT:-}
-count COHORT_PS_COUNT "$ps_count"
+[ "$ps_count" = 0 ] && [ "${COHORT_ROLE:-}" != ps ] || count COHORT_PS_COUNT "$ps_count"
 count COHORT_WORKER_COUNT "$worker_count"
 
 addresses() { # service count
@@ -54,9 +55,26 @@ if [ "$COHORT_ROLE" != chief ]; then
     fail "host name '$host' is beyond the $limit $COHORT_ROLE tasks; raise COHORT_PS_COUNT or COHORT_WORKER_COUNT"
 fi
 
+workers() {
+  printf '"worker": ['
+  addresses "${COHORT_WORKER_SERVICE:-cohort-worker}" "$worker_count"
+  printf ']}'
+}
+
+task() { printf ', "task": {"type": "%s", "index": %s}' "$COHORT_ROLE" "$index"; }
+
+if [ "$ps_count" = 0 ]; then
+  printf '{"cluster": {'
+  workers
+  [ "$COHORT_ROLE" = chief ] || task
+  printf '}\n'
+  exit 0
+fi
+
 # Nobody connects to the coordinator, so its address is only a name.
 printf '{"cluster": {"chief": ["cohort-coordinator:%s"], "ps": [' "$port"
 addresses "${COHORT_PS_SERVICE:-cohort-ps}" "$ps_count"
-printf '], "worker": ['
-addresses "${COHORT_WORKER_SERVICE:-cohort-worker}" "$worker_count"
-printf ']}, "task": {"type": "%s", "index": %s}}\n' "$COHORT_ROLE" "$index"
+printf '], '
+workers
+task
+printf '}\n'

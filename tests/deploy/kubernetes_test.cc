@@ -1,4 +1,4 @@
-// deploy/kubernetes/base: what kustomize does not see, that what names something else names
+// deploy/kubernetes: what kustomize does not see, that what names something else names
 // something that exists.
 
 #include <gmock/gmock.h>
@@ -14,12 +14,13 @@ namespace {
 
 using testing::HasSubstr;
 
-class Kubernetes : public testing::Test {
+// By folder.
+class Kubernetes : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    kustomization_ = YamlReader(Base("kustomization.yaml")).Read();
+    kustomization_ = YamlReader(InFolder("kustomization.yaml")).Read();
     for (const Yaml& file : kustomization_.at("resources")) {
-      for (Yaml& object : ReadYamlDocuments(Base(file))) {
+      for (Yaml& object : ReadYamlDocuments(InFolder(file))) {
         objects_[object.at("kind")][object.at("metadata").at("name")] = object;
       }
     }
@@ -28,9 +29,10 @@ class Kubernetes : public testing::Test {
     }
   }
 
-  static std::string Base(const std::string& name) {
-    return ReadDeployFile(absl::StrCat("kubernetes/base/", name));
+  static std::string InFolder(const std::string& name) {
+    return ReadDeployFile(absl::StrCat("kubernetes/", GetParam(), "/", name));
   }
+  bool HasPs() const { return objects_.at("StatefulSet").count("cohort-ps") > 0; }
   // StatefulSets and the Job, by name.
   std::map<std::string, Yaml> Workloads() const {
     std::map<std::string, Yaml> workloads;
@@ -65,7 +67,7 @@ class Kubernetes : public testing::Test {
   std::map<std::string, Yaml> config_maps_;
 };
 
-TEST_F(Kubernetes, SelectorsFindExactlyTheirPods) {
+TEST_P(Kubernetes, SelectorsFindExactlyTheirPods) {
   for (const auto& [name, set] : objects_.at("StatefulSet")) {
     EXPECT_TRUE(Matches(set.at("spec").at("selector").at("matchLabels"), set)) << name;
   }
@@ -86,7 +88,7 @@ TEST_F(Kubernetes, SelectorsFindExactlyTheirPods) {
   }
 }
 
-TEST_F(Kubernetes, ServicesAndProbesUseTheContainersPort) {
+TEST_P(Kubernetes, ServicesAndProbesUseTheContainersPort) {
   for (const auto& [name, set] : objects_.at("StatefulSet")) {
     SCOPED_TRACE(name);
     const Yaml& service = objects_.at("Service").at(set.at("spec").at("serviceName")).at("spec");
@@ -101,7 +103,7 @@ TEST_F(Kubernetes, ServicesAndProbesUseTheContainersPort) {
   }
 }
 
-TEST_F(Kubernetes, VolumesAndConfigMapsExist) {
+TEST_P(Kubernetes, VolumesAndConfigMapsExist) {
   for (const auto& [name, workload] : Workloads()) {
     SCOPED_TRACE(name);
     std::map<std::string, Yaml> volumes;
@@ -127,12 +129,16 @@ TEST_F(Kubernetes, VolumesAndConfigMapsExist) {
 }
 
 // The pods' host names, through the entry point's script, give the cluster that the services make.
-TEST_F(Kubernetes, PodsFindTheirPlaces) {
+TEST_P(Kubernetes, PodsFindTheirPlaces) {
   std::string variables;
   for (const std::string literal : config_maps_.at("cohort-cluster").at("literals")) {
     absl::StrAppend(&variables, literal, " ");
   }
   for (const std::string role : {"ps", "worker"}) {
+    if (role == "ps" && !HasPs()) {
+      EXPECT_EQ(Literal("COHORT_PS_COUNT"), "0");
+      continue;
+    }
     const Yaml& set = objects_.at("StatefulSet").at("cohort-" + role);
     const int replicas = set.at("spec").at("replicas");
     EXPECT_EQ(Literal(role == "ps" ? "COHORT_PS_COUNT" : "COHORT_WORKER_COUNT"),
@@ -151,7 +157,7 @@ TEST_F(Kubernetes, PodsFindTheirPlaces) {
   }
 }
 
-TEST_F(Kubernetes, ImagesAreTargetsOfTheDockerfile) {
+TEST_P(Kubernetes, ImagesAreTargetsOfTheDockerfile) {
   const std::string dockerfile = ReadDeployFile("Dockerfile");
   std::vector<std::string> images;
   for (const Yaml& image : kustomization_.at("images")) images.push_back(image.at("name"));
@@ -162,14 +168,42 @@ TEST_F(Kubernetes, ImagesAreTargetsOfTheDockerfile) {
   }
 }
 
-TEST_F(Kubernetes, TheJobIsTheShippedOne) {
-  EXPECT_EQ(Base("job.json"), ReadDeployFile("jobs/mnist_mlp.json"));
+// The coordinator is no task where there is no ps: it knows the workers alone, and is on the node
+// of the first.
+TEST_P(Kubernetes, WithoutPsWorkerZeroCarriesTheCoordinator) {
+  const Yaml& coordinator = objects_.at("Job").at("cohort-coordinator");
+  const Output output = RunCommand(
+      absl::StrCat("env -i PATH=\"$PATH\" COHORT_ROLE=chief COHORT_WORKER_COUNT=3 COHORT_PS_COUNT=",
+                   Literal("COHORT_PS_COUNT"), " ", DeployPath("container/tf_config.sh")));
+  const auto config = ParseTfConfig(output.text);
+  ASSERT_TRUE(config.ok()) << config.status() << output.text;
+  EXPECT_EQ(config->task.has_value(), HasPs());
+  EXPECT_EQ(config->cluster.NumTasks(Role::kWorker), 3);
+  const auto together = testing::Contains("strategy.type=multi_worker_mirrored");
+  if (HasPs()) {
+    EXPECT_THAT(Container(coordinator).at("args"), testing::Not(together));
+    return;
+  }
+  EXPECT_THAT(Container(coordinator).at("args"), together);
+  const Yaml& near = Pod(coordinator)
+                         .at("affinity")
+                         .at("podAffinity")
+                         .at("requiredDuringSchedulingIgnoredDuringExecution")
+                         .at(0);
+  EXPECT_EQ(near.at("topologyKey"), "kubernetes.io/hostname");
+  // Every pod of a StatefulSet has its own name as this label.
+  EXPECT_EQ(near.at("labelSelector").at("matchLabels").at("statefulset.kubernetes.io/pod-name"),
+            "cohort-worker-0");
 }
 
-TEST_F(Kubernetes, KustomizeBuildsTheBase) {
+TEST_P(Kubernetes, TheJobIsTheShippedOne) {
+  EXPECT_EQ(InFolder("job.json"), ReadDeployFile("jobs/mnist_mlp.json"));
+}
+
+TEST_P(Kubernetes, KustomizeBuildsTheBase) {
   if (!HasProgram("kubectl")) GTEST_SKIP() << "needs kubectl";
   const Output output =
-      RunCommand(absl::StrCat("kubectl kustomize ", DeployPath("kubernetes/base")));
+      RunCommand(absl::StrCat("kubectl kustomize ", DeployPath("kubernetes/" + GetParam())));
   ASSERT_EQ(output.exit_code, 0) << output.text;
   size_t objects = 2;  // the two ConfigMaps
   for (const auto& [kind, by_name] : objects_) objects += by_name.size();
@@ -181,6 +215,11 @@ TEST_F(Kubernetes, KustomizeBuildsTheBase) {
   // References follow the generated names.
   EXPECT_THAT(output.text, testing::Not(HasSubstr("name: cohort-cluster\n")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Folders, Kubernetes, testing::Values("base", "multi_worker"),
+                         [](const auto& info) {
+                           return info.param == "base" ? "Base" : "MultiWorker";
+                         });
 
 }  // namespace
 }  // namespace cohort

@@ -44,6 +44,19 @@ TEST(TfConfigScript, TheCoordinatorNeedsNoOrdinal) {
   EXPECT_EQ(config->task->ToString(), "chief:0");
 }
 
+TEST(TfConfigScript, WithoutPsTheWorkersAreTheCluster) {
+  const std::string counts = "COHORT_PS_COUNT=0 COHORT_WORKER_COUNT=3 ";
+  const auto worker =
+      ParseTfConfig(TfConfigOf(counts + "COHORT_ROLE=worker COHORT_HOSTNAME=cohort-worker-2").text);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(worker->task->ToString(), "worker:2");
+  EXPECT_EQ(worker->cluster.tasks().size(), 3u);
+  const auto coordinator = ParseTfConfig(TfConfigOf(counts + "COHORT_ROLE=chief").text);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  EXPECT_FALSE(coordinator->task.has_value());
+  EXPECT_EQ(coordinator->cluster.tasks(), worker->cluster.tasks());
+}
+
 TEST(TfConfigScript, WhatIsWrongIsNamed) {
   struct Case {
     std::string variables, text;
