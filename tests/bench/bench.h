@@ -58,6 +58,7 @@ Command AssignAddBench();
 Command ClickLogText();
 Command CollectiveBench();
 Command CollectiveRank();
+Command OverlapBench();
 Command RecoveryCoordinator();
 
 // One line of output.

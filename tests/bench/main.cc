@@ -48,7 +48,7 @@ int Main(const std::vector<std::string>& arguments) {
                                          OptimizerBench(), TableBench(), EmbeddingBench(),
                                          AssignAddBench(), ClickLogText(),
                                          RecoveryCoordinator(), CollectiveBench(),
-                                         CollectiveRank()};
+                                         CollectiveRank(), OverlapBench()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;
     const absl::Status status = Run(command, {arguments.begin() + 1, arguments.end()});
