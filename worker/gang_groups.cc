@@ -19,6 +19,16 @@ absl::Status Over() {
                    proto::TRANSIENT);
 }
 
+// Of a generation that has failed: all that is kept is told who asks (group_table.h).
+constexpr size_t kCallsLogged = 16;
+void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
+  Log(LogLevel::kWarning, "gang_group_failed",
+      {{"generation", generation},
+       {"cause", why.message()},
+       {"last_done", recorder.LastDone()},
+       {"calls", recorder.Newest(kCallsLogged)}});
+}
+
 absl::string_view HostOf(absl::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
@@ -127,6 +137,7 @@ void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
               {
                 MutexLock lock(self->mutex_);
                 generation->group = group;
+                generation->recorder = std::move(formed.recorder);
                 ended = generation->ended;
                 waiting = std::exchange(generation->waiting, {});
               }
@@ -137,15 +148,20 @@ void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
 
 void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) {
   std::shared_ptr<GangGroup> group;
+  std::shared_ptr<const FlightRecorder> recorder;
   std::vector<Ready> waiting;
   {
     MutexLock lock(mutex_);
     if (!generation.ended.ok()) return;
     generation.ended = why;
     group = generation.group;
+    recorder = generation.recorder;
     waiting = std::exchange(generation.waiting, {});
   }
-  if (group != nullptr) group->communicator().Abort(why);
+  if (group != nullptr) {
+    group->communicator().Abort(why);
+    if (why != Over()) LogFlight(generation.number, *recorder, why);
+  }
   for (Ready& ready : waiting) ready(why);
 }
 

@@ -47,6 +47,7 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
     uint64_t number = 0;
     absl::Status ended;
     std::shared_ptr<GangGroup> group;  // null: it forms
+    std::shared_ptr<const FlightRecorder> recorder;  // of the group, shared with it
     std::vector<Ready> waiting;        // for the group
   };
 

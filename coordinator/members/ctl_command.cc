@@ -12,13 +12,16 @@
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/members/flight_records.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace cohort {
 
 namespace {
 
-constexpr char kVerbs[] = "status, add-worker [HOST:PORT] or remove-worker INDEX|HOST:PORT";
+constexpr char kVerbs[] =
+    "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS]";
+constexpr int kCallsMax = 4096;  // that workers keep of a group
 
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
@@ -42,6 +45,13 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
     if (ParseAddress(words[1]).ok()) return absl::OkStatus();
     return Wrong(absl::StrCat("'", words[1], "' is neither a task index nor an address"));
   }
+  if (verb == "flight-record" && words.size() <= 2) {
+    options.verb = CtlOptions::Verb::kFlightRecord;
+    if (words.size() == 1) return absl::OkStatus();
+    const bool number = absl::SimpleAtoi(words[1], &options.calls_max);
+    if (number && options.calls_max >= 1 && options.calls_max <= kCallsMax) return absl::OkStatus();
+    return Wrong(absl::StrCat("'", words[1], "' is no number of calls from 1 to ", kCallsMax));
+  }
   return Wrong(absl::StrCat("'", verb, "' is no verb, or has too few or too many words behind it"));
 }
 
@@ -56,17 +66,25 @@ absl::StatusOr<std::string> AddressIn(const std::string& directory, FileSystem& 
 template <typename Response, typename Request>
 absl::StatusOr<Response> CallCoordinator(World world, Waiter& waiter, const CtlOptions& options,
                                          absl::string_view method, const Request& request) {
-  const std::shared_ptr<Channel> channel =
-      world.transport.Connect(options.address, Lane::kControl);
-  ASSIGN_OR_RETURN(Envelope<Response> answer,
-                   (Await<Envelope<Response>>(
-                       waiter, options.timeout * 2, "the coordinator", [&](auto done) {
-                         StartCall<Response>(*channel,
-                                             absl::StrCat("/cohort.proto.CtlService/", method),
-                                             Envelope<Request>{request, {}}, options.timeout,
-                                             std::move(done));
-                       })));
+  const std::shared_ptr<Channel> channel = world.transport.Connect(options.address, Lane::kControl);
+  ASSIGN_OR_RETURN(
+      Envelope<Response> answer,
+      (Await<Envelope<Response>>(waiter, options.timeout * 2, "the coordinator", [&](auto done) {
+        StartCall<Response>(*channel, absl::StrCat("/cohort.proto.CtlService/", method),
+                            Envelope<Request>{request, {}}, options.timeout, std::move(done));
+      })));
   return std::move(answer.header);
+}
+
+absl::StatusOr<std::string> JsonLine(const google::protobuf::Message& answer) {
+  google::protobuf::util::JsonPrintOptions json;
+  json.always_print_primitive_fields = true;
+  json.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(answer, &text, json).ok()) {
+    return absl::InternalError("the answer cannot be written as JSON");
+  }
+  return absl::StrCat(text, "\n");
 }
 
 absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& options) {
@@ -86,18 +104,17 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
                                              world, waiter, options, "RemoveWorker", request));
     return absl::StrCat("worker:", removed.task().index(), " was removed\n");
   }
+  if (options.verb == CtlOptions::Verb::kFlightRecord) {
+    proto::AskFlightRecordsRequest request;
+    request.set_calls_max(static_cast<uint32_t>(options.calls_max));
+    ASSIGN_OR_RETURN(const auto records, CallCoordinator<proto::AskFlightRecordsResponse>(
+                                             world, waiter, options, "AskFlightRecords", request));
+    return options.json ? JsonLine(records) : FlightText(records);
+  }
   ASSIGN_OR_RETURN(const auto status,
                    CallCoordinator<proto::GetJobStatusResponse>(
                        world, waiter, options, "GetJobStatus", proto::GetJobStatusRequest()));
-  if (!options.json) return StatusText(status);
-  google::protobuf::util::JsonPrintOptions json;
-  json.always_print_primitive_fields = true;
-  json.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(status, &text, json).ok()) {
-    return absl::InternalError("the status cannot be written as JSON");
-  }
-  return absl::StrCat(text, "\n");
+  return options.json ? JsonLine(status) : StatusText(status);
 }
 
 std::string StalenessText(const proto::GetJobStatusResponse& status) {
@@ -124,7 +141,8 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
   parser.Add("address", options.address, "HOST:PORT where the coordinator serves operators");
   parser.Add("state_dir", state_directory, "State directory of a coordinator with local tasks");
   parser.Add("timeout", timeout, "How long the answer may take; default 60s");
-  parser.Add("json", options.json, "Print the status as one line of JSON");
+  parser.Add("json", options.json,
+             "Print the answer to status or flight-record as one line of JSON");
   parser.AddFooter("Exit codes: 0 done, 1 refused, 2 bad options, 4 no coordinator answers.");
   ASSIGN_OR_RETURN(std::optional<PrintAndExit> help, parser.Parse(arguments));
   if (help) return *std::move(help);
@@ -182,8 +200,8 @@ std::string StatusText(const proto::GetJobStatusResponse& status) {
   absl::StrAppend(&text, "closures: done ", status.closures_done(), " queued ",
                   status.closures_queued(), " in_flight ", status.closures_in_flight(),
                   " put_back ", status.closures_put_back(), " failed ", status.closures_failed(),
-                  "; recoveries ", status.recoveries(), "\n", StalenessText(status), "waits: ",
-                  status.waits(), "\n");
+                  "; recoveries ", status.recoveries(), "\n", StalenessText(status),
+                  "waits: ", status.waits(), "\n");
   return text;
 }
 

@@ -20,12 +20,13 @@ namespace cohort {
 inline constexpr char kCtlAddressFile[] = "coordinator.address";
 
 struct CtlOptions {
-  enum class Verb { kStatus, kAddWorker, kRemoveWorker };
+  enum class Verb { kStatus, kAddWorker, kRemoveWorker, kFlightRecord };
   std::string address;
   Verb verb = Verb::kStatus;
   // An address. Empty: kAddWorker lets the coordinator start one, kRemoveWorker means `index`.
   std::string worker;
   int index = 0;
+  int calls_max = 16;  // of kFlightRecord, of each group
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);
 };

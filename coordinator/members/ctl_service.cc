@@ -7,6 +7,7 @@
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/ps_stats_sum.h"
+#include "coordinator/members/flight_records.h"
 
 namespace cohort {
 
@@ -132,6 +133,11 @@ Service MakeCtlService(const CtlParts& parts) {
       });
   service.handlers["GetJobStatus"] = MakeHandler<GetJobStatusRequest, GetJobStatusResponse>(
       [parts](const auto&, auto reply) { AnswerJobStatus(parts, std::move(reply)); });
+  service.handlers["AskFlightRecords"] =
+      MakeHandler<proto::AskFlightRecordsRequest, proto::AskFlightRecordsResponse>(
+          [parts](const auto& request, auto reply) {
+            AskFlightRecords(*parts.cluster, request.header, std::move(reply));
+          });
   return service;
 }
 

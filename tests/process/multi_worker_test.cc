@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
@@ -20,13 +21,17 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
+// Each try is a process start; what has not been in so many never is.
+constexpr int kTriesMax = 100;
+
 class MultiWorkerProcess : public testing::Test {
  protected:
   std::vector<std::string> Arguments(const std::string& name,
                                      const std::vector<std::string>& sets) {
     std::vector<std::string> arguments = {
-        "--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"),
-        "--local", "worker=3", "--state_dir", temp / name};
+        "--job",       absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"),
+        "--local",     "worker=3",
+        "--state_dir", temp / name};
     std::vector<std::string> all = {
         R"(data.train={"class_name": "SyntheticDigits", "config": {"seed": 1, "count": 2560}})",
         R"(data.test={"class_name": "SyntheticDigits", "config": {"seed": 2, "count": 500}})",
@@ -43,8 +48,8 @@ class MultiWorkerProcess : public testing::Test {
   }
   void Kill(const std::string& name, int worker) { Signal(name, worker, SIGKILL); }
   void Signal(const std::string& name, int worker, int signal) {
-    const auto text = ReadFile(
-        files, JoinPath(temp / name, absl::StrCat("worker-", worker, ".process")));
+    const auto text =
+        ReadFile(files, JoinPath(temp / name, absl::StrCat("worker-", worker, ".process")));
     ASSERT_TRUE(text.ok()) << text.status();
     ASSERT_EQ(kill(json::parse(*text)["pid"], signal), 0);
   }
@@ -76,12 +81,12 @@ TEST_F(MultiWorkerProcess, ThreeWorkersTrainWithoutAParameterServer) {
 
 // As on three hosts: nothing but the workers in TF_CONFIG, and worker 0's host has the coordinator.
 TEST_F(MultiWorkerProcess, WorkerZeroCarriesTheCoordinator) {
-  const ProcessRun free = RunProcess(coordinator, {"--free_ports", "3"}, environment,
-                                     absl::Minutes(1));
+  const ProcessRun free =
+      RunProcess(coordinator, {"--free_ports", "3"}, environment, absl::Minutes(1));
   ASSERT_EQ(free.exit_code, 0) << free.err;
   json workers = json::array();
-  for (const absl::string_view port : absl::StrSplit(free.out, absl::ByAnyChar(" \n"),
-                                                     absl::SkipEmpty())) {
+  for (const absl::string_view port :
+       absl::StrSplit(free.out, absl::ByAnyChar(" \n"), absl::SkipEmpty())) {
     workers.push_back(absl::StrCat("127.0.0.1:", port));
   }
   ASSERT_EQ(workers.size(), 3u) << free.out;
@@ -112,8 +117,7 @@ TEST_F(MultiWorkerProcess, WorkerZeroCarriesTheCoordinator) {
 // The two others train on; the supervisor starts a third, which gets a copy. Nothing is taken back,
 // and no checkpoint is needed.
 TEST_F(MultiWorkerProcess, AKilledWorkerIsReplacedWhileTheOthersTrainOn) {
-  RunningProcess job(coordinator,
-                     Arguments("killed", {"fit.epochs=120", "recovery.enabled=false"}),
+  RunningProcess job(coordinator, Arguments("killed", {"fit.epochs=120", "recovery.enabled=false"}),
                      environment);
   ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
   Kill("killed", 1);
@@ -143,6 +147,43 @@ TEST_F(MultiWorkerProcess, AWorkerThatStandsStillForLessThanTheLeaseIsWaitedFor)
   const ProcessRun whole = Run("whole", {"fit.epochs=20"});
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_EQ(Model("still"), Model("whole")) << "bit for bit";
+}
+
+// A worker stands still, and an operator asks who waits for whom.
+TEST_F(MultiWorkerProcess, TheFlightRecordNamesTheWorkerThatIsWaitedFor) {
+  RunningProcess job(coordinator,
+                     Arguments("record", {"fit.epochs=1000000", "cluster.lease_timeout_ms=600000"}),
+                     environment);
+  ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
+  const auto ask = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"ctl", "flight-record"});
+    words.insert(words.end(), {"--state_dir", temp / "record"});
+    const ProcessRun run = RunProcess(coordinator, words, {}, absl::Minutes(1));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.out;
+  };
+  const json all = json::parse(ask({"4096", "--json"}));
+  ASSERT_EQ(all["workers"].size(), 3u);
+  for (const json& worker : all["workers"]) {
+    EXPECT_EQ(worker["error"], "");
+    ASSERT_EQ(worker["groups"].size(), 1u) << worker;
+    const json& group = worker["groups"][0];
+    EXPECT_EQ(group["size"], 3);
+    ASSERT_GE(group["operations"].size(), 16u) << "an epoch has 16 steps";
+    EXPECT_THAT(std::string(group["operations"][0]["call"]), HasSubstr("all-reduce float32"));
+  }
+  Signal("record", 2, SIGSTOP);
+  std::string text;
+  for (int i = 0; i < kTriesMax; ++i) {
+    text = ask({});
+    if (absl::StrContains(text, "rank 0, rank 1 wait in call ")) break;
+  }
+  EXPECT_THAT(text, HasSubstr("rank 0, rank 1 wait in call "));
+  EXPECT_THAT(text, HasSubstr("for rank 2, worker:2, perhaps, which does not answer: "));
+  EXPECT_THAT(text, HasSubstr("rank 0, worker:0: "));
+  Signal("record", 2, SIGCONT);
+  job.Signal(SIGTERM);
+  EXPECT_EQ(job.Wait(absl::Minutes(1)).exit_code, 1) << "interrupted";
 }
 
 // All are gone at once: the job goes back to its checkpoint, and the model is the one that it would

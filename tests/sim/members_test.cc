@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
+
 #include "coordinator/members/ctl_service.h"
+#include "coordinator/members/flight_records.h"
 #include "tests/sim/members_sim.h"
 #include "tests/sim/standstill.h"
 
@@ -210,6 +213,32 @@ TEST_F(MembersSim, TheStatusShowsMembersAndClosures) {
   EXPECT_EQ(status.closures_done(), 200u);
   EXPECT_EQ(status.epoch(), coordinator->members()->epoch());
   EXPECT_THAT(status.waits(), HasSubstr("0 closures queued"));
+}
+
+// A worker that stands still is asked, and one that is known to be away is not.
+TEST_F(MembersSim, TheFlightRecordSaysWhichWorkersDoNotAnswer) {
+  Begin(9);
+  Count(10);
+  ASSERT_TRUE(coordinator->Join().ok());
+  cluster->tasks().Kill(Worker(2));
+  cluster->sim().RunFor(absl::Seconds(20));
+  Standstill standstill(cluster->sim(), "worker:1", absl::Seconds(4));
+  cluster->network().SetWatcher(&standstill);
+  std::optional<proto::AskFlightRecordsResponse> records;
+  AskFlightRecords(*coordinator->members(), {}, [&](auto answer) {
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    records = answer->header;
+  });
+  const absl::Time asked = cluster->sim().Now();
+  cluster->sim().RunUntil([&] { return records.has_value(); }, absl::Minutes(1));
+  EXPECT_EQ(cluster->sim().Now() - asked, absl::Seconds(2));
+  cluster->network().SetWatcher(nullptr);
+  ASSERT_TRUE(records.has_value());
+  ASSERT_EQ(records->workers_size(), 3);
+  EXPECT_EQ(records->workers(0).error(), "");
+  EXPECT_THAT(records->workers(1).error(), HasSubstr("no answer"));
+  EXPECT_THAT(records->workers(2).error(), HasSubstr("worker:2"));
+  EXPECT_THAT(FlightText(*records), HasSubstr("worker:1 at worker1:2222 does not answer: "));
 }
 
 }  // namespace

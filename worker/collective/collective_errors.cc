@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 
@@ -27,6 +28,21 @@ absl::Status LateError(uint64_t sequence, const std::string& description, absl::
                    absl::StrCat("call ", sequence, ", ", description, ", is not done within ",
                                 absl::FormatDuration(timeout), "; ", who),
                    proto::TRANSIENT);
+}
+
+std::string MissingRank(int rank, const std::string& last_done) {
+  return absl::StrCat("rank ", rank, " (last done there: ", last_done, ")");
+}
+
+void LogStalledCall(const StalledCall& stalled) {
+  Log(LogLevel::kWarning, "collective_stall",
+      {{"group", stalled.group.name},
+       {"generation", stalled.group.generation},
+       {"rank", stalled.rank},
+       {"call", absl::StrCat(stalled.sequence, ", ", stalled.description)},
+       {"under_way", absl::FormatDuration(stalled.under_way)},
+       {"not_started_by",
+        stalled.missing.empty() ? "none" : absl::StrJoin(stalled.missing, ", ")}});
 }
 
 absl::Status AbortedBy(const GroupName& group, const absl::Status& cause) {

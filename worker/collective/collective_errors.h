@@ -31,6 +31,21 @@ absl::Status MismatchError(uint64_t sequence, RankCall one, RankCall other);
 absl::Status LateError(uint64_t sequence, const std::string& description, absl::Duration timeout,
                        const std::vector<std::string>& missing);
 
+// "rank 1 (last done there: call 416, all-reduce 'w')".
+std::string MissingRank(int rank, const std::string& last_done);
+
+// A call that takes long, as one rank sees it; the group may still complete it.
+struct StalledCall {
+  GroupName group;
+  int rank = 0;
+  uint64_t sequence = 0;
+  std::string description;
+  absl::Duration under_way;
+  std::vector<std::string> missing;  // who has not started it, or has not come as far
+};
+// The event collective_stall.
+void LogStalledCall(const StalledCall& stalled);
+
 // The cause as every rank shows it: "group 'workers' of generation 3 was aborted: ...".
 absl::Status AbortedBy(const GroupName& group, const absl::Status& cause);
 

@@ -30,13 +30,43 @@ std::string After(absl::Time start, absl::Time when) {
   return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
 }
 
+// Without an end of line.
 std::string Line(const FlightRecord& record) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
       DTypeName(record.dtype), " ", AlgorithmName(record.algorithm), " ", StateName(record.state),
       " ", absl::FormatTime(record.started, absl::UTCTimeZone()), " ",
       After(record.started, record.last_heard), " ", After(record.started, record.ended), " [",
-      absl::StrJoin(record.waits_for, ","), "]\n");
+      absl::StrJoin(record.waits_for, ","), "]");
+}
+
+proto::FlightOperation::State StateOf(FlightRecord::State state) {
+  switch (state) {
+    case FlightRecord::State::kNone:
+      return proto::FlightOperation::NONE;
+    case FlightRecord::State::kUnderWay:
+      return proto::FlightOperation::UNDER_WAY;
+    case FlightRecord::State::kDone:
+      return proto::FlightOperation::DONE;
+    case FlightRecord::State::kFailed:
+      return proto::FlightOperation::FAILED;
+  }
+  return proto::FlightOperation::NONE;
+}
+
+void FillOperation(const FlightRecord& record, absl::Time now, proto::FlightOperation& shown) {
+  const absl::string_view dtype =
+      record.op == CollectiveOp::kBarrier ? "" : DTypeName(record.dtype);
+  shown.set_sequence(record.sequence);
+  shown.set_call(absl::StrCat(OpName(record.op), dtype.empty() ? "" : " ", dtype,
+                              record.name.empty() ? "" : absl::StrCat(" '", record.name, "'")));
+  shown.set_algorithm(std::string(AlgorithmName(record.algorithm)));
+  shown.set_bytes(record.bytes);
+  shown.set_state(StateOf(record.state));
+  shown.set_started_us(absl::ToUnixMicros(record.started));
+  const bool under_way = record.state == FlightRecord::State::kUnderWay;
+  shown.set_took_us(absl::ToInt64Microseconds((under_way ? now : record.ended) - record.started));
+  for (const int rank : record.waits_for) shown.add_waits_for(static_cast<uint32_t>(rank));
 }
 
 }  // namespace
@@ -66,6 +96,7 @@ void FlightRecorder::Started(Begin begin, absl::Time now) {
   record.waits_for = std::move(begin.waits_for);
   MutexLock lock(mutex_);
   if (records_.empty()) records_.resize(kFlightRecordsMax);
+  calls_started_ = std::max(calls_started_, begin.sequence + 1);
   SlotOf(begin.sequence) = std::move(record);
 }
 
@@ -87,6 +118,7 @@ void FlightRecorder::Ended(uint64_t sequence, const absl::Status& status, absl::
   if (record.sequence != sequence) return;
   record.state = status.ok() ? FlightRecord::State::kDone : FlightRecord::State::kFailed;
   record.ended = now;
+  ended_with_.Update(status);
   const bool newer =
       last_done_.state == FlightRecord::State::kNone || last_done_.sequence < record.sequence;
   if (status.ok() && newer) last_done_ = record;
@@ -105,10 +137,39 @@ std::vector<FlightRecord> FlightRecorder::Records() const {
 
 std::string FlightRecorder::Dump() const {
   std::string text = absl::StrCat(
-      "rank ", rank_,
+      "rank ", owner_.rank,
       ": call op name bytes dtype algorithm state started all-heard-after ended-after waits-for\n");
-  for (const FlightRecord& record : Records()) absl::StrAppend(&text, Line(record));
+  for (const FlightRecord& record : Records()) absl::StrAppend(&text, Line(record), "\n");
   return text;
+}
+
+std::string FlightRecorder::Newest(size_t calls_max) const {
+  const std::vector<FlightRecord> records = Records();
+  std::vector<std::string> lines;
+  for (size_t i = records.size() - std::min(records.size(), calls_max); i < records.size(); ++i) {
+    lines.push_back(Line(records[i]));
+  }
+  return absl::StrJoin(lines, "; ");
+}
+
+proto::GroupFlight FlightRecorder::ToProto(size_t calls_max, absl::Time now) const {
+  const std::vector<FlightRecord> records = Records();
+  proto::GroupFlight flight;
+  flight.set_group(owner_.group.name);
+  flight.set_generation(owner_.group.generation);
+  flight.set_rank(static_cast<uint32_t>(owner_.rank));
+  flight.set_size(static_cast<uint32_t>(owner_.size));
+  for (const proto::TaskRef& task : owner_.tasks) *flight.add_tasks() = task;
+  flight.set_last_done(LastDone());
+  {
+    MutexLock lock(mutex_);
+    flight.set_calls_started(calls_started_);
+    if (!ended_with_.ok()) flight.set_ended_with(std::string(ended_with_.message()));
+  }
+  for (size_t i = records.size() - std::min(records.size(), calls_max); i < records.size(); ++i) {
+    FillOperation(records[i], now, *flight.add_operations());
+  }
+  return flight;
 }
 
 std::string FlightRecorder::LastDone() const {

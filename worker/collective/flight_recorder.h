@@ -7,13 +7,16 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "proto/collective.pb.h"
 #include "worker/collective/collective_call.h"
+#include "worker/collective/collective_errors.h"
 
 namespace cohort {
 
@@ -38,7 +41,14 @@ class FlightRecorder {
  public:
   static constexpr size_t kFlightRecordsMax = 4096;
 
-  explicit FlightRecorder(int rank) : rank_(rank) {}
+  // Whose calls they are.
+  struct Owner {
+    GroupName group;
+    int rank = 0;
+    int size = 1;
+    std::vector<proto::TaskRef> tasks;  // by rank; or empty
+  };
+  explicit FlightRecorder(Owner owner) : owner_(std::move(owner)) {}
 
   struct Begin {
     uint64_t sequence = 0;
@@ -56,6 +66,10 @@ class FlightRecorder {
 
   // A line for each record, after one that names the columns.
   std::string Dump() const;
+  // The newest ones, at most so many, in one line.
+  std::string Newest(size_t calls_max) const;
+  // The newest ones, at most so many, as of `now`.
+  proto::GroupFlight ToProto(size_t calls_max, absl::Time now) const;
 
   // "call 416, all-reduce 'bucket 3'", the last that has ended well here; "no call" before it.
   std::string LastDone() const;
@@ -63,10 +77,12 @@ class FlightRecorder {
  private:
   FlightRecord& SlotOf(uint64_t sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const int rank_;
+  const Owner owner_;
   mutable Mutex mutex_;
   std::vector<FlightRecord> records_ ABSL_GUARDED_BY(mutex_);  // by sequence, a ring
   FlightRecord last_done_ ABSL_GUARDED_BY(mutex_);
+  uint64_t calls_started_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status ended_with_ ABSL_GUARDED_BY(mutex_);  // the first error of a call
 };
 
 // "call 416, all-reduce 'bucket 3'".

@@ -31,13 +31,13 @@ class Forming : public std::enable_shared_from_this<Forming> {
     shm.socket = options_.shm_socket;
     shm.join_timeout = options_.shm_timeout;
     shm.members = options_.group.tasks;
+    shm.stall_after = options_.group.stall_after;
     MutexLock lock(mutex_);
     // Its own thread runs this, perhaps before the assignment, and must not end it.
-    shm_ = std::make_unique<ShmCommunicator>(
-        std::move(shm), [self = shared_from_this()](absl::Status joined) {
-          self->resources_.executor.Run(
-              [self, joined = std::move(joined)] { self->Joined(joined); });
-        });
+    shm_ = std::make_unique<ShmCommunicator>(std::move(shm), [self = shared_from_this()](
+                                                                 absl::Status joined) {
+      self->resources_.executor.Run([self, joined = std::move(joined)] { self->Joined(joined); });
+    });
   }
 
  private:
@@ -47,7 +47,10 @@ class Forming : public std::enable_shared_from_this<Forming> {
       MutexLock lock(mutex_);
       shm = std::move(shm_);
     }
-    if (status.ok()) return formed_({std::move(shm), "shared memory"});
+    if (status.ok()) {
+      const auto recorder = shm->recorder();
+      return Formed({std::move(shm), "shared memory", recorder});
+    }
     shm.reset();
     UseFrames(std::string(status.message()));
   }
@@ -57,10 +60,15 @@ class Forming : public std::enable_shared_from_this<Forming> {
         {{"group", options_.group.name.name}, {"rank", options_.group.rank}, {"why", why}});
     auto lanes = MakeWireLanes(resources_.transport,
                                {options_.group.name, options_.group.rank, options_.addresses});
-    formed_({std::make_unique<LaneCommunicator>(resources_.clock, resources_.executor,
-                                                resources_.table, std::move(lanes),
-                                                options_.group),
-             absl::StrCat("frames: ", why)});
+    auto communicator = std::make_unique<LaneCommunicator>(
+        resources_.clock, resources_.executor, resources_.table, std::move(lanes), options_.group);
+    const auto recorder = communicator->recorder();
+    Formed({std::move(communicator), absl::StrCat("frames: ", why), recorder});
+  }
+
+  void Formed(FormedGroup formed) {
+    resources_.table->Keep(formed.recorder, resources_.clock);
+    formed_(std::move(formed));
   }
 
   const GroupResources resources_;

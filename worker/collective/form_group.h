@@ -28,6 +28,7 @@ struct FormGroupOptions {
 struct FormedGroup {
   std::unique_ptr<Communicator> communicator;
   std::string how;  // for people: "shared memory", or "frames: " and why
+  std::shared_ptr<const FlightRecorder> recorder;  // shared with it; the table keeps it, too
 };
 
 // What the group uses; outlives its communicator.

@@ -95,7 +95,37 @@ Service GroupTable::MakeService() {
                   reply(std::move(response));
                 });
           });
+  service.handlers["GetFlightRecord"] =
+      MakeHandler<proto::GetFlightRecordRequest, proto::GetFlightRecordResponse>(
+          [self = shared_from_this()](const Envelope<proto::GetFlightRecordRequest>& request,
+                                      TypedReply<proto::GetFlightRecordResponse> reply) {
+            Envelope<proto::GetFlightRecordResponse> response;
+            response.header = self->Flights(request.header);
+            reply(std::move(response));
+          });
   return service;
+}
+
+void GroupTable::Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock) {
+  MutexLock lock(mutex_);
+  flights_.push_back({std::move(recorder), &clock});
+  if (flights_.size() > kFlightsMax) flights_.pop_front();
+}
+
+proto::GetFlightRecordResponse GroupTable::Flights(
+    const proto::GetFlightRecordRequest& request) const {
+  std::deque<Flight> flights;
+  {
+    MutexLock lock(mutex_);
+    flights = flights_;
+  }
+  const size_t calls_max =
+      request.calls_max() == 0 ? FlightRecorder::kFlightRecordsMax : request.calls_max();
+  proto::GetFlightRecordResponse response;
+  for (const Flight& flight : flights) {
+    *response.add_groups() = flight.recorder->ToProto(calls_max, flight.clock->Now());
+  }
+  return response;
 }
 
 void GroupTable::Find(const Key& key, Visit visit) {

@@ -2,17 +2,21 @@
 
 // The receiving end of a worker: which groups it is in, and the service that hands each what comes
 // for it. A peer may make a group before this worker does: its calls wait for the group then. Calls
-// of a generation that is over are refused and counted.
+// of a generation that is over are refused and counted. It also keeps what the last groups' calls
+// did, for operators who ask.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/wire/transport.h"
 #include "worker/collective/collective_errors.h"
+#include "worker/collective/flight_recorder.h"
 #include "worker/collective/lanes.h"
 
 namespace cohort {
@@ -29,6 +33,11 @@ class GroupTable : public std::enable_shared_from_this<GroupTable> {
   // Calls for it are refused from now on.
   void Remove(const GroupName& group);
 
+  // What a group records is told who asks, also when the group is over, until some later groups
+  // have been kept. The clock, by which it records, outlives this.
+  static constexpr size_t kFlightsMax = 4;
+  void Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock);
+
   struct Stats {
     uint64_t refused_old = 0;  // calls of a generation that is over
     uint64_t waiting = 0;      // calls for a group that is not made yet
@@ -44,12 +53,18 @@ class GroupTable : public std::enable_shared_from_this<GroupTable> {
   Handler HandlerOf(Use use);
   // `visit` gets the receiver of the group, now or when it is made.
   void Find(const Key& key, Visit visit);
+  proto::GetFlightRecordResponse Flights(const proto::GetFlightRecordRequest& request) const;
 
   mutable Mutex mutex_;
   std::map<Key, std::weak_ptr<LaneReceiver>> receivers_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // generation, by group
   std::map<Key, std::vector<Visit>> waiting_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
+  struct Flight {
+    std::shared_ptr<const FlightRecorder> recorder;  // shared with its group
+    const Clock* clock = nullptr;
+  };
+  std::deque<Flight> flights_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -25,6 +25,7 @@ struct Meeting {
   std::vector<TimerId> timers;
   size_t arrived = 0;
   size_t first = 0;  // who came first
+  absl::Time began;  // when that one came
 };
 
 // Where what one rank sends is not what the other means to get.
@@ -46,7 +47,8 @@ class InProcessGroup::Meetings : public std::enable_shared_from_this<Meetings> {
   Meetings(Clock& clock, Executor& executor, Options options)
       : clock_(clock), executor_(executor), options_(std::move(options)), next_(Size()) {
     for (int rank = 0; rank < options_.size; ++rank) {
-      recorders_.push_back(std::make_unique<FlightRecorder>(rank));
+      recorders_.push_back(std::make_unique<FlightRecorder>(
+          FlightRecorder::Owner{options_.name, rank, options_.size, {}}));
     }
   }
 
@@ -72,6 +74,11 @@ class InProcessGroup::Meetings : public std::enable_shared_from_this<Meetings> {
   void SetTimer(size_t rank, uint64_t sequence, absl::Duration timeout);
   void CancelTimers(const Meeting& meeting);
   void Late(uint64_t sequence, size_t rank);
+  // A timer that looks after calls as long as there are some that not all have started.
+  void WatchForStallsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LookForStall();
+  std::vector<std::string> MissingLocked(const Meeting& meeting) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work(uint64_t sequence, const MeetingPtr& meeting);
   void End(uint64_t sequence, Meeting& meeting, const absl::Status& status);
 
@@ -84,6 +91,7 @@ class InProcessGroup::Meetings : public std::enable_shared_from_this<Meetings> {
   std::vector<uint64_t> next_ ABSL_GUARDED_BY(mutex_);               // sequence, by rank
   std::map<uint64_t, MeetingPtr> meetings_ ABSL_GUARDED_BY(mutex_);  // not all have come
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
+  bool watched_for_stalls_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 void InProcessGroup::Meetings::Start(size_t rank, CollectiveCall call, Communicator::Done done) {
@@ -103,6 +111,7 @@ void InProcessGroup::Meetings::Start(size_t rank, CollectiveCall call, Communica
       meeting = meetings_[sequence];
       complete = cause.ok() && meeting->arrived == Size();
       if (complete) meetings_.erase(sequence);
+      if (!complete) WatchForStallsLocked();
     }
   }
   if (meeting == nullptr) {  // a call that cannot be joins none
@@ -127,6 +136,7 @@ absl::Status InProcessGroup::Meetings::EnterLocked(size_t rank, uint64_t sequenc
   if (meeting == nullptr) {
     meeting = std::make_shared<Meeting>(Size());
     meeting->first = rank;
+    meeting->began = clock_.Now();
   }
   meeting->calls[rank] = std::move(call);
   meeting->dones[rank] = std::move(done);
@@ -194,16 +204,45 @@ void InProcessGroup::Meetings::Late(uint64_t sequence, size_t rank) {
     MutexLock lock(mutex_);
     const auto found = meetings_.find(sequence);
     if (found == meetings_.end()) return;
-    std::vector<std::string> missing;
-    for (size_t other = 0; other < Size(); ++other) {
-      if (found->second->came[other]) continue;
-      missing.push_back(
-          absl::StrCat("rank ", other, " (last done there: ", recorders_[other]->LastDone(), ")"));
-    }
     const CollectiveCall& call = found->second->calls[rank];
-    cause = LateError(sequence, DescribeCall(call), call.timeout, missing);
+    cause = LateError(sequence, DescribeCall(call), call.timeout, MissingLocked(*found->second));
   }
   Abort(cause);
+}
+
+std::vector<std::string> InProcessGroup::Meetings::MissingLocked(const Meeting& meeting) const {
+  std::vector<std::string> missing;
+  for (size_t rank = 0; rank < Size(); ++rank) {
+    if (meeting.came[rank]) continue;
+    missing.push_back(MissingRank(static_cast<int>(rank), recorders_[rank]->LastDone()));
+  }
+  return missing;
+}
+
+void InProcessGroup::Meetings::WatchForStallsLocked() {
+  if (watched_for_stalls_ || options_.stall_after == absl::InfiniteDuration()) return;
+  watched_for_stalls_ = true;
+  clock_.CallAt(clock_.Now() + options_.stall_after, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->executor_.Run([self] { self->LookForStall(); });
+  });
+}
+
+void InProcessGroup::Meetings::LookForStall() {
+  StalledCall stalled;
+  {
+    MutexLock lock(mutex_);
+    watched_for_stalls_ = false;
+    if (meetings_.empty()) return;
+    WatchForStallsLocked();
+    const auto& [sequence, oldest] = *meetings_.begin();
+    const absl::Duration age = clock_.Now() - oldest->began;
+    if (age < options_.stall_after) return;
+    stalled = {options_.name, static_cast<int>(oldest->first),
+               sequence,      DescribeCall(oldest->calls[oldest->first]),
+               age,           MissingLocked(*oldest)};
+  }
+  LogStalledCall(stalled);
 }
 
 void InProcessGroup::Meetings::Work(uint64_t sequence, const MeetingPtr& meeting) {

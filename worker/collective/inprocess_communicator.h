@@ -24,6 +24,8 @@ class InProcessGroup {
     int size = 1;
     // At most so many tasks share one operation: the threads of the executor.
     int tasks_max = 1;
+    // A call that takes so long is logged with who has not started it, and again after as long.
+    absl::Duration stall_after = absl::Seconds(10);
   };
 
   // Clock and executor outlive the communicators and their calls.

@@ -53,7 +53,7 @@ class LaneCommunicator final : public Communicator {
   void Start(CollectiveCall call, Done done) override;
   void Abort(absl::Status root_cause) override;
 
-  const FlightRecorder& recorder() const;
+  std::shared_ptr<const FlightRecorder> recorder() const;
   LaneCounters counters() const;
 
  private:

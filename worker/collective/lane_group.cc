@@ -45,7 +45,8 @@ LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<Lanes> la
       executor_(executor),
       options_(Completed(std::move(options))),
       lanes_(std::move(lanes)),
-      recorder_(options_.rank),
+      recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{
+          options_.name, options_.rank, options_.size, options_.tasks})),
       strand_(executor),
       agreement_(options_.rank, options_.size) {}
 
@@ -101,7 +102,7 @@ void LaneGroup::Begin(CallState& state) {
   setup.plan = PlanOf(in, choice.algorithm);
   setup.rank = options_.rank;
   setup.size = options_.size;
-  recorder_.Started({state.sequence, &state.call, choice.algorithm, SendersTo(setup.plan)},
+  recorder_->Started({state.sequence, &state.call, choice.algorithm, SendersTo(setup.plan)},
                     state.started);
   state.operation =
       std::make_shared<Operation>(shared_from_this(), strand_, *lanes_, std::move(setup));
@@ -136,7 +137,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   if (found == calls_.end()) {
     ComparePast(frame);
   } else if (SameCall(*found->second.operation, frame)) {
-    recorder_.Heard(frame.sequence, frame.from, clock_.Now());
+    recorder_->Heard(frame.sequence, frame.from, clock_.Now());
     const std::shared_ptr<Operation> operation = found->second.operation;
     operation->OnFrame(std::move(frame));
   }
@@ -177,7 +178,7 @@ void LaneGroup::ComparePast(const CollectiveFrame& frame) {
 void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   CallState& state = calls_.at(sequence);
   if (state.timer.value != 0) clock_.Cancel(state.timer);
-  recorder_.Ended(sequence, status, clock_.Now());
+  recorder_->Ended(sequence, status, clock_.Now());
   Tell(std::move(state.done), status);
 }
 
@@ -230,7 +231,9 @@ void LaneCommunicator::Start(CollectiveCall call, Done done) {
 
 void LaneCommunicator::Abort(absl::Status root_cause) { group_->Abort(std::move(root_cause)); }
 
-const FlightRecorder& LaneCommunicator::recorder() const { return group_->recorder(); }
+std::shared_ptr<const FlightRecorder> LaneCommunicator::recorder() const {
+  return group_->recorder();
+}
 LaneCounters LaneCommunicator::counters() const { return group_->counters(); }
 
 }  // namespace cohort

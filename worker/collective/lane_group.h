@@ -26,7 +26,7 @@ class LaneGroup final : public LaneReceiver,
             LaneGroupOptions options);
 
   const LaneGroupOptions& options() const { return options_; }
-  const FlightRecorder& recorder() const { return recorder_; }
+  const std::shared_ptr<FlightRecorder>& recorder() const { return recorder_; }
   LaneCounters counters() const;
 
   void WatchAll();
@@ -98,7 +98,8 @@ class LaneGroup final : public LaneReceiver,
   Executor& executor_;
   const LaneGroupOptions options_;
   const std::unique_ptr<Lanes> lanes_;  // synchronise themselves
-  FlightRecorder recorder_;             // synchronises itself
+  // Synchronises itself. Shared with who looks at it, also when the group is over.
+  const std::shared_ptr<FlightRecorder> recorder_;
   Strand strand_;
 
   // The strand's.

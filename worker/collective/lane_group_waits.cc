@@ -1,8 +1,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "common/base/log.h"
 #include "worker/collective/lane_group.h"
 
 namespace cohort {
@@ -56,17 +54,12 @@ void LaneGroup::CheckStall() {
   const CallState& oldest = calls_.begin()->second;
   const absl::Duration age = clock_.Now() - oldest.started;
   if (age < options_.stall_after) return;
-  AskWhoIsMissing(
-      oldest.sequence, [self = shared_from_this(), age, name = DescribeCall(oldest.call),
-                        sequence = oldest.sequence](const Missing& missing) {
-        Log(LogLevel::kWarning, "collective_stall",
-            {{"group", self->options_.name.name},
-             {"generation", absl::StrCat(self->options_.name.generation)},
-             {"rank", absl::StrCat(self->options_.rank)},
-             {"call", absl::StrCat(sequence, ", ", name)},
-             {"under_way", absl::FormatDuration(age)},
-             {"not_started_by", missing.empty() ? "none" : absl::StrJoin(missing, ", ")}});
-      });
+  StalledCall stalled{
+      options_.name, options_.rank, oldest.sequence, DescribeCall(oldest.call), age, {}};
+  AskWhoIsMissing(oldest.sequence, [stalled = std::move(stalled)](const Missing& missing) mutable {
+    stalled.missing = missing;
+    LogStalledCall(stalled);
+  });
 }
 
 void LaneGroup::AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missing)> then) {
@@ -90,8 +83,7 @@ void LaneGroup::AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missi
               answers->missing[rank] = absl::StrCat(
                   "rank ", rank, " (does not answer: ", answer.status().message(), ")");
             } else if (answer->calls_started <= sequence) {
-              answers->missing[rank] =
-                  absl::StrCat("rank ", rank, " (last done there: ", answer->last_done, ")");
+              answers->missing[rank] = MissingRank(rank, answer->last_done);
             }
             if (--answers->waits_for == 0) end();
           });
@@ -101,7 +93,7 @@ void LaneGroup::AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missi
 
 void LaneGroup::OnAskProgress(ProgressReply reply) {
   strand_.Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
-    reply(RankProgress{self->next_sequence_, self->recorder_.LastDone()});
+    reply(RankProgress{self->next_sequence_, self->recorder_->LastDone()});
   });
 }
 

@@ -35,8 +35,7 @@ void Pause() {
 void WriteText(const absl::Status& status, ShmText& text) {
   const std::string detail = DetailOf(status).SerializeAsString();
   const size_t detail_bytes = detail.size() <= ShmText::kBytesMax / 2 ? detail.size() : 0;
-  const size_t message_bytes =
-      std::min(status.message().size(), ShmText::kBytesMax - detail_bytes);
+  const size_t message_bytes = std::min(status.message().size(), ShmText::kBytesMax - detail_bytes);
   text.code = static_cast<int32_t>(status.code());
   text.message_bytes = static_cast<uint32_t>(message_bytes);
   text.detail_bytes = static_cast<uint32_t>(detail_bytes);
@@ -67,7 +66,9 @@ ShmBarrier::ShmBarrier(Options options)
       rank_(options.rank),
       lives_(std::move(options.lives)),
       members_(std::move(options.members)),
-      deadline_(std::move(options.deadline)) {
+      deadline_(std::move(options.deadline)),
+      stall_after_(options.stall_after),
+      stalled_(std::move(options.stalled)) {
   COHORT_CHECK(static_cast<int>(lives_.size()) == size(), "a life for each rank");
 }
 
@@ -107,8 +108,7 @@ void ShmBarrier::RingBell() {
 // for it: so who has waited for some time lets others run.
 bool ShmBarrier::Look() {
   const Time start = std::chrono::steady_clock::now();
-  const auto alone =
-      segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
+  const auto alone = segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
   Time now = start;
   do {
     if (now - start < alone) {
@@ -128,6 +128,8 @@ bool ShmBarrier::Look() {
 absl::Status ShmBarrier::Sleep() {
   ShmHeader& header = segment_->header();
   absl::Status status;
+  waits_since_ = std::chrono::steady_clock::now();
+  reported_ = absl::ZeroDuration();
   while (true) {
     header.sleepers.fetch_add(1);
     const uint32_t bell = header.bell.load();
@@ -149,9 +151,17 @@ absl::Status ShmBarrier::LookAround() {
       return Abort(LostError(rank));
     }
   }
+  LookForStall();
   const Deadline deadline = deadline_();
   if (std::chrono::steady_clock::now() >= deadline.time) return Abort(TooLate(deadline));
   return absl::OkStatus();
+}
+
+void ShmBarrier::LookForStall() {
+  const absl::Duration waited = absl::FromChrono(std::chrono::steady_clock::now() - waits_since_);
+  if (waited - reported_ < stall_after_ || !stalled_) return;
+  reported_ = waited;
+  stalled_(waited, Missing());
 }
 
 bool ShmBarrier::IsGone(int rank) const {
@@ -190,14 +200,17 @@ absl::Status ShmBarrier::LostError(int rank) const {
       detail);
 }
 
-absl::Status ShmBarrier::TooLate(const Deadline& deadline) const {
+std::vector<std::string> ShmBarrier::Missing() const {
   std::vector<std::string> missing;
   for (int rank = 0; rank < size(); ++rank) {
-    const ShmRankBlock& block = segment_->block(rank);
-    if (block.arrived.load() >= arrived_) continue;
-    missing.push_back(absl::StrCat("rank ", rank, " (last done there: ", LastDone(rank), ")"));
+    if (segment_->block(rank).arrived.load() >= arrived_) continue;
+    missing.push_back(MissingRank(rank, LastDone(rank)));
   }
-  return LateError(deadline.sequence, deadline.description, deadline.timeout, missing);
+  return missing;
+}
+
+absl::Status ShmBarrier::TooLate(const Deadline& deadline) const {
+  return LateError(deadline.sequence, deadline.description, deadline.timeout, Missing());
 }
 
 absl::Status ShmBarrier::Abort(const absl::Status& cause) {

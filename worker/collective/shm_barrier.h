@@ -47,6 +47,11 @@ class ShmBarrier {
     std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
     // The earliest of the calls that have started.
     absl::AnyInvocable<Deadline()> deadline;
+    // Runs where Wait does, when it has waited so long, and again after as long, with the ranks
+    // that are not here.
+    absl::Duration stall_after = absl::InfiniteDuration();
+    absl::AnyInvocable<void(absl::Duration waited, const std::vector<std::string>& missing)>
+        stalled;
   };
 
   explicit ShmBarrier(Options options);
@@ -82,6 +87,8 @@ class ShmBarrier {
   bool Look();
   absl::Status Sleep();
   absl::Status LookAround();
+  void LookForStall();
+  std::vector<std::string> Missing() const;
   bool IsGone(int rank) const;
   std::string LastDone(int rank) const;
   absl::Status LostError(int rank) const;
@@ -93,7 +100,11 @@ class ShmBarrier {
   const std::vector<UniqueFd> lives_;
   const std::vector<proto::TaskRef> members_;
   absl::AnyInvocable<Deadline()> deadline_;
+  const absl::Duration stall_after_;
+  absl::AnyInvocable<void(absl::Duration, const std::vector<std::string>&)> stalled_;
   uint64_t arrived_ = 0;
+  Time waits_since_;          // while it sleeps
+  absl::Duration reported_;  // for how long it had waited when that was last told
 };
 
 }  // namespace cohort

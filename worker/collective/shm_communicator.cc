@@ -46,7 +46,9 @@ std::string ExplainShm(const CollectiveCall& call, int size) {
 }
 
 ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
-    : options_(std::move(options)), recorder_(options_.rank) {
+    : options_(std::move(options)),
+      recorder_(std::make_shared<FlightRecorder>(
+          FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.members})) {
   int ends[2] = {-1, -1};
   COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "descriptors for a group");
   stop_reading_ = UniqueFd(ends[0]);
@@ -88,7 +90,7 @@ void ShmCommunicator::RecordStart(const Pending& pending) {
   FlightRecorder::Begin begin;
   begin.sequence = pending.sequence;
   begin.call = &pending.call;
-  recorder_.Started(std::move(begin), absl::Now());
+  recorder_->Started(std::move(begin), absl::Now());
 }
 
 void ShmCommunicator::Abort(absl::Status root_cause) {
@@ -112,7 +114,7 @@ void ShmCommunicator::Serve(Done joined) {
       first = &pending_.front();  // stays where it is while others are added
     }
     const absl::Status status = Run(first->call, first->sequence);
-    recorder_.Ended(first->sequence, status, absl::Now());
+    recorder_->Ended(first->sequence, status, absl::Now());
     Done done = std::move(first->done);
     {
       MutexLock lock(mutex_);
@@ -151,6 +153,10 @@ absl::Status ShmCommunicator::Join() {
     barrier.lives = std::move(share->lives);
     barrier.members = options_.members;
     barrier.deadline = [this] { return EarliestDeadline(); };
+    barrier.stall_after = options_.stall_after;
+    barrier.stalled = [this](absl::Duration waited, const std::vector<std::string>& missing) {
+      LogStall(waited, missing);
+    };
     barrier_ = std::make_unique<ShmBarrier>(std::move(barrier));
     arena_ = std::make_shared<ShmArena>(share->segment, options_.rank);
   }
@@ -194,6 +200,17 @@ ShmBarrier::Deadline ShmCommunicator::EarliestDeadline() {
                        [](const Pending& a, const Pending& b) { return a.deadline < b.deadline; });
   if (first == pending_.end()) return {};
   return {first->deadline, first->sequence, DescribeCall(first->call), first->call.timeout};
+}
+
+void ShmCommunicator::LogStall(absl::Duration waited, const std::vector<std::string>& missing) {
+  StalledCall stalled{options_.name, options_.rank, 0, "", waited, missing};
+  {
+    MutexLock lock(mutex_);
+    const Pending& first = pending_.front();  // a call waits, so there is one
+    stalled.sequence = first.sequence;
+    stalled.description = DescribeCall(first.call);
+  }
+  LogStalledCall(stalled);
 }
 
 }  // namespace cohort

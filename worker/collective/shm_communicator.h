@@ -34,6 +34,8 @@ struct ShmOptions {
   // What no other group of the machine has; the same on all ranks: NewShmSocket.
   std::string socket;
   absl::Duration join_timeout = absl::Seconds(10);
+  // Who waits so long for other ranks logs for whom, and again after as long.
+  absl::Duration stall_after = absl::Seconds(10);
   std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
   // Of addresses; memory is taken as it is used.
   size_t arena_bytes = size_t{64} << 30;
@@ -60,7 +62,7 @@ class ShmCommunicator final : public Communicator {
   void Start(CollectiveCall call, Done done) override;
   void Abort(absl::Status root_cause) override;
 
-  const FlightRecorder& recorder() const { return recorder_; }
+  std::shared_ptr<const FlightRecorder> recorder() const { return recorder_; }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -79,10 +81,12 @@ class ShmCommunicator final : public Communicator {
   absl::Status Run(const CollectiveCall& call, uint64_t sequence);
   absl::Status Failed(const absl::Status& status, const CollectiveCall& call);
   ShmBarrier::Deadline EarliestDeadline();
+  void LogStall(absl::Duration waited, const std::vector<std::string>& missing);
 
   const ShmOptions options_;
   UniqueFd stop_reading_, stop_writing_;  // a pipe that ends the wait for the other ranks
-  FlightRecorder recorder_;               // synchronises itself
+  // Synchronises itself. Shared with who looks at it, also when the group is over.
+  const std::shared_ptr<FlightRecorder> recorder_;
   UniqueFd life_;                         // of the thread; after its end nobody waits for this rank
 
   Mutex mutex_;

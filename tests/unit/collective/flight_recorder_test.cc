@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(FlightRecorder, SaysWhoIsWaitedForAndWhatWasDoneLast) {
-  FlightRecorder recorder(2);
+  FlightRecorder recorder({{"workers", 3}, 2, 4, {}});
   EXPECT_EQ(recorder.LastDone(), "no call");
   const absl::Time start = absl::FromUnixSeconds(1000);
   CollectiveCall call;
@@ -33,7 +33,7 @@ TEST(FlightRecorder, SaysWhoIsWaitedForAndWhatWasDoneLast) {
 }
 
 TEST(FlightRecorder, KeepsTheLast4096) {
-  FlightRecorder recorder(0);
+  FlightRecorder recorder({{"workers", 3}, 0, 1, {}});
   CollectiveCall call;
   call.op = CollectiveOp::kBarrier;
   for (uint64_t sequence = 0; sequence < 5000; ++sequence) {

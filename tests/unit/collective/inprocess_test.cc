@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/base/real_clock.h"
@@ -55,6 +56,36 @@ class ThreadGroup final : public GroupUnderTest {
   InProcessGroup group_;
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
+
+TEST(InProcessCommunicator, StallIsLoggedWithWhoIsMissing) {
+  SimWorld world(1);
+  InProcessGroup group(world, world, {{"replicas", 7}, 3, 1, absl::Seconds(10)});
+  const auto ranks = RanksOf(group, 3);
+  int done = 0;
+  const auto start = [&](size_t rank, const std::string& name) {
+    CollectiveCall call;
+    call.name = name;
+    ranks[rank]->Start(call, [&done](const absl::Status& status) {
+      EXPECT_TRUE(status.ok()) << status;
+      ++done;
+    });
+  };
+  for (size_t rank = 0; rank < 3; ++rank) start(rank, "first");
+  world.RunFor(absl::Seconds(1));
+  start(2, "second");
+  start(0, "second");
+  testing::internal::CaptureStderr();
+  world.RunFor(absl::Seconds(35));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, testing::HasSubstr("event=collective_stall group=replicas generation=7 rank=2 "
+                                      "call=\"1, barrier 'second'\""));
+  EXPECT_THAT(log, testing::HasSubstr(
+                       "not_started_by=\"rank 1 (last done there: call 0, barrier 'first')\""));
+  EXPECT_THAT(log, testing::HasSubstr("under_way=29s")) << "and again";
+  start(1, "second");
+  world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(done, 6);
+}
 
 TEST(InProcessCommunicator, OneThread) {
   CheckAll({"in-process, one thread", [](int size) { return std::make_unique<SimGroup>(size); }});

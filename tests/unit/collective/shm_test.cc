@@ -1,5 +1,3 @@
-#include "worker/collective/shm_communicator.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/collective/conformance/conformance.h"
+#include "worker/collective/shm_communicator.h"
 #include "worker/collective/shm_segment.h"
 
 namespace cohort {
@@ -50,8 +49,7 @@ class ShmGroup final : public GroupUnderTest {
     const std::string socket = NewShmSocket();
     std::vector<Joined> joined(static_cast<size_t>(size));
     for (int rank = 0; rank < size; ++rank) {
-      ranks_.push_back(
-          MakeRank(OptionsOf(rank, size, socket), joined[static_cast<size_t>(rank)]));
+      ranks_.push_back(MakeRank(OptionsOf(rank, size, socket), joined[static_cast<size_t>(rank)]));
     }
     for (Joined& one : joined) {
       EXPECT_TRUE(waiter_.Wait(one.event, absl::Minutes(1)));
@@ -115,6 +113,40 @@ TEST(ShmCommunicator, MemoryOfSomeRanksIsNotShared) {
       EXPECT_EQ(wrong, 0) << shared << " ranks with shared memory";
     }
   }
+}
+
+// It is told on the way to the timeout, which ends the wait of the test, too.
+TEST(ShmCommunicator, StallIsLoggedWithWhoIsMissing) {
+  constexpr int kSize = 3;
+  const std::string socket = NewShmSocket();
+  std::vector<Joined> joined(kSize);
+  std::vector<std::unique_ptr<ShmCommunicator>> ranks;
+  BlockingWaiter waiter;
+  for (int rank = 0; rank < kSize; ++rank) {
+    ShmOptions options = OptionsOf(rank, kSize, socket);
+    options.stall_after = absl::Milliseconds(1);
+    ranks.push_back(MakeRank(options, joined[static_cast<size_t>(rank)]));
+  }
+  for (Joined& one : joined) ASSERT_TRUE(waiter.Wait(one.event, absl::Minutes(1)));
+  testing::internal::CaptureStderr();
+  std::vector<Event> done(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CollectiveCall call;
+    call.name = "step";
+    call.timeout = absl::Milliseconds(200);
+    ranks[rank]->Start(call, [&done, rank](const absl::Status& status) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+      done[rank].Notify();
+    });
+  }
+  for (const Event& one : done) ASSERT_TRUE(waiter.Wait(one, absl::Minutes(1)));
+  const std::string log = testing::internal::GetCapturedStderr();
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("event=collective_stall group=replicas generation=3 "
+                                            "rank=",
+                                            rank, " call=\"0, barrier 'step'\"")));
+  }
+  EXPECT_THAT(log, HasSubstr("not_started_by=\"rank 2 (last done there: no call)\""));
 }
 
 TEST(ShmCommunicator, NamesTheRankThatDidNotJoin) {

@@ -40,6 +40,14 @@ TEST(CtlCommandLine, ReadsVerbsAndWhereTheCoordinatorIs) {
     EXPECT_EQ(options->index, 3);
     EXPECT_EQ(options->worker, "");
   }
+  options = Parse({"flight-record", "--address=h:1"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->verb, CtlOptions::Verb::kFlightRecord);
+  EXPECT_EQ(options->calls_max, 16);
+  options = Parse({"flight-record", "4096", "--address=h:1"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->calls_max, 4096);
+
   options = Parse({"remove-worker", "w3:2222", "--state_dir=/state"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->worker, "w3:2222");
@@ -55,6 +63,8 @@ TEST(CtlCommandLine, SaysWhatIsWrong) {
   EXPECT_THAT(error({"remove-worker", "-x", "--address=h:1"}), HasSubstr("-x"));
   EXPECT_THAT(error({"remove-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
   EXPECT_THAT(error({"add-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
+  EXPECT_THAT(error({"flight-record", "0", "--address=h:1"}), HasSubstr("'0' is no number of"));
+  EXPECT_THAT(error({"flight-record", "4097", "--address=h:1"}), HasSubstr("1 to 4096"));
   EXPECT_THAT(error({"status"}), HasSubstr("--address HOST:PORT or --state_dir"));
   EXPECT_THAT(error({"status", "--address=h:1", "--state_dir=/state"}), HasSubstr("--address"));
   EXPECT_THAT(error({"status", "--state_dir=/other"}), HasSubstr("/other/coordinator.address"));

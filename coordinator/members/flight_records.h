@@ -1,0 +1,23 @@
+#pragma once
+
+// What the workers' groups have recorded of their calls, for the question why a step stands: all
+// workers are asked, and their records of one group are laid side by side, call by call.
+
+#include <string>
+
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/cluster.h"
+#include "proto/ctl.pb.h"
+
+namespace cohort {
+
+// One answer from each worker of the job, by index; of one that does not answer within two seconds,
+// or is away, why. No errors.
+void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsRequest& request,
+                      TypedReply<proto::AskFlightRecordsResponse> reply);
+
+// For people: for each group who is where, a line for each call, and who waits for whom in the
+// oldest call that is under way.
+std::string FlightText(const proto::AskFlightRecordsResponse& records);
+
+}  // namespace cohort
