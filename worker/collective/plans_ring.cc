@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "common/runtime/half_floats.h"
 #include "worker/collective/plans.h"
 #include "worker/collective/segments.h"
@@ -41,6 +43,29 @@ void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, 
   plan.CopyInto(frame, output);
 }
 
+// Of unequal parts, one for each rank, which lie behind each other in the whole.
+struct PartSegment {
+  int owner = 0;
+  int64_t index = 0;  // among all
+  int64_t in_part = 0;
+  int64_t in_whole = 0;
+  int64_t count = 0;
+};
+
+std::vector<PartSegment> PartSegments(const PlanInput& in) {
+  std::vector<PartSegment> parts;
+  int64_t first = 0;
+  for (int owner = 0; owner < in.size; ++owner) {
+    const int64_t count = in.call.counts[static_cast<size_t>(owner)];
+    for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
+      parts.push_back({owner, static_cast<int64_t>(parts.size()), segment.first,
+                       first + segment.first, segment.count});
+    }
+    first += count;
+  }
+  return parts;
+}
+
 }  // namespace
 
 // Each rank sends 2(n-1) chunks to the next one. Chunk c is summed from rank c round to rank c-1,
@@ -74,33 +99,21 @@ Plan RingAllReduce(const PlanInput& in) {
 // The part of rank c is summed from rank c+1 round to rank c.
 Plan RingReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
-  int64_t first = 0;
-  int64_t index = 0;
-  for (int c = 0; c < in.size; ++c) {
-    const int64_t count = in.call.counts[static_cast<size_t>(c)];
-    for (const Segment& segment : Segments(first, count, SegmentElements(in.call.dtype, count))) {
-      SumOnTheWay(plan, in, (c + 1) % in.size, Tag(Phase::kScatter, index++),
-                  PlanBuilder::Input(segment.first, segment.count), nullptr,
-                  PlanBuilder::Output(segment.first - first, segment.count));
-    }
-    first += count;
+  for (const PartSegment& part : PartSegments(in)) {
+    SumOnTheWay(plan, in, (part.owner + 1) % in.size, Tag(Phase::kScatter, part.index),
+                PlanBuilder::Input(part.in_whole, part.count), nullptr,
+                PlanBuilder::Output(part.in_part, part.count));
   }
   return std::move(plan).Finish();
 }
 
 Plan RingAllGather(const PlanInput& in) {
   PlanBuilder plan;
-  int64_t first = 0;
-  int64_t index = 0;
-  for (int c = 0; c < in.size; ++c) {
-    const int64_t count = in.call.counts[static_cast<size_t>(c)];
-    for (const Segment& segment : Segments(first, count, SegmentElements(in.call.dtype, count))) {
-      const Ref input = PlanBuilder::Input(segment.first - first, segment.count);
-      const Ref output = PlanBuilder::Output(segment.first, segment.count);
-      if (c == in.rank) plan.CopyInto(input, output);
-      HandRound(plan, in, c, Tag(Phase::kGather, index++), input, output);
-    }
-    first += count;
+  for (const PartSegment& part : PartSegments(in)) {
+    const Ref input = PlanBuilder::Input(part.in_part, part.count);
+    const Ref output = PlanBuilder::Output(part.in_whole, part.count);
+    if (part.owner == in.rank) plan.CopyInto(input, output);
+    HandRound(plan, in, part.owner, Tag(Phase::kGather, part.index), input, output);
   }
   return std::move(plan).Finish();
 }

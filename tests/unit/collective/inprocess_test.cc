@@ -5,22 +5,11 @@
 #include "common/base/sim_world.h"
 #include "common/base/thread_pool.h"
 #include "tests/unit/collective/conformance/conformance.h"
+#include "tests/unit/collective/lane_groups.h"
 #include "worker/collective/inprocess_communicator.h"
 
 namespace cohort {
 namespace {
-
-// Lives on the thread of the test.
-class SimWaiter final : public Waiter {
- public:
-  explicit SimWaiter(SimWorld& world) : world_(world) {}
-  bool Wait(const Event& event, absl::Duration timeout) override {
-    return world_.RunUntil([&event] { return event.HasHappened(); }, timeout);
-  }
-
- private:
-  SimWorld& world_;
-};
 
 std::vector<std::unique_ptr<Communicator>> RanksOf(InProcessGroup& group, int size) {
   std::vector<std::unique_ptr<Communicator>> ranks;

@@ -71,29 +71,18 @@ TEST(LaneConformance, CallsThatTakeTooLongNameWhoIsMissing) { CheckTimeout(Simul
 
 // Sends each frame twice, from memory of its own: the second may be read when the first has brought
 // its rank so far that the caller's memory changes. Thread-safe.
-class TwiceLanes final : public Lanes {
+class TwiceLanes final : public PassingLanes {
  public:
-  explicit TwiceLanes(std::unique_ptr<Lanes> lanes) : lanes_(std::move(lanes)) {}
+  using PassingLanes::PassingLanes;
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     const size_t bytes = PayloadBytes(frame.payload);
     auto memory = Buffer::Allocate(bytes);
     CopyPayload(frame.payload, bytes, memory->data());
     frame.payload = {{memory, memory->data(), bytes}};
-    lanes_->Send(to, frame, [](absl::Status) {});
-    lanes_->Send(to, std::move(frame), std::move(consumed));
+    PassingLanes::Send(to, frame, [](absl::Status) {});
+    PassingLanes::Send(to, std::move(frame), std::move(consumed));
   }
-  void CancelFrames() override { lanes_->CancelFrames(); }
-  void SendAbort(int to, const AbortCause& cause, absl::Duration wait, CauseReply reply) override {
-    lanes_->SendAbort(to, cause, wait, std::move(reply));
-  }
-  void Watch(int rank, LeftReply left) override { lanes_->Watch(rank, std::move(left)); }
-  void AskProgress(int rank, absl::Duration wait, ProgressReply reply) override {
-    lanes_->AskProgress(rank, wait, std::move(reply));
-  }
-
- private:
-  const std::unique_ptr<Lanes> lanes_;
 };
 
 // Frames overtake each other, and come twice.

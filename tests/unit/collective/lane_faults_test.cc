@@ -112,7 +112,7 @@ TEST(LaneFaults, RankKilledAfterSomeTransfers) {
 }
 
 // Fails the k-th frame of a rank, or keeps frames from being released. Thread-safe.
-class DisturbedLanes final : public Lanes {
+class DisturbedLanes final : public PassingLanes {
  public:
   struct Disturbance {
     std::atomic<int> frames_left{1 << 30};  // before one fails
@@ -121,24 +121,15 @@ class DisturbedLanes final : public Lanes {
   };
 
   DisturbedLanes(std::unique_ptr<Lanes> lanes, std::shared_ptr<Disturbance> disturbance)
-      : lanes_(std::move(lanes)), disturbance_(std::move(disturbance)) {}
+      : PassingLanes(std::move(lanes)), disturbance_(std::move(disturbance)) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     if (disturbance_->frames_left-- == 0) return consumed(absl::InternalError("injected"));
     if (disturbance_->keep) disturbance_->kept.push_back(frame.payload);
-    lanes_->Send(to, std::move(frame), std::move(consumed));
-  }
-  void CancelFrames() override { lanes_->CancelFrames(); }
-  void SendAbort(int to, const AbortCause& cause, absl::Duration wait, CauseReply reply) override {
-    lanes_->SendAbort(to, cause, wait, std::move(reply));
-  }
-  void Watch(int rank, LeftReply left) override { lanes_->Watch(rank, std::move(left)); }
-  void AskProgress(int rank, absl::Duration wait, ProgressReply reply) override {
-    lanes_->AskProgress(rank, wait, std::move(reply));
+    PassingLanes::Send(to, std::move(frame), std::move(consumed));
   }
 
  private:
-  const std::unique_ptr<Lanes> lanes_;
   const std::shared_ptr<Disturbance> disturbance_;
 };
 

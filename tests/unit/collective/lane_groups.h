@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/real_clock.h"
@@ -16,6 +17,39 @@
 #include "worker/collective/wire_lanes.h"
 
 namespace cohort {
+
+// Runs the simulation until the event has happened. Lives on the thread of the test.
+class SimWaiter final : public Waiter {
+ public:
+  explicit SimWaiter(SimWorld& world) : world_(world) {}
+  bool Wait(const Event& event, absl::Duration timeout) override {
+    return world_.RunUntil([&event] { return event.HasHappened(); }, timeout);
+  }
+
+ private:
+  SimWorld& world_;
+};
+
+// Lanes that do what others do, for those that do one thing otherwise. Thread-safe.
+class PassingLanes : public Lanes {
+ public:
+  explicit PassingLanes(std::unique_ptr<Lanes> lanes) : lanes_(std::move(lanes)) {}
+
+  void Send(int to, CollectiveFrame frame, Consumed consumed) override {
+    lanes_->Send(to, std::move(frame), std::move(consumed));
+  }
+  void CancelFrames() override { lanes_->CancelFrames(); }
+  void SendAbort(int to, const AbortCause& cause, absl::Duration wait, CauseReply reply) override {
+    lanes_->SendAbort(to, cause, wait, std::move(reply));
+  }
+  void Watch(int rank, LeftReply left) override { lanes_->Watch(rank, std::move(left)); }
+  void AskProgress(int rank, absl::Duration wait, ProgressReply reply) override {
+    lanes_->AskProgress(rank, wait, std::move(reply));
+  }
+
+ private:
+  const std::unique_ptr<Lanes> lanes_;
+};
 
 // Wraps the lanes of a rank, to disturb them.
 using LanesWrapper = std::function<std::unique_ptr<Lanes>(int rank, std::unique_ptr<Lanes>)>;
@@ -83,18 +117,6 @@ class SimLaneWorld final : public LaneWorld {
   SimNetwork& network() { return network_; }
 
  private:
-  // Lives on the thread of the test.
-  class SimWaiter final : public Waiter {
-   public:
-    explicit SimWaiter(SimWorld& world) : world_(world) {}
-    bool Wait(const Event& event, absl::Duration timeout) override {
-      return world_.RunUntil([&event] { return event.HasHappened(); }, timeout);
-    }
-
-   private:
-    SimWorld& world_;
-  };
-
   SimWorld world_;
   SimNetwork network_;
   std::vector<std::unique_ptr<Transport>> transports_;

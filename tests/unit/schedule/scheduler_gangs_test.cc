@@ -20,6 +20,14 @@ class SchedulerGangs : public SchedulerTest {
       Schedule();
     }
   }
+  // Of so many two, which were sent to the one worker.
+  std::shared_ptr<ScriptedChannel> SendTwoOf(int count) {
+    Make(2);
+    auto channel = AddWorker(0);
+    ScheduleGangs(count);
+    EXPECT_THAT(Sent(*channel), ElementsAre("1: 1.1", "2: 1.2"));
+    return channel;
+  }
   // "closure: generation.sequence", as the worker has been sent them.
   std::vector<std::string> Sent(ScriptedChannel& channel) {
     channel.AnswerPreparations();
@@ -70,10 +78,7 @@ TEST_F(SchedulerGangs, WhenOneFailsAllAreAwaitedBeforeTheyAreSentAgain) {
 }
 
 TEST_F(SchedulerGangs, AnotherProcessGetsAGenerationOfItsOwn) {
-  Make(2);
-  const auto first = AddWorker(0);
-  ScheduleGangs(3);
-  EXPECT_THAT(Sent(*first), ElementsAre("1: 1.1", "2: 1.2"));
+  const auto first = SendTwoOf(3);
   scheduler->WorkerLost(0, absl::UnavailableError("gone"));
   const auto second = AddWorker(0, 2);
   EXPECT_THAT(Sent(*second), ElementsAre("1: 2.1", "2: 2.2"));
@@ -81,10 +86,7 @@ TEST_F(SchedulerGangs, AnotherProcessGetsAGenerationOfItsOwn) {
 
 TEST_F(SchedulerGangs, ACheckpointWaitsForThoseThatWereSent) {
   redo_max = 100;
-  Make(2);
-  const auto channel = AddWorker(0);
-  ScheduleGangs(4);
-  ASSERT_EQ(Sent(*channel).size(), 2u);
+  const auto channel = SendTwoOf(4);
   EXPECT_FALSE(Hold().has_value());
   channel->AnswerRun(absl::OkStatus(), true);
   EXPECT_THAT(Sent(*channel), ElementsAre("2: 1.2")) << "3 would be in some slices";
@@ -100,10 +102,7 @@ TEST_F(SchedulerGangs, ACheckpointWaitsForThoseThatWereSent) {
 
 TEST_F(SchedulerGangs, ThoseThatComeBackWhileACheckpointWaitsAreSentAgain) {
   redo_max = 100;
-  Make(2);
-  const auto channel = AddWorker(0);
-  ScheduleGangs(4);
-  ASSERT_EQ(Sent(*channel).size(), 2u);
+  const auto channel = SendTwoOf(4);
   EXPECT_FALSE(Hold().has_value());
   channel->AnswerRun(Transient());
   channel->AnswerRun(Transient());
@@ -114,13 +113,9 @@ TEST_F(SchedulerGangs, ThoseThatComeBackWhileACheckpointWaitsAreSentAgain) {
 }
 
 TEST_F(SchedulerGangs, AnErrorEndsWhatIsBehindIt) {
-  Make(2);
-  const auto channel = AddWorker(0);
-  ScheduleGangs(4);
-  ASSERT_EQ(Sent(*channel).size(), 2u);
+  const auto channel = SendTwoOf(4);
   Join();
-  channel->AnswerRun(
-      MakeError(absl::StatusCode::kInvalidArgument, "bad data", proto::APPLICATION));
+  channel->AnswerRun(MakeError(absl::StatusCode::kInvalidArgument, "bad data", proto::APPLICATION));
   channel->AnswerRun(Transient());
   EXPECT_TRUE(Sent(*channel).empty());
   for (auto& fence : fences) fence.second(absl::OkStatus());
@@ -133,10 +128,7 @@ TEST_F(SchedulerGangs, AnErrorEndsWhatIsBehindIt) {
 
 TEST_F(SchedulerGangs, WhatIsPutBackRunsAgainInOrder) {
   redo_max = 100;
-  Make(2);
-  const auto channel = AddWorker(0);
-  ScheduleGangs(3);
-  ASSERT_EQ(Sent(*channel).size(), 2u);
+  const auto channel = SendTwoOf(3);
   channel->AnswerRun(absl::OkStatus(), true);
   scheduler->Pause("a restore");
   scheduler->Resume(8);

@@ -57,14 +57,22 @@ dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, bool 
                                                   const dnnl::engine& engine) {
   using dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_training;
-  const auto desc =
-      has_bias ? convolution_forward::desc(kind, kDirect, Any(all.x), Any(all.w), Any(all.bias),
-                                           Any(all.y), all.strides, all.dilations, all.pads_begin,
-                                           all.pads_end)
-               : convolution_forward::desc(kind, kDirect, Any(all.x), Any(all.w), Any(all.y),
-                                           all.strides, all.dilations, all.pads_begin,
-                                           all.pads_end);
+  const auto desc = has_bias ? convolution_forward::desc(
+                                   kind, kDirect, Any(all.x), Any(all.w), Any(all.bias), Any(all.y),
+                                   all.strides, all.dilations, all.pads_begin, all.pads_end)
+                             : convolution_forward::desc(kind, kDirect, Any(all.x), Any(all.w),
+                                                         Any(all.y), all.strides, all.dilations,
+                                                         all.pads_begin, all.pads_end);
   return {desc, OwnScratchpad(), engine};
+}
+
+// Of dnnl::convolution_backward_data or _weights.
+template <typename Gradient>
+typename Gradient::primitive_desc Backward(const Descriptions& all, const dnnl::engine& engine,
+                                           const dnnl::convolution_forward::primitive_desc& hint) {
+  return {typename Gradient::desc(kDirect, Any(all.x), Any(all.w), Any(all.y), all.strides,
+                                  all.dilations, all.pads_begin, all.pads_end),
+          OwnScratchpad(), engine, hint};
 }
 
 size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -98,23 +106,15 @@ void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
     if (has_bias) bias_ = forward.bias_desc();
     scratchpad_ = forward.scratchpad_desc();
   } else if (kind == ConvKind::kInputGrad) {
-    using Backward = dnnl::convolution_backward_data;
-    const Backward::primitive_desc backward(
-        Backward::desc(kDirect, Any(all.x), Any(all.w), Any(all.y), all.strides, all.dilations,
-                       all.pads_begin, all.pads_end),
-        OwnScratchpad(), engine_, forward);
-    primitive_ = Backward(backward);
+    const auto backward = Backward<dnnl::convolution_backward_data>(all, engine_, forward);
+    primitive_ = dnnl::convolution_backward_data(backward);
     first_ = {DNNL_ARG_DIFF_DST, image(all.y), backward.diff_dst_desc(), {}};
     second_ = {DNNL_ARG_WEIGHTS, weights, backward.weights_desc(), {}};
     result_ = {DNNL_ARG_DIFF_SRC, image(all.x), backward.diff_src_desc(), {}};
     scratchpad_ = backward.scratchpad_desc();
   } else {
-    using Backward = dnnl::convolution_backward_weights;
-    const Backward::primitive_desc backward(
-        Backward::desc(kDirect, Any(all.x), Any(all.w), Any(all.y), all.strides, all.dilations,
-                       all.pads_begin, all.pads_end),
-        OwnScratchpad(), engine_, forward);
-    primitive_ = Backward(backward);
+    const auto backward = Backward<dnnl::convolution_backward_weights>(all, engine_, forward);
+    primitive_ = dnnl::convolution_backward_weights(backward);
     first_ = {DNNL_ARG_DIFF_DST, image(all.y), backward.diff_dst_desc(), {}};
     second_ = {DNNL_ARG_SRC, image(all.x), backward.src_desc(), {}};
     result_ = {DNNL_ARG_DIFF_WEIGHTS, weights, backward.diff_weights_desc(), {}};
@@ -137,10 +137,8 @@ void ConvPrimitive::Place(Operand& operand, bool is_result) {
 }
 
 // oneDNN writes to no argument that is an input.
-memory ConvPrimitive::Inside(const Operand& operand, const void* data,
-                             std::byte* workspace) const {
-  void* const place =
-      operand.moves() ? workspace + operand.offset : const_cast<void*>(data);
+memory ConvPrimitive::Inside(const Operand& operand, const void* data, std::byte* workspace) const {
+  void* const place = operand.moves() ? workspace + operand.offset : const_cast<void*>(data);
   return memory(operand.inside, engine_, place);
 }
 
@@ -159,8 +157,7 @@ absl::Status ConvPrimitive::Run(const ConvOperands& operands, std::byte* workspa
     take(first_, operands.first);
     take(second_, operands.second);
     if (has_bias_) {
-      arguments.emplace(DNNL_ARG_BIAS,
-                        memory(bias_, engine_, const_cast<float*>(operands.bias)));
+      arguments.emplace(DNNL_ARG_BIAS, memory(bias_, engine_, const_cast<float*>(operands.bias)));
     }
     memory inside = Inside(result_, operands.result, workspace);
     arguments.emplace(result_.argument, inside);
