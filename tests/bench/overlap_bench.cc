@@ -1,7 +1,7 @@
 // A synchronous step of several workers whose gradients travel while they are computed, beside the
 // same step that sends them behind it, and what computing and sending take alone. The workers are
 // threads of this process with a core each, as far as there are so many, and between them is a link
-// of a given rate (paced_transport.h), as between hosts.
+// of a given rate (paced_transport.h), as between hosts, or shared memory.
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +22,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/paced_transport.h"
 #include "worker/collective/form_group.h"
+#include "worker/collective/shm_communicator.h"
 #include "worker/replicated_run.h"
 
 namespace cohort::bench {
@@ -103,6 +104,7 @@ class Rank {
     int rank = 0;
     std::vector<std::string> addresses;   // of all
     PacedTransport* transport = nullptr;  // outlives what its sums leave behind
+    std::string shm_socket;               // empty: over the link
   };
 
   static absl::StatusOr<std::unique_ptr<Rank>> Make(const World& world, const Model& model,
@@ -129,6 +131,7 @@ class Rank {
     options.group.rank = place_.rank;
     options.group.size = static_cast<int>(place_.addresses.size());
     options.addresses = place_.addresses;
+    options.shm_socket = place_.shm_socket;
     FormGroup({world_.clock, world_.executor, *place_.transport, table_}, std::move(options),
               [this, &formed](FormedGroup group) {
                 group_ =
@@ -250,7 +253,8 @@ absl::Status Run(const Options& options) {
   InProcessTransport transport(clock, pool);
   const World world{clock, pool, files, transport};
   Rank::Place place;
-  const PacedTransport::Link link{megabits * 1e6 / 8, absl::Microseconds(latency)};
+  if (megabits == 0) place.shm_socket = NewShmSocket();
+  const PacedTransport::Link link{std::max(megabits, 1) * 1e6 / 8, absl::Microseconds(latency)};
   for (int rank = 0; rank < workers; ++rank) {
     place.addresses.push_back(absl::StrCat("rank", rank));
   }
@@ -260,14 +264,14 @@ absl::Status Run(const Options& options) {
     place.transport = links.back().get();
     ASSIGN_OR_RETURN(ranks.emplace_back(), Rank::Make(world, model, place));
   }
-  for (auto& rank : ranks) {
-    Event formed;
-    rank->JoinGroup(formed);
-    if (!formed.WaitFor(kStepMax)) return absl::DeadlineExceededError("no group");
+  std::vector<Event> formed(ranks.size());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank]->JoinGroup(formed[rank]);
+  for (const Event& one : formed) {
+    if (!one.WaitFor(kStepMax)) return absl::DeadlineExceededError("no group");
   }
-  const std::string name =
-      absl::StrCat("workers=", workers, "/layers=", model.layers, "x", model.width,
-                   "/batch=", model.batch, "/", megabits, "Mbit/s");
+  const std::string name = absl::StrCat(
+      "workers=", workers, "/layers=", model.layers, "x", model.width, "/batch=", model.batch, "/",
+      megabits == 0 ? "shared memory" : absl::StrCat(megabits, "Mbit/s"));
   const absl::Status measured = Measure(ranks, repeats, name);
   ranks.clear();
   clock.Stop();
@@ -277,16 +281,17 @@ absl::Status Run(const Options& options) {
 }  // namespace
 
 Command OverlapBench() {
-  return {"overlap",
-          "A synchronous step of several workers with and without sums that travel meanwhile",
-          {{"workers", "2", "threads that stand for a host each"},
-           {"megabits", "10000", "of the link of each worker, a second, each way"},
-           {"latency_us", "30", "of the link"},
-           {"layers", "8", "of the model"},
-           {"width", "1024", "of each layer: width x width float32"},
-           {"batch", "64", "examples of each worker"},
-           {"repeats", "20", "steps; the median is printed"}},
-          Run};
+  return {
+      "overlap",
+      "A synchronous step of several workers with and without sums that travel meanwhile",
+      {{"workers", "2", "threads that stand for a host each"},
+       {"megabits", "10000", "of the link of each worker, a second, each way; 0: shared memory"},
+       {"latency_us", "30", "of the link"},
+       {"layers", "8", "of the model"},
+       {"width", "1024", "of each layer: width x width float32"},
+       {"batch", "64", "examples of each worker"},
+       {"repeats", "20", "steps; the median is printed"}},
+      Run};
 }
 
 }  // namespace cohort::bench
