@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "common/base/real_clock.h"
 #include "common/program/program.h"
-#include "tests/support/test_seed.h"
+#include "tests/unit/worker/held_communicator.h"
 #include "tests/unit/worker/hooked_kernels.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
@@ -28,54 +28,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Runs what it is given on the thread of the test. Thread-compatible.
-class Turns final : public Executor {
- public:
-  void Run(Task task) override { tasks_.push_back(std::move(task)); }
-  // In a task nothing: what it adds comes behind it.
-  void RunAll() {
-    if (std::exchange(running_, true)) return;
-    for (; !tasks_.empty(); tasks_.pop_front()) tasks_.front()();
-    running_ = false;
-  }
-
- private:
-  bool running_ = false;
-  std::deque<Task> tasks_;
-};
-
-using Events = std::vector<std::string>;
-
-// The end of one of two ranks, whose calls end when the test says so. Thread-compatible.
-class HeldCommunicator final : public Communicator {
- public:
-  struct Held {
-    CollectiveCall call;
-    Done done;
-  };
-  struct Calls {
-    std::deque<Held> held;
-    absl::Status aborted;
-  };
-
-  HeldCommunicator(Events& events, Calls& calls) : events_(events), calls_(calls) {}
-
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
-  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
-    return Buffer::Allocate(bytes);
-  }
-  void Start(CollectiveCall call, Done done) override {
-    events_.push_back(absl::StrCat("start ", call.name));
-    calls_.held.push_back({std::move(call), std::move(done)});
-  }
-  void Abort(absl::Status cause) override { calls_.aborted = cause; }
-
- private:
-  Events& events_;
-  Calls& calls_;
-};
 
 // The perceptron's step, each gradient in a bucket of its own.
 std::shared_ptr<const WorkerProgram> MakeStep(int replicas, bool overlap, const NodeHook& hook) {
@@ -166,7 +118,7 @@ class HeldStep {
   const Result& result() const { return result_; }
 
  private:
-  Turns turns_;  // first: what is held goes to an end there
+  TasksInTurn turns_;  // first: what is held goes to an end there
   Events events_;
   HeldCommunicator::Calls calls_;
   NodeHook hook_;
@@ -250,38 +202,6 @@ TEST(EarlySums, WhatIsUnderWayKeepsItsMemoryWhenTheStepFails) {
   EXPECT_EQ(step.group().Take(bytes)->data(), last) << "then it is free";
 }
 
-TEST(GroupSum, BucketsStartInOneOrderWhicheverSummandIsReadyFirst) {
-  SequenceRng rng(TestSeed(1));
-  for (int turn = 0; turn < 200; ++turn) {
-    Turns turns;
-    Events events;
-    HeldCommunicator::Calls calls;
-    auto group =
-        std::make_shared<GangGroup>(std::make_unique<HeldCommunicator>(events, calls), turns);
-    std::vector<SummandType> summands;
-    std::vector<size_t> order;
-    for (size_t i = 0; i < 7; ++i) {
-      const DType dtype = i % 3 == 0 ? DType::kInt64 : DType::kFloat32;
-      summands.push_back({absl::StrCat("s", i), dtype, Shape{static_cast<int64_t>(i)}});
-      order.insert(order.begin() + static_cast<int64_t>(rng.Next() % (i + 1)), i);
-    }
-    GroupCommunication communication;
-    communication.bytes_per_pack = 8;
-    const auto sum = GroupSum::Make(group, communication, summands);
-    ASSERT_TRUE(sum.ok()) << sum.status();
-    for (const size_t summand : order) {
-      (*sum)->PlaceNeutral(summand);
-      ASSERT_TRUE((*sum)->Ready(summand).ok());
-    }
-    EXPECT_EQ(events, Events({"start bucket 0 with s6", "start bucket 1 with s5",
-                              "start bucket 2 with s4", "start bucket 3 with s3",
-                              "start bucket 4 with s2", "start bucket 5 with s0"}))
-        << testing::PrintToString(order);
-    for (auto& held : calls.held) held.done(absl::OkStatus());
-    turns.RunAll();
-  }
-}
-
 // So many workers, with so many replicas each, over a real communicator.
 struct Spread {
   size_t workers = 1;
@@ -291,7 +211,7 @@ struct Spread {
 
 ReplicatedRun::Outputs RunSpread(const Spread& spread, int64_t rows) {
   RealClock clock;
-  Turns turns;
+  TasksInTurn turns;
   std::vector<Result> results(spread.workers);
   InProcessGroup ranks(clock, turns, {{"workers", 1}, static_cast<int>(spread.workers), 1});
   const NodeHook nothing = [](const std::string&) { return absl::OkStatus(); };
