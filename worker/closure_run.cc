@@ -96,24 +96,6 @@ void ClosureRun::LookUpAndPull() {
   AwaitTurn();
 }
 
-void ClosureRun::AwaitTurn() {
-  if (!IsGang()) return StartPulls();
-  parts_->gangs.Wait(header_.gang(), [self = shared_from_this()](absl::Status refused) {
-    if (!refused.ok()) return self->PartReady(refused);
-    self->JoinGroup();
-  });
-}
-
-void ClosureRun::JoinGroup() {
-  parts_->groups->Join(header_.gang(), [self = shared_from_this()](
-                                           absl::StatusOr<std::shared_ptr<GangGroup>> group) {
-    if (!group.ok()) return self->PartReady(group.status());
-    self->group_ = *std::move(group);
-    if (self->program_->pulls.empty()) return self->PartReady(absl::OkStatus());
-    self->StartPulls();
-  });
-}
-
 absl::Status ClosureRun::LookUp() {
   RETURN_IF_ERROR(CheckBatch());
   auto rows = std::make_shared<RowIds>(program_->pulls.variables.size());
@@ -362,6 +344,7 @@ void ClosureRun::Finish(absl::Status status) {
   Replied reply = std::exchange(reply_, nullptr);
   if (!status.ok()) status = Described(status);
   if (IsGang()) {
+    if (deadline_timer_.value != 0) parts_->world.clock.Cancel(deadline_timer_);
     // The cause first, before other gangs end because this one has.
     if (!status.ok()) parts_->groups->End(header_.gang(), status);
     parts_->gangs.End(header_.gang(), status.ok());

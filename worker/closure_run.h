@@ -32,6 +32,7 @@
 #include "proto/worker.pb.h"
 #include "worker/data/dataset.h"
 #include "worker/data/element_stream.h"
+#include "worker/gang_answers.h"
 #include "worker/gang_groups.h"
 #include "worker/gang_line.h"
 #include "worker/ps_client.h"
@@ -54,6 +55,7 @@ struct ClosureParts {
   std::shared_ptr<PsClient> ps_client;
   const std::shared_ptr<ReplicaStrands> compute;  // shared with runs
   GangLine gangs;
+  GangAnswers gang_answers;
   const std::shared_ptr<GangGroups> groups;  // shared with groups that form
   // What Attach said: this worker's place among the workers, from 0.
   std::atomic<int64_t> worker_position{0};
@@ -86,6 +88,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void LookUpAndPull();
   // The part behind the batch: a gang's turn, and the pulls.
   void AwaitTurn();
+  void EndAtDeadline();
   void JoinGroup();
   absl::Status LookUp();
   void StartPulls();
@@ -113,6 +116,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
 
   // Each is written by one part before its PartReady and read when all are ready.
   Payload argument_bytes_;
+  TimerId deadline_timer_;  // of a gang, while it waits for others or runs with them
   Element element_;
   proto::IteratorPosition position_;  // of the element, when it is an iterator's
   std::optional<proto::IteratorPosition> next_position_;

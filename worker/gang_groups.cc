@@ -48,6 +48,11 @@ std::string SocketOf(const proto::Gang& gang) {
   return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
 }
 
+// Another coordinator counts its generations anew.
+std::string NameOf(uint64_t coordinator) {
+  return absl::StrCat("workers/", absl::Hex(coordinator));
+}
+
 }  // namespace
 
 GangGroups::GangGroups(World world) : world_(world), table_(std::make_shared<GroupTable>()) {}
@@ -60,6 +65,8 @@ void GangGroups::Restart(uint64_t coordinator) {
     before = std::exchange(current_, nullptr);
   }
   if (before != nullptr) EndGeneration(*before, Over());
+  // A process that was started again never made those of an earlier coordinator.
+  table_->Only(NameOf(coordinator));
 }
 
 void GangGroups::Join(const proto::Gang& gang, Ready ready) {
@@ -106,8 +113,7 @@ std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gan
 void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
                       std::shared_ptr<Generation> generation) {
   FormGroupOptions options;
-  // Another coordinator counts its generations anew.
-  options.group.name = {absl::StrCat("workers/", absl::Hex(coordinator)), gang.generation()};
+  options.group.name = {NameOf(coordinator), gang.generation()};
   options.group.rank = -1;
   options.group.size = gang.members_size();
   for (int rank = 0; rank < gang.members_size(); ++rank) {

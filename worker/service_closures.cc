@@ -65,6 +65,15 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
   if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
     return reply(WithClosure(epoch, header));
   }
+  if (header.gang().generation() > 0) {
+    if (!parts_->gang_answers.Begin(header, std::move(reply))) return;
+    proto::RunClosureRequest place;
+    place.set_epoch(header.epoch());
+    *place.mutable_gang() = header.gang();
+    reply = [parts = parts_, place = std::move(place)](GangAnswers::Answer answer) {
+      parts->gang_answers.End(place, std::move(answer));
+    };
+  }
   const auto refuse = [&](const absl::Status& status) {
     const absl::Status described = WithClosure(Refusal(status), header);
     if (header.has_gang()) {

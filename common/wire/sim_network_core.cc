@@ -18,6 +18,18 @@ namespace {
 constexpr absl::Duration kResetTimeMax = absl::Milliseconds(10);
 constexpr size_t kPieceBytesMax = 64 << 10;
 
+// What the network has made copies of has bytes of its own: the sender may write its memory again
+// once the receiver has made use of one of them.
+Payload Captured(const Payload& frame) {
+  auto bytes = std::make_shared<std::string>();
+  for (const ByteSlice& slice : frame) {
+    bytes->append(reinterpret_cast<const char*>(slice.data), slice.size);
+  }
+  const auto* const data = reinterpret_cast<const std::byte*>(bytes->data());
+  const size_t size = bytes->size();
+  return {{std::move(bytes), data, size}};
+}
+
 uint32_t CrcOf(const Payload& frame) {
   uint32_t crc = 0;
   for (const ByteSlice& slice : frame) {
@@ -132,7 +144,8 @@ void SimNetwork::Core::FailLater(const std::shared_ptr<SimCall>& call, std::stri
 
 void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_view what) {
   world_.Trace(absl::StrCat("lost ", what, " ", call->method(), " of ", call->caller().host));
-  if (world_.rng().Below(2) == 0) return;  // the deadline will tell
+  const bool silent = world_.rng().Below(2) == 0;
+  if (silent && !call->endless()) return;  // the deadline will tell
   FailLater(call, absl::StrCat("call of ", call->method(), ": the connection broke"),
             options_.detection_max);
 }
@@ -259,8 +272,9 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
     const auto connected = [self = shared_from_this(), call, address] {
       return call->caller().alive && !self->IsCut(call->caller().host, self->HostAt(address));
     };
+    const Packet sent = copies == 1 ? *packet : Packet{Captured(packet->frame), packet->crc};
     AskAndTravel(address, payload_bytes,
-                 {call, "request", connected, *packet, PayloadAssembler(FrameBytesMax(), pool_),
+                 {call, "request", connected, sent, PayloadAssembler(FrameBytesMax(), pool_),
                   [self = shared_from_this(), call, address](const Packet& whole,
                                                              ByteBudget::Room room) {
                     self->RequestArrives(call, address, whole, std::move(room));

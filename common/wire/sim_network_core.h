@@ -34,6 +34,9 @@ class SimCall {
   const SimProcess& caller() const { return *caller_; }
   bool finished() const { return done_ == nullptr; }
   void SetTimer(TimerId timer) { timer_ = timer; }
+  // No deadline ends it: what is lost of it shows as a broken connection.
+  void SetEndless() { endless_ = true; }
+  bool endless() const { return endless_; }
   // The first end counts. The completion is an event of its own; a dead caller hears nothing.
   void Finish(absl::StatusOr<Message> result);
 
@@ -43,6 +46,7 @@ class SimCall {
   const std::string method_;
   Reply done_;
   TimerId timer_;
+  bool endless_ = false;
 };
 
 // What listens at one address. Lives on the world's thread.

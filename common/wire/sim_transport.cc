@@ -47,6 +47,7 @@ class SimChannel final : public Channel {
                               Reply done) override {
     SimWorld& world = core_->world();
     auto call = std::make_shared<SimCall>(world, process_, std::string(method), std::move(done));
+    if (timeout == absl::InfiniteDuration()) call->SetEndless();
     // The timer holds the call: when its messages are lost, nothing else may.
     call->SetTimer(world.CallAt(world.Now() + BoundedWait(timeout),
                                 [call] { call->Finish(NoAnswerInTime(call->method())); }));

@@ -10,11 +10,11 @@
 // it is lost itself.
 //
 // Faults: a lost message makes the caller see UNAVAILABLE some time later, or nothing before its
-// deadline; which of the two is drawn. A request may be lost before its handler ran, or its
-// response after. A killed host neither sends nor receives any more, whatever its objects do until
-// the test destroys them; a new Transport under its name is the restarted process. A watcher sees
-// every message and decides its fate; it may kill a host before a request is handled, or after its
-// effect and before the response.
+// deadline, if it has one; which of the two is drawn. A request may be lost before its handler ran,
+// or its response after. A killed host neither sends nor receives any more, whatever its objects do
+// until the test destroys them; a new Transport under its name is the restarted process. A watcher
+// sees every message and decides its fate; it may kill a host before a request is handled, or after
+// its effect and before the response.
 //
 // The bytes of a payload are checked to be the same at arrival as at sending, which catches a
 // sender that writes memory that it has given away.

@@ -118,6 +118,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t changes() const;
   // Links to all tasks that serve now.
   std::vector<TaskLink> serving() const;
+  // Whether it answers, as far as is known: it serves, and is no suspect.
+  bool IsReached(TaskId task) const;
   int num_ps() const;
   // Where ps() has the link of the parameter server with this task index. Errors: INVALID_ARGUMENT
   // naming the servers that the cluster has.

@@ -32,6 +32,12 @@ bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t change
   return true;
 }
 
+bool Cluster::IsReached(TaskId task) const {
+  MutexLock lock(mutex_);
+  const auto connection = connections_.find(task);
+  return connection != connections_.end() && connection->second->IsServing();
+}
+
 void Cluster::BeginChange() {
   MutexLock lock(mutex_);
   ++changes_;

@@ -82,6 +82,14 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
 void Copies::OnLost(const absl::Status& error) {
   Post([this, error] {
     if (phase_ == Phase::kAway && !stopped_) options_.on_all_lost(error);
+    // A copy that is made for it, or of it, holds the gangs: it is not waited for.
+    const int lost = DetailOf(error).origin().index();
+    const bool concerned = making_.has_value() && making_->round == round_ &&
+                           (making_->worker == lost || making_->source.task.index() == lost);
+    if (phase_ != Phase::kMaking || !concerned) return;
+    const Making making = *std::exchange(making_, std::nullopt);
+    ++round_;  // what its calls answer is too late
+    End(making, error);
   });
 }
 
@@ -116,6 +124,7 @@ void Copies::MakeNext() {
   if (phase_ != Phase::kWatching) return;
   const std::vector<TaskLink> serving = cluster_->serving();
   const auto next = std::find_if(out_of_step_.begin(), out_of_step_.end(), [&](const auto& one) {
+    if (!cluster_->IsReached({Role::kWorker, one.first})) return false;
     return std::any_of(serving.begin(), serving.end(), [&](const TaskLink& link) {
       return link.task.index() == one.first && link.task.role() == RoleName(Role::kWorker);
     });
@@ -149,6 +158,7 @@ void Copies::OnGangsHeld(uint64_t round, int worker) {
     }
   }
   if (making.target.data == nullptr) return End(making, absl::UnavailableError("it is away"));
+  making_ = making;
   Fence(std::move(making));
 }
 

@@ -19,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -104,6 +105,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   // On the strand.
   Phase phase_ = Phase::kWatching;
   bool stopped_ = false;
+  std::optional<Making> making_;  // the last one that was begun
   uint64_t round_ = 0;  // counts what was begun: what an earlier one still answers is ignored
   std::map<std::string, proto::VariableLayout> variables_;
   std::map<int, uint64_t> out_of_step_;  // worker, session

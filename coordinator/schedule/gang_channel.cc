@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/outcome.h"
@@ -131,6 +133,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       if (!error.ok()) return done_(error);
       return done_(*std::move(*first));
     }
+    error = WithWhatItSays(error, answers);
     std::set<int> out_of_step;
     for (size_t i = 0; i < answers.size(); ++i) {
       const absl::Status& status = answers[i].status();
@@ -141,6 +144,29 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
     done_(*std::move(*first));
+  }
+
+  // A member that another one does not reach, and that answers here, is heard itself.
+  absl::Status WithWhatItSays(const absl::Status& error,
+                              const std::vector<absl::StatusOr<Message>>& answers) const {
+    const proto::ErrorDetail detail = DetailOf(error);
+    if (detail.error_class() != proto::WORKER_LOST) return error;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (members_[i].task.index() != detail.origin().index()) continue;
+      const absl::Status& own = answers[i].status();
+      if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;  // it does not answer
+      absl::string_view says = own.message();
+      if (!absl::ConsumePrefix(&says, error.message())) {
+        return AlsoSaying(error, absl::StrCat("; ", TaskName(members_[i].task), " says: ", says));
+      }
+      return AlsoSaying(error, says);
+    }
+    return error;
+  }
+  static absl::Status AlsoSaying(const absl::Status& error, absl::string_view words) {
+    if (words.empty()) return error;
+    return WithDetail(absl::Status(error.code(), absl::StrCat(error.message(), words)),
+                      DetailOf(error));
   }
 
   const std::vector<GangMember> members_;

@@ -1,13 +1,20 @@
 #include "coordinator/schedule/gang_lineup.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace cohort {
 
-proto::Gang GangLineup::Send(ClosureId id) {
-  COHORT_CHECK(IsOpen(), "a broken generation ends before another one begins");
+void GangLineup::EndPause() {
+  failures_ = 0;
+  not_before_ = absl::InfinitePast();
+}
+
+proto::Gang GangLineup::Send(ClosureId id, absl::Time now) {
+  COHORT_CHECK(IsOpen(now), "a broken generation ends before another one begins");
   if (broken_) {
     ++generation_;
     sequence_ = 0;
@@ -20,24 +27,37 @@ proto::Gang GangLineup::Send(ClosureId id) {
   return gang;
 }
 
-void GangLineup::End(ClosureId id, bool done) {
+void GangLineup::End(ClosureId id, bool done, absl::Time now) {
   if (sent_.erase(id) == 0) return;
-  if (!done) broken_ = true;
+  if (done) return EndPause();
+  if (std::exchange(broken_, true)) return;  // this generation's first failure counts
+  // Once is nothing: the next one is sent at once.
+  if (++failures_ == 1) return;
+  const double doubled = std::exp2(std::min(failures_ - 2, 30));
+  not_before_ = now + std::min(kPauseMin * doubled, kPauseMax);
 }
 
 void GangLineup::TakeBack() {
   sent_.clear();
   broken_ = true;
+  EndPause();
+}
+
+void GangLineup::AllInStep() {
+  out_of_step_.clear();
+  EndPause();
 }
 
 void GangLineup::OutOfStep(int worker) {
   out_of_step_.insert(worker);
   broken_ = true;
+  EndPause();
 }
 
 void GangLineup::InStep(int worker) {
   out_of_step_.erase(worker);
   broken_ = true;
+  EndPause();
 }
 
 void GangLineup::Hold(Held held) {

@@ -5,6 +5,10 @@
 // it; so nothing more is sent until all that were have come back, and then a new generation begins
 // with the oldest closure that is not done. A gang never runs before an older one is done.
 //
+// Where generation after generation fails and the members stay the same, they are all there and do
+// not reach one another: the next one is sent after a pause, which grows, so that what is between
+// them has time to heal before the closure is given up.
+//
 // Gangs of several workers run on those that are in step (coordinator/recovery/copies.h). Who is
 // comes and goes between two generations. A copy of variables is made while gangs are held.
 
@@ -13,6 +17,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "coordinator/schedule/closure.h"
 #include "proto/worker.pb.h"
 
@@ -21,12 +26,19 @@ namespace cohort {
 // Thread-compatible.
 class GangLineup {
  public:
-  // Whether the oldest gang may be sent now.
-  bool IsOpen() const { return !held_ && (!broken_ || sent_.empty()); }
+  static constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
+  static constexpr absl::Duration kPauseMax = absl::Seconds(30);
+
+  // Whether the oldest gang may be sent.
+  bool IsOpen(absl::Time now) const {
+    return !held_ && (!broken_ || sent_.empty()) && now >= not_before_;
+  }
   // It is sent.
-  proto::Gang Send(ClosureId id);
+  proto::Gang Send(ClosureId id, absl::Time now);
   // It has come back.
-  void End(ClosureId id, bool done);
+  void End(ClosureId id, bool done, absl::Time now);
+  // When the pause ends; in the past without one.
+  absl::Time not_before() const { return not_before_; }
   // What was sent is taken back, whatever becomes of it.
   void TakeBack();
 
@@ -36,7 +48,7 @@ class GangLineup {
 
   void OutOfStep(int worker);
   void InStep(int worker);
-  void AllInStep() { out_of_step_.clear(); }
+  void AllInStep();
   bool IsInStep(int worker) const { return out_of_step_.count(worker) == 0; }
   size_t num_out_of_step() const { return out_of_step_.size(); }
 
@@ -48,9 +60,13 @@ class GangLineup {
   Held TakeHeld();
 
  private:
+  void EndPause();
+
   uint64_t generation_ = 0;
   uint64_t sequence_ = 0;
   bool broken_ = true;  // the next one begins a generation
+  int failures_ = 0;    // of generations of the same members, in a row
+  absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
   std::set<int> out_of_step_;
   bool held_ = false;

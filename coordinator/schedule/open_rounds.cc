@@ -14,16 +14,19 @@ bool OpenRounds::HasOlder(uint64_t round) const {
 void OpenRounds::Begin(const Closure& closure) {
   const uint64_t number = closure.round.number;
   if (number == 0) return;
-  if (!closure.gang) {
-    if (!begun_.empty() && number < begun_.rbegin()->first) return;  // late
-    begun_.erase(begun_.begin(), begun_.lower_bound(number));
+  if (closure.gang) {
+    gangs_.insert(number);
+    return;
   }
+  if (!begun_.empty() && number < begun_.rbegin()->first) return;  // late
+  begun_.erase(begun_.begin(), begun_.lower_bound(number));
   Begun& begun = begun_[number];
   begun.aggregate = closure.round.aggregate;
   begun.closures.insert(closure.id);
 }
 
 const uint64_t* OpenRounds::MayBeHalfApplied() const {
+  if (!gangs_.empty()) return &*gangs_.begin();
   for (const auto& [number, begun] : begun_) {
     if (!IsApplied(number) && begun.IsFull()) return &number;
   }
@@ -55,13 +58,17 @@ void OpenRounds::Release() {
 }
 
 bool OpenRounds::IsHeld(uint64_t round) const {
-  if (!held_ || IsApplied(round)) return false;
+  if (!held_ || IsApplied(round) || gangs_.count(round) > 0) return false;
   const auto begun = begun_.find(round);
   return begun == begun_.end() || !begun->second.IsFull();
 }
 
 OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   const uint64_t round = closure->round.number;
+  if (closure->gang) {
+    gangs_.erase(round);
+    return {std::move(closure)};
+  }
   const auto aggregate = static_cast<std::ptrdiff_t>(closure->round.aggregate);
   if (IsApplied(round)) return {std::move(closure)};
   // After a restore the slices know of rounds that are not counted here.
@@ -72,15 +79,18 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
                     [&](const auto& answered) { return answered.second->round.number == round; });
   if (!applied && answers < aggregate) return {};
   applied_ = round;
-  std::map<uint64_t, Begun> later(begun_.upper_bound(round), begun_.end());
-  Closures done = TakeAnswered();
-  begun_ = std::move(later);
-  return done;
+  begun_.clear();
+  return Answered();
 }
 
 OpenRounds::Closures OpenRounds::TakeAnswered() {
-  Closures taken;
   begun_.clear();
+  gangs_.clear();
+  return Answered();
+}
+
+OpenRounds::Closures OpenRounds::Answered() {
+  Closures taken;
   for (auto& [id, closure] : std::exchange(answered_, {})) taken.push_back(std::move(closure));
   return taken;
 }

@@ -9,8 +9,9 @@
 // Between the moment that so many closures of a round have begun and the moment that it is known to
 // be applied, some slices may have it and others not. No checkpoint is taken then: a step that runs
 // again after a restore would read values of before and after its own round. Until a checkpoint has
-// its snapshots, no round comes to that point. Of gangs, which are rounds of one closure each,
-// several may be at it; of others one, the last.
+// its snapshots, no round comes to that point. Of rounds one may be at it, the last. Gangs are
+// rounds of one closure each, and each is known by itself: several may be under way, and be
+// answered in any order.
 
 #include <cstdint>
 #include <map>
@@ -57,6 +58,7 @@ class OpenRounds {
   void Forget() { applied_ = 0; }
 
  private:
+  Closures Answered();
   // A round that some slices may have and others not; nullptr: there is none.
   const uint64_t* MayBeHalfApplied() const;
 
@@ -70,6 +72,7 @@ class OpenRounds {
   uint64_t applied_ = 0;
   std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // of rounds behind `applied_`
   std::map<uint64_t, Begun> begun_;  // by number; not done
+  std::set<uint64_t> gangs_;         // that were sent, or put back since; not done
   bool held_ = false;
   Ready ready_;
 };

@@ -128,6 +128,8 @@ void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status&
     for (const uint64_t session : sessions) fencing_.erase(session);
     std::vector<Run> runs;
     for (const auto& [id, run] : in_flight_) {
+      // A gang may have been made on some members, which its other answers tell; all of them come.
+      if (run.gang_channel != nullptr && !run.waits_for_fence) continue;
       if (sessions.count(run.session) > 0) runs.push_back(run);
     }
     for (const Run& run : runs) {
@@ -216,6 +218,7 @@ void Scheduler::End(const Run& run,
     // Before those of closures that take its result. Nobody is told while it is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
     if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
+    in_flight_[run.closure->id].waits_for_fence = outcome == Outcome::kWorkerLost;
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     RunAll(effects);
@@ -258,7 +261,10 @@ absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
   const bool seen = std::any_of(lost.begin(), lost.end(), [&](const LostAttempt& attempt) {
     return attempt.incarnation == process.incarnation();
   });
-  if (outcome == Outcome::kWorkerLost && !seen) {
+  // A member that is there, and that another does not reach, has not ended with it.
+  const bool alive = run.gang_channel != nullptr && at_fault != nullptr &&
+                     gangs_.IsInStep(at_fault->worker);
+  if (outcome == Outcome::kWorkerLost && !seen && !alive) {
     lost.push_back({process.incarnation(), status});
     if (lost.size() >= options_.quarantine_after) {
       ++stats_.quarantined;
@@ -275,7 +281,10 @@ absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
                                        lost.size(), " worker processes ended with it: ", causes));
     }
   }
-  if (++closure.faults < options_.attempts_max) return absl::OkStatus();
+  // What is refused because an older gang has failed is not at fault.
+  const bool behind = closure.gang && outcome == Outcome::kTransient &&
+                      queue_.watermark() < closure.id;
+  if (behind || ++closure.faults < options_.attempts_max) return absl::OkStatus();
   return Annotate(status, absl::StrCat("closure ", closure.id.value, " failed ", closure.faults,
                                        " times, the last time"));
 }
@@ -285,7 +294,8 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   for (const GangMember& member : run.members) --lanes_[member.worker].in_flight;
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
-  gangs_.End(id, outcome == Outcome::kDone);
+  gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
+  if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
   if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) fence_ = Fence::kNeeded;
   if (const auto timer = timers_.find(id); timer != timers_.end() && EndsTheClosure(outcome)) {
     clock_.Cancel(timer->second);

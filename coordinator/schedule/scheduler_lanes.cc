@@ -52,7 +52,7 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   Run run;
   run.closure = queue_.Take();
   run.attempt = run.closure->attempt;
-  if (run.closure->gang) run.gang = gangs_.Send(run.closure->id);
+  if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, clock_.Now());
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
     Lane& lane = lanes_[worker];
@@ -105,6 +105,7 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
 
 void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& cause) {
   Effects effects;
+  std::vector<std::pair<std::shared_ptr<GangChannel>, int>> others;
   {
     MutexLock lock(mutex_);
     std::map<int, uint64_t> newly;
@@ -112,10 +113,18 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
       if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
     }
     if (newly.empty()) return;
+    // What else it was sent ends without it.
+    for (const auto& [id, run] : in_flight_) {
+      for (const auto& [worker, session] : newly) {
+        if (run.gang_channel == nullptr || !run.Involves(worker)) continue;
+        others.emplace_back(run.gang_channel, worker);
+      }
+    }
     OutOfStepLocked(newly, cause, effects);
     Pump(effects);
   }
   RunAll(effects);
+  for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
 }
 
 void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,

@@ -54,7 +54,11 @@ void Scheduler::AskForCheckpointLocked(Effects& effects) {
 void Scheduler::HoldLocked(int worker) {
   const absl::Time until = clock_.Now() + kHold;
   lanes_[worker].hold_until = until;
-  clock_.CallAt(until, [weak = weak_from_this()] {
+  PumpAtLocked(until);
+}
+
+void Scheduler::PumpAtLocked(absl::Time when) {
+  clock_.CallAt(when, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     Effects effects;

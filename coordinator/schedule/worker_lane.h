@@ -51,6 +51,7 @@ struct LaneRun {
   std::shared_ptr<Channel> channel;  // to all members
   std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
   proto::Gang gang;  // of a gang closure: its place among those of the members
+  bool waits_for_fence = false;  // its calls have ended, and it may not run again yet
   std::vector<std::string> missing;  // resources still to be made, first one first
 
   const proto::TaskRef& task() const { return members.front().task; }

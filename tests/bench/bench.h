@@ -50,6 +50,7 @@ Command CheckpointBench();
 Command OverloadBench();
 Command StandstillBench();
 Command RecoveryBench();
+Command ReformBench();
 Command StopBench();
 Command OptimizerBench();
 Command TableBench();

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/cluster/environment.h"
 
@@ -30,6 +32,12 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
   connect.workers.min = options.workers;
   connect.worker_threads = options.worker_threads;
   connect.address = [tasks = run->tasks_](TaskId task) { return tasks->Address(task); };
+  if (options.mirrored) {
+    connect.homes = Role::kWorker;
+    connect.mirrored = true;
+    connect.workers.min = 1;
+    connect.shared_memory = Mix64(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
+  }
   if (options.recovery_interval > absl::ZeroDuration()) {
     connect.recovery_directory = JoinPath(local.state_directory, "recovery");
     connect.recovery_interval = options.recovery_interval;

@@ -26,6 +26,7 @@ class LocalRun {
     // Between two recovery checkpoints; zero: losses are errors.
     absl::Duration recovery_interval = absl::ZeroDuration();
     size_t recovery_interval_closures = 0;  // 0: only time counts
+    bool mirrored = false;  // no ps: every worker has all variables, and gangs run on all of them
   };
 
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(Options options);

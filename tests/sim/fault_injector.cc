@@ -17,9 +17,17 @@ constexpr uint64_t kInjectorSalt = 0x5eed;
 
 bool IsMessageFault(Fault fault) { return fault <= Fault::kDelay; }
 bool IsStepPhase(Phase phase) {
-  return phase == Phase::kPull || phase == Phase::kPush || phase == Phase::kReply;
+  return phase == Phase::kPull || phase == Phase::kPush || phase == Phase::kReply ||
+         phase == Phase::kGang || phase == Phase::kSingle || phase == Phase::kFrame;
 }
-bool IsDiskFault(Fault fault) { return fault >= Fault::kSlowDisk; }
+bool IsDiskFault(Fault fault) {
+  return fault >= Fault::kSlowDisk && fault <= Fault::kDiskError;
+}
+// Only where something was lost before.
+bool FollowsALoss(Phase phase) {
+  return phase == Phase::kAgain || phase == Phase::kEndGangs || phase == Phase::kAbort ||
+         phase == Phase::kRestore;
+}
 
 absl::string_view RoleKilledBy(Fault kill) {
   return kill == Fault::kKillWorker ? "worker" : kill == Fault::kKillPs ? "ps" : "chief";
@@ -34,12 +42,17 @@ absl::string_view RoleOf(const std::string& host) {
 FaultInjector::FaultInjector(uint64_t seed, Options options, FaultTarget& target)
     : options_(std::move(options)), target_(target), rng_(Mix64(seed ^ kInjectorSalt)) {
   // A third of the runs each: no noise, some, much.
-  const double noise = static_cast<double>(rng_.Below(3)) * 0.01;
+  const double noise = static_cast<double>(rng_.Below(3)) * options_.noise;
   drop_ = May(Fault::kDropRequest) || May(Fault::kDropResponse) ? noise : 0;
   duplicate_ = May(Fault::kDuplicate) ? noise : 0;
   delay_ = May(Fault::kDelay) ? noise : 0;
   const uint64_t triggers = 1 + rng_.Below(static_cast<uint64_t>(options_.triggers_max));
   for (uint64_t i = 0; i < triggers; ++i) triggers_.push_back(DrawTrigger());
+  if (options_.job != SeedJob::kGangs) return;
+  for (uint64_t i = 0; i < triggers; ++i) {
+    if (!FollowsALoss(triggers_[i].phase) || !May(Fault::kKillWorker)) continue;
+    triggers_.push_back({Fault::kKillWorker, Phase::kGang, Point::kArrival, 1 + rng_.Below(60)});
+  }
 }
 
 bool FaultInjector::May(Fault fault) const {
@@ -58,10 +71,12 @@ absl::Duration FaultInjector::DrawDuration(double leases_min, double leases_max)
 FaultInjector::Trigger FaultInjector::DrawTrigger() {
   Trigger trigger;
   // Each fault as often as any other, also those of few phases.
-  trigger.fault = options_.faults.empty() ? static_cast<Fault>(rng_.Below(kFaults))
-                                          : options_.faults[rng_.Below(options_.faults.size())];
+  const absl::Span<const Fault> faults =
+      options_.faults.empty() ? FaultsOf(options_.job) : absl::MakeConstSpan(options_.faults);
+  const absl::Span<const Phase> phases = PhasesOf(options_.job);
+  trigger.fault = faults[rng_.Below(faults.size())];
   do {
-    trigger.phase = static_cast<Phase>(rng_.Below(kPhases));
+    trigger.phase = phases[rng_.Below(phases.size())];
   } while (!WhyNever(trigger.fault, trigger.phase).empty());
   trigger.point = DrawPoint(trigger.fault, trigger.phase);
   const bool frequent = IsStepPhase(trigger.phase) || trigger.point == Point::kFile;
@@ -73,7 +88,8 @@ FaultInjector::Point FaultInjector::DrawPoint(Fault fault, Phase phase) {
   if (fault == Fault::kDropResponse) return Point::kResponse;
   if (IsMessageFault(fault)) return Point::kSent;
   if (IsDiskFault(fault) || phase == Phase::kCommit) return Point::kFile;
-  const bool files = phase == Phase::kSave || phase == Phase::kRestore;
+  const bool files = options_.job == SeedJob::kCounters &&
+                     (phase == Phase::kSave || phase == Phase::kRestore);
   switch (rng_.Below(files ? 4 : 3)) {
     case 0: return Point::kSent;
     case 1: return Point::kArrival;
@@ -120,9 +136,25 @@ Phase FaultInjector::PhaseOf(const SimMessage& message) {
     if (absl::EndsWith(method, of_restore)) return Phase::kRestore;
   }
   if (absl::EndsWith(method, "/Fence")) return Phase::kFence;
+  if (absl::EndsWith(method, "/Deliver")) return Phase::kFrame;
+  if (absl::EndsWith(method, "/AbortGroup")) return Phase::kAbort;
+  if (absl::EndsWith(method, "/EndGangs")) return Phase::kEndGangs;
+  if (absl::EndsWith(method, "/WatchGroup") || absl::EndsWith(method, "/AskProgress")) {
+    return Phase::kGroup;
+  }
   if (!absl::EndsWith(method, "/RunClosure")) return Phase::kCreate;
+  return PhaseOfRun(message);
+}
+
+Phase FaultInjector::PhaseOfRun(const SimMessage& message) {
   proto::RunClosureRequest request;
   COHORT_CHECK(request.ParseFromString(message.request), "a request that production code made");
+  if (options_.job == SeedJob::kGangs) {
+    if (!request.has_gang()) return Phase::kSingle;
+    const std::pair<std::string, uint64_t> run(message.from, request.attempt());
+    const auto known = first_run_.emplace(request.closure_id(), run).first;
+    return known->second == run ? Phase::kGang : Phase::kAgain;
+  }
   const uint64_t first =
       epoch_of_closure_.emplace(request.closure_id(), request.epoch()).first->second;
   return first == request.epoch() ? Phase::kReply : Phase::kResume;
@@ -155,6 +187,15 @@ bool FaultInjector::KillVictim(absl::string_view role, const Place& place) {
   return true;
 }
 
+bool FaultInjector::CutWorkers(const Place& place, absl::Duration duration) {
+  std::vector<std::string> workers = target_.Alive("worker");
+  if (workers.size() < 2) return false;
+  const std::string one = Victim("worker", place);
+  workers.erase(std::remove(workers.begin(), workers.end(), one), workers.end());
+  target_.Cut(one, workers[rng_.Below(workers.size())], /*both_ways=*/true, duration);
+  return true;
+}
+
 bool FaultInjector::StrikeHosts(Fault fault, const Place& place) {
   const absl::Duration shorter = DrawDuration(0.05, 0.9);
   const absl::Duration longer = DrawDuration(1.1, 3);
@@ -168,6 +209,12 @@ bool FaultInjector::StrikeHosts(Fault fault, const Place& place) {
     target_.Isolate(victim, longer);
     if (!worker) target_.TakeOver();
     return true;
+  }
+  if (fault == Fault::kCutWorkers) return CutWorkers(place, Draw(0.5) ? shorter : longer);
+  if (fault == Fault::kStopShort || fault == Fault::kStopLong) {
+    const std::string victim = Victim("worker", place);
+    if (!victim.empty()) target_.Stop(victim, fault == Fault::kStopShort ? shorter : longer);
+    return !victim.empty();
   }
   // A cut of the link that the message is on; a file call has none, so any link of its host.
   const std::string from = place.from;

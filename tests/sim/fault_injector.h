@@ -33,6 +33,8 @@ class FaultTarget {
   virtual void TakeOver() = 0;
   virtual void CrashDisk() = 0;
   virtual void Pause(absl::Duration duration) = 0;
+  // It stands still: nothing that is sent to it or by it arrives before the time is over.
+  virtual void Stop(const std::string& host, absl::Duration duration) = 0;
   virtual void Later(absl::Duration delay, std::function<void()> strike) = 0;
 };
 
@@ -40,9 +42,11 @@ class FaultTarget {
 class FaultInjector {
  public:
   struct Options {
+    SeedJob job = SeedJob::kCounters;
     std::vector<Fault> faults;  // those that may strike; empty: all
     absl::Duration lease;
     int triggers_max = 5;
+    double noise = 0.01;  // probability for a message; a third of the runs each: none, once, twice
   };
   FaultInjector(uint64_t seed, Options options, FaultTarget& target);
 
@@ -82,6 +86,7 @@ class FaultInjector {
   Trigger DrawTrigger();
   Point DrawPoint(Fault fault, Phase phase);
   Phase PhaseOf(const SimMessage& message);
+  Phase PhaseOfRun(const SimMessage& message);
   bool May(Fault fault) const;
   bool Draw(double probability);
   absl::Duration DrawDuration(double leases_min, double leases_max);
@@ -90,6 +95,8 @@ class FaultInjector {
   // A host of the role: one that is at the place, or any. Empty without one.
   std::string Victim(absl::string_view role, const Place& place);
   bool KillVictim(absl::string_view role, const Place& place);
+  // Two workers, one of them at the place if there is one.
+  bool CutWorkers(const Place& place, absl::Duration duration);
   // False when there was nobody to strike.
   bool StrikeHosts(Fault fault, const Place& place);
   void StrikeMessage(Fault fault, SimFate& fate);
@@ -107,6 +114,8 @@ class FaultInjector {
   double delay_ = 0;
   std::vector<Trigger> triggers_;
   std::map<uint64_t, uint64_t> epoch_of_closure_;  // in which it ran first
+  // Of a gang: coordinator, attempt.
+  std::map<uint64_t, std::pair<std::string, uint64_t>> first_run_;
   FaultTable table_;
   std::set<std::string> full_;  // hosts
   int pauses_ = 0;  // inside each other

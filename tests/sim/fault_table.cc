@@ -10,18 +10,48 @@ constexpr std::array<absl::string_view, kFaults> kFaultNames = {
     "drop-request", "drop-response", "duplicate",   "delay",
     "cut-short",    "cut-long",      "cut-one-way", "kill-worker",
     "kill-ps",      "kill-coordinator", "zombie-worker", "zombie-coordinator",
-    "slow-disk",    "torn-write",    "disk-error"};
+    "slow-disk",    "torn-write",    "disk-error",
+    "cut-workers",  "stop-short",    "stop-long"};
 constexpr std::array<absl::string_view, kPhases> kPhaseNames = {
     "claim",  "create",  "pull",   "push",  "reply", "hold",
-    "save",   "commit",  "restore", "resume", "fence", "idle"};
+    "save",   "commit",  "restore", "resume", "fence", "idle",
+    "gang",   "again",   "single", "end",   "frame", "group",
+    "abort"};
+
+constexpr std::array<Fault, 15> kCounterFaults = {
+    Fault::kDropRequest, Fault::kDropResponse,    Fault::kDuplicate,  Fault::kDelay,
+    Fault::kCutShort,    Fault::kCutLong,         Fault::kCutOneWay,  Fault::kKillWorker,
+    Fault::kKillPs,      Fault::kKillCoordinator, Fault::kZombieWorker, Fault::kZombieCoordinator,
+    Fault::kSlowDisk,    Fault::kTornWrite,       Fault::kDiskError};
+constexpr std::array<Phase, 12> kCounterPhases = {
+    Phase::kClaim, Phase::kCreate, Phase::kPull,    Phase::kPush,   Phase::kReply, Phase::kHold,
+    Phase::kSave,  Phase::kCommit, Phase::kRestore, Phase::kResume, Phase::kFence, Phase::kIdle};
+constexpr std::array<Fault, 14> kGangFaults = {
+    Fault::kDropRequest,  Fault::kDropResponse,      Fault::kDuplicate,  Fault::kDelay,
+    Fault::kCutShort,     Fault::kCutLong,           Fault::kCutOneWay,  Fault::kCutWorkers,
+    Fault::kKillWorker,   Fault::kKillCoordinator,   Fault::kZombieWorker,
+    Fault::kZombieCoordinator, Fault::kStopShort,    Fault::kStopLong};
+constexpr std::array<Phase, 14> kGangPhases = {
+    Phase::kClaim, Phase::kCreate, Phase::kGang, Phase::kAgain,   Phase::kSingle,
+    Phase::kEndGangs, Phase::kFrame, Phase::kGroup, Phase::kAbort, Phase::kHold,
+    Phase::kSave,  Phase::kRestore, Phase::kFence, Phase::kIdle};
 
 bool IsOfMessages(Fault fault) { return fault <= Fault::kDelay; }
-bool IsOfTheDisk(Fault fault) { return fault >= Fault::kSlowDisk; }
+bool IsOfTheDisk(Fault fault) { return fault >= Fault::kSlowDisk && fault <= Fault::kDiskError; }
 
 }  // namespace
 
 absl::string_view NameOf(Fault fault) { return kFaultNames[static_cast<size_t>(fault)]; }
 absl::string_view NameOf(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+
+absl::Span<const Fault> FaultsOf(SeedJob job) {
+  if (job == SeedJob::kGangs) return kGangFaults;
+  return kCounterFaults;
+}
+absl::Span<const Phase> PhasesOf(SeedJob job) {
+  if (job == SeedJob::kGangs) return kGangPhases;
+  return kCounterPhases;
+}
 
 absl::StatusOr<Fault> FaultFromName(absl::string_view name) {
   std::string known;
@@ -50,16 +80,14 @@ void FaultTable::Add(const FaultTable& other) {
   }
 }
 
-std::string FaultTable::ToString() const {
+std::string FaultTable::ToString(SeedJob job) const {
   std::string text = "| |";
-  for (const absl::string_view name : kPhaseNames) absl::StrAppend(&text, " ", name, " |");
+  for (const Phase phase : PhasesOf(job)) absl::StrAppend(&text, " ", NameOf(phase), " |");
   absl::StrAppend(&text, "\n|---|");
-  for (int i = 0; i < kPhases; ++i) absl::StrAppend(&text, "---|");
-  for (int i = 0; i < kFaults; ++i) {
-    const auto fault = static_cast<Fault>(i);
+  for (size_t i = 0; i < PhasesOf(job).size(); ++i) absl::StrAppend(&text, "---|");
+  for (const Fault fault : FaultsOf(job)) {
     absl::StrAppend(&text, "\n| ", NameOf(fault), " |");
-    for (int j = 0; j < kPhases; ++j) {
-      const auto phase = static_cast<Phase>(j);
+    for (const Phase phase : PhasesOf(job)) {
       if (WhyNever(fault, phase).empty()) {
         absl::StrAppend(&text, " ", Get(fault, phase), " |");
       } else {

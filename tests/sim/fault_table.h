@@ -1,6 +1,7 @@
 #pragma once
 
-// What can go wrong, and during what. A run counts how often each fault struck in each phase.
+// What can go wrong, and during what, in each kind of job. A run counts how often each fault struck
+// in each phase.
 
 #include <array>
 #include <cstdint>
@@ -8,8 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace cohort {
+
+enum class SeedJob {
+  kCounters,  // closures, pushes and checkpoints of a cluster with parameter servers (seed_run.h)
+  kGangs,     // synchronous steps of a group of workers (gang_run.h)
+};
 
 enum class Fault {
   kDropRequest,
@@ -27,8 +34,12 @@ enum class Fault {
   kSlowDisk,
   kTornWrite,        // the disk loses power: what was not synced is gone
   kDiskError,
+  // Of gangs:
+  kCutWorkers,  // two workers do not reach each other, and everybody else reaches both
+  kStopShort,   // a worker stands still, as under SIGSTOP, for less than the lease
+  kStopLong,    // and for longer
 };
-inline constexpr int kFaults = 15;
+inline constexpr int kFaults = 18;
 
 // What was under way when the fault struck.
 enum class Phase {
@@ -44,13 +55,25 @@ enum class Phase {
   kResume,   // RunClosure of a closure that ran before the restore
   kFence,
   kIdle,     // Watch
+  // Of gangs:
+  kGang,      // RunClosure of a gang that runs for the first time
+  kAgain,     // of one that runs again, also after a restore
+  kSingle,    // RunClosure of a single closure
+  kEndGangs,  // a member is told of another's failure
+  kFrame,     // Deliver
+  kGroup,     // WatchGroup, AskProgress
+  kAbort,     // AbortGroup
 };
-inline constexpr int kPhases = 12;
+inline constexpr int kPhases = 19;
 
 absl::string_view NameOf(Fault fault);
 absl::string_view NameOf(Phase phase);
 // Errors: INVALID_ARGUMENT listing the names.
 absl::StatusOr<Fault> FaultFromName(absl::string_view name);
+
+// Those of a job, in the order of its table.
+absl::Span<const Fault> FaultsOf(SeedJob job);
+absl::Span<const Phase> PhasesOf(SeedJob job);
 
 // Why a fault cannot strike in a phase; empty: it can.
 absl::string_view WhyNever(Fault fault, Phase phase);
@@ -64,7 +87,7 @@ class FaultTable {
     return cells_[static_cast<size_t>(fault)][static_cast<size_t>(phase)];
   }
   // Markdown.
-  std::string ToString() const;
+  std::string ToString(SeedJob job) const;
 
  private:
   uint64_t& Cell(Fault fault, Phase phase) {

@@ -1,16 +1,19 @@
-// run_seeds --from A --count N [--kinds a,b] [--events K] [--keep-going] [--brief]
-// Runs seeds of the simulator. A seed that violates something is run again with its last events
-// kept, and printed with the command that replays it; with --brief it is one line. At the end: how
-// often each fault struck in each phase.
+// run_seeds --from A --count N [--job counters|gangs] [--kinds a,b] [--events K] [--keep-going]
+//           [--brief]
+// Runs seeds of the simulator, each with either job, or with one. A seed that violates something is
+// run again with its last events kept, and printed with the command that replays it; with --brief
+// it is one line. At the end: how often each fault struck in each phase.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/log.h"
-#include "tests/sim/seed_run.h"
+#include "common/base/status.h"
+#include "tests/sim/seed_result.h"
 
 namespace cohort {
 namespace {
@@ -31,8 +35,11 @@ struct Arguments {
   bool brief = false;
   bool log = false;
   std::string kinds;
+  std::vector<SeedJob> jobs = {SeedJob::kCounters, SeedJob::kGangs};
   SeedOptions options;
 };
+
+absl::string_view NameOf(SeedJob job) { return job == SeedJob::kGangs ? "gangs" : "counters"; }
 
 absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
   Arguments arguments;
@@ -51,6 +58,9 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
       ++i;
     } else if (word == "--events" && !last && absl::SimpleAtoi(words[i + 1], &arguments.events)) {
       ++i;
+    } else if (word == "--job" && !last &&
+               (words[i + 1] == "gangs" || words[i + 1] == "counters")) {
+      arguments.jobs = {words[++i] == "gangs" ? SeedJob::kGangs : SeedJob::kCounters};
     } else if (word == "--kinds" && !last) {
       arguments.kinds = words[++i];
       for (const absl::string_view name : absl::StrSplit(arguments.kinds, ',')) {
@@ -59,8 +69,8 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
       }
     } else {
       return absl::InvalidArgumentError(absl::StrCat(
-          "what is '", word, "'? run_seeds --from A --count N [--kinds a,b] [--events K] "
-          "[--keep-going] [--brief] [--log]"));
+          "what is '", word, "'? run_seeds --from A --count N [--job counters|gangs] "
+          "[--kinds a,b] [--events K] [--keep-going] [--brief] [--log]"));
     }
   }
   return arguments;
@@ -83,7 +93,8 @@ extern "C" void OnDeath(int signal) {
   std::raise(signal);
 }
 
-void PrintFailure(uint64_t seed, const Arguments& arguments, const SeedResult& result) {
+void PrintFailure(uint64_t seed, SeedJob job, const Arguments& arguments,
+                  const SeedResult& result) {
   if (arguments.brief) {
     std::printf("seed %llu failed: %s\n", static_cast<unsigned long long>(seed),
                 result.violations.front().c_str());
@@ -91,6 +102,7 @@ void PrintFailure(uint64_t seed, const Arguments& arguments, const SeedResult& r
     return;
   }
   SeedOptions options = arguments.options;
+  options.job = job;
   options.events_kept = arguments.events;
   const SeedResult again = RunSeed(seed, options);
   std::printf("seed %llu failed; trace hash %016llx\n", static_cast<unsigned long long>(seed),
@@ -100,43 +112,60 @@ void PrintFailure(uint64_t seed, const Arguments& arguments, const SeedResult& r
   for (const std::string& violation : again.violations) std::printf("  ! %s\n", violation.c_str());
   const std::string kinds =
       arguments.kinds.empty() ? "" : absl::StrCat(" --kinds ", arguments.kinds);
-  std::printf("replay: build/<preset>/bin/run_seeds --from %llu --count 1 --log%s\n",
-              static_cast<unsigned long long>(seed), kinds.c_str());
+  std::printf("replay: build/<preset>/bin/run_seeds --from %llu --count 1 --job %s --log%s\n",
+              static_cast<unsigned long long>(seed), std::string(NameOf(job)).c_str(),
+              kinds.c_str());
   std::fflush(stdout);
+}
+
+// What all seeds together came to.
+struct Sums {
+  std::map<SeedJob, FaultTable> tables;
+  uint64_t failures = 0;
+  uint64_t events = 0;
+  absl::Duration simulated;
+};
+
+// False where the seed violates something.
+bool RunJob(uint64_t seed, SeedJob job, const Arguments& arguments, Sums& sums) {
+  SeedOptions options = arguments.options;
+  options.job = job;
+  const SeedResult result = RunSeed(seed, options);
+  sums.tables[job].Add(result.table);
+  sums.events += result.events;
+  sums.simulated += result.simulated;
+  if (arguments.count == 1) {
+    std::printf("seed %llu: trace hash %016llx, %s\n", static_cast<unsigned long long>(seed),
+                static_cast<unsigned long long>(result.trace_hash), result.plan.c_str());
+  }
+  if (result.ok()) return true;
+  ++sums.failures;
+  PrintFailure(seed, job, arguments, result);
+  return false;
 }
 
 int Run(const Arguments& arguments) {
   ConfigureLog(arguments.log ? LogLevel::kInfo : LogLevel::kError, "sim");
   for (const int signal : {SIGABRT, SIGSEGV, SIGFPE}) std::signal(signal, OnDeath);
-  FaultTable table;
-  uint64_t failures = 0;
-  uint64_t events = 0;
-  absl::Duration simulated;
+  Sums sums;
   const auto start = std::chrono::steady_clock::now();
   uint64_t seed = arguments.from;
   for (; seed < arguments.from + arguments.count; ++seed) {
     SetDeathNotice(seed);
-    const SeedResult result = RunSeed(seed, arguments.options);
-    table.Add(result.table);
-    events += result.events;
-    simulated += result.simulated;
-    if (arguments.count == 1) {
-      std::printf("seed %llu: trace hash %016llx, %s\n", static_cast<unsigned long long>(seed),
-                  static_cast<unsigned long long>(result.trace_hash), result.plan.c_str());
-    }
-    if (result.ok()) continue;
-    ++failures;
-    PrintFailure(seed, arguments, result);
-    if (!arguments.keep_going) break;
+    const bool ok = std::all_of(arguments.jobs.begin(), arguments.jobs.end(), [&](SeedJob job) {
+      return RunJob(seed, job, arguments, sums);
+    });
+    if (!ok && !arguments.keep_going) break;
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%s", table.ToString().c_str());
+  for (const auto& [job, table] : sums.tables) std::printf("%s\n", table.ToString(job).c_str());
   std::printf("%llu seeds, %llu failed, %llu events, %.0f simulated s, %.1f s\n",
               static_cast<unsigned long long>(seed - arguments.from),
-              static_cast<unsigned long long>(failures), static_cast<unsigned long long>(events),
-              absl::ToDoubleSeconds(simulated), seconds);
-  return failures == 0 ? 0 : 1;
+              static_cast<unsigned long long>(sums.failures),
+              static_cast<unsigned long long>(sums.events),
+              absl::ToDoubleSeconds(sums.simulated), seconds);
+  return sums.failures == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/wire/error_detail.h"
 #include "tests/sim/end_check.h"
+#include "tests/sim/gang_run.h"
 
 namespace cohort {
 
@@ -374,6 +375,7 @@ SeedResult SeedRun::Run() {
 }
 
 SeedResult RunSeed(uint64_t seed, const SeedOptions& options) {
+  if (options.job == SeedJob::kGangs) return GangRun(seed, options).Run();
   return SeedRun(seed, options).Run();
 }
 

@@ -3,7 +3,6 @@
 // One seed: a cluster, a job and faults, from start to end, and what was violated.
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,29 +16,12 @@
 #include "tests/sim/fault_injector.h"
 #include "tests/sim/ps_checker.h"
 #include "tests/sim/run_checker.h"
+#include "tests/sim/seed_result.h"
 #include "tests/sim/sim_actors.h"
 #include "tests/sim/sim_files.h"
 #include "tests/support/test_cluster.h"
 
 namespace cohort {
-
-struct SeedResult {
-  std::vector<std::string> violations;
-  uint64_t trace_hash = 0;
-  uint64_t events = 0;
-  absl::Duration simulated;
-  FaultTable table;
-  std::string plan;                  // for people
-  std::deque<std::string> last_events;  // where they were asked for
-  bool ok() const { return violations.empty(); }
-};
-
-struct SeedOptions {
-  std::vector<Fault> faults;  // empty: all
-  size_t events_kept = 0;
-};
-
-SeedResult RunSeed(uint64_t seed, const SeedOptions& options);
 
 // Lives on the thread that runs it.
 class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget {
@@ -62,6 +44,7 @@ class SeedRun final : public SimWatcher, public FileWatcher, public FaultTarget 
   void TakeOver() override;
   void CrashDisk() override;
   void Pause(absl::Duration duration) override { actors_.Pause(duration); }
+  void Stop(const std::string&, absl::Duration) override {}  // none of this job's faults
   void Later(absl::Duration delay, std::function<void()> strike) override {
     sim_.CallAt(sim_.Now() + delay, std::move(strike));
   }

@@ -10,25 +10,37 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tests/sim/seed_run.h"
+#include "tests/sim/seed_result.h"
 
 namespace cohort {
 namespace {
 
 constexpr uint64_t kSeeds = 320;
+constexpr uint64_t kGangSeeds = 200;
 
-std::string FirstLineOf(uint64_t seed) {
+SeedOptions Gangs() {
+  SeedOptions options;
+  options.job = SeedJob::kGangs;
+  return options;
+}
+
+// One for each job.
+std::string FirstLinesOf(uint64_t seed) {
   const std::string command =
       absl::StrCat(COHORT_BIN_DIR, "/run_seeds --from ", seed, " --count 1 2>/dev/null");
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string lines;
   std::array<char, 1024> line{};
-  return fgets(line.data(), line.size(), pipe.get()) == nullptr ? "" : line.data();
+  for (int i = 0; i < 2 && fgets(line.data(), line.size(), pipe.get()) != nullptr; ++i) {
+    lines += line.data();
+  }
+  return lines;
 }
 
-TEST(Seeds, NothingIsViolated) {
+void ExpectNothingIsViolated(uint64_t seeds, const SeedOptions& options) {
   FaultTable table;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const SeedResult result = RunSeed(seed, {});
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const SeedResult result = RunSeed(seed, options);
     table.Add(result.table);
     ASSERT_TRUE(result.ok()) << "seed " << seed << ", " << result.plan << "\n"
                              << absl::StrJoin(result.violations, "\n")
@@ -36,25 +48,31 @@ TEST(Seeds, NothingIsViolated) {
                              << " --count 1";
   }
   // The seeds are of use only while they strike.
-  for (int i = 0; i < kFaults; ++i) {
+  for (const Fault fault : FaultsOf(options.job)) {
     uint64_t strikes = 0;
-    for (int j = 0; j < kPhases; ++j) {
-      strikes += table.Get(static_cast<Fault>(i), static_cast<Phase>(j));
-    }
-    EXPECT_GT(strikes, 0u) << NameOf(static_cast<Fault>(i));
+    for (const Phase phase : PhasesOf(options.job)) strikes += table.Get(fault, phase);
+    EXPECT_GT(strikes, 0u) << NameOf(fault);
   }
+}
+
+TEST(Seeds, NothingIsViolated) { ExpectNothingIsViolated(kSeeds, {}); }
+
+TEST(Seeds, NothingIsViolatedWhereWorkersTrainTogether) {
+  ExpectNothingIsViolated(kGangSeeds, Gangs());
 }
 
 TEST(Seeds, OneSeedIsOneRunAlsoInAnotherProcess) {
   for (const uint64_t seed : {3, 4, 5}) {
-    const std::string once = FirstLineOf(seed);
+    const std::string once = FirstLinesOf(seed);
     ASSERT_FALSE(once.empty());
-    EXPECT_EQ(once, FirstLineOf(seed));
-    const std::string hash =
-        absl::StrCat(absl::Hex(RunSeed(seed, {}).trace_hash, absl::kZeroPad16));
-    EXPECT_NE(once.find(hash), std::string::npos) << once << " has not " << hash;
+    EXPECT_EQ(once, FirstLinesOf(seed));
+    for (const SeedOptions& options : {SeedOptions(), Gangs()}) {
+      const std::string hash =
+          absl::StrCat(absl::Hex(RunSeed(seed, options).trace_hash, absl::kZeroPad16));
+      EXPECT_NE(once.find(hash), std::string::npos) << once << " has not " << hash;
+    }
   }
-  EXPECT_NE(FirstLineOf(3), FirstLineOf(4));
+  EXPECT_NE(FirstLinesOf(3), FirstLinesOf(4));
 }
 
 }  // namespace

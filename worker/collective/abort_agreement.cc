@@ -5,7 +5,7 @@
 namespace cohort {
 
 AbortAgreement::AbortAgreement(int rank, int size)
-    : rank_(rank), answered_(static_cast<size_t>(size)) {}
+    : rank_(rank), answered_(static_cast<size_t>(size)), heard_(static_cast<size_t>(size)) {}
 
 bool AbortAgreement::Offer(const AbortCause& cause) {
   if (best_.has_value() && !(cause < *best_)) return false;
@@ -18,6 +18,7 @@ bool AbortAgreement::Offer(const AbortCause& cause) {
 }
 
 bool AbortAgreement::Answer(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer) {
+  if (answer.ok()) heard_[static_cast<size_t>(rank)] = 1;
   if (answer.ok() && Offer(*answer)) return true;
   char& answered = answered_[static_cast<size_t>(rank)];
   if (round != round_ || answered) return false;

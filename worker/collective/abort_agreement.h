@@ -29,6 +29,9 @@ class AbortAgreement {
   // answer is a lesser cause, which is taken.
   bool Answer(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
 
+  // Whether the rank has answered at any time.
+  bool HasAnswered(int rank) const { return heard_[static_cast<size_t>(rank)] != 0; }
+
   // All have answered in this round, or cannot be reached.
   bool agreed() const { return begun() && waits_for_ == 0; }
 
@@ -37,6 +40,7 @@ class AbortAgreement {
   std::optional<AbortCause> best_;
   uint64_t round_ = 0;
   std::vector<char> answered_;  // in this round, by rank
+  std::vector<char> heard_;     // in any round
   int waits_for_ = 0;
 };
 

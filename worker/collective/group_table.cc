@@ -136,7 +136,9 @@ void GroupTable::Find(const Key& key, Visit visit) {
     const auto found = receivers_.find(key);
     if (found != receivers_.end()) receiver = found->second.lock();
     const auto newest = newest_.find(key.first);
-    if (receiver == nullptr && newest != newest_.end() && key.second <= newest->second) {
+    const bool old = newest != newest_.end() && key.second <= newest->second;
+    const bool other = only_.has_value() && key.first != *only_;
+    if (receiver == nullptr && (old || other)) {
       ++stats_.refused_old;
       why = OverError(key.second);
     } else if (receiver == nullptr && stats_.waiting >= kWaitingCallsMax) {
@@ -182,6 +184,26 @@ void GroupTable::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receive
 void GroupTable::Remove(const GroupName& group) {
   MutexLock lock(mutex_);
   receivers_.erase(Key{GroupHash(group), group.generation});
+}
+
+void GroupTable::Only(const std::string& name) {
+  const uint64_t only = GroupHash({name, 0});
+  std::vector<std::pair<uint64_t, Visit>> over;  // with their generation
+  {
+    MutexLock lock(mutex_);
+    only_ = only;
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (it->first.first == only) {
+        ++it;
+        continue;
+      }
+      stats_.waiting -= it->second.size();
+      stats_.refused_old += it->second.size();
+      for (Visit& visit : it->second) over.emplace_back(it->first.second, std::move(visit));
+      it = waiting_.erase(it);
+    }
+  }
+  for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
 }
 
 GroupTable::Stats GroupTable::stats() const {

@@ -9,6 +9,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,9 @@ class GroupTable : public std::enable_shared_from_this<GroupTable> {
   void Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver);
   // Calls for it are refused from now on.
   void Remove(const GroupName& group);
+  // Groups of other names are over, whether they were made here or not: calls for them are refused
+  // from now on, also those that wait.
+  void Only(const std::string& name);
 
   // What a group records is told who asks, also when the group is over, until some later groups
   // have been kept. The clock, by which it records, outlives this.
@@ -58,6 +63,7 @@ class GroupTable : public std::enable_shared_from_this<GroupTable> {
   mutable Mutex mutex_;
   std::map<Key, std::weak_ptr<LaneReceiver>> receivers_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // generation, by group
+  std::optional<uint64_t> only_ ABSL_GUARDED_BY(mutex_);         // group
   std::map<Key, std::vector<Visit>> waiting_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
   struct Flight {

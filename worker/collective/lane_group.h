@@ -77,6 +77,8 @@ class LaneGroup final : public LaneReceiver,
   // lane_group_abort.cc: how it ends.
   void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) override;
   void OnBadFrame(uint64_t sequence, const absl::Status& status) override;
+  std::string NameOf(int rank) const;
+  std::string Besides() const;
   void Found(uint64_t sequence, const absl::Status& status);
   void Lost(uint64_t sequence, int rank, const absl::Status& status);
   void PeerLeft(int rank, uint64_t calls_started);

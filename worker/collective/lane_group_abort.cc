@@ -64,7 +64,9 @@ void LaneGroup::CheckLeft(uint64_t sequence) {
 void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
   if (status.code() == absl::StatusCode::kAborted) {
     return Raise({AbortCause::Kind::kHeard, sequence, options_.rank,
-                  absl::AbortedError(absl::StrCat("rank ", rank, " has aborted the group"))});
+                  MakeError(absl::StatusCode::kAborted,
+                            absl::StrCat("rank ", rank, " has aborted the group"),
+                            proto::TRANSIENT)});
   }
   Lost(sequence, rank, status);
 }
@@ -77,18 +79,40 @@ void LaneGroup::Found(uint64_t sequence, const absl::Status& status) {
   Raise({AbortCause::Kind::kFound, sequence, options_.rank, status});
 }
 
+std::string LaneGroup::NameOf(int rank) const {
+  const auto index = static_cast<size_t>(rank);
+  if (index >= options_.tasks.size()) return absl::StrCat("rank ", rank);
+  return absl::StrCat("rank ", rank, ", ", TaskName(options_.tasks[index]), ",");
+}
+
 void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
   const auto index = static_cast<size_t>(rank);
   proto::ErrorDetail detail;
   detail.set_error_class(proto::WORKER_LOST);
-  std::string name = absl::StrCat("rank ", rank);
-  if (index < options_.tasks.size()) {
-    *detail.mutable_origin() = options_.tasks[index];
-    absl::StrAppend(&name, ", ", TaskName(options_.tasks[index]), ",");
-  }
+  if (index < options_.tasks.size()) *detail.mutable_origin() = options_.tasks[index];
   Raise({AbortCause::Kind::kLost, sequence, options_.rank,
-         WithDetail(absl::UnavailableError(absl::StrCat(name, " was lost: ", status.message())),
+         WithDetail(absl::UnavailableError(
+                        absl::StrCat(NameOf(rank), " was lost: ", NameOf(options_.rank),
+                                     " does not reach it: ", status.message())),
                     detail)});
+}
+
+// A rank that is said to be lost, and is not, says whom it does not reach itself: the same cause
+// then has two sides.
+std::string LaneGroup::Besides() const {
+  const auto own = static_cast<size_t>(options_.rank);
+  const AbortCause& cause = agreement_.best();
+  if (cause.kind != AbortCause::Kind::kLost || own >= options_.tasks.size() ||
+      TaskName(DetailOf(cause.status).origin()) != TaskName(options_.tasks[own])) {
+    return "";
+  }
+  std::string text;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank || agreement_.HasAnswered(rank)) continue;
+    absl::StrAppend(&text, "; besides, ", NameOf(options_.rank), " does not reach ",
+                    NameOf(rank), " either");
+  }
+  return text;
 }
 
 void LaneGroup::Abort(absl::Status cause) {
@@ -161,7 +185,9 @@ void LaneGroup::Told(uint64_t round, int rank, const absl::StatusOr<AbortCause>&
 void LaneGroup::Settle() {
   if (settled_) return;
   settled_ = true;
-  end_ = AbortedBy(options_.name, agreement_.best().status);
+  const absl::Status cause = AbortedBy(options_.name, agreement_.best().status);
+  end_ = WithDetail(absl::Status(cause.code(), absl::StrCat(cause.message(), Besides())),
+                    DetailOf(cause));
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<Communicator::Done> dones;  // of calls that were not begun
   for (auto& [sequence, state] : calls_) {

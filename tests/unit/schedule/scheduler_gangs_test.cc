@@ -64,6 +64,24 @@ TEST_F(SchedulerGangs, TheNextOnesAreSentWhileOneRuns) {
   EXPECT_TRUE(joined[0].ok());
 }
 
+// Answers may come in any order, or not: a checkpoint would have what it says is open.
+TEST_F(SchedulerGangs, NoCheckpointIsTakenWhileAnOlderStepIsNotKnown) {
+  Make(2);
+  const auto channel = AddWorker(0);
+  ScheduleGangs(2);
+  ASSERT_EQ(Sent(*channel).size(), 2u);
+  ScriptedChannel::OpenCall first = std::move(channel->calls.front());
+  channel->calls.pop_front();
+  channel->AnswerRun(absl::OkStatus(), true);
+  EXPECT_EQ(scheduler->stats().done, 1u);
+  EXPECT_FALSE(Hold().has_value()) << "the variables have the first step as well";
+  channel->calls.push_front(std::move(first));
+  EXPECT_TRUE(ready.empty());
+  channel->AnswerRun(absl::OkStatus(), true);
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_TRUE(ready[0].ok());
+}
+
 TEST_F(SchedulerGangs, WhenOneFailsAllAreAwaitedBeforeTheyAreSentAgain) {
   Make(3);
   const auto channel = AddWorker(0);

@@ -204,6 +204,101 @@ TEST_F(SchedulerGroupGangs, AMemberThatIsSilentIsNotWaitedForWhenItIsLost) {
   EXPECT_EQ(scheduler->stats().done, 1u);
 }
 
+// What a fence takes back is what has failed: an older step, which one member has made and the
+// other one has not answered for, is made.
+TEST_F(SchedulerGroupGangs, AStepThatAMemberHasMadeIsNotTakenBackWithALaterOne) {
+  fences_workers = true;
+  MakeGroup(2, 2);
+  const auto first = AddWorker(0);
+  const auto second = AddWorker(1);
+  ScheduleGangs(2);
+  Prepare(*first, *second);
+  first->AnswerRun(absl::OkStatus(), true);
+  ScriptedChannel::OpenCall silent = std::move(second->calls.front());
+  second->calls.pop_front();
+  second->AnswerRun(absl::UnavailableError("connection reset"));
+  EXPECT_EQ(scheduler->stats().done, 0u) << "the first one may still end the second step";
+  first->AnswerRun(WithOrigin(
+      MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
+      Worker(1, 1)));
+  EXPECT_THAT(out_of_step, ElementsAre(1));
+  EXPECT_EQ(scheduler->stats().done, 1u) << "nobody waits for what the second one says of it";
+  ASSERT_EQ(fences.size(), 1u);
+  fences[0].second(absl::OkStatus());
+  first->calls.pop_front();  // EndGangs
+  Prepare(*first);
+  EXPECT_THAT(Sent(*first), ElementsAre(2)) << "and the first step is not run again";
+  silent.done(absl::UnavailableError("too late"));
+  EXPECT_THAT(Sent(*first), ElementsAre(2));
+}
+
+// Both are there, and do not reach each other: time may heal that.
+TEST_F(SchedulerGroupGangs, MembersThatDoNotReachOneAnotherAreTriedAgainAfterAPauseThatGrows) {
+  gang_size = 2;
+  constexpr uint32_t kAttempts = 10;
+  Make(1, 100, kAttempts);
+  const auto first = AddWorker(0);
+  auto second = AddWorker(1);
+  ScheduleGangs(1);
+  Join();
+  Prepare(*first, *second);
+  const auto not_reached = WithOrigin(
+      MakeError(absl::StatusCode::kUnavailable,
+                "rank 1, worker:1, was lost: rank 0, worker:0, does not reach it",
+                proto::WORKER_LOST),
+      Worker(1, 1));
+  const auto other_side = WithDetail(
+      absl::UnavailableError(absl::StrCat(
+          not_reached.message(), "; besides, rank 1, worker:1, does not reach rank 0, worker:0")),
+      DetailOf(not_reached));
+  std::vector<int64_t> pauses;
+  for (uint32_t attempt = 1; attempt <= kAttempts; ++attempt) {
+    ASSERT_EQ(Sent(*first).size(), 1u) << "attempt " << attempt;
+    first->AnswerRun(not_reached);
+    second->AnswerRun(other_side);
+    second->calls.clear();  // EndGangs
+    second = AddWorker(1);  // it answers the coordinator at once
+    const absl::Time failed = sim.Now();
+    if (attempt == kAttempts) break;
+    while (first->calls.empty()) ASSERT_TRUE(sim.Step());
+    Prepare(*first, *second);
+    pauses.push_back(absl::ToInt64Milliseconds(sim.Now() - failed));
+  }
+  EXPECT_THAT(pauses, ElementsAre(0, 100, 200, 400, 800, 1600, 3200, 6400, 12800));
+  for (auto& fence : fences) fence.second(absl::OkStatus());
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_THAT(std::string(joined[0].message()), HasSubstr("failed 10 times"));
+  EXPECT_THAT(std::string(joined[0].message()),
+              HasSubstr("rank 0, worker:0, does not reach it; besides, rank 1, worker:1, does not "
+                        "reach rank 0, worker:0"));
+  EXPECT_TRUE(out_of_step.empty()) << "both have what is done";
+}
+
+TEST_F(SchedulerGroupGangs, OtherMembersAreTriedAtOnce) {
+  gang_size = 3;
+  Make(1, 100, 10);
+  const auto first = AddWorker(0);
+  auto second = AddWorker(1);
+  const auto third = AddWorker(2);
+  ScheduleGangs(1);
+  Prepare(*first, *second, *third);
+  const auto not_reached = WithOrigin(
+      MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
+      Worker(1, 1));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    ASSERT_EQ(Sent(*first).size(), 1u);
+    for (const auto& channel : {first, second, third}) channel->AnswerRun(not_reached);
+    for (const auto& channel : {second, third}) channel->calls.clear();  // EndGangs
+    second = AddWorker(1);
+    Prepare(*first, *second, *third);
+  }
+  EXPECT_TRUE(first->calls.empty()) << "a pause";
+  scheduler->WorkerLost(1, absl::UnavailableError("silent"));
+  Prepare(*first, *third);
+  EXPECT_THAT(Sent(*first), ElementsAre(1));
+  EXPECT_THAT(Sent(*third), ElementsAre(1));
+}
+
 TEST_F(SchedulerGroupGangs, SingleClosuresRunWhereTheVariablesAreAsTheyShould) {
   MakeGroup(2, 1);
   const auto first = AddWorker(0);

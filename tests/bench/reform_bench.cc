@@ -1,0 +1,164 @@
+// kill -9 of one of three workers in the middle of multi-worker training, real processes: how long
+// until the two others train again, how long from the start of the process that replaces the lost
+// one until all three train, and what it costs in accuracy.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/cluster/environment.h"
+#include "coordinator/job/job_spec.h"
+#include "coordinator/train/trainer.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/local_run.h"
+
+namespace cohort::bench {
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr int kWorkers = 3;
+constexpr TaskId kKilled{Role::kWorker, 1};
+constexpr uint64_t kStepsBefore = 200;  // steps that are done when the worker is killed
+constexpr std::chrono::minutes kWaitMax(2);
+
+double Now() {
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+}
+
+absl::StatusOr<JobSpec> ReadJob(World world, const Options& options) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(world.files, options.Text("job")));
+  return ParseJob(text, options.Text("job"),
+                  {"strategy.type=multi_worker_mirrored",
+                   absl::StrCat("fit.epochs=", options.Text("epochs"))});
+}
+
+struct Disturbance {
+  double train_again = 0;  // seconds, from the kill until two have done a step
+  double join = 0;         // from the start of the new process until three have
+};
+
+// Waits for a step that is done on so many workers. Errors: DEADLINE_EXCEEDED.
+absl::Status AwaitStep(LocalRun& run, int in_step) {
+  const auto end = SteadyClock::now() + kWaitMax;
+  uint64_t before = 0;
+  bool together = false;
+  while (SteadyClock::now() < end) {
+    const uint64_t done = run.coordinator().stats().done;
+    const bool now_together = run.coordinator().members()->num_ps() == in_step;
+    if (together && now_together && done > before) return absl::OkStatus();
+    // A step that was under way when the members changed is not counted.
+    if (!together || !now_together) before = done;
+    together = now_together;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return absl::DeadlineExceededError(absl::StrCat("no step is done on ", in_step, " workers"));
+}
+
+absl::StatusOr<Disturbance> Disturb(LocalRun& run) {
+  while (run.coordinator().stats().done < kStepsBefore) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const pid_t pid = run.tasks().pids().at(kKilled);
+  double started = 0;
+  std::atomic<bool> over{false};
+  std::thread watch([&] {
+    while (!over) {
+      const auto pids = run.tasks().pids();
+      const auto found = pids.find(kKilled);
+      if (found != pids.end() && found->second > 0 && found->second != pid) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    started = Now();
+  });
+  kill(pid, SIGKILL);
+  const double killed = Now();
+  Disturbance disturbance;
+  absl::Status status = AwaitStep(run, kWorkers - 1);
+  disturbance.train_again = Now() - killed;
+  if (status.ok()) status = AwaitStep(run, kWorkers);
+  const double joined = Now();
+  over = true;
+  watch.join();
+  disturbance.join = joined - started;
+  RETURN_IF_ERROR(status);
+  return disturbance;
+}
+
+// The accuracy of a whole job, in percent; with `disturbance` it is disturbed.
+absl::StatusOr<double> TrainJob(const Options& options, Disturbance* disturbance) {
+  LocalRun::Options local;
+  local.ps = 0;
+  local.workers = kWorkers;
+  local.mirrored = true;
+  ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run, LocalRun::Start(local));
+  ASSIGN_OR_RETURN(const JobSpec job, ReadJob(run->world(), options));
+  MnistSearch search;
+  search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
+  search.download = false;
+  DataSources sources =
+      FindDataSources(run->world(), run->waiter(), job.data, search, job.seed);
+  BlockingWaiter waiter;
+  Trainer trainer(run->world(), waiter, run->coordinator(), job, sources);
+  absl::StatusOr<TrainSummary> summary = absl::UnknownError("not run");
+  std::thread training([&] { summary = trainer.Run(); });
+  absl::Status disturbed;
+  if (disturbance != nullptr) {
+    absl::StatusOr<Disturbance> measured = Disturb(*run);
+    disturbed = measured.status();
+    if (measured.ok()) *disturbance = *measured;
+  }
+  training.join();
+  RETURN_IF_ERROR(summary.status());
+  RETURN_IF_ERROR(disturbed);
+  for (const auto& [name, value] : summary->test_metrics) {
+    if (name == "accuracy") return value * 100;
+  }
+  return absl::InvalidArgumentError("the job has no metric 'accuracy'");
+}
+
+absl::Status Run(const Options& options) {
+  ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
+  ASSIGN_OR_RETURN(const double undisturbed, TrainJob(options, nullptr));
+  std::vector<double> train_again, join, accuracy;
+  for (int i = 0; i < repeats; ++i) {
+    Disturbance disturbance;
+    ASSIGN_OR_RETURN(accuracy.emplace_back(), TrainJob(options, &disturbance));
+    train_again.push_back(disturbance.train_again);
+    join.push_back(disturbance.join);
+  }
+  const auto with_longest = [&](const std::vector<double>& values) {
+    return std::map<std::string, double>{
+        {"repeats", static_cast<double>(repeats)},
+        {"longest", *std::max_element(values.begin(), values.end())}};
+  };
+  Print({"reform", "kill_to_next_step_of_two", Median(train_again), "s", "bound", 5,
+         with_longest(train_again)});
+  Print({"reform", "start_to_next_step_of_three", Median(join), "s", "bound", 5,
+         with_longest(join)});
+  Print({"reform", "accuracy", Median(accuracy), "%", "undisturbed", undisturbed,
+         {{"repeats", static_cast<double>(repeats)},
+          {"lowest", *std::min_element(accuracy.begin(), accuracy.end())}}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command ReformBench() {
+  return {"reform",
+          "seconds until training goes on after kill -9 of one of three workers in a group",
+          {{"repeats", "5", "of the disturbed run; the medians are printed"},
+           {"job", "deploy/jobs/mnist_mlp.json", "job file"},
+           {"epochs", "3", "of training"}},
+          Run};
+}
+
+}  // namespace cohort::bench

@@ -1,0 +1,87 @@
+#pragma once
+
+// The job of one seed in which workers train together: a variable that every worker has a copy of,
+// and items of work. A step is a gang closure: each replica sums the examples of its part of the
+// batch, and the sum over all replicas is added to every element. So the value behind each step is
+// known from outside, and what a replica has read at a step tells whether its copy is in step. A
+// look is a single closure that reads the copy of the worker that runs it; an echo changes and
+// reads nothing. Closure i is item i, whatever dies.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/api/cluster_coordinator.h"
+
+namespace cohort {
+
+struct GangPlan {
+  enum class Item { kStep, kLook, kEcho };
+  // Of one batch, as a step fetches it.
+  struct Examples {
+    int64_t count = 0;
+    float sum = 0;
+    float squares = 0;
+  };
+
+  int workers = 2;
+  int replicas = 1;  // on each
+  int gang_min = 1;
+  int closures_in_flight = 2;
+  size_t queue_bound = 1024;
+  size_t redo_max = 65536;
+  int64_t rows = 1;
+  int64_t batch_size = 4;
+  int64_t examples = 10;
+  int64_t bytes_per_pack = 0;
+  bool ring = false;
+  absl::Duration exchange_timeout;  // zero: none
+  absl::Duration recovery_interval;
+  absl::Duration lease;
+  absl::Duration worker_delay;  // of a worker's task, at most
+  bool private_disks = false;
+  size_t chunk_bytes = 0;
+  uint32_t pace = 0;  // milliseconds between two items at most
+  std::vector<Item> items;
+
+  static GangPlan Draw(uint64_t seed);
+  Item Of(uint64_t closure) const { return items[closure - 1]; }
+  // Which step the closure is, from 1; or how many steps are before it.
+  uint64_t StepOf(uint64_t closure) const { return step_of_[closure - 1]; }
+  uint64_t num_steps() const { return step_of_.back(); }
+  int64_t batches() const { return (examples + batch_size - 1) / batch_size; }
+  Examples BatchOf(uint64_t step) const;
+  // Of every element behind so many steps.
+  float ValueBehind(uint64_t steps) const { return values_[steps]; }
+  // Whether a copy may have it at some time.
+  bool IsAValue(float value) const;
+  std::string Describe() const;
+
+ private:
+  std::vector<uint64_t> step_of_;
+  std::vector<float> values_;  // ascend
+};
+
+inline constexpr int kReplicaPlaces = 8;
+// What a step fetches, by place. Of the first four: one number for each replica.
+enum class StepFetch { kRan, kFirst, kLast, kSum, kSquares };
+
+// Programs, data and the variable, made anew by each coordinator.
+struct GangPrograms {
+  std::map<GangPlan::Item, ProgramHandle> of;
+  DatasetHandle data;
+  proto::VariableLayout variable;
+};
+absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
+                                              const GangPlan& plan);
+ScheduleOptions OptionsFor(const GangPlan& plan, const GangPrograms& programs, uint64_t closure);
+
+// Says what is wrong with what a step has fetched; empty: nothing.
+std::string CheckStep(const GangPlan& plan, uint64_t closure, const FetchedTensors& fetched,
+                      int workers);
+std::string CheckLook(const GangPlan& plan, const FetchedTensors& fetched);
+
+}  // namespace cohort
