@@ -34,6 +34,12 @@ double Now() {
   return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
 }
 
+void Pause(absl::Duration duration) {
+  BlockingWaiter waiter;
+  const Event never;
+  waiter.Wait(never, duration);
+}
+
 absl::StatusOr<JobSpec> ReadJob(World world, const Options& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(world.files, options.Text("job")));
   return ParseJob(text, options.Text("job"),
@@ -58,14 +64,14 @@ absl::Status AwaitStep(LocalRun& run, int in_step) {
     // A step that was under way when the members changed is not counted.
     if (!together || !now_together) before = done;
     together = now_together;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    Pause(absl::Microseconds(200));
   }
   return absl::DeadlineExceededError(absl::StrCat("no step is done on ", in_step, " workers"));
 }
 
 absl::StatusOr<Disturbance> Disturb(LocalRun& run) {
   while (run.coordinator().stats().done < kStepsBefore) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Pause(absl::Milliseconds(1));
   }
   const pid_t pid = run.tasks().pids().at(kKilled);
   double started = 0;
@@ -75,7 +81,7 @@ absl::StatusOr<Disturbance> Disturb(LocalRun& run) {
       const auto pids = run.tasks().pids();
       const auto found = pids.find(kKilled);
       if (found != pids.end() && found->second > 0 && found->second != pid) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      Pause(absl::Milliseconds(1));
     }
     started = Now();
   });
