@@ -115,13 +115,27 @@ std::string SimNetwork::Core::HostAt(const std::string& address) const {
 
 void SimNetwork::Core::Kill(const std::string& host) {
   world_.Trace(absl::StrCat("kill ", host));
-  for (const auto& process : processes_[host]) process->alive = false;
+  for (const auto& process : processes_[host]) {
+    process->alive = false;
+    dead_.push_back(process);
+  }
   processes_.erase(host);
   std::vector<std::shared_ptr<SimListener>> dead;
   for (const auto& [address, listener] : listeners_) {
     if (!listener->process->alive) dead.push_back(listener);
   }
   for (const auto& listener : dead) StopListening(*listener);
+}
+
+void SimNetwork::Core::DropCompletions() {
+  std::vector<Reply> dropped;  // their end may begin and end other calls
+  const auto take = [&dropped](const SimProcess& process) {
+    for (SimCall* const call : process.waiting) dropped.push_back(call->TakeCompletion());
+  };
+  for (const auto& process : dead_) take(*process);
+  for (const auto& [host, processes] : processes_) {
+    for (const auto& process : processes) take(*process);
+  }
 }
 
 bool SimNetwork::Core::Draw(double probability) {

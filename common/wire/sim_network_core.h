@@ -15,10 +15,13 @@
 
 namespace cohort {
 
+class SimCall;
+
 // One process start on a host.
 struct SimProcess {
   std::string host;
   bool alive = true;
+  std::set<SimCall*> waiting;  // calls that it has begun and not heard of; the order is unused
 };
 
 // One call, from Start to its completion. Lives on the world's thread.
@@ -28,7 +31,12 @@ class SimCall {
       : world_(world),
         caller_(std::move(caller)),
         method_(std::move(method)),
-        done_(std::move(done)) {}
+        done_(std::move(done)) {
+    caller_->waiting.insert(this);
+  }
+  ~SimCall() { caller_->waiting.erase(this); }
+  SimCall(const SimCall&) = delete;
+  SimCall& operator=(const SimCall&) = delete;
 
   const std::string& method() const { return method_; }
   const SimProcess& caller() const { return *caller_; }
@@ -39,6 +47,8 @@ class SimCall {
   bool endless() const { return endless_; }
   // The first end counts. The completion is an event of its own; a dead caller hears nothing.
   void Finish(absl::StatusOr<Message> result);
+  // What would be told the end of the call, which never comes.
+  Reply TakeCompletion() { return std::exchange(done_, nullptr); }
 
  private:
   SimWorld& world_;
@@ -84,6 +94,9 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   void SetCut(const std::string& from, const std::string& to, bool cut);
   void HealAll() { cut_.clear(); }
   void Kill(const std::string& host);
+  // Completions that have not run go. Who waits for them often owns the call that keeps them: in
+  // a process that is dead, or whose world has ended, that would last for ever.
+  void DropCompletions();
 
  private:
   // A frame on its way.
@@ -134,7 +147,8 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   const Options options_;
   const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
   FaultPlan faults_;
-  std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // by host
+  std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // alive, by host
+  std::vector<std::shared_ptr<SimProcess>> dead_;
   std::map<std::string, std::shared_ptr<SimListener>> listeners_;              // by address
   std::set<std::pair<std::string, std::string>> cut_;                          // from, to
   SimWatcher* watcher_ = nullptr;

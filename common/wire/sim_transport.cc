@@ -87,7 +87,7 @@ class SimTransport final : public Transport {
 SimNetwork::SimNetwork(SimWorld& world) : SimNetwork(world, Options()) {}
 SimNetwork::SimNetwork(SimWorld& world, Options options)
     : core_(std::make_shared<Core>(world, options)) {}
-SimNetwork::~SimNetwork() = default;
+SimNetwork::~SimNetwork() { core_->DropCompletions(); }
 
 std::unique_ptr<Transport> SimNetwork::TransportOf(const std::string& host) {
   return std::make_unique<SimTransport>(core_, host);

@@ -89,6 +89,29 @@ TEST(SimTransport, WithoutFaultsAllCallsSucceed) {
   EXPECT_EQ(result.handled, 100);
 }
 
+// As an operation owns the calls of its frames, whose completions own it.
+TEST(SimTransport, WhoWaitsForACallOfADeadProcessGoesWithTheNetwork) {
+  struct Caller {
+    std::unique_ptr<Call> call;
+  };
+  const auto caller = std::make_shared<Caller>();
+  std::weak_ptr<Caller> weak = caller;
+  SimWorld world(1);
+  {
+    SimNetwork network(world);
+    auto transport = network.TransportOf("a");
+    auto channel = transport->Connect("server:1", Lane::kData);
+    caller->call = channel->Start(kPull, Numbered(1), absl::InfiniteDuration(),
+                                  [held = caller](const absl::StatusOr<Message>&) {
+                                    FAIL() << "a dead process is told nothing";
+                                  });
+    network.Kill("a");
+    world.RunFor(absl::Hours(1));
+  }
+  const long users = weak.use_count();
+  EXPECT_EQ(users, 1) << "the test's own";
+}
+
 TEST(SimTransport, LostMessagesAreUnavailableOrLate) {
   FaultPlan faults;
   faults.lose_request = 1;
