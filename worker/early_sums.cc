@@ -43,7 +43,8 @@ absl::StatusOr<std::unique_ptr<EarlySums>> EarlySums::Make(
     const OutputSink& sink = program->outputs[i];
     if (sink.dtype == DType::kUndefined) continue;
     items[i] = static_cast<int>(summands.size());
-    summands.push_back({sink.output, sink.dtype, sink.shape});
+    const bool gradient = sink.kind == OutputSink::Kind::kPush;
+    summands.push_back({sink.output, sink.dtype, sink.shape, gradient});
   }
   if (summands.empty()) return nullptr;
   ASSIGN_OR_RETURN(std::shared_ptr<GroupSum> sum,

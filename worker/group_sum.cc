@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/runtime/half_floats.h"
 
 namespace cohort {
 
@@ -22,11 +23,17 @@ void FillNeutral(Tensor& tensor) {
   std::fill_n(tensor.mutable_data<T>(), tensor.num_elements(), T{-0.0});
 }
 
+DType TravelsAs(const SummandType& summand, const GroupCommunication& communication) {
+  const bool rounded = summand.gradient && summand.dtype == DType::kFloat32;
+  return rounded ? communication.gradient_dtype : summand.dtype;
+}
+
 std::vector<Bucket> BucketsOf(const std::vector<SummandType>& summands,
                               const GroupCommunication& communication) {
   std::vector<BucketItem> items;
   for (const SummandType& summand : summands) {
-    items.push_back({summand.name, summand.dtype, summand.shape.num_elements()});
+    items.push_back(
+        {summand.name, TravelsAs(summand, communication), summand.shape.num_elements()});
   }
   BucketOptions options;
   options.bytes_per_pack = communication.bytes_per_pack;
@@ -39,8 +46,16 @@ size_t BytesOf(const Bucket& bucket) {
 
 }  // namespace
 
-GroupCommunication CommunicationOf(const proto::Communication& communication) {
+absl::StatusOr<GroupCommunication> CommunicationOf(const proto::Communication& communication) {
   GroupCommunication read;
+  if (communication.gradient_dtype() != 0) {
+    read.gradient_dtype = static_cast<DType>(communication.gradient_dtype());
+  }
+  if (read.gradient_dtype != DType::kFloat32 && !IsHalf(read.gradient_dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat("Communication.gradient_dtype is ",
+                                                   communication.gradient_dtype(),
+                                                   "; float32, float16 or bfloat16"));
+  }
   if (communication.ring()) read.algorithm = CollectiveAlgorithm::kRing;
   read.bytes_per_pack = std::max<int64_t>(communication.bytes_per_pack(), 0);
   if (communication.timeout_ms() > 0) read.timeout = absl::Milliseconds(communication.timeout_ms());
@@ -70,10 +85,14 @@ GroupSum::GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& c
       left_(buckets_.size()) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
-    memory_.push_back(group_->Take(std::max<size_t>(BytesOf(bucket), 1)));
+    const DType dtype = summands_[bucket.items[0]].dtype;
+    const size_t bytes = static_cast<size_t>(bucket.elements) * ElementSize(dtype);
+    memory_.push_back(group_->Take(std::max<size_t>(bytes, 1)));
+    rounded_.push_back(dtype == bucket.dtype ? nullptr
+                                             : group_->Take(std::max<size_t>(BytesOf(bucket), 1)));
     missing_.push_back(bucket.items.size());
     for (size_t i = 0; i < bucket.items.size(); ++i) {
-      const size_t offset = static_cast<size_t>(bucket.offsets[i]) * ElementSize(bucket.dtype);
+      const size_t offset = static_cast<size_t>(bucket.offsets[i]) * ElementSize(dtype);
       locations_[bucket.items[i]] = {b, offset};
     }
   }
@@ -128,14 +147,27 @@ void GroupSum::StartBucket(size_t index) {
   call.layout = bucket.layout;
   call.algorithm = communication_.algorithm;
   call.timeout = communication_.timeout;
-  call.output = absl::MakeSpan(memory_[index]->data(), BytesOf(bucket));
+  const std::shared_ptr<Buffer>& travels = rounded_[index] ? rounded_[index] : memory_[index];
+  if (rounded_[index]) {
+    NarrowFloats(reinterpret_cast<const float*>(memory_[index]->data()),
+                 static_cast<size_t>(bucket.elements), bucket.dtype,
+                 reinterpret_cast<uint16_t*>(travels->data()));
+  }
+  call.output = absl::MakeSpan(travels->data(), BytesOf(bucket));
   call.input = call.output;
-  group_->communicator().Start(
-      std::move(call),
-      [self = shared_from_this()](const absl::Status& status) { self->BucketDone(status); });
+  group_->communicator().Start(std::move(call),
+                               [self = shared_from_this(), index](const absl::Status& status) {
+                                 self->BucketDone(index, status);
+                               });
 }
 
-void GroupSum::BucketDone(const absl::Status& status) {
+void GroupSum::BucketDone(size_t index, const absl::Status& status) {
+  if (rounded_[index] && status.ok()) {
+    const Bucket& bucket = buckets_[index];
+    WidenFloats(reinterpret_cast<const uint16_t*>(rounded_[index]->data()),
+                static_cast<size_t>(bucket.elements), bucket.dtype,
+                reinterpret_cast<float*>(memory_[index]->data()));
+  }
   Sums done;
   absl::Status error;
   {
@@ -173,7 +205,8 @@ void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& co
                   const std::vector<GroupSummand>& summands, GroupSum::Sums done) {
   std::vector<SummandType> types;
   for (const GroupSummand& summand : summands) {
-    types.push_back({summand.name, summand.value.dtype(), summand.value.shape()});
+    types.push_back(
+        {summand.name, summand.value.dtype(), summand.value.shape(), summand.gradient});
   }
   const auto sum = GroupSum::Make(std::move(group), communication, std::move(types));
   if (!sum.ok()) return done(sum.status());

@@ -7,8 +7,9 @@
 // a power of two, the order of all additions is the tree of join_replicas.h over all replicas:
 // the same bits, whichever workers they are on (reduce_tree.h).
 //
-// The memory of the buckets is where summands are written and where the sums are. It lives until
-// the last call on it is done, also when nobody waits for the sums any more.
+// The memory of the buckets is where summands are written and where the sums are; what travels in
+// 16 bits has memory of its own meanwhile. It lives until the last call on it is done, also when
+// nobody waits for the sums any more.
 
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ struct SummandType {
   std::string name;  // for people
   DType dtype = DType::kFloat32;
   Shape shape;
+  bool gradient = false;  // may travel rounded
 };
 
 // How members talk.
@@ -37,9 +39,13 @@ struct GroupCommunication {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   int64_t bytes_per_pack = 0;
   absl::Duration timeout = absl::InfiniteDuration();
+  // As which float32 gradients travel: float32, float16 or bfloat16. A member's summand is rounded
+  // once, the rounded ones are added up in float32, and the sum is rounded once more.
+  DType gradient_dtype = DType::kFloat32;
   bool overlap = true;  // with the computation; else behind it. The same on all members
 };
-GroupCommunication CommunicationOf(const proto::Communication& communication);
+// Errors: INVALID_ARGUMENT for another gradient_dtype.
+absl::StatusOr<GroupCommunication> CommunicationOf(const proto::Communication& communication);
 
 // Thread-safe. Always owned by a shared_ptr: its calls hold it.
 class GroupSum : public std::enable_shared_from_this<GroupSum> {
@@ -75,15 +81,16 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
            std::vector<SummandType> summands);
   void StartBucket(size_t index);
-  void BucketDone(const absl::Status& status);
+  void BucketDone(size_t index, const absl::Status& status);
   void GiveSums(Sums done, const absl::Status& status) const;
 
   const std::shared_ptr<GangGroup> group_;  // shared: lives until its calls are done
   const GroupCommunication communication_;
   const std::vector<SummandType> summands_;
-  std::vector<Bucket> buckets_;                  // constant after construction, as the next two
+  std::vector<Bucket> buckets_;  // constant after construction, as the next three
   std::vector<Location> locations_;              // by summand
   std::vector<std::shared_ptr<Buffer>> memory_;  // by bucket; shared with the sums
+  std::vector<std::shared_ptr<Buffer>> rounded_;  // by bucket: what travels, if of another type
   mutable Mutex mutex_;
   std::vector<size_t> missing_ ABSL_GUARDED_BY(mutex_);  // summands, by bucket
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;              // bucket to start
@@ -98,6 +105,7 @@ struct GroupSummand {
   Tensor value;
   // This member adds nothing; the value is there for its type and shape.
   bool neutral = false;
+  bool gradient = false;  // as of SummandType
 };
 
 // Sums of what is there: all buckets start at once. `done` and errors as of GroupSum.

@@ -162,7 +162,8 @@ void ReplicatedRun::SumOverWorkers(Outputs outputs) {
     if (IsEarly(i)) continue;
     const OutputSink& sink = program_->outputs[i];
     const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
-    summands.push_back({sink.output, std::move(outputs[i][0]), neutral});
+    summands.push_back({sink.output, std::move(outputs[i][0]), neutral,
+                        sink.kind == OutputSink::Kind::kPush});
     late.push_back(i);
   }
   const size_t count = outputs.size();

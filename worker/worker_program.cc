@@ -304,7 +304,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     bound->runners.push_back(std::make_unique<ProgramRunner>(compiled, allocate_outputs));
   }
   if (program.replicas().has_communication()) {
-    bound->communication = CommunicationOf(program.replicas().communication());
+    ASSIGN_OR_RETURN(bound->communication, CommunicationOf(program.replicas().communication()));
   }
   Layouts layouts;
   for (const proto::VariableLayout& layout : request.variables()) {

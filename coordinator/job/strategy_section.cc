@@ -115,6 +115,7 @@ CommunicationSpec ReadCommunication(const json& value, const std::string& path,
   reader.Choice("implementation", {"auto", "ring", "nccl"}, &spec.implementation);
   reader.Int("bytes_per_pack", {.min = 0, .max = kPackBytesMax}, &spec.bytes_per_pack);
   reader.Number("timeout_seconds", {.min = 0, .max = kTimeoutSecondsMax}, &spec.timeout_seconds);
+  reader.Choice("gradient_dtype", {"float32", "float16", "bfloat16"}, &spec.gradient_dtype);
   reader.Finish();
   return spec;
 }
@@ -213,7 +214,8 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
   section["communication_options"] = {
       {"implementation", strategy.communication.implementation},
       {"bytes_per_pack", strategy.communication.bytes_per_pack},
-      {"timeout_seconds", strategy.communication.timeout_seconds}};
+      {"timeout_seconds", strategy.communication.timeout_seconds},
+      {"gradient_dtype", strategy.communication.gradient_dtype}};
   return section;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/tensor/dtype.h"
 #include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/plan_parts.h"
 
@@ -20,6 +21,8 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
   communication.set_bytes_per_pack(spec.bytes_per_pack);
   communication.set_timeout_ms(
       static_cast<int64_t>(std::ceil(spec.timeout_seconds * kMillisecondsOfSecond)));
+  ASSIGN_OR_RETURN(const DType gradient, DTypeFromName(spec.gradient_dtype));
+  communication.set_gradient_dtype(static_cast<int32_t>(gradient));
   for (size_t i = 0; spec.implementation == "nccl" && i < devices.size(); ++i) {
     if (absl::StartsWith(devices[i], "gpu:")) continue;
     return absl::InvalidArgumentError(absl::StrCat(

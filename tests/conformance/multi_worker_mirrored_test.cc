@@ -117,6 +117,22 @@ TEST(MultiWorkerMirrored, ARingSumsInItsOwnOrderTheSameOnAllWorkers) {
   ExpectSameCurve(ring, Train({3, 1}), "ring");
 }
 
+// Rounded gradients change the curve by less than a hundredth, and all copies in the same way.
+TEST(MultiWorkerMirrored, GradientsMayTravelInSixteenBits) {
+  const Trained whole = Train({3, 2});
+  for (const char* const dtype : {"float16", "bfloat16"}) {
+    const std::string option =
+        absl::StrCat(R"(strategy.communication_options={"gradient_dtype": ")", dtype, R"("})");
+    const Trained rounded = Train({3, 2}, {option});
+    EXPECT_NE(rounded.losses, whole.losses) << dtype << ": they are rounded";
+    ASSERT_EQ(rounded.losses.size(), whole.losses.size());
+    for (size_t step = 0; step < whole.losses.size(); ++step) {
+      EXPECT_NEAR(rounded.losses[step], whole.losses[step], 0.01) << dtype << ", step " << step;
+    }
+    EXPECT_EQ(Train({3, 2}, {option}, 2).values, rounded.values) << dtype;
+  }
+}
+
 // fit, evaluate, checkpoint, export; and again from the checkpoint. With files that all tasks see,
 // and where they stream.
 absl::StatusOr<std::pair<double, double>> TrainWholeJob(const std::string& type, int workers,

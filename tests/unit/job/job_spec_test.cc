@@ -143,7 +143,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "strategy={\"type\":\"mirrored\",\"devices\":[\"cpu:0\",\"cpu:1\"],\"cross_device_ops\":"
       "\"hierarchical_copy\",\"num_packs\":2,\"device\":\"cpu:3\",\"compute_devices\":"
       "[\"cpu:4\"],\"parameter_device\":\"/cpu:0\",\"communication_options\":"
-      "{\"implementation\":\"ring\",\"bytes_per_pack\":5,\"timeout_seconds\":2.5}}"};
+      "{\"implementation\":\"ring\",\"bytes_per_pack\":5,\"timeout_seconds\":2.5,"
+      "\"gradient_dtype\":\"bfloat16\"}}"};
   for (const auto& overrides : {std::vector<std::string>(), everything, synchronous, local}) {
     const JobSpec job = ParseShipped("mnist_mlp.json", overrides);
     const absl::StatusOr<JobSpec> again = ParseJob(JobToJson(job), "again", {});

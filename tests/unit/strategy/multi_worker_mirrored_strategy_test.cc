@@ -82,13 +82,14 @@ TEST(MultiWorkerMirroredStrategy, AReplicaRunsOnEachDeviceOfEachWorker) {
 
 TEST(MultiWorkerMirroredStrategy, CommunicationOptionsTravelWithTheTrainStep) {
   StrategySpec spec = Spec();
-  spec.communication = {"ring", 4096, 1.5};
+  spec.communication = {"ring", 4096, 1.5, "float16"};
   const auto plan = PlanOf(spec, {.workers = {0, 1}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const proto::Communication& options = plan->train_step.replicas().communication();
   EXPECT_TRUE(options.ring());
   EXPECT_EQ(options.bytes_per_pack(), 4096);
   EXPECT_EQ(options.timeout_ms(), 1500);
+  EXPECT_EQ(options.gradient_dtype(), static_cast<int32_t>(DType::kFloat16));
 }
 
 TEST(MultiWorkerMirroredStrategy, WhatDoesNotFitIsRefusedByName) {
