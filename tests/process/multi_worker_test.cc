@@ -172,11 +172,14 @@ TEST_F(MultiWorkerProcess, TheFlightRecordNamesTheWorkerThatIsWaitedFor) {
     ASSERT_GE(group["operations"].size(), 16u) << "an epoch has 16 steps";
     EXPECT_THAT(std::string(group["operations"][0]["call"]), HasSubstr("all-reduce float32"));
   }
-  Signal("record", 2, SIGSTOP);
   std::string text;
   for (int i = 0; i < kTriesMax; ++i) {
+    Signal("record", 2, SIGSTOP);
     text = ask({});
     if (absl::StrContains(text, "rank 0, rank 1 wait in call ")) break;
+    // It stands between two epochs, where nobody is in a call.
+    Signal("record", 2, SIGCONT);
+    ask({});
   }
   EXPECT_THAT(text, HasSubstr("rank 0, rank 1 wait in call "));
   EXPECT_THAT(text, HasSubstr("for rank 2, worker:2, perhaps, which does not answer: "));
