@@ -22,7 +22,7 @@ Answers AnswersOf(const std::string& type) {
   const JobSpec job = PerceptronJob({absl::StrCat("strategy.type=", type),
                                      R"(strategy.devices=["cpu:0","cpu:1"])",
                                      R"(strategy.compute_devices=["cpu:0","cpu:1"])"});
-  SimCluster cluster(1, type == kParameterServer ? 1 : 0, 1);
+  SimCluster cluster(1, type == kParameterServer ? 1 : 0, type == kMultiWorkerMirrored ? 2 : 1);
   const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
   EXPECT_TRUE(coordinator.ok()) << coordinator.status();
   StepwiseTraining training(**coordinator, job, kExamples);
@@ -62,7 +62,7 @@ TEST_P(EachStrategy, PredictsAsOneDeviceDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Types, EachStrategy,
                          testing::Values("mirrored", "central_storage", "default",
-                                         "parameter_server"));
+                                         "parameter_server", "multi_worker_mirrored"));
 
 }  // namespace
 }  // namespace cohort
