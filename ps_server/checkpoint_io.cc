@@ -11,6 +11,7 @@
 #include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "common/program/replica_rows.h"
 #include "ps_server/table_parts.h"
 
 namespace cohort {
@@ -108,13 +109,30 @@ absl::StatusOr<VariableShard::History> ReadHistory(const Tensor& fields,
                                                  HistoryTensorName(layout), "'"));
 }
 
+// Whether replicas get the one value of all, not each its own.
+bool TakesOneValue(const RestoreSource& source, const SliceLayout& layout) {
+  return layout.replicas > 0 && !source.applied && layout.aggregation != proto::AGGREGATION_NONE;
+}
+
+// Where a restore finds the values of the slice.
+WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
+  if (TakesOneValue(source, layout)) {
+    const Shape shape(layout.full_shape.dims().subspan(1));
+    return {layout.variable, layout.dtype, shape, {0, shape.rank() == 0 ? 1 : shape.dim(0)}};
+  }
+  return {layout.replicas > 0 ? ReplicasTensorName(layout) : layout.variable, layout.dtype,
+          layout.full_shape, layout.rows};
+}
+
 // The logical tensors that a restore of these shards reads, but for those of dynamic tables.
-BundleTensors TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
+BundleTensors TensorsOf(const RestoreSource& source, absl::Span<VariableShard* const> shards) {
+  const bool slots = source.slots || source.applied;
   BundleTensors tensors;
   for (const VariableShard* shard : shards) {
     const SliceLayout& layout = shard->layout();
     if (layout.dynamic.has_value()) continue;
-    tensors[layout.variable] = {layout.dtype, layout.full_shape};
+    const WantedRows value = WantedValue(source, layout);
+    tensors[value.tensor] = {value.dtype, value.full_shape};
     for (const SlotSpec& slot : layout.rule_spec.slots) {
       if (!slots) continue;
       tensors[SlotTensorName(layout, slot.name)] = {DType::kFloat32, layout.full_shape_of(slot)};
@@ -124,8 +142,9 @@ BundleTensors TensorsOf(absl::Span<VariableShard* const> shards, bool slots) {
 }
 
 // How many there are; the rows of a dynamic table, and each of their slots, are one.
-uint32_t CountTensors(absl::Span<VariableShard* const> shards, bool slots) {
-  size_t count = TensorsOf(shards, slots).size();
+uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableShard* const> shards) {
+  const bool slots = source.slots || source.applied;
+  size_t count = TensorsOf(source, shards).size();
   std::set<std::string> tables;
   for (const VariableShard* shard : shards) {
     const SliceLayout& layout = shard->layout();
@@ -143,6 +162,10 @@ std::string SlotTensorName(const SliceLayout& layout, const std::string& slot) {
 
 std::string HistoryTensorName(const SliceLayout& layout) {
   return absl::StrCat(layout.variable, "/.COHORT_APPLIED/", layout.rows.begin);
+}
+
+std::string ReplicasTensorName(const SliceLayout& layout) {
+  return absl::StrCat(layout.variable, "/.COHORT_REPLICAS");
 }
 
 absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request) {
@@ -176,6 +199,16 @@ absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& va
                   std::move(bytes));
 }
 
+absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Payload& value) {
+  Tensor rows(layout.dtype, layout.full_shape);
+  PayloadReader reader(value);
+  RETURN_IF_ERROR(reader.Read(absl::MakeSpan(rows.mutable_raw(), rows.num_bytes())));
+  RETURN_IF_ERROR(AddWhole(held, ReplicasTensorName(layout), rows));
+  if (layout.aggregation == proto::AGGREGATION_NONE) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Tensor one, ValueOfRows({layout.variable, layout.aggregation}, rows));
+  return AddWhole(held, layout.variable, one);
+}
+
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
                          VariableShard::Snapshot snapshot) {
   if (snapshot.rows.has_value()) {
@@ -184,8 +217,12 @@ absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
     }
     return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
   }
-  RETURN_IF_ERROR(held.Add(layout.variable, {layout.dtype, layout.full_shape}, layout.rows,
-                           std::move(snapshot.value)));
+  if (layout.replicas > 0) {
+    RETURN_IF_ERROR(AddReplicas(held, layout, snapshot.value));
+  } else {
+    RETURN_IF_ERROR(held.Add(layout.variable, {layout.dtype, layout.full_shape}, layout.rows,
+                             std::move(snapshot.value)));
+  }
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
     const SlotSpec& slot = layout.rule_spec.slots[i];
     RETURN_IF_ERROR(held.Add(SlotTensorName(layout, slot.name),
@@ -233,7 +270,7 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
     plan.insert(plan.end(), parts.begin(), parts.end());
     return absl::OkStatus();
   }
-  plan.push_back({layout.variable, layout.dtype, layout.full_shape, layout.rows});
+  plan.push_back(WantedValue(source, layout));
   if (!source.slots && !source.applied) return absl::OkStatus();
   for (const SlotSpec& slot : layout.rule_spec.slots) {
     plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
@@ -257,6 +294,9 @@ absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
     return state;
   }
   state.value = std::move(rows[0]);
+  if (TakesOneValue(source, layout)) {
+    state.value = RowsOfValue({layout.variable, layout.aggregation}, state.value, layout.replicas);
+  }
   for (Tensor& slot : rows.subspan(1)) state.slots.push_back(std::move(slot));
   return state;
 }
@@ -266,8 +306,7 @@ absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableShard* const> shards) {
-  const bool slots = source.slots || source.applied;
-  for (const auto& [name, tensor] : TensorsOf(shards, slots)) {
+  for (const auto& [name, tensor] : TensorsOf(source, shards)) {
     RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
   }
   std::vector<WantedRows> plan;
@@ -285,7 +324,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             std::vector<Tensor> rows) {
   COHORT_CHECK(rows.size() == plan.size(), "the rows are those of the plan");
   LoadedShards loaded;
-  loaded.tensors = CountTensors(shards, source.slots || source.applied);
+  loaded.tensors = CountTensors(source, shards);
   size_t at = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const size_t first = at;
@@ -314,7 +353,7 @@ absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& 
 
 absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableShard* const> shards) {
   LoadedShards loaded;
-  loaded.tensors = CountTensors(shards, /*slots=*/true);
+  loaded.tensors = CountTensors({.prefix = "", .slots = true}, shards);
   for (const VariableShard* shard : shards) {
     ASSIGN_OR_RETURN(VariableShard::State state, VariableShard::InitialState(shard->layout()));
     loaded.states.push_back(std::move(state));

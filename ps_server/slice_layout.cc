@@ -62,6 +62,20 @@ absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
   return dynamic;
 }
 
+absl::Status CheckReplicas(const SliceLayout& whole, int slices) {
+  if (whole.replicas == 0) return absl::OkStatus();
+  const Shape& shape = whole.full_shape;
+  const bool rows = shape.rank() > 0 && shape.dim(0) == whole.replicas && slices == 1;
+  if (rows && whole.rule.op() == "assign_add" && !whole.dynamic.has_value()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("it has values of ", whole.replicas,
+                   " replicas: that is one slice with as many rows, under "
+                   "rule assign_add; this is ",
+                   shape.ToString(), " in ", slices, " under ", whole.rule.op()));
+}
+
 // The whole variable, as a slice that the homes then cut.
 absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   SliceLayout whole;
@@ -90,6 +104,8 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   }
   whole.aggregation = layout.aggregation();
   whole.mirrored = layout.mirrored();
+  whole.replicas = layout.replicas();
+  RETURN_IF_ERROR(CheckReplicas(whole, layout.slices_size()));
   RETURN_IF_ERROR(CheckAggregation(whole.aggregation, whole.dtype));
   return whole;
 }
@@ -179,8 +195,8 @@ absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& l
 bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
   return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
          a.full_shape == b.full_shape && a.rows == b.rows && a.aggregation == b.aggregation &&
-         a.mirrored == b.mirrored && RuleString(a.rule) == RuleString(b.rule) &&
-         a.dynamic == b.dynamic;
+         a.mirrored == b.mirrored && a.replicas == b.replicas &&
+         RuleString(a.rule) == RuleString(b.rule) && a.dynamic == b.dynamic;
 }
 
 }  // namespace cohort

@@ -30,6 +30,7 @@ struct SliceLayout {
   uint32_t slice_id = 0;
   uint32_t ps = 0;
   bool mirrored = false;  // on every home
+  int64_t replicas = 0;   // whose rows these are (common/program/replica_rows.h); 0: of none
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape full_shape;

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/status.h"
 #include "common/base/prefetch.h"
+#include "common/base/status.h"
+#include "common/program/replica_rows.h"
 
 namespace cohort {
 
@@ -51,8 +52,13 @@ absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayo
     state.value = Tensor(layout.dtype, Shape{0});
     return state;
   }
+  // All replicas begin with one value.
+  const RowRange rows = layout.replicas > 0 ? RowRange{0, 1} : layout.rows;
   ASSIGN_OR_RETURN(state.value, InitialRows(layout.initializer, layout.variable, layout.dtype,
-                                            layout.full_shape, layout.rows));
+                                            layout.full_shape, rows));
+  if (layout.replicas > 0) {
+    state.value = RowsWithEach(RowOfReplica(state.value, 0), layout.replicas);
+  }
   for (const SlotSpec& slot : layout.rule_spec.slots) {
     if (slot.starts_as_value) {
       state.slots.push_back(state.value.Clone());

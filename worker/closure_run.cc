@@ -147,6 +147,7 @@ void ClosureRun::Compute() {
   if (!epoch.ok()) return Finish(epoch);
   absl::StatusOr<std::vector<Tensor>> inputs = GatherInputs();
   if (!inputs.ok()) return Finish(inputs.status());
+  ReplicatedRun::Values values{*std::move(inputs), RowsBefore()};
   element_.clear();
   positions_.clear();
   pulled_.values.clear();  // the run has them
@@ -154,7 +155,7 @@ void ClosureRun::Compute() {
   context.seed = program_->seed;
   context.step = header_.step();
   std::make_shared<ReplicatedRun>(
-      program_, parts_->compute, group_, *std::move(inputs), context,
+      program_, parts_->compute, group_, std::move(values), context,
       [self = shared_from_this()](absl::StatusOr<ReplicatedRun::Outputs> outputs) {
         self->OnComputed(std::move(outputs));
       })
@@ -196,6 +197,14 @@ absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
     }
   }
   return inputs;
+}
+
+std::vector<Tensor> ClosureRun::RowsBefore() const {
+  std::vector<Tensor> before;
+  for (const int64_t pulled : program_->rows_before) {
+    before.push_back(pulled < 0 ? Tensor() : pulled_.values[static_cast<size_t>(pulled)]);
+  }
+  return before;
 }
 
 Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {

@@ -97,6 +97,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void Compute();
   absl::Status CheckBatch() const;
   absl::StatusOr<std::vector<Tensor>> GatherInputs();
+  std::vector<Tensor> RowsBefore() const;
   void OnComputed(absl::StatusOr<ReplicatedRun::Outputs> outputs);
   Tensor ContextTensor(proto::ContextValue value) const;
   void SendOutputs(ReplicatedRun::Outputs outputs);

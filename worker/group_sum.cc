@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/runtime/half_floats.h"
+#include "worker/join_replicas.h"
 
 namespace cohort {
 
@@ -15,12 +16,6 @@ namespace {
 bool HasSum(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
          dtype == DType::kInt64;
-}
-
-// x + -0.0 is x for every float, -0.0 too; x + 0.0 is not.
-template <typename T>
-void FillNeutral(Tensor& tensor) {
-  std::fill_n(tensor.mutable_data<T>(), tensor.num_elements(), T{-0.0});
 }
 
 DType TravelsAs(const SummandType& summand, const GroupCommunication& communication) {
@@ -106,14 +101,7 @@ Tensor GroupSum::Place(size_t summand) const {
 
 void GroupSum::PlaceNeutral(size_t summand) {
   Tensor place = Place(summand);
-  if (place.num_bytes() == 0) return;
-  if (place.dtype() == DType::kFloat32) {
-    FillNeutral<float>(place);
-  } else if (place.dtype() == DType::kFloat64) {
-    FillNeutral<double>(place);
-  } else {
-    std::memset(place.mutable_raw(), 0, place.num_bytes());
-  }
+  FillNeutral(place.dtype(), place.num_elements(), place.mutable_raw());
 }
 
 // One thread at a time starts buckets, in their order; who comes meanwhile leaves its own to it.

@@ -57,6 +57,22 @@ float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t 
   return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
 }
 
+// x + -0.0 is x for every float, -0.0 too; x + 0.0 is not.
+void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
+  if (elements == 0) return;
+  switch (dtype) {
+    case DType::kFloat32:
+      std::fill_n(reinterpret_cast<float*>(out), elements, -0.0f);
+      break;
+    case DType::kFloat64:
+      std::fill_n(reinterpret_cast<double*>(out), elements, -0.0);
+      break;
+    default:
+      std::memset(out, 0, static_cast<size_t>(elements) * ElementSize(dtype));
+      break;
+  }
+}
+
 absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
   if (weight == 1) {
     if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());

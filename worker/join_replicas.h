@@ -15,12 +15,13 @@
 namespace cohort {
 
 enum class JoinRule {
-  kEach,        // all of them
+  kEach,  // all of them
   kSum,
   kRows,        // one behind the other along axis 0
   kMean,        // of as many as ran
   kOfExamples,  // the mean over the examples of the batch, of means over each replica's
   kFirst,
+  kReplicaRows,  // each is its replica's row of a variable (rows_of_replicas.h)
 };
 inline bool IsSum(JoinRule rule) {
   return rule == JoinRule::kSum || rule == JoinRule::kMean || rule == JoinRule::kOfExamples;
@@ -28,6 +29,9 @@ inline bool IsSum(JoinRule rule) {
 
 // What a replica's tensor is multiplied with before the sum; 1 where it is not.
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas);
+
+// So many elements that change no number that they are added to.
+void FillNeutral(DType dtype, int64_t elements, std::byte* out);
 
 // Writes `value` times `weight` into `own`, which has its type and shape. Errors: INVALID_ARGUMENT
 // for a weight on a type other than float32.

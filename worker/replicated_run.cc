@@ -5,17 +5,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/replica_rows.h"
+#include "worker/rows_of_replicas.h"
 
 namespace cohort {
 
 ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
                              std::shared_ptr<ReplicaStrands> strands,
-                             std::shared_ptr<GangGroup> group, std::vector<Tensor> inputs,
+                             std::shared_ptr<GangGroup> group, Values values,
                              const RunContext& context, Done done)
     : program_(std::move(program)),
       strands_(std::move(strands)),
       group_(std::move(group)),
-      inputs_(std::move(inputs)),
+      inputs_(std::move(values.inputs)),
+      before_(std::move(values.before)),
       context_(context),
       done_(std::move(done)) {}
 
@@ -28,6 +31,7 @@ absl::Status ReplicatedRun::ShareOut() {
   const auto here = static_cast<int64_t>(program_->runners.size());
   const int64_t replicas = group_ == nullptr ? here : here * group_->size();
   const int64_t first = group_ == nullptr ? 0 : here * group_->rank();
+  RETURN_IF_ERROR(CheckReplicas(replicas));
   if (replicas == 1 || program_->num_components == 0) {
     examples_ = replicas;
     TakeParts(SplitBatch(replicas, replicas), first);
@@ -46,6 +50,19 @@ absl::Status ReplicatedRun::ShareOut() {
         ": batch the data set"));
   }
   TakeParts(SplitBatch(examples_, replicas), first);
+  return absl::OkStatus();
+}
+
+// Each that may run has to have a row.
+absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
+  for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
+    for (const VariableType& variable : plan->variables) {
+      if (variable.replicas == 0 || replicas <= variable.replicas) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable ", variable.name, " has values of ", variable.replicas, " replicas, and ",
+          replicas, " run: make it for as many"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -97,7 +114,8 @@ void ReplicatedRun::OpenMeeting() {
 absl::Status ReplicatedRun::PrepareSums() {
   if (group_ == nullptr) return absl::OkStatus();
   for (const OutputSink& sink : program_->outputs) {
-    if (sink.join == JoinRule::kFirst || IsSum(sink.join)) continue;
+    if (sink.join == JoinRule::kFirst || sink.join == JoinRule::kReplicaRows) continue;
+    if (IsSum(sink.join)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "output '", sink.output, "' is fetched from each replica; from a step of several workers "
         "only sums are: bind it with SUM_OF_REPLICAS"));
@@ -118,8 +136,11 @@ void ReplicatedRun::RunReplica(size_t replica) {
   std::vector<Tensor> inputs = inputs_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
-    if (program_->inputs[i].context == proto::REPLICA_ID) {
-      inputs[i] = Tensor::Scalar<int64_t>(first_part_ + static_cast<int64_t>(replica));
+    const InputSource& source = program_->inputs[i];
+    if (source.context == proto::REPLICA_ID) inputs[i] = Tensor::Scalar(NumberOf(replica));
+    if (source.kind == InputSource::Kind::kVariable &&
+        program_->pulls.variables[source.index].replicas > 0) {
+      inputs[i] = RowOfReplica(inputs[i], NumberOf(replica));
     }
   }
   RunContext context = context_;
@@ -138,8 +159,7 @@ void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor
   if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
   const bool told = early_ != nullptr && early_->WasTold(replica);
   if (all_parts_ > 1 && !outputs.ok() && !told) {
-    const int64_t number = first_part_ + static_cast<int64_t>(replica);
-    outputs = Annotate(outputs.status(), absl::StrCat("replica ", number));
+    outputs = Annotate(outputs.status(), absl::StrCat("replica ", NumberOf(replica)));
   }
   if (meeting_ != nullptr && !outputs.ok()) meeting_->Leave(replica, outputs.status());
   results_[replica] = std::move(outputs);
@@ -248,6 +268,19 @@ absl::Status ReplicatedRun::ErrorOfReplicas() const {
   return told;
 }
 
+absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
+                                                              std::vector<Tensor> values) const {
+  const OutputSink& sink = program_->outputs[output];
+  if (sink.join != JoinRule::kReplicaRows) return JoinReplicas(sink.join, std::move(values));
+  const bool push = sink.kind == OutputSink::Kind::kPush;
+  const TransferPlan& plan = push ? program_->pushes : program_->assigns;
+  const RowsHere here{first_part_, all_parts_, group_ == nullptr || group_->rank() == 0};
+  std::vector<Tensor> rows;
+  ASSIGN_OR_RETURN(rows.emplace_back(),
+                   RowsOfReplicas(plan.variables[sink.index], here, before_[output], values));
+  return rows;
+}
+
 absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
   RETURN_IF_ERROR(ErrorOfReplicas());
   Outputs outputs;
@@ -256,8 +289,7 @@ absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
     if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    ASSIGN_OR_RETURN(outputs.back(),
-                     JoinReplicas(program_->outputs[i].join, std::move(values)));
+    ASSIGN_OR_RETURN(outputs.back(), JoinOutput(i, std::move(values)));
   }
   return outputs;
 }

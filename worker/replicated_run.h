@@ -38,11 +38,16 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   // With an error sums may still be under way; their memory is theirs.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
-  // `inputs` in the graph's order. The parts are shared with closures and outlive the run. The
+  struct Values {
+    std::vector<Tensor> inputs;  // in the graph's order
+    std::vector<Tensor> before;  // by output, as WorkerProgram.rows_before
+  };
+
+  // The parts are shared with closures and outlive the run. The
   // group is null where this worker runs alone.
   ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
                 std::shared_ptr<ReplicaStrands> strands, std::shared_ptr<GangGroup> group,
-                std::vector<Tensor> inputs, const RunContext& context, Done done);
+                Values values, const RunContext& context, Done done);
 
   // Call once, on the strand of replica 0, which computes at once.
   void Start();
@@ -59,6 +64,9 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
                                                 std::vector<Tensor> outputs) const;
   bool IsEarly(size_t output) const { return early_ != nullptr && early_->Has(output); }
   absl::Status ErrorOfReplicas() const;
+  absl::Status CheckReplicas(int64_t replicas) const;
+  int64_t NumberOf(size_t replica) const { return first_part_ + static_cast<int64_t>(replica); }
+  absl::StatusOr<std::vector<Tensor>> JoinOutput(size_t output, std::vector<Tensor> values) const;
   absl::StatusOr<Outputs> Join();
   void SumOverWorkers(Outputs outputs);
   void AwaitEarlySums(std::vector<Tensor> sums);
@@ -70,6 +78,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::shared_ptr<ReplicaStrands> strands_;
   const std::shared_ptr<GangGroup> group_;
   std::vector<Tensor> inputs_;  // until all have computed
+  const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
   int64_t examples_ = 0;          // of the batch

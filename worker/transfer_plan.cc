@@ -27,10 +27,13 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
       return Bad(layout, absl::StrCat("bad extent ", dim));
     }
   }
-  return VariableType{layout.name(), *dtype,
-                      Shape(absl::MakeConstSpan(layout.dims().data(),
-                                                static_cast<size_t>(layout.dims_size()))),
-                      false, layout.has_dynamic()};
+  return VariableType{
+      layout.name(),
+      *dtype,
+      Shape(absl::MakeConstSpan(layout.dims().data(), static_cast<size_t>(layout.dims_size()))),
+      false,
+      layout.has_dynamic(),
+      layout.replicas()};
 }
 
 absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
@@ -98,6 +101,10 @@ absl::StatusOr<Compression> ReadCompression(const proto::Compression& compressio
   return read;
 }
 
+Shape VariableType::ValueShape() const {
+  return replicas == 0 ? shape : Shape(shape.dims().subspan(1));
+}
+
 std::string VariableType::ToString() const {
   return absl::StrCat(name, ": ", DTypeName(dtype), shape.ToString());
 }
@@ -132,6 +139,11 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
       return Bad(*layout, "a dynamic table has no whole value; bind ids of the batch to its rows");
     }
     if (type.by_rows && type.shape.rank() == 0) return Bad(*layout, "a scalar has no rows");
+    const bool has_rows = type.shape.rank() > 0 && type.shape.dim(0) == type.replicas;
+    if (type.replicas > 0 && (type.by_rows || !has_rows)) {
+      return Bad(*layout, absl::StrCat("values of ", type.replicas,
+                                       " replicas are as many rows, which move whole"));
+    }
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), by_ps));
     plan.variables.push_back(std::move(type));
   }

@@ -27,8 +27,10 @@ absl::StatusOr<const proto::VariableLayout*> FindLayout(const Layouts& layouts,
       absl::StrCat("the program is bound to variable '", name, "', which has no layout"));
 }
 
-absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const Layouts& layouts) {
+absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const Layouts& layouts,
+                                    bool joins) {
   if (!binding.has_push() && !binding.has_assign()) {
+    if (!joins) return JoinRule::kEach;
     switch (binding.of_replicas()) {
       case proto::SUM_OF_REPLICAS: return JoinRule::kSum;
       case proto::ROWS_OF_REPLICAS: return JoinRule::kRows;
@@ -38,6 +40,8 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   const auto update = binding.has_push() ? ReplicaUpdate::kPush : ReplicaUpdate::kAssign;
   const std::string& name = binding.has_push() ? binding.push() : binding.assign();
   ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, name));
+  if (layout->replicas() > 0) return JoinRule::kReplicaRows;
+  if (!joins) return JoinRule::kEach;
   const ReplicaContext replicas{layout->name(), layout->rule(), layout->aggregation(), update};
   RETURN_IF_ERROR(replicas.Check());
   if (replicas.Trains()) return JoinRule::kOfExamples;
@@ -51,12 +55,13 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
 // The graph's declared type against the variable's; a symbolic extent fits any.
 absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType& variable) {
   const onnx::TypeProto::Tensor& type = value.type().tensor_type();
+  const Shape shape = variable.ValueShape();
   bool same = type.elem_type() == 0 || type.elem_type() == static_cast<int>(variable.dtype);
   if (type.has_shape()) {
-    same = same && type.shape().dim_size() == variable.shape.rank();
+    same = same && type.shape().dim_size() == shape.rank();
     for (int axis = 0; same && axis < type.shape().dim_size(); ++axis) {
       const auto& dim = type.shape().dim(axis);
-      same = !dim.has_dim_value() || dim.dim_value() == variable.shape.dim(axis);
+      same = !dim.has_dim_value() || dim.dim_value() == shape.dim(axis);
     }
   }
   if (same) return absl::OkStatus();
@@ -77,6 +82,13 @@ class Binder {
     chosen_.push_back(layout);
     values_.push_back(&value);
     return chosen_.size() - 1;
+  }
+  // As Add, where it has not been added.
+  absl::StatusOr<size_t> FindOrAdd(const std::string& variable, const onnx::ValueInfoProto& value) {
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      if (chosen_[i]->name() == variable) return i;
+    }
+    return Add(variable, value);
   }
 
   absl::StatusOr<TransferPlan> Finish() const {
@@ -133,6 +145,21 @@ absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
   return absl::OkStatus();
 }
 
+// Replicas that do not run keep their rows.
+absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProto& graph,
+                            const Layouts& layouts, Binder& pulls, WorkerProgram& bound) {
+  bound.rows_before.assign(static_cast<size_t>(program.outputs_size()), -1);
+  for (int i = 0; i < program.outputs_size(); ++i) {
+    const proto::OutputBinding& binding = program.outputs(i);
+    if (!binding.has_assign()) continue;
+    ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, binding.assign()));
+    if (layout->replicas() == 0) continue;
+    ASSIGN_OR_RETURN(const size_t pulled, pulls.FindOrAdd(layout->name(), graph.output(i)));
+    bound.rows_before[static_cast<size_t>(i)] = static_cast<int64_t>(pulled);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& graph,
                         const Layouts& layouts, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
@@ -159,6 +186,7 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
     }
     bound.inputs.push_back(source);
   }
+  RETURN_IF_ERROR(BindRowsBefore(program, graph, layouts, pulls, bound));
   ASSIGN_OR_RETURN(bound.pulls, pulls.Finish());
   return BindLookups(program, bound);
 }
@@ -169,7 +197,7 @@ void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound
   if (sink.kind != OutputSink::Kind::kFetch) {
     const bool push = sink.kind == OutputSink::Kind::kPush;
     const VariableType& variable = (push ? bound.pushes : bound.assigns).variables[sink.index];
-    if (variable.by_rows) return;
+    if (variable.by_rows || sink.join == JoinRule::kReplicaRows) return;  // known when all have it
     sink.dtype = variable.dtype;
     sink.shape = variable.shape;
     return;
@@ -204,9 +232,7 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
       sink.kind = OutputSink::Kind::kAssign;
       ASSIGN_OR_RETURN(sink.index, assigns.Add(binding.assign(), graph.output(i)));
     }
-    if (joins) {
-      ASSIGN_OR_RETURN(sink.join, JoinRuleOf(binding, layouts));
-    }
+    ASSIGN_OR_RETURN(sink.join, JoinRuleOf(binding, layouts, joins));
     bound.outputs.push_back(sink);
   }
   ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());

@@ -60,6 +60,9 @@ struct WorkerProgram {
   TransferPlan pulls;
   TransferPlan pushes;
   TransferPlan assigns;
+  // Of each output that assigns to a variable with a value of each replica, the variable of the
+  // pull plan; else -1.
+  std::vector<int64_t> rows_before;
   // For each slice of the push plan, its ordinal in the pull plan; -1 when it is not pulled.
   std::vector<int64_t> pulled_ordinal;
   std::vector<TableLookup> lookups;

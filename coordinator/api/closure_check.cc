@@ -73,7 +73,7 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program, const Round
   }
   for (const proto::VariableLayout& layout : program.request.variables()) {
     const auto update = updates.find(layout.name());
-    if (update == updates.end()) continue;
+    if (update == updates.end() || layout.replicas() > 0) continue;  // each updates its own
     const ReplicaContext replicas{layout.name(), layout.rule(), layout.aggregation(),
                                   update->second};
     if (!alone) RETURN_IF_ERROR(replicas.Check());

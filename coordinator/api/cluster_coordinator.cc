@@ -8,6 +8,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/program.h"
+#include "common/program/replica_rows.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/closure_check.h"
 #include "coordinator/cluster/await.h"
@@ -113,10 +114,12 @@ VariableScope ClusterCoordinator::Scope(proto::UpdateRule rule) {
 absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& spec,
                                                             const proto::UpdateRule& rule,
                                                             const VariableOptions& options) {
+  VariableOptions of_strategy = options;
+  of_strategy.replicas = options_.replicas;
   proto::VariableLayout layout;
   {
     MutexLock lock(mutex_);
-    ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, options));
+    ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
   }
   layout.set_mirrored(options_.mirrored);
   RETURN_IF_ERROR(CreateVariables({layout}));
@@ -140,6 +143,20 @@ absl::Status ClusterCoordinator::CreateVariables(
 absl::StatusOr<Tensor> ClusterCoordinator::Read(const Variable& variable) {
   if (variable.is_local()) return variable.local_value();
   return read_cache_.Read(variable.name(), [&] { return ps_->Read(variable.layout()); });
+}
+
+absl::StatusOr<std::vector<Tensor>> ClusterCoordinator::LocalResults(const Variable& variable) {
+  const proto::VariableLayout& layout = variable.layout();
+  if (variable.is_local() || layout.replicas() == 0) {
+    ASSIGN_OR_RETURN(Tensor value, Read(variable));
+    return std::vector<Tensor>(1, std::move(value));
+  }
+  ASSIGN_OR_RETURN(const Tensor rows, ps_->ReadAll(layout));
+  std::vector<Tensor> values;
+  for (int64_t replica = 0; replica < layout.replicas(); ++replica) {
+    values.push_back(RowOfReplica(rows, replica));
+  }
+  return values;
 }
 
 absl::Status ClusterCoordinator::Assign(const Variable& variable, const Tensor& value) {

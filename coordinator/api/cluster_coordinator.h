@@ -78,6 +78,8 @@ class ClusterCoordinator {
   VariableScope Scope(proto::UpdateRule rule);
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);  // of a plan
   absl::StatusOr<Tensor> Read(const Variable& variable);  // or from a scope (caching_scope.h)
+  // Strategy.experimental_local_results: each replica's value, where each has its own.
+  absl::StatusOr<std::vector<Tensor>> LocalResults(const Variable& variable);
   absl::Status Assign(const Variable& variable, const Tensor& value);
   // Is in the variable once when this returns, whatever was lost meanwhile (sharded_variable.h).
   absl::Status Change(const Variable& variable, const PsControl::VariableChange& change);

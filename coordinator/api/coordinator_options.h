@@ -25,6 +25,9 @@ struct ClusterCoordinatorOptions {
   // Every worker is a home of every variable, and gang closures run on all of them. Otherwise a
   // cluster whose workers are homes has one.
   bool mirrored = false;
+  // Of a strategy that mirrors variables: its replicas, which have values of their own of variables
+  // of synchronization ON_READ made in a scope. 0: such variables are as others.
+  int64_t replicas = 0;
   uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
   std::string job = "job";
   uint64_t seed = 0;

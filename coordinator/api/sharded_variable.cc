@@ -29,8 +29,11 @@ Shape Joined(absl::Span<const int64_t> head, const Shape& value, int axis) {
 }  // namespace
 
 absl::StatusOr<Tensor> ShardedVariable::ReadRows(absl::Span<const int64_t> rows) const {
-  if (!variable_.is_local()) return coordinator_.ps().ReadRows(variable_.layout(), rows);
-  const Tensor& whole = variable_.local_value();
+  const bool of_replicas = variable_.layout().replicas() > 0;
+  if (!variable_.is_local() && !of_replicas) {
+    return coordinator_.ps().ReadRows(variable_.layout(), rows);
+  }
+  ASSIGN_OR_RETURN(const Tensor whole, ConvertToTensor());
   Tensor picked(whole.dtype(), Joined({static_cast<int64_t>(rows.size())}, whole.shape(), 1));
   const size_t bytes =
       static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());

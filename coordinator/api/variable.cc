@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "common/program/replica_rows.h"
 #include "coordinator/strategy/variable_creator.h"
 
 namespace cohort {
@@ -21,24 +22,34 @@ Variable Variable::Local(std::string name, Tensor value) {
 Variable::Variable(proto::VariableLayout layout, Role homes)
     : layout_(std::move(layout)), homes_(homes) {}
 
-Shape Variable::shape() const {
-  return Shape(
-      absl::MakeConstSpan(layout_.dims().data(), static_cast<size_t>(layout_.dims_size())));
-}
+Shape Variable::shape() const { return ValueShape(layout_); }
 
 DType Variable::dtype() const { return static_cast<DType>(layout_.dtype()); }
 
 std::vector<VariableComponent> Variable::variables() const {
   if (is_local()) return {{name(), shape(), "/job:chief/replica:0/task:0/device:CPU:0"}};
+  if (layout_.replicas() > 0) return OfReplicas();
   std::vector<VariableComponent> shards;
   for (int i = 0; i < layout_.slices_size(); ++i) {
     absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
     if (!dims.empty()) dims[0] = layout_.slices(i).row_count();
-    shards.push_back({SliceName(layout_, i), Shape(absl::MakeConstSpan(dims)),
-                      absl::StrCat("/job:", RoleName(homes_), "/replica:0/task:",
-                                   layout_.slices(i).ps(), "/device:CPU:0")});
+    shards.push_back({SliceName(layout_, i), Shape(absl::MakeConstSpan(dims)), DeviceOf(i)});
   }
   return shards;
+}
+
+std::string Variable::DeviceOf(int slice) const {
+  return absl::StrCat("/job:", RoleName(homes_), "/replica:0/task:", layout_.slices(slice).ps(),
+                      "/device:CPU:0");
+}
+
+std::vector<VariableComponent> Variable::OfReplicas() const {
+  std::vector<VariableComponent> values;
+  for (uint32_t i = 0; i < layout_.replicas(); ++i) {
+    values.push_back(
+        {i == 0 ? name() : absl::StrCat(name(), "/replica_", i), shape(), DeviceOf(0)});
+  }
+  return values;
 }
 
 }  // namespace cohort

@@ -36,11 +36,15 @@ class Variable {
   const Tensor& local_value() const { return *local_value_; }
   // The device of the first shard.
   std::string device() const { return variables().front().device; }
-  // TensorFlow's `variables` of a sharded variable: its components in row order.
+  // TensorFlow's `variables` of a sharded variable: its components in row order; of one with a
+  // value for each replica these values.
   std::vector<VariableComponent> variables() const;
   const proto::VariableLayout& layout() const { return layout_; }
 
  private:
+  std::string DeviceOf(int slice) const;
+  std::vector<VariableComponent> OfReplicas() const;
+
   proto::VariableLayout layout_;
   Role homes_;
   std::optional<Tensor> local_value_;

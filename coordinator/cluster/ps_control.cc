@@ -7,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/replica_rows.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/change_parts.h"
 #include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/ps_stats_sum.h"
+#include "coordinator/cluster/replica_change.h"
 #include "coordinator/cluster/retried_call.h"
 #include "coordinator/cluster/row_split.h"
 
@@ -184,6 +186,12 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 }
 
 absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
+  ASSIGN_OR_RETURN(Tensor all, ReadAll(variable));
+  if (variable.replicas() == 0) return all;
+  return ValueOfRows({variable.name(), variable.aggregation()}, all);
+}
+
+absl::StatusOr<Tensor> PsControl::ReadAll(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
@@ -205,6 +213,10 @@ absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
 
 absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable,
                                            absl::Span<const int64_t> ids) {
+  if (variable.replicas() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable ", variable.name(), " has a value for each replica, which is read whole"));
+  }
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
   std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
   dims[0] = static_cast<int64_t>(ids.size());
@@ -257,7 +269,13 @@ uint64_t PsControl::NextUpdate() {
 
 absl::Status PsControl::Change(const proto::VariableLayout& variable,
                                const VariableChange& change, uint64_t update) {
-  ASSIGN_OR_RETURN(std::vector<VariablePart> parts, PartsOf(variable, change));
+  std::vector<VariablePart> parts;
+  if (variable.replicas() > 0) {
+    ASSIGN_OR_RETURN(const VariableChange of_all, ChangeOfReplicas(variable, change));
+    ASSIGN_OR_RETURN(parts, PartsOf(variable, of_all));
+  } else {
+    ASSIGN_OR_RETURN(parts, PartsOf(variable, change));
+  }
   ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> holders, HoldersOf(variable));
   auto requests = ForEach<proto::AssignRequest>(num_ps());
   for (auto& request : requests) {

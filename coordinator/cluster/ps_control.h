@@ -39,10 +39,13 @@ class PsControl {
             Waiter& waiter, Options options);
 
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
-  // The whole value, slices joined.
+  // The whole value, slices joined; of one with values of replicas what they are together. Errors:
+  // INVALID_ARGUMENT where they are nothing together (common/program/replica_rows.h).
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
+  // As it is kept: with a row for each replica, where each has a value.
+  absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);
   // These rows, in this order; the variable has axis 0, and the ids are rows of it, or keys of a
-  // dynamic table.
+  // dynamic table. Errors: INVALID_ARGUMENT for one with values of replicas.
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 
@@ -56,7 +59,8 @@ class PsControl {
   uint64_t NextUpdate();
   // Each slice does what has this number, or a later one, once, however often this is called.
   // Changes are made one at a time. Errors: INVALID_ARGUMENT for an operand of another type or
-  // shape, naming the variable; OUT_OF_RANGE naming it and the id; then nothing was changed.
+  // shape, naming the variable, and those of replica_change.h; OUT_OF_RANGE naming it and the id;
+  // then nothing was changed.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);
   // Each variable becomes its moving average. Errors: INVALID_ARGUMENT for one without.

@@ -11,6 +11,11 @@
 
 namespace cohort {
 
+// As tf.VariableSynchronization. kOnRead: each replica of a strategy that mirrors variables has a
+// value of its own (common/program/replica_rows.h); under other strategies it is as kOnWrite, which
+// kAuto is everywhere. kNone is refused under every strategy.
+enum class VariableSynchronization { kAuto, kNone, kOnWrite, kOnRead };
+
 struct VariableSpec {
   std::string name;  // Keras's: "dense/kernel", "dense_1/bias"
   DType dtype = DType::kFloat32;
@@ -22,6 +27,7 @@ struct VariableSpec {
   std::optional<proto::DynamicTable> dynamic = std::nullopt;
   // Of what the closures of a synchronous round assign or add to it; gradients need none.
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
+  VariableSynchronization synchronization = VariableSynchronization::kAuto;
 };
 
 }  // namespace cohort

@@ -71,7 +71,10 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   plan.homes = Role::kWorker;
   plan.gangs = true;
   VariableCreator creator(cluster.workers, nullptr);
-  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator));
+  // As in TensorFlow only strategies that mirror variables have a value for each replica.
+  ASSIGN_OR_RETURN(
+      plan.variables,
+      LayOutVariables(model, creator, type_ == "mirrored" ? NumReplicasInSync(cluster) : 0));
   plan.placement = PlacePieces({cluster.workers, PlacementPolicy::kRoundRobin, {}},
                                absl::MakeSpan(plan.variables));
   for (PiecePlacement& piece : plan.placement) {

@@ -68,7 +68,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
   // The first worker's copy is the one that is read.
   const std::vector<int> first(cluster.workers.begin(), cluster.workers.begin() + 1);
   VariableCreator creator(first, nullptr);
-  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator));
+  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, NumReplicasInSync(cluster)));
   for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
   plan.placement = PlacePieces({first, PlacementPolicy::kRoundRobin, {}},
                                absl::MakeSpan(plan.variables));

@@ -66,7 +66,7 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   }
   Plan plan;
   VariableCreator creator(cluster.ps, partitioner);
-  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator));
+  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, /*replicas=*/0));
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
   plan.train_step = model.train_step;

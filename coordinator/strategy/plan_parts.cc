@@ -33,7 +33,10 @@ absl::Status CheckVariables(const proto::Program& program, const std::set<std::s
 }  // namespace
 
 absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPrograms& model,
-                                                                   VariableCreator& creator) {
+                                                                   VariableCreator& creator,
+                                                                   int64_t replicas) {
+  VariableOptions options;
+  options.replicas = replicas;
   std::vector<proto::VariableLayout> layouts;
   for (const VariableSpec& variable : model.variables) {
     proto::UpdateRule rule;
@@ -43,7 +46,7 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
     } else {
       rule.set_op("assign_add");  // no optimizer
     }
-    ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, {}));
+    ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, options));
     layouts.push_back(std::move(layout));
   }
   return layouts;

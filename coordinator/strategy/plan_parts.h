@@ -14,8 +14,10 @@
 namespace cohort {
 
 // Layouts of the model's variables, in creation order; those that are trained have its rule.
+// `replicas` as VariableOptions.replicas.
 absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPrograms& model,
-                                                                   VariableCreator& creator);
+                                                                   VariableCreator& creator,
+                                                                   int64_t replicas);
 
 // The program with a replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);

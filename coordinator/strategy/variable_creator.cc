@@ -24,6 +24,34 @@ absl::Status CheckDims(const VariableSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSynchronization(const VariableSpec& spec, const proto::UpdateRule& rule) {
+  const std::string variable = absl::StrCat("variable '", spec.name, "': synchronization ");
+  switch (spec.synchronization) {
+    case VariableSynchronization::kAuto:
+    case VariableSynchronization::kOnWrite:
+      return absl::OkStatus();
+    case VariableSynchronization::kNone:
+      return absl::InvalidArgumentError(absl::StrCat(
+          variable, "NONE is not supported under a strategy: use AUTO, ON_WRITE or ON_READ"));
+    case VariableSynchronization::kOnRead:
+      if (rule.op() == "assign_add" && !spec.dynamic.has_value()) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat(
+          variable, "ON_READ is for variables that are not trained, and this is under rule '",
+          rule.op(), "'", spec.dynamic.has_value() ? ", a dynamic table" : "",
+          ": make it not trainable, or use ON_WRITE"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable '", spec.name, "': invalid synchronization mode ",
+      static_cast<int>(spec.synchronization), "; there are AUTO, NONE, ON_WRITE and ON_READ"));
+}
+
+// [replicas, ...].
+Shape WithReplicas(const Shape& shape, int64_t replicas) {
+  std::vector<int64_t> dims = {replicas};
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  return Shape(absl::MakeConstSpan(dims));
+}
+
 }  // namespace
 
 std::string SliceName(const proto::VariableLayout& layout, int slice) {
@@ -88,6 +116,9 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   RETURN_IF_ERROR(CheckDims(spec));
   RETURN_IF_ERROR(Annotate(CheckAggregation(spec.aggregation, spec.dtype),
                            absl::StrCat("variable '", spec.name, "'")));
+  RETURN_IF_ERROR(CheckSynchronization(spec, rule));
+  const bool of_replicas =
+      spec.synchronization == VariableSynchronization::kOnRead && options.replicas > 0;
   int64_t slices = 1;
   uint32_t colocated_ps = 0;
   const bool colocated = !options.per_worker && !options.colocate_with.empty();
@@ -98,19 +129,21 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   } else if (spec.initializer.op().empty() && !options.loading) {
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", spec.name, "' has no initial value; give it an initializer"));
-  } else {
+  } else if (!of_replicas) {
     ASSIGN_OR_RETURN(slices, NumSlices(spec));
   }
 
   proto::VariableLayout layout;
   layout.set_name(spec.name);
   layout.set_dtype(static_cast<int32_t>(spec.dtype));
-  layout.mutable_dims()->Assign(spec.shape.dims().begin(), spec.shape.dims().end());
+  const Shape shape = of_replicas ? WithReplicas(spec.shape, options.replicas) : spec.shape;
+  layout.mutable_dims()->Assign(shape.dims().begin(), shape.dims().end());
+  if (of_replicas) layout.set_replicas(static_cast<uint32_t>(options.replicas));
   *layout.mutable_rule() = rule;
   *layout.mutable_initializer() = spec.initializer;
   if (spec.dynamic.has_value()) *layout.mutable_dynamic() = *spec.dynamic;
   layout.set_aggregation(spec.aggregation);
-  const int64_t rows = spec.shape.rank() == 0 ? 1 : spec.shape.dim(0);
+  const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
   if (slices > 0) {
     for (const RowRange& range : DivRows(rows, slices)) {
       proto::SliceHome* home = layout.add_slices();

@@ -31,6 +31,7 @@ struct VariableOptions {
   std::string colocate_with;
   bool per_worker = false;
   bool loading = false;  // the value comes from a checkpoint: no initial value is needed
+  int64_t replicas = 0;  // that have values of their own of ON_READ variables; 0: none has
 };
 
 // "dense/kernel/part_1"; the variable's own name when it is not cut.
@@ -45,9 +46,9 @@ class VariableCreator {
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
   // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
-  // value, an aggregation that does not fit, or a partitioner's answer that is none; NOT_FOUND
-  // for a `colocate_with` that names
-  // nothing; FAILED_PRECONDITION where it names a variable that is cut.
+  // value, an aggregation or synchronization that does not fit, or a partitioner's answer that is
+  // none; NOT_FOUND for a `colocate_with` that names nothing; FAILED_PRECONDITION where it names a
+  // variable that is cut.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);

@@ -10,6 +10,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "common/checkpoint/shard_layout.h"
+#include "common/program/replica_rows.h"
 
 namespace cohort {
 
@@ -29,9 +30,11 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                         absl::Span<const proto::VariableLayout> variables) {
   std::vector<std::string> problems;
   for (const proto::VariableLayout& variable : variables) {
-    const Shape shape(absl::MakeConstSpan(variable.dims().data(),
-                                          static_cast<size_t>(variable.dims_size())));
+    const Shape shape = ValueShape(variable);
     const auto found = reader.tensors().find(variable.name());
+    const bool no_value =  // but those of replicas, which their home finds
+        variable.replicas() > 0 && variable.aggregation() == proto::AGGREGATION_NONE;
+    if (no_value) continue;
     if (variable.has_dynamic()) {
       if (HasTable(reader, variable.name())) continue;
       problems.push_back(absl::StrCat("dynamic table ", variable.name(), " is not in it"));
