@@ -58,9 +58,9 @@ absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
   for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
     for (const VariableType& variable : plan->variables) {
       if (variable.replicas == 0 || replicas <= variable.replicas) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "variable ", variable.name, " has values of ", variable.replicas, " replicas, and ",
-          replicas, " run: make it for as many"));
+      return absl::InvalidArgumentError(absl::StrCat("variable ", variable.name, " has values of ",
+                                                     variable.replicas, " replicas, and ", replicas,
+                                                     " run: make it for as many"));
     }
   }
   return absl::OkStatus();

@@ -66,26 +66,14 @@ absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
 absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
                                              const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
-  RETURN_IF_ERROR(CheckPrograms(model));
-  Plan plan;
-  plan.homes = Role::kWorker;
-  plan.gangs = true;
-  VariableCreator creator(cluster.workers, nullptr);
-  // As in TensorFlow only strategies that mirror variables have a value for each replica.
-  ASSIGN_OR_RETURN(
-      plan.variables,
-      LayOutVariables(model, creator, type_ == "mirrored" ? NumReplicasInSync(cluster) : 0));
-  plan.placement = PlacePieces({cluster.workers, PlacementPolicy::kRoundRobin, {}},
-                               absl::MakeSpan(plan.variables));
-  for (PiecePlacement& piece : plan.placement) {
-    piece.reason = "every variable is in the worker's own memory";
-  }
-  const bool differs = devices_.size() > 1 && !model.replicated_train_step.name().empty();
-  plan.train_step =
-      OnDevices(differs ? model.replicated_train_step : model.train_step, devices_);
-  plan.eval_step = OnDevices(model.eval_step, devices_);
-  plan.predict = OnDevices(model.predict, devices_);
-  return plan;
+  ReplicatedTraining how;
+  how.home = cluster.workers;
+  how.reason = "every variable is in the worker's own memory";
+  how.devices = devices_;
+  how.replicas = NumReplicasInSync(cluster);
+  // As in TensorFlow: where variables are not mirrored all replicas share one value.
+  how.own_values = type_ == "mirrored" ? how.replicas : 0;
+  return PlanReplicated(model, how);
 }
 
 int64_t LocalStrategy::NumReplicasInSync(const ClusterShape&) const {

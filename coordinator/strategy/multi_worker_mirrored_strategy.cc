@@ -61,26 +61,14 @@ absl::Status MultiWorkerMirroredStrategy::CheckCluster(const ClusterShape& clust
 absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& model,
                                                            const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
-  RETURN_IF_ERROR(CheckPrograms(model));
-  Plan plan;
-  plan.homes = Role::kWorker;
-  plan.gangs = true;
-  // The first worker's copy is the one that is read.
-  const std::vector<int> first(cluster.workers.begin(), cluster.workers.begin() + 1);
-  VariableCreator creator(first, nullptr);
-  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, NumReplicasInSync(cluster)));
+  ReplicatedTraining how;
+  how.home.assign(cluster.workers.begin(), cluster.workers.begin() + 1);
+  how.reason = "every worker has a copy; this one is read";
+  how.devices = devices_;
+  how.replicas = how.own_values = NumReplicasInSync(cluster);
+  ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
-  plan.placement = PlacePieces({first, PlacementPolicy::kRoundRobin, {}},
-                               absl::MakeSpan(plan.variables));
-  for (PiecePlacement& piece : plan.placement) {
-    piece.reason = "every worker has a copy; this one is read";
-  }
-  const bool differs =
-      NumReplicasInSync(cluster) > 1 && !model.replicated_train_step.name().empty();
-  plan.train_step = OnDevices(differs ? model.replicated_train_step : model.train_step, devices_);
   *plan.train_step.mutable_replicas()->mutable_communication() = communication_;
-  plan.eval_step = OnDevices(model.eval_step, devices_);
-  plan.predict = OnDevices(model.predict, devices_);
   return plan;
 }
 

@@ -58,6 +58,24 @@ proto::Program OnDevices(const proto::Program& program, absl::Span<const std::st
   return replicated;
 }
 
+absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const ReplicatedTraining& how) {
+  RETURN_IF_ERROR(CheckPrograms(model));
+  Plan plan;
+  plan.homes = Role::kWorker;
+  plan.gangs = true;
+  VariableCreator creator(how.home, nullptr);
+  ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, how.own_values));
+  plan.placement =
+      PlacePieces({how.home, PlacementPolicy::kRoundRobin, {}}, absl::MakeSpan(plan.variables));
+  for (PiecePlacement& piece : plan.placement) piece.reason = how.reason;
+  const bool differs = how.replicas > 1 && !model.replicated_train_step.name().empty();
+  plan.train_step =
+      OnDevices(differs ? model.replicated_train_step : model.train_step, how.devices);
+  plan.eval_step = OnDevices(model.eval_step, how.devices);
+  plan.predict = OnDevices(model.predict, how.devices);
+  return plan;
+}
+
 absl::Status CheckPrograms(const ModelPrograms& model) {
   std::set<std::string> known;
   for (const VariableSpec& variable : model.variables) known.insert(variable.name);

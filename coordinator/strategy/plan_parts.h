@@ -22,6 +22,19 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
 // The program with a replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
+// Synchronous training without parameter servers.
+struct ReplicatedTraining {
+  std::vector<int> home;             // the worker that keeps the variables
+  std::string reason;                // of that, for people
+  std::vector<std::string> devices;  // canonical, of the replicas of a worker
+  int64_t replicas = 1;              // of all workers
+  int64_t own_values = 0;            // VariableOptions.replicas
+};
+
+// Every variable in one slice, every program on all devices of a worker, every step a gang. Errors:
+// those of CheckPrograms and LayOutVariables.
+absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const ReplicatedTraining& how);
+
 // Errors: INVALID_ARGUMENT naming a program that is bound to a variable that the model does not
 // have.
 absl::Status CheckPrograms(const ModelPrograms& model);

@@ -92,8 +92,8 @@ class OneVariable {
     const auto number = [&](const char* name, int64_t value) {
       return graph.Constant(name, Tensor::Scalar(value));
     };
-    const std::string whole = graph.Op(
-        "Mul", {graph.Op("Add", {"replica", number("one", 1)}), number("three", 3)});
+    const std::string whole =
+        graph.Op("Mul", {graph.Op("Add", {"replica", number("one", 1)}), number("three", 3)});
     const std::string value =
         graph.Op("Cast", {whole}, {IntAttribute("to", static_cast<int64_t>(v_->dtype()))});
     graph.Output(value);
@@ -125,9 +125,7 @@ class OneVariable {
   }
 
   absl::Status Save() { return Checkpoints().Save({.global_step = 1}).status(); }
-  absl::Status Restore() {
-    return Checkpoints().Restore("latest", {&v_->layout(), 1}).status();
-  }
+  absl::Status Restore() { return Checkpoints().Restore("latest", {&v_->layout(), 1}).status(); }
   double Saved() {
     FileSystem& files = cluster_.WorldOf("chief:0").files;
     const auto reader = BundleReader::Open(files, absl::StrCat(kCheckpoints, "/ckpt-1"));

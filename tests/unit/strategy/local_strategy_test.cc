@@ -7,6 +7,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/ps.pb.h"
+#include "tests/unit/strategy/planned.h"
 
 namespace cohort {
 namespace {
@@ -15,35 +16,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ModelPrograms Model() {
-  ModelPrograms model;
-  model.update_rule.set_op("adam");
-  for (const char* const name : {"dense/kernel", "dense/bias"}) {
-    VariableSpec& variable = model.variables.emplace_back();
-    variable.name = name;
-    variable.shape = Shape{6};
-    variable.initializer.set_op("zeros");
-    model.train_step.add_inputs()->set_variable(name);
-    model.train_step.add_outputs()->set_push(name);
-  }
-  model.train_step.set_name("train_step");
-  model.eval_step.set_name("eval_step");
-  model.predict.set_name("predict");
-  return model;
-}
-
-absl::StatusOr<Plan> PlanOf(const StrategySpec& spec, const ClusterShape& cluster = {
-                                                          .workers = {0}}) {
-  auto strategy = MakeStrategy(spec);
-  if (!strategy.ok()) return strategy.status();
-  return (*strategy)->MakePlan(Model(), cluster);
-}
-
-StrategySpec Spec(const std::string& type) {
-  StrategySpec spec;
-  spec.type = type;
-  return spec;
-}
+const ClusterShape kOneWorker = {.workers = {0}};
 
 std::vector<std::string> DevicesOf(const absl::StatusOr<Plan>& plan) {
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -54,10 +27,8 @@ std::vector<std::string> DevicesOf(const absl::StatusOr<Plan>& plan) {
   return {devices.begin(), devices.end()};
 }
 
-std::string Error(const StrategySpec& spec, const ClusterShape& cluster = {.workers = {0}}) {
-  const auto plan = PlanOf(spec, cluster);
-  EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
-  return std::string(plan.status().message());
+std::string Error(const StrategySpec& spec, const ClusterShape& cluster = kOneWorker) {
+  return PlanError(spec, cluster);
 }
 
 constexpr char kLayouts[] = R"(
@@ -79,72 +50,84 @@ TEST(LocalStrategy, EveryVariableIsOneSliceInTheWorker) {
   proto::CreateVariablesRequest expected;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kLayouts, &expected));
   for (const std::string type : {"one_device", "mirrored", "central_storage", "default"}) {
-    const auto plan = PlanOf(Spec(type), {.workers = {3}});
+    const auto plan = PlanOf(SpecOf(type), {.workers = {3}});
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ(plan->homes, Role::kWorker);
     EXPECT_TRUE(plan->gangs);
     proto::CreateVariablesRequest made;
     for (const auto& layout : plan->variables) *made.add_variables() = layout;
     EXPECT_EQ(made.DebugString(), expected.DebugString()) << type;
-    proto::Program train = Model().train_step;
+    proto::Program train = SmallModel().train_step;
     train.mutable_replicas()->add_devices("cpu:0");
     EXPECT_EQ(plan->train_step.DebugString(), train.DebugString()) << type;
-    EXPECT_EQ((*MakeStrategy(Spec(type)))->NumReplicasInSync({.workers = {3}}), 1);
+    EXPECT_EQ((*MakeStrategy(SpecOf(type)))->NumReplicasInSync({.workers = {3}}), 1);
   }
 }
 
 TEST(LocalStrategy, AReplicaRunsOnEachDevice) {
-  StrategySpec spec = Spec("mirrored");
+  StrategySpec spec = SpecOf("mirrored");
   spec.devices = {"/cpu:0", "/device:CPU:1", "CPU:2"};
-  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("cpu:0", "cpu:1", "cpu:2"));
+  EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("cpu:0", "cpu:1", "cpu:2"));
   EXPECT_EQ((*MakeStrategy(spec))->NumReplicasInSync({}), 3);
   spec.type = "central_storage";
-  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("cpu:0")) << "`devices` is mirrored's";
+  EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("cpu:0"))
+      << "`devices` is mirrored's";
   spec.compute_devices = {"gpu:0", "gpu:1"};
-  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("gpu:0", "gpu:1"));
+  EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("gpu:0", "gpu:1"));
   spec.type = "one_device";
   spec.device = "/gpu:1";
-  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("gpu:1"));
+  EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("gpu:1"));
   spec.type = "default";
-  EXPECT_THAT(DevicesOf(PlanOf(spec)), ElementsAre("cpu:0"));
+  EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("cpu:0"));
+}
+
+TEST(LocalStrategy, OnlyMirroredVariablesHaveAValueOfEachReplica) {
+  StrategySpec spec = SpecOf("mirrored");
+  EXPECT_EQ(ValuesOfOnRead(spec, kOneWorker), 1);
+  spec.devices = {"cpu:0", "cpu:1", "cpu:2"};
+  EXPECT_EQ(ValuesOfOnRead(spec, kOneWorker), 3);
+  spec = SpecOf("central_storage");
+  spec.compute_devices = {"cpu:0", "cpu:1"};
+  EXPECT_EQ(ValuesOfOnRead(spec, kOneWorker), 0);
+  EXPECT_EQ(ValuesOfOnRead(SpecOf("one_device"), kOneWorker), 0);
 }
 
 TEST(LocalStrategy, DevicesThatAreWrongAreNamed) {
-  StrategySpec spec = Spec("mirrored");
+  StrategySpec spec = SpecOf("mirrored");
   spec.devices = {"cpu:0", "tpu:1"};
   EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices"), HasSubstr("'tpu:1'")));
   spec.devices = {"cpu:1", "CPU:1"};
   EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices"), HasSubstr("cpu:1"),
                                  HasSubstr("twice")));
-  spec = Spec("one_device");
+  spec = SpecOf("one_device");
   spec.device = "";
   EXPECT_THAT(Error(spec), HasSubstr("strategy.device"));
-  spec = Spec("central_storage");
+  spec = SpecOf("central_storage");
   spec.parameter_device = "gpu:0";
   EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.parameter_device"), HasSubstr("cpu:0")));
 }
 
 TEST(LocalStrategy, NcclIsForGpus) {
-  StrategySpec spec = Spec("mirrored");
+  StrategySpec spec = SpecOf("mirrored");
   for (const char* const ops : {"auto", "hierarchical_copy", "reduction_to_one_device"}) {
     spec.cross_device_ops = ops;
-    EXPECT_TRUE(PlanOf(spec).ok()) << ops;
+    EXPECT_TRUE(PlanOf(spec, kOneWorker).ok()) << ops;
   }
   spec.cross_device_ops = "nccl";
   EXPECT_THAT(Error(spec), AllOf(HasSubstr("'nccl'"), HasSubstr("cpu:0")));
   spec.devices = {"gpu:0", "gpu:1"};
-  EXPECT_TRUE(PlanOf(spec).ok());
+  EXPECT_TRUE(PlanOf(spec, kOneWorker).ok());
 }
 
 TEST(LocalStrategy, AClusterThatDoesNotFitIsRefused) {
-  EXPECT_THAT(Error(Spec("mirrored"), {.ps = {0}, .workers = {0}}),
+  EXPECT_THAT(Error(SpecOf("mirrored"), {.ps = {0}, .workers = {0}}),
               AllOf(HasSubstr("'mirrored'"), HasSubstr("1 ps"), HasSubstr("--local worker=1")));
-  EXPECT_THAT(Error(Spec("one_device"), {.workers = {0, 1}}), HasSubstr("the cluster has 2"));
-  EXPECT_THAT(Error(Spec("default"), {}), HasSubstr("the cluster has 0"));
+  EXPECT_THAT(Error(SpecOf("one_device"), {.workers = {0, 1}}), HasSubstr("the cluster has 2"));
+  EXPECT_THAT(Error(SpecOf("default"), {}), HasSubstr("the cluster has 0"));
 }
 
 TEST(LocalStrategy, AnUnknownTypeIsAnsweredWithTheKnownOnes) {
-  EXPECT_THAT(Error(Spec("tpu")), AllOf(HasSubstr("'tpu'"), HasSubstr("central_storage")));
+  EXPECT_THAT(Error(SpecOf("tpu")), AllOf(HasSubstr("'tpu'"), HasSubstr("central_storage")));
 }
 
 TEST(DeviceName, TakesTensorFlowsForms) {

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/strategy/planned.h"
 
 namespace cohort {
 namespace {
@@ -12,45 +13,17 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ModelPrograms Model() {
-  ModelPrograms model;
-  model.update_rule.set_op("adam");
-  for (const char* const name : {"dense/kernel", "dense/bias"}) {
-    VariableSpec& variable = model.variables.emplace_back();
-    variable.name = name;
-    variable.shape = Shape{6};
-    variable.initializer.set_op("zeros");
-    model.train_step.add_inputs()->set_variable(name);
-    model.train_step.add_outputs()->set_push(name);
-  }
-  model.train_step.set_name("train_step");
+StrategySpec Spec() { return SpecOf(kMultiWorkerMirrored); }
+
+ModelPrograms ModelForReplicas() {
+  ModelPrograms model = SmallModel();
   model.replicated_train_step = model.train_step;
   model.replicated_train_step.set_name("replicated_train_step");
-  model.eval_step.set_name("eval_step");
-  model.predict.set_name("predict");
   return model;
 }
 
-StrategySpec Spec() {
-  StrategySpec spec;
-  spec.type = kMultiWorkerMirrored;
-  return spec;
-}
-
-absl::StatusOr<Plan> PlanOf(const StrategySpec& spec, const ClusterShape& cluster) {
-  auto strategy = MakeStrategy(spec);
-  if (!strategy.ok()) return strategy.status();
-  return (*strategy)->MakePlan(Model(), cluster);
-}
-
-std::string Error(const StrategySpec& spec, const ClusterShape& cluster) {
-  const auto plan = PlanOf(spec, cluster);
-  EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
-  return std::string(plan.status().message());
-}
-
 TEST(MultiWorkerMirroredStrategy, EveryVariableIsInEveryWorkerAndReadFromTheFirst) {
-  const auto plan = PlanOf(Spec(), {.workers = {2, 3, 7}});
+  const auto plan = PlanOf(Spec(), {.workers = {2, 3, 7}}, ModelForReplicas());
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->homes, Role::kWorker);
   EXPECT_TRUE(plan->gangs);
@@ -75,7 +48,8 @@ TEST(MultiWorkerMirroredStrategy, AReplicaRunsOnEachDeviceOfEachWorker) {
   EXPECT_THAT(plan->train_step.replicas().devices(), ElementsAre("cpu:0", "cpu:1"));
   EXPECT_THAT(plan->eval_step.replicas().devices(), ElementsAre("cpu:0", "cpu:1"));
   EXPECT_EQ((*MakeStrategy(spec))->NumReplicasInSync({.workers = {0, 1, 2}}), 6);
-  const auto alone = PlanOf(Spec(), {.workers = {0}});
+  EXPECT_EQ(ValuesOfOnRead(spec, {.workers = {0, 1, 2}}), 6);
+  const auto alone = PlanOf(Spec(), {.workers = {0}}, ModelForReplicas());
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_EQ(alone->train_step.name(), "train_step") << "one replica";
 }
@@ -93,14 +67,14 @@ TEST(MultiWorkerMirroredStrategy, CommunicationOptionsTravelWithTheTrainStep) {
 }
 
 TEST(MultiWorkerMirroredStrategy, WhatDoesNotFitIsRefusedByName) {
-  EXPECT_THAT(Error(Spec(), {.ps = {0}, .workers = {0}}),
+  EXPECT_THAT(PlanError(Spec(), {.ps = {0}, .workers = {0}}),
               AllOf(HasSubstr("1 ps"), HasSubstr("--local worker=3")));
-  EXPECT_THAT(Error(Spec(), {}), HasSubstr("needs workers"));
+  EXPECT_THAT(PlanError(Spec(), {}), HasSubstr("needs workers"));
   StrategySpec spec = Spec();
   spec.communication.implementation = "nccl";
-  EXPECT_THAT(Error(spec, {.workers = {0}}),
-              AllOf(HasSubstr("strategy.communication_options.implementation"),
-                    HasSubstr("cpu:0")));
+  EXPECT_THAT(
+      PlanError(spec, {.workers = {0}}),
+      AllOf(HasSubstr("strategy.communication_options.implementation"), HasSubstr("cpu:0")));
   spec.devices = {"gpu:0"};
   EXPECT_TRUE(PlanOf(spec, {.workers = {0}}).ok());
 }

@@ -190,5 +190,41 @@ TEST(VariableCreator, ADynamicTableIsOnEveryServerAndTakesNoTurn) {
   EXPECT_THAT(Homes(Create(creator, Variable("scalar", {}))), ElementsAre(Home{3, 0, 1, 0}));
 }
 
+// A row for each replica where each has a value; else it is as any other.
+TEST(VariableCreator, AnOnReadVariableIsWholeWithARowForEachReplica) {
+  VariableCreator creator({0, 1}, Answer({2, 1}));
+  VariableOptions options;
+  options.replicas = 3;
+  VariableSpec spec = Variable("means", {4, 2});
+  spec.synchronization = VariableSynchronization::kOnRead;
+  proto::UpdateRule add;
+  add.set_op("assign_add");
+  const auto layout = creator.CreateVariable(spec, add, options);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_THAT(layout->dims(), ElementsAre(3, 4, 2));
+  EXPECT_EQ(layout->replicas(), 3u);
+  EXPECT_THAT(Homes(*layout), ElementsAre(Home{0, 0, 3, 0}));
+  spec.name = "shared";
+  const auto shared = creator.CreateVariable(spec, add, {});
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  EXPECT_THAT(shared->dims(), ElementsAre(4, 2));
+  EXPECT_EQ(shared->replicas(), 0u);
+  EXPECT_EQ(shared->slices_size(), 2);
+}
+
+TEST(VariableCreator, SynchronizationsThatDoNotFitAreRefused) {
+  VariableCreator creator({0}, nullptr);
+  const auto problem = [&](VariableSynchronization synchronization) {
+    VariableSpec spec = Variable("v", {4});
+    spec.synchronization = synchronization;
+    proto::UpdateRule sgd;
+    sgd.set_op("sgd");
+    return std::string(creator.CreateVariable(spec, sgd, {}).status().message());
+  };
+  EXPECT_THAT(problem(VariableSynchronization::kNone), HasSubstr("use AUTO, ON_WRITE or ON_READ"));
+  EXPECT_THAT(problem(VariableSynchronization::kOnRead), HasSubstr("under rule 'sgd'"));
+  EXPECT_THAT(problem(static_cast<VariableSynchronization>(7)), HasSubstr("invalid"));
+}
+
 }  // namespace
 }  // namespace cohort

@@ -78,7 +78,7 @@ class HeldStep {
   void Run(NodeHook hook = nullptr) {
     hook_ = std::move(hook);
     auto run = std::make_shared<ReplicatedRun>(
-        program_, strands_, group_, Inputs(8), RunContext{},
+        program_, strands_, group_, ReplicatedRun::Values{Inputs(8), {}}, RunContext{},
         [this](absl::StatusOr<ReplicatedRun::Outputs> outputs) { result_ = std::move(outputs); });
     strands_->Of(0).Post([run] { run->Start(); });
     turns_.RunAll();
@@ -222,8 +222,9 @@ ReplicatedRun::Outputs RunSpread(const Spread& spread, int64_t rows) {
             ? nullptr
             : std::make_shared<GangGroup>(ranks.CommunicatorOf(static_cast<int>(rank)), turns);
     auto run = std::make_shared<ReplicatedRun>(
-        MakeStep(spread.replicas, spread.overlap, nothing), strands, group, Inputs(rows),
-        RunContext{}, [&results, rank](auto outputs) { results[rank] = std::move(outputs); });
+        MakeStep(spread.replicas, spread.overlap, nothing), strands, group,
+        ReplicatedRun::Values{Inputs(rows), {}}, RunContext{},
+        [&results, rank](auto outputs) { results[rank] = std::move(outputs); });
     strands->Of(0).Post([run] { run->Start(); });
   }
   turns.RunAll();
