@@ -145,8 +145,9 @@ class Rank {
     if (mode == Mode::kSend) return Send(std::move(done));
     auto run = std::make_shared<ReplicatedRun>(
         mode == Mode::kOverlap ? overlap_ : behind_, strands_,
-        mode == Mode::kCompute ? nullptr : group_, inputs_[mode == Mode::kCompute ? 1 : 0],
-        RunContext{}, [done = std::move(done)](auto outputs) mutable { done(outputs.status()); });
+        mode == Mode::kCompute ? nullptr : group_,
+        ReplicatedRun::Values{inputs_[mode == Mode::kCompute ? 1 : 0], {}}, RunContext{},
+        [done = std::move(done)](auto outputs) mutable { done(outputs.status()); });
     strands_->Of(0).Post([run] { run->Start(); });
   }
 
