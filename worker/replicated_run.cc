@@ -183,7 +183,7 @@ void ReplicatedRun::SumOverWorkers(Outputs outputs) {
     const OutputSink& sink = program_->outputs[i];
     const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
     summands.push_back({sink.output, std::move(outputs[i][0]), neutral,
-                        sink.kind == OutputSink::Kind::kPush});
+                        sink.kind == OutputSink::Kind::kPush && IsSum(sink.join)});
     late.push_back(i);
   }
   const size_t count = outputs.size();
