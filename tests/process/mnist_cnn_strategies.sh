@@ -22,6 +22,8 @@ printf '%-18s %-9s %-12s %-14s %s\n' strategy statistics train_loss test_accurac
 for type in "${types[@]}"; do
   arguments=(--job deploy/jobs/mnist_cnn.json --set fit.epochs="$epochs" --set strategy.type="$type"
     --set strategy.devices="$two" --set strategy.compute_devices="$two")
+  # Where replicas meet across workers there have to be several.
+  if [[ $type == multi_worker_mirrored ]]; then arguments+=(--local worker=2); fi
   if [[ $statistics == together ]]; then
     for layer in 2 6; do
       arguments+=(--set "model.config.layers.$layer.config.synchronized=true")
