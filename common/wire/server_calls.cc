@@ -27,11 +27,12 @@ void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& meth
     if (call->Claim()) call->Stop("the server is stopping");
     return;
   }
-  Reply reply = [self = shared_from_this(), call](absl::StatusOr<Message> result) {
+  // Weak: a service may keep replies, and the methods here keep the service.
+  Reply reply = [weak = weak_from_this(), call](absl::StatusOr<Message> result) {
     if (!call->Claim()) return;
     call->DropRoom();
     call->Finish(std::move(result));
-    self->Remove(call);
+    if (const auto self = weak.lock()) self->Remove(call);
   };
   if (const Handler* const handler = methods_.Find(method); handler == nullptr) {
     reply(UnknownMethod(method, address_));
