@@ -27,14 +27,12 @@ absl::Status CoordinatorLife::ResumeOpenRounds(const proto::CoordinatorState& le
       log_.entries().erase(id);
       continue;
     }
-    if (coordinator_->NextId().value < id) coordinator_->SkipTo(ClosureId{id});
+    SkipTo(id);
     KeepPace(plan_.resume_pace);
     status = ScheduleWork(work);
     RETURN_IF_ERROR(Expected(status));
   }
-  if (coordinator_->NextId().value < left.next_id()) {
-    coordinator_->SkipTo(ClosureId{left.next_id()});
-  }
+  SkipTo(left.next_id());
   if (!status.ok() || rounds.empty()) return absl::OkStatus();
   const auto& [number, last] = *rounds.rbegin();
   if (last.done >= plan_.rounds->aggregate || IsBroken(last)) return absl::OkStatus();

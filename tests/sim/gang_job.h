@@ -15,10 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "tests/sim/job_plan.h"
 
 namespace cohort {
 
-struct GangPlan {
+struct GangPlan : JobPlan {
   enum class Item { kStep, kLook, kEcho };
   // Of one batch, as a step fetches it.
   struct Examples {
@@ -27,24 +28,15 @@ struct GangPlan {
     float squares = 0;
   };
 
-  int workers = 2;
   int replicas = 1;  // on each
   int gang_min = 1;
-  int closures_in_flight = 2;
-  size_t queue_bound = 1024;
-  size_t redo_max = 65536;
   int64_t rows = 1;
   int64_t batch_size = 4;
   int64_t examples = 10;
   int64_t bytes_per_pack = 0;
   bool ring = false;
   absl::Duration exchange_timeout;  // zero: none
-  absl::Duration recovery_interval;
-  absl::Duration lease;
   absl::Duration worker_delay;  // of a worker's task, at most
-  bool private_disks = false;
-  size_t chunk_bytes = 0;
-  uint32_t pace = 0;  // milliseconds between two items at most
   std::vector<Item> items;
 
   static GangPlan Draw(uint64_t seed);

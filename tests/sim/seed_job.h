@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "coordinator/api/cluster_coordinator.h"
+#include "tests/sim/job_plan.h"
 
 namespace cohort {
 
@@ -23,30 +24,18 @@ struct SeedWork {
   uint32_t member = 0;  // of the round
 };
 
-struct SeedPlan {
+struct SeedPlan : JobPlan {
   enum class Item { kAddA, kAddB, kAddBoth, kReadAndAdd, kEcho, kFail };
   struct Rounds {
     uint32_t aggregate = 1;
     uint32_t backups = 0;
     uint32_t steps() const { return aggregate + backups; }
   };
-  int ps = 1;
-  int workers = 1;
-  int closures_in_flight = 2;
   std::optional<uint64_t> steps_ahead_max;  // bounded staleness
   std::optional<Rounds> rounds;             // synchronous; asynchronous without either
   int rows = 4;  // many: pushes are so large that a ps takes them in two steps
   int slices = 2;
-  size_t queue_bound = 1024;
-  size_t redo_max = 65536;
-  absl::Duration recovery_interval;
-  absl::Duration lease;
-  absl::Duration ps_delay;  // of a task of a busy ps, at most
-  // Whether every start of a task but the coordinator finds an empty disk of its own, so that
-  // checkpoints stream.
-  bool private_disks = false;
-  size_t chunk_bytes = 0;  // of shards that stream
-  uint32_t pace = 0;         // milliseconds between two items at most
+  absl::Duration ps_delay;   // of a task of a busy ps, at most
   uint32_t resume_pace = 0;  // as what an earlier coordinator left open is scheduled again
   std::vector<Item> items;
 

@@ -18,7 +18,7 @@
 #include "common/wire/joined_transport.h"
 #include "common/wire/local_transport.h"
 #include "common/wire/sim_transport.h"
-#include "tests/sim/busy_executor.h"
+#include "tests/sim/stopping_executor.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {
@@ -142,7 +142,7 @@ class CrowdedSim : public SimWatcher {
 
   SimWorld world_;
   SimNetwork network_;
-  BusyExecutor executor_{world_, absl::Milliseconds(50)};
+  StoppingExecutor executor_{world_, absl::Milliseconds(50)};
   MemoryFileSystem files_;
   size_t pushes_in_hand_ = 0;
   std::unique_ptr<Transport> ps_transport_ = network_.TransportOf("ps");

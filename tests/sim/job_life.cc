@@ -1,0 +1,127 @@
+#include "tests/sim/job_life.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+bool JobLife::LifeWaiter::Wait(const Event& event, absl::Duration timeout) {
+  life_.WaitFor([&] { return event.HasHappened(); }, timeout);
+  return event.HasHappened() && !life_.killed_;
+}
+
+JobLife::JobLife(World world, SimActors& actors, const JobPlan& plan, Options options)
+    : world_(world),
+      actors_(actors),
+      plan_(plan),
+      options_(std::move(options)),
+      waiter_(*this),
+      rng_(options_.incarnation) {}
+
+JobLife::~JobLife() = default;
+
+void JobLife::Run() {
+  error_ = Live();
+  if (killed_) {
+    end_ = End::kKilled;
+  } else if (error_.ok()) {
+    end_ = End::kFinished;
+  } else if (ClassOf(error_) == proto::STALE) {
+    end_ = End::kSuperseded;
+  } else {
+    end_ = End::kFailed;
+  }
+  options_.note(absl::StrCat(options_.host, " ends: ", error_.ToString()));
+  coordinator_.reset();
+}
+
+absl::Status JobLife::Live() {
+  RETURN_IF_ERROR(Annotate(Start(), "start"));
+  RETURN_IF_ERROR(DoItems());
+  return Annotate(Finish(), "finish");
+}
+
+ClusterCoordinator::Options JobLife::CoordinatorOptions() const {
+  ClusterCoordinator::Options options;
+  options.cluster = options_.cluster;
+  options.attempts_max = options.quarantine_after = 1000;
+  options.queue_bound = plan_.queue_bound;
+  options.closures_in_flight = plan_.closures_in_flight;
+  options.redo_max = plan_.redo_max;
+  options.lease = plan_.lease;
+  options.call_timeout = plan_.lease * 4;
+  options.incarnation = options_.incarnation;
+  options.recovery_directory = options_.directory;
+  options.checkpoint_chunk_bytes = plan_.chunk_bytes;
+  options.recovery_interval = plan_.recovery_interval;
+  return options;
+}
+
+absl::Status JobLife::Connect(ClusterCoordinator::Options options) {
+  ASSIGN_OR_RETURN(coordinator_, ClusterCoordinator::Connect(world_, waiter_, std::move(options)));
+  return absl::OkStatus();
+}
+
+void JobLife::SkipTo(uint64_t next) {
+  if (coordinator_->NextId().value < next) coordinator_->SkipTo(ClosureId{next});
+}
+
+void JobLife::WaitFor(const std::function<bool()>& holds, absl::Duration timeout) {
+  actors_.Wait([&] { return IsOver() || holds(); }, timeout);
+}
+
+void JobLife::KeepPace(uint32_t milliseconds_max) {
+  if (milliseconds_max == 0) return;
+  WaitFor([] { return false; }, absl::Milliseconds(rng_.Below(milliseconds_max)));
+}
+
+absl::Status JobLife::Disturb() {
+  const uint64_t draw = rng_.Below(40);
+  if (draw == 0) return coordinator_->Done().status();
+  if (draw == 1) return JoinAll();
+  if (draw == 2) {
+    const absl::Status joined = coordinator_->Join(absl::Milliseconds(rng_.Below(50)));
+    return absl::IsDeadlineExceeded(joined) && !IsOver() ? absl::OkStatus() : joined;
+  }
+  if (draw == 3) return FetchOne();
+  return absl::OkStatus();
+}
+
+absl::Status JobLife::CheckJoined(absl::Status joined) {
+  options_.note(absl::StrCat(options_.host, " joins: ", joined.ToString()));
+  RETURN_IF_ERROR(joined);
+  const Scheduler::Stats stats = coordinator_->stats();
+  if (stats.queued + stats.in_flight > 0) {
+    options_.violate(absl::StrCat("Join returned with ", stats.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+void JobLife::CheckNextId(uint64_t id) {
+  const uint64_t next = coordinator_->NextId().value;
+  if (next == id + 1) return;
+  options_.violate(absl::StrCat("closure ", id, " was scheduled, and the next id is ", next));
+}
+
+void JobLife::CheckBounds() {
+  if (coordinator_ == nullptr) return;
+  const Scheduler::Stats stats = coordinator_->stats();
+  // A restore queues closures again that were done: they come on top of the bound.
+  if (stats.recoveries <= 1 && stats.queued + stats.in_flight > plan_.queue_bound) {
+    options_.violate(absl::StrCat("the queue's bound is ", plan_.queue_bound, ": ",
+                                  stats.ToString()));
+  }
+}
+
+std::string JobLife::DescribeWait() const {
+  if (coordinator_ == nullptr) {
+    return absl::StrCat(options_.host, " does not run: ", error_.ToString());
+  }
+  return absl::StrCat(options_.host, ": ", coordinator_->scheduler()->DescribeWait(), "; ",
+                      coordinator_->ClusterReport());
+}
+
+}  // namespace cohort
