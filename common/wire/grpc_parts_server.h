@@ -15,7 +15,7 @@ namespace cohort {
 
 // What all methods of a gRPC server share. Thread-safe.
 struct GrpcDispatcher {
-  std::shared_ptr<ServerCalls> calls;  // shared: replies that come late hold it
+  std::shared_ptr<ServerCalls> calls;  // shared with what serves its connections
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // shared with what was received
   // By which clients of the same host, and all clients, reach the server too; empty: none.

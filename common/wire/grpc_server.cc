@@ -158,7 +158,7 @@ class RawServer final : public GrpcServer {
 
  private:
   const std::string address_;
-  const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
+  const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
   const std::vector<std::unique_ptr<RawService>> services_;
   const std::unique_ptr<Acceptor> acceptor_;    // null: it listens
   const std::unique_ptr<grpc::Server> server_;  // dies before the services that it refers to

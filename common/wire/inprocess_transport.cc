@@ -258,12 +258,13 @@ class InProcessTransport::InProcessChannel final : public Channel {
                                     method,
                                     request = std::move(request)](ByteBudget::Room room) mutable {
       if (call->finished()) return listener->Close(id);
-      Reply reply = [listener, id, call, limit,
+      // Weak: a service may keep replies, and the listener keeps the service.
+      Reply reply = [weak = std::weak_ptr(listener), id, call, limit,
                      room = std::move(room)](absl::StatusOr<Message> result) mutable {
         room.reset();
         absl::Status fits = result.ok() ? CheckSize(*result, limit) : absl::OkStatus();
         call->Finish(fits.ok() ? std::move(result) : std::move(fits));
-        listener->Close(id);
+        if (const auto listener = weak.lock()) listener->Close(id);
       };
       executor.Run([listener, id, method, request = std::move(request),
                     reply = std::move(reply)]() mutable {

@@ -166,7 +166,7 @@ class ServerSession final : public LocalConnection::Owner,
     return room;
   }
 
-  const std::shared_ptr<ServerCalls> calls_;  // shared with the server and with late replies
+  const std::shared_ptr<ServerCalls> calls_;  // shared with the server
   const std::shared_ptr<Peers> peers_;        // shared with the server
   const size_t message_bytes_max_;
   std::weak_ptr<LocalConnection> connection_;
@@ -229,7 +229,7 @@ class FrameServer final : public LocalServer {
 
   const LocalLoops loops_;  // shared with the transport and its channels
   const LocalServerOptions options_;
-  const std::shared_ptr<ServerCalls> calls_;  // shared: replies that come late hold it
+  const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
   const std::shared_ptr<Peers> peers_;
   // Shared with their loops; constant once the server was started.
   std::vector<std::shared_ptr<Acceptor>> acceptors_;

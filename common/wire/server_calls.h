@@ -37,7 +37,7 @@ class OpenCall {
   ByteBudget::Room room_;
 };
 
-// Thread-safe. Always owned by a shared_ptr: replies that come late hold it.
+// Thread-safe. Always owned by a shared_ptr: replies that come late look whether it is still there.
 class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
  public:
   // `address` is for error texts.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <vector>
 
 #include "common/wire/transport.h"
@@ -136,6 +137,34 @@ TEST_P(TransportEndTest, DrainLetsOpenCallsFinishAndRefusesNewOnes) {
   const auto result = Await(open);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(PayloadBytes(result->payload), size_t{1} << 20);
+}
+
+// What the handlers of a server share, as a service does that answers later. Thread-safe: the
+// handler alone touches the replies, and then the last who lets go of it.
+struct KeepsReplies {
+  std::vector<Reply> kept;
+};
+
+// The handlers keep the service and the service the replies: they must not keep the handlers.
+TEST_P(TransportEndTest, AServiceThatKeepsItsRepliesEndsWithTheServer) {
+  auto service = std::make_shared<KeepsReplies>();
+  const std::weak_ptr<KeepsReplies> alive = service;
+  std::atomic<int> handled{0};
+  auto server = Listen({{"Pull", [service, &handled](Message, Reply reply) {
+                           service->kept.push_back(std::move(reply));
+                           ++handled;
+                         }}});
+  service = nullptr;
+  auto channel = world().transport().Connect(server->address(), Lane::kControl);
+  Outcome outcome;
+  channel->Start(kPull, Message{}, kLong, outcome.Completion());
+  ASSERT_TRUE(world().Until([&] { return handled == 1; }));
+  EXPECT_FALSE(alive.expired());
+  server.reset();
+  EXPECT_EQ(Await(outcome).status().code(), absl::StatusCode::kUnavailable);
+  channel = nullptr;
+  // The last to let go may be a thread of the transport.
+  EXPECT_TRUE(world().Until([&] { return alive.expired(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportEndTest, testing::ValuesIn(TransportWorlds()), NameOfWorld);
