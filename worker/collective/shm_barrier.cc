@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "worker/collective/flight_recorder.h"
 #include "worker/collective/futex.h"
@@ -68,7 +69,8 @@ ShmBarrier::ShmBarrier(Options options)
       members_(std::move(options.members)),
       deadline_(std::move(options.deadline)),
       stall_after_(options.stall_after),
-      stalled_(std::move(options.stalled)) {
+      stalled_(std::move(options.stalled)),
+      at_step_(std::move(options.at_step)) {
   COHORT_CHECK(static_cast<int>(lives_.size()) == size(), "a life for each rank");
 }
 
@@ -82,14 +84,23 @@ ShmBarrier::~ShmBarrier() {
 // words. A sleeper that it does not see yet will see all words itself before it sleeps; one that it
 // sees either has not read the bell, or is woken by its change.
 absl::Status ShmBarrier::Wait() {
+  At(BarrierStep::kReaches);
   ++arrived_;
   segment_->block(rank_).arrived.store(arrived_);
-  if (!AllArrived()) {
-    if (Look()) return absl::OkStatus();
-    return Sleep();
-  }
+  At(BarrierStep::kArrived);
+  RETURN_IF_ERROR(WaitForAll());
+  At(BarrierStep::kPassed);
+  return absl::OkStatus();
+}
+
+absl::Status ShmBarrier::WaitForAll() {
+  if (!AllArrived()) return Look() ? absl::OkStatus() : Sleep();
   if (segment_->header().sleepers.load() != 0) RingBell();
   return absl::OkStatus();
+}
+
+void ShmBarrier::At(BarrierStep step) {
+  if (at_step_) at_step_(step);
 }
 
 bool ShmBarrier::AllArrived() const {
@@ -134,7 +145,10 @@ absl::Status ShmBarrier::Sleep() {
     header.sleepers.fetch_add(1);
     const uint32_t bell = header.bell.load();
     const bool arrived = AllArrived();
-    if (!arrived && !aborted()) FutexWait(header.bell, bell, kLookAround);
+    if (!arrived && !aborted()) {
+      At(BarrierStep::kSleeps);
+      FutexWait(header.bell, bell, kLookAround);
+    }
     header.sleepers.fetch_sub(1);
     if (arrived) return absl::OkStatus();
     status = LookAround();
@@ -143,7 +157,8 @@ absl::Status ShmBarrier::Sleep() {
 }
 
 absl::Status ShmBarrier::LookAround() {
-  if (aborted()) return Cause();
+  // Others may have passed what this rank sees late, and the generation have ended after that.
+  if (aborted()) return AllArrived() ? absl::OkStatus() : Cause();
   for (int rank = 0; rank < size(); ++rank) {
     // Who is gone but was here first has kept nobody waiting.
     if (segment_->block(rank).arrived.load() < arrived_ && IsGone(rank) &&

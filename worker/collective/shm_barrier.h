@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,14 @@
 #include "worker/collective/shm_segment.h"
 
 namespace cohort {
+
+// Where a rank is at a barrier.
+enum class BarrierStep {
+  kReaches,  // its word does not say so yet
+  kArrived,  // its word does, and it has woken nobody yet
+  kSleeps,   // it has seen that some are missing, and is about to sleep; perhaps again
+  kPassed,   // it has seen that all are here
+};
 
 // Wait lives on the thread of the group's calls; the rest is thread-safe.
 class ShmBarrier {
@@ -52,13 +61,16 @@ class ShmBarrier {
     absl::Duration stall_after = absl::InfiniteDuration();
     absl::AnyInvocable<void(absl::Duration waited, const std::vector<std::string>& missing)>
         stalled;
+    // Runs where Wait does, at each step. May be empty.
+    std::function<void(BarrierStep)> at_step;
   };
 
   explicit ShmBarrier(Options options);
   // Says that this rank has left.
   ~ShmBarrier();
 
-  // Until all ranks are here. Errors: the generation's cause.
+  // Until all ranks are here. Errors: the generation's cause; a barrier that all ranks have reached
+  // is passed also when the generation has ended since.
   absl::Status Wait();
 
   // Ends the generation with `cause`, unless it has ended. Returns the cause that counts.
@@ -82,6 +94,8 @@ class ShmBarrier {
   int size() const { return segment_->ranks(); }
 
  private:
+  void At(BarrierStep step);
+  absl::Status WaitForAll();
   bool AllArrived() const;
   void RingBell();
   bool Look();
@@ -102,6 +116,7 @@ class ShmBarrier {
   absl::AnyInvocable<Deadline()> deadline_;
   const absl::Duration stall_after_;
   absl::AnyInvocable<void(absl::Duration, const std::vector<std::string>&)> stalled_;
+  const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
   Time waits_since_;          // while it sleeps
   absl::Duration reported_;  // for how long it had waited when that was last told

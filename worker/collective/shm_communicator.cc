@@ -157,6 +157,7 @@ absl::Status ShmCommunicator::Join() {
     barrier.stalled = [this](absl::Duration waited, const std::vector<std::string>& missing) {
       LogStall(waited, missing);
     };
+    barrier.at_step = options_.at_barrier;
     barrier_ = std::make_unique<ShmBarrier>(std::move(barrier));
     arena_ = std::make_shared<ShmArena>(share->segment, options_.rank);
   }

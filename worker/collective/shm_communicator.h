@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -39,6 +40,9 @@ struct ShmOptions {
   std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
   // Of addresses; memory is taken as it is used.
   size_t arena_bytes = size_t{64} << 30;
+  // Runs at each step of this rank at each barrier, on the communicator's thread: where tests end
+  // the rank, or hold it. May be empty.
+  std::function<void(BarrierStep)> at_barrier;
 };
 
 std::string NewShmSocket();

@@ -78,6 +78,11 @@ TEST(ShmCommunicator, SpecialValues) { CheckSpecialValues(Shm()); }
 TEST(ShmCommunicator, Mismatch) { CheckMismatch(Shm()); }
 TEST(ShmCommunicator, RefusedCalls) { CheckRefusedCalls(Shm()); }
 TEST(ShmCommunicator, Abort) { CheckAbort(Shm()); }
+TEST(ShmCommunicator, FailureAfterSomeCalls) {
+  Implementation few = Shm();
+  few.many_ranks = false;
+  CheckFailureAfterSomeCalls(few);
+}
 TEST(ShmCommunicator, AbortsTogether) { CheckAbortsTogether(Shm()); }
 TEST(ShmCommunicator, Timeout) { CheckTimeout(Shm()); }
 

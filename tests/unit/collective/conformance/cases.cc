@@ -14,6 +14,18 @@
 
 namespace cohort {
 
+namespace {
+
+// 0, 1, 2, ... elements in turn, none for some ranks, and a long one.
+std::vector<int64_t> UnequalCounts(int size, int64_t longest) {
+  std::vector<int64_t> counts;
+  for (int r = 0; r < size; ++r) counts.push_back(r % 3 == 1 ? 0 : 7 * r + 1);
+  counts.back() = longest;
+  return counts;
+}
+
+}  // namespace
+
 bool IsIntegerDType(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
 bool Defined(DType dtype, ReduceOp reduce) {
@@ -50,6 +62,22 @@ std::vector<Bytes> RandomInputs(const std::vector<CollectiveCall>& calls, uint64
 
 std::vector<CollectiveCall> CallsOf(int size, const CollectiveCall& call) {
   return std::vector<CollectiveCall>(static_cast<size_t>(size), call);
+}
+
+std::vector<CollectiveCall> WithParts(int size, CollectiveCall call, int64_t longest) {
+  const bool exchange = call.op == CollectiveOp::kAllToAll;
+  if (exchange || call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather) {
+    call.count = 0;
+    call.counts = UnequalCounts(size, longest);
+  }
+  std::vector<CollectiveCall> calls = CallsOf(size, call);
+  for (size_t r = 0; exchange && r < calls.size(); ++r) {
+    for (size_t to = 0; to < calls.size(); ++to) {
+      calls[r].counts[to] = call.counts[(to + r) % calls.size()];
+      calls[r].receive_counts.push_back(call.counts[(r + to) % calls.size()]);
+    }
+  }
+  return calls;
 }
 
 std::vector<Bytes> Wanted(const std::vector<CollectiveCall>& calls,

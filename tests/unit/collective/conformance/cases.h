@@ -31,6 +31,11 @@ std::vector<Bytes> RandomInputs(const std::vector<CollectiveCall>& calls, uint64
 // The same call on all ranks.
 std::vector<CollectiveCall> CallsOf(int size, const CollectiveCall& call);
 
+// The calls of all ranks, with unequal parts where the operation has parts: 0, 1, 2, ... elements
+// in turn, none for some ranks, and a long one. Rank r of an all-to-all sends to each what the
+// parts turned by r say.
+std::vector<CollectiveCall> WithParts(int size, CollectiveCall call, int64_t longest);
+
 // What all ranks must have: reference.h, or the ring's order.
 std::vector<Bytes> Wanted(const std::vector<CollectiveCall>& calls,
                           const std::vector<Bytes>& inputs);

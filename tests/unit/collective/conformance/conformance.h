@@ -29,6 +29,9 @@ void CheckMismatch(const Implementation& implementation);
 void CheckRefusedCalls(const Implementation& implementation);
 // All calls under way and all later ones end with the cause of the first Abort.
 void CheckAbort(const Implementation& implementation);
+// Each rank aborts after 0 to 16 calls: all that the others start ends, with the right bits or with
+// that cause.
+void CheckFailureAfterSomeCalls(const Implementation& implementation);
 // Abort on several ranks at the same time: one cause for all.
 void CheckAbortsTogether(const Implementation& implementation);
 // A call that takes too long names who has not come.

@@ -166,6 +166,78 @@ void CheckAbort(const Implementation& implementation) {
   }
 }
 
+namespace {
+
+constexpr CollectiveOp kAllOps[] = {
+    CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kBroadcast,
+    CollectiveOp::kAllToAll,  CollectiveOp::kBarrier,   CollectiveOp::kReduceScatter,
+    CollectiveOp::kReduce};
+
+std::vector<CollectiveCall> CallsOfKind(size_t kind, int size) {
+  CollectiveCall call;
+  call.op = kAllOps[kind % std::size(kAllOps)];
+  call.name = absl::StrCat("call ", kind);
+  if (call.op != CollectiveOp::kBarrier) call.count = 301;
+  return WithParts(size, call, 301);
+}
+
+// Every call is done, with the right bits, or has ended with the cause.
+void ExpectRightOr(const GroupResult& result, const std::vector<CollectiveCall>& calls,
+                   absl::string_view cause, int failed) {
+  const std::vector<Bytes> wanted = Wanted(calls, InputsFor(calls));
+  for (size_t r = 0; r < calls.size(); ++r) {
+    const absl::Status& status = result.statuses[r];
+    if (status.ok() && static_cast<int>(r) != failed) {
+      EXPECT_EQ(Difference(calls[r].dtype, result.outputs[r], wanted[r]), "") << "rank " << r;
+    } else if (!status.ok()) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(cause))) << "rank " << r;
+      EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    }
+  }
+}
+
+// The rank starts so many calls of those that all others start, and fails.
+void FailAfterCalls(const Implementation& implementation, int size, int failing, size_t calls_made,
+                    size_t calls_of_others) {
+  const std::string cause = absl::StrCat("replica ", failing, " failed");
+  const auto group = implementation.make(size);
+  std::vector<std::vector<CollectiveCall>> calls;
+  std::vector<std::unique_ptr<GroupRun>> runs;
+  for (size_t i = 0; i <= calls_of_others; ++i) {
+    // To the last all ranks give something, so that none is done without the one that failed.
+    calls.push_back(CallsOfKind(i < calls_of_others ? i + calls_made : 0, size));
+    runs.push_back(std::make_unique<GroupRun>(*group, calls.back(), InputsFor(calls.back()),
+                                              Place::kApart, static_cast<int>(i)));
+    for (int rank = 0; rank < size && i < calls_of_others; ++rank) {
+      if (rank != failing || i < calls_made) runs.back()->Start(rank);
+    }
+    if (i == calls_made) group->Of(failing).Abort(absl::AbortedError(cause));
+  }
+  runs.back()->StartAll();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    ASSERT_TRUE(runs[i]->Wait()) << implementation.name << " hangs";
+    ExpectRightOr(runs[i]->Result(), calls[i], cause, i < calls_made ? -1 : failing);
+  }
+  ExpectOneCause(runs.back()->Result(), absl::StatusCode::kAborted, cause);
+}
+
+}  // namespace
+
+void CheckFailureAfterSomeCalls(const Implementation& implementation) {
+  constexpr size_t kCallsMax = 16;
+  const bool many = implementation.many_ranks;
+  for (int size = many ? 2 : 3; size <= (many ? 4 : 3); ++size) {
+    for (int failing = 0; failing < size; ++failing) {
+      for (size_t calls = 0; calls <= kCallsMax; ++calls) {
+        SCOPED_TRACE(absl::StrCat(implementation.name, ": rank ", failing, " of ", size,
+                                  " fails after ", calls, " calls"));
+        FailAfterCalls(implementation, size, failing, calls, kCallsMax + 1);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
 void CheckAbortsTogether(const Implementation& implementation) {
   const int size = implementation.many_ranks ? 6 : 3;
   const auto group = implementation.make(size);
@@ -209,6 +281,7 @@ void CheckAll(const Implementation& implementation) {
       {"mismatch", CheckMismatch},
       {"refused calls", CheckRefusedCalls},
       {"abort", CheckAbort},
+      {"failure after some calls", CheckFailureAfterSomeCalls},
       {"aborts together", CheckAbortsTogether},
       {"timeout", CheckTimeout}};
   for (const auto& [name, check] : checks) {
