@@ -1,6 +1,6 @@
 #pragma once
 
-// What a core can do at best with the matrix products of a step.
+// What cores can do at best with the matrix products of a step.
 
 namespace cohort::bench {
 
@@ -10,7 +10,11 @@ struct Product {
   int k = 0;
 };
 
-// FLOP/s of oneDNN's SGEMM on one thread for this product.
+// FLOP/s of oneDNN's SGEMM for this product on one thread.
 double SgemmRate(const Product& product);
+
+// The same on `threads` threads at once, together: cores that share what they compute with do less
+// than one does times their number.
+double SgemmRate(const Product& product, int threads);
 
 }  // namespace cohort::bench

@@ -59,15 +59,15 @@ absl::Status Run(const Options& options) {
   job.fit.epochs = epochs;
   job.fit.validation_split = 0;
   job.fit.closures_in_flight = in_flight;
-  std::vector<double> rates, accuracies;
+  const double batch = static_cast<double>(job.fit.batch_size);
+  std::vector<double> rates, bounds, accuracies;
   TrainSummary last;
-  const double sgemm = SgemmRate({128, 256, 784});
   for (int i = 0; i < repeats; ++i) {
+    bounds.push_back(SgemmRate({128, 256, 784}, kCores) / FlopsPerStep(batch));
     ASSIGN_OR_RETURN(last, TrainOnce(job, workers, transport));
     rates.push_back(SteadyRate(last));
     if (!last.test_metrics.empty()) accuracies.push_back(last.test_metrics.front().second);
   }
-  const double batch = static_cast<double>(job.fit.batch_size);
   const double steps = static_cast<double>(last.steps);
   Figure figure;
   figure.bench = "step";
@@ -75,9 +75,10 @@ absl::Status Run(const Options& options) {
                              "/", last.data);
   figure.value = Median(rates);
   figure.unit = "steps/s";
-  figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on 2 cores";
-  figure.reference_value = kCores * sgemm / FlopsPerStep(batch);
-  figure.more = {{"sgemm_gflops_per_core", sgemm * 1e-9},
+  figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on 2 cores at once";
+  figure.reference_value = Median(bounds);
+  figure.more = {{"sgemm_gflops_both_cores", Median(bounds) * FlopsPerStep(batch) * 1e-9},
+                 {"sgemm_gflops_one_core", SgemmRate({128, 256, 784}) * 1e-9},
                  {"mflop_per_step", FlopsPerStep(batch) * 1e-6},
                  {"in_flight_per_worker", static_cast<double>(in_flight)},
                  {"steps", steps},
