@@ -6,6 +6,7 @@
 
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 #include "common/runtime/kernels/cpu/image_loops.h"
+#include "common/runtime/kernels/cpu/pool_squares.h"
 #include "common/runtime/kernels/transpose_shape.h"
 
 namespace cohort {
@@ -26,10 +27,13 @@ bool RunMaxPool(KernelContext& context, const PoolParameters& parameters) {
   const absl::StatusOr<PoolShape> shape = ResolvePool(x.shape(), parameters);
   if (!IsFastPool(x, shape) || context.output_wanted(1)) return false;
   const PlaneWindow window = PlaneOf(shape->window);
+  const bool is_of_squares = IsOfSquares(window);
+  SquarePool squares(window);
   float* const out = context.Output(0, DType::kFloat32, shape->y).mutable_data<float>();
   for (int64_t p = 0; p < shape->planes; ++p) {
-    MaxPoolPlane(window, x.data<float>() + p * shape->window.inputs,
-                 out + p * shape->window.outputs);
+    const float* const from = x.data<float>() + p * shape->window.inputs;
+    float* const to = out + p * shape->window.outputs;
+    is_of_squares ? squares.Max(from, to) : MaxPoolPlane(window, from, to);
   }
   return true;
 }
@@ -40,14 +44,21 @@ bool RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
   const absl::StatusOr<PoolShape> shape = ResolvePoolGrad(dy, x.shape(), parameters);
   if (!IsFastPool(x, shape) || !IsFloat32(dy)) return false;
   const PlaneWindow window = PlaneOf(shape->window);
+  const bool is_of_squares = IsOfSquares(window);
+  SquarePool squares(window);
   std::vector<float> best(static_cast<size_t>(window.columns.output));
   std::vector<int32_t> at(best.size());
   float* const dx = context.Output(0, DType::kFloat32, x.shape()).mutable_data<float>();
   for (int64_t p = 0; p < shape->planes; ++p) {
+    const float* const from = x.data<float>() + p * shape->window.inputs;
+    const float* const grads = dy.data<float>() + p * shape->window.outputs;
     float* const plane = dx + p * shape->window.inputs;
     std::fill_n(plane, shape->window.inputs, 0.0f);
-    MaxPoolGradPlane(window, x.data<float>() + p * shape->window.inputs,
-                     dy.data<float>() + p * shape->window.outputs, plane, {best.data(), at.data()});
+    if (is_of_squares) {
+      squares.Gradient(from, grads, plane);
+    } else {
+      MaxPoolGradPlane(window, from, grads, plane, {best.data(), at.data()});
+    }
   }
   return true;
 }
