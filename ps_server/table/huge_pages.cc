@@ -8,6 +8,13 @@
 
 namespace cohort {
 
+void AdviseHugePages(std::byte* begin, size_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const size_t before = (kHugePage - address % kHugePage) % kHugePage;
+  if (bytes < before + kHugePage) return;
+  madvise(begin + before, (bytes - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
+}
+
 // What the mapping has before and after the aligned part is given back.
 HugePages::HugePages(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
   void* const mapped = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
@@ -18,8 +25,7 @@ HugePages::HugePages(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage 
   begin_ = static_cast<std::byte*>(mapped) + before;
   if (before > 0) munmap(mapped, before);
   if (before < kHugePage) munmap(begin_ + bytes_, kHugePage - before);
-  // Only advice: without huge pages memory is slower to reach, and as good.
-  madvise(begin_, bytes_, MADV_HUGEPAGE);
+  AdviseHugePages(begin_, bytes_);
 }
 
 HugePages::~HugePages() {

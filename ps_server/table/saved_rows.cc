@@ -1,11 +1,15 @@
 // What goes through all rows of a table: Save, CheckRows, Load and AssignFromLastSlot.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "ps_server/table/huge_pages.h"
 #include "ps_server/table/row_table.h"
 
 namespace cohort {
@@ -34,44 +38,75 @@ TableRows MakeRows(const RowLayout& layout, size_t count) {
   return all;
 }
 
-Columns ColumnsOf(TableRows& rows) {
-  Columns columns{rows.keys.mutable_data<int64_t>(),
-                  rows.uses.mutable_data<int32_t>(),
-                  rows.values.mutable_raw(),
+// Where the row with this number goes.
+Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
+  Columns columns{rows.keys.mutable_data<int64_t>() + number,
+                  rows.uses.mutable_data<int32_t>() + 2 * number,
+                  rows.values.mutable_raw() + number * layout.value_bytes(),
                   {}};
-  for (Tensor& slot : rows.slots) columns.slots.push_back(slot.mutable_data<float>());
+  for (size_t i = 0; i < rows.slots.size(); ++i) {
+    columns.slots.push_back(rows.slots[i].mutable_data<float>() +
+                            number * layout.slots()[i].elements);
+  }
   return columns;
+}
+
+void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out) {
+  const RowHeader& header = RowLayout::Header(row);
+  *out.keys++ = static_cast<int64_t>(header.key);
+  *out.uses++ = RowTime::Age(header.stamp, now);
+  *out.uses++ = static_cast<int32_t>(header.uses);
+  std::memcpy(out.values, RowLayout::Values(row), layout.value_bytes());
+  out.values += layout.value_bytes();
+  for (size_t i = 0; i < out.slots.size(); ++i) {
+    const RowLayout::Slot& slot = layout.slots()[i];
+    std::memcpy(out.slots[i], RowLayout::SlotOf(row, slot), slot.elements * sizeof(float));
+    out.slots[i] += slot.elements;
+  }
+}
+
+// Below this a thread costs more than it saves.
+constexpr size_t kBytesForThreads = size_t{16} << 20;
+
+// Calls visit(i) for each i below `count`: on all processors where there are so many bytes to copy,
+// because pushes and pulls wait meanwhile.
+void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> visit) {
+  std::atomic<size_t> next = 0;
+  const auto take = [&] {
+    for (size_t i = next++; i < count; i = next++) visit(i);
+  };
+  const size_t threads =
+      bytes < kBytesForThreads ? 1 : std::min<size_t>(count, std::thread::hardware_concurrency());
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(take);
+  take();
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace
 
 TableRows RowTable::Save(absl::Time now) const {
   const uint32_t at = RowTime::At(now);
-  size_t count = 0;
-  for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
-    MutexLock lock(stripe->mutex);
-    stripe->rows.ForEachRow(at, [&](std::byte*) { ++count; });
-  }
   const RowLayout& layout = rules_.layout;
-  TableRows all = MakeRows(layout, count);
-  Columns out = ColumnsOf(all);
-  const size_t value_bytes = layout.value_bytes();
-  for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
-    MutexLock lock(stripe->mutex);
-    stripe->rows.ForEachRow(at, [&](std::byte* row) {
-      const RowHeader& header = RowLayout::Header(row);
-      *out.keys++ = static_cast<int64_t>(header.key);
-      *out.uses++ = RowTime::Age(header.stamp, at);
-      *out.uses++ = static_cast<int32_t>(header.uses);
-      std::memcpy(out.values, RowLayout::Values(row), value_bytes);
-      out.values += value_bytes;
-      for (size_t i = 0; i < out.slots.size(); ++i) {
-        const RowLayout::Slot& slot = layout.slots()[i];
-        std::memcpy(out.slots[i], RowLayout::SlotOf(row, slot), slot.elements * sizeof(float));
-        out.slots[i] += slot.elements;
-      }
-    });
-  }
+  const size_t bytes = regions_.bytes();
+  std::array<size_t, kStripes + 1> begins = {};  // in what is saved, of each stripe's rows
+  ForEachAtOnce(kStripes, bytes, [&](size_t i) {
+    MutexLock lock(stripes_[i]->mutex);
+    if (rules_.ttl == 0) {
+      begins[i + 1] = stripes_[i]->rows.rows();
+    } else {
+      stripes_[i]->rows.ForEachRow(at, [&](std::byte*) { ++begins[i + 1]; });
+    }
+  });
+  for (size_t i = 0; i < kStripes; ++i) begins[i + 1] += begins[i];
+  TableRows all = MakeRows(layout, begins.back());
+  AdviseHugePages(all.values.mutable_raw(), all.values.num_bytes());
+  for (Tensor& slot : all.slots) AdviseHugePages(slot.mutable_raw(), slot.num_bytes());
+  ForEachAtOnce(kStripes, bytes, [&](size_t i) {
+    Columns out = ColumnsAt(layout, all, begins[i]);
+    MutexLock lock(stripes_[i]->mutex);
+    stripes_[i]->rows.ForEachRow(at, [&](std::byte* row) { CopyRow(layout, row, at, out); });
+  });
   return all;
 }
 

@@ -322,6 +322,41 @@ TEST(RowTableTest, EightThreadsLoseNothingAndSeeWholeRows) {
 }
 
 // What expired rows leave is used again, also that of keys which nobody asks for any more.
+// So large that several threads copy it.
+TEST(RowTableTest, EveryRowOfALargeTableIsSavedWhole) {
+  constexpr size_t kWide = 1024;
+  constexpr size_t kRows = 3000;
+  RowTableOptions options = OptionsFor("adagrad");
+  options.row.width = kWide;
+  const auto table = MakeTable(options);
+  const Keys keys = Range(0, kRows);
+  std::map<uint64_t, float> gradients;
+  Floats all(kRows * kWide);
+  for (size_t i = 0; i < kRows; ++i) {
+    gradients[keys[i]] = static_cast<float>(i % 7 + 1);
+    std::fill_n(all.begin() + i * kWide, kWide, gradients[keys[i]]);
+  }
+  table->Push(keys, all, {0.5, 1}, kStart);
+  const TableRows saved = table->Save(kStart + absl::Seconds(2));
+  ASSERT_EQ(saved.keys.num_elements(), kRows);
+  ASSERT_EQ(saved.slots.size(), 1u);
+  Keys found;
+  for (size_t i = 0; i < kRows; ++i) {
+    const auto key = static_cast<uint64_t>(saved.keys.data<int64_t>()[i]);
+    found.push_back(key);
+    EXPECT_EQ(saved.uses.data<int32_t>()[2 * i], absl::Seconds(2) / RowTime::kTick);
+    EXPECT_EQ(saved.uses.data<int32_t>()[2 * i + 1], 1);
+    Floats row(kWide);
+    table->Pull({key}, kStart, absl::MakeSpan(row));
+    const float accumulated = 0.1f + gradients[key] * gradients[key];  // Keras's first value
+    for (size_t k = 0; k < kWide; ++k) {
+      ASSERT_EQ(saved.values.data<float>()[i * kWide + k], row[k]) << "row " << i;
+      ASSERT_FLOAT_EQ(saved.slots[0].data<float>()[i * kWide + k], accumulated) << "row " << i;
+    }
+  }
+  EXPECT_THAT(found, testing::UnorderedElementsAreArray(keys));
+}
+
 TEST(RowTableTest, MemoryDoesNotGrowWithRowsThatComeAndGo) {
   RowTableOptions options = OptionsFor("adagrad");
   options.policy.ttl = absl::Seconds(10);
