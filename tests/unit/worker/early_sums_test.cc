@@ -74,6 +74,9 @@ class HeldStep {
           return hook_ ? hook_(node) : absl::OkStatus();
         })) {}
 
+  // Every call gets an answer, as a communicator gives at its end: a step waits for it and lives.
+  ~HeldStep() { Answer(absl::CancelledError("the test has ended")); }
+
   // Until there is nothing left to do without an answer of the communicator.
   void Run(NodeHook hook = nullptr) {
     hook_ = std::move(hook);
