@@ -14,8 +14,8 @@ namespace cohort {
 
 bool IsOfSquares(const PlaneWindow& window);
 
-// What MaxPoolPlane and MaxPoolGradPlane do, for a window of squares. Made for one window; its scratch
-// serves one plane after another. Not thread-safe.
+// What MaxPoolPlane and MaxPoolGradPlane do, for a window of squares. Made for one window; its
+// scratch serves one plane after another. Not thread-safe.
 class SquarePool {
  public:
   explicit SquarePool(const PlaneWindow& window);
