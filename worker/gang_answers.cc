@@ -51,7 +51,10 @@ void GangAnswers::End(const proto::RunClosureRequest& request, Answer answer) {
     if (running == running_.end()) return;
     replies = std::move(running->second);
     running_.erase(running);
-    if (place.first == newest_) ended_.insert(place.second);
+    // A closure of several steps has as many places.
+    for (int step = 0; place.first == newest_ && step <= request.later_steps_size(); ++step) {
+      ended_.insert(place.second + static_cast<uint64_t>(step));
+    }
     while (ended_.erase(ended_below_) > 0) ++ended_below_;
   }
   for (size_t i = 1; i < replies.size(); ++i) replies[i](answer);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "worker/closure_steps.h"
 #include "worker/worker_service.h"
 
 namespace cohort {
@@ -70,6 +71,7 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
     proto::RunClosureRequest place;
     place.set_epoch(header.epoch());
     *place.mutable_gang() = header.gang();
+    *place.mutable_later_steps() = header.later_steps();
     reply = [parts = parts_, place = std::move(place)](GangAnswers::Answer answer) {
       parts->gang_answers.End(place, std::move(answer));
     };
@@ -87,6 +89,12 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
   absl::StatusOr<ClosureInput> input = FindInput(header);
   if (!input.ok()) return refuse(input.status());
   if (absl::Status fits = CheckGang(header, *program); !fits.ok()) return refuse(fits);
+  if (absl::Status fits = CheckSteps(header); !fits.ok()) return refuse(fits);
+  if (header.later_steps_size() > 0) {
+    return std::make_shared<ClosureSteps>(parts_, std::move(program), std::move(request),
+                                          std::move(reply))
+        ->Start(*std::move(input));
+  }
   std::make_shared<ClosureRun>(parts_, std::move(program), std::move(request), std::move(reply))
       ->Start(*std::move(input));
 }

@@ -110,11 +110,31 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
       "closures of a round have to be replayable, and staleness is not bounded besides");
 }
 
+absl::Status CheckSteps(const ScheduleOptions& closure) {
+  if (closure.later_steps.empty()) return absl::OkStatus();
+  const size_t steps = 1 + closure.later_steps.size();
+  if (steps > kClosureStepsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a closure of ", steps, " steps: it has at most ", kClosureStepsMax));
+  }
+  if (!std::holds_alternative<SplitInput>(closure.input)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a closure of ", steps,
+                     " steps says of each which batch it reads: schedule it with a SplitInput"));
+  }
+  if (closure.round.number == 0 || closure.gang) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a closure of ", steps,
+      " steps is in no round of several closures: each of its steps would "
+      "have to wait for the others' of the round before; schedule its steps one by one"));
+}
+
 }  // namespace
 
 absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& closure,
                           const ClosureRules& rules) {
   RETURN_IF_ERROR(CheckParts(program, closure, rules.owner));
+  RETURN_IF_ERROR(CheckSteps(closure));
   if (closure.gang && closure.round.number == 0) {
     return absl::InvalidArgumentError("a gang closure needs a round, which is its update's number");
   }

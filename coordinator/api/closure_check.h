@@ -7,6 +7,9 @@
 
 namespace cohort {
 
+// Its answer has what all of them fetch.
+inline constexpr size_t kClosureStepsMax = 4096;
+
 struct ClosureRules {
   const ClusterCoordinator::Options& options;
   uint64_t owner = 0;  // the coordinator whose handles it takes

@@ -271,6 +271,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->input = std::move(options.input);
   closure->learning_rate = options.learning_rate;
   closure->step = options.step;
+  closure->later_steps = std::move(options.later_steps);
   closure->round = options.round;
   closure->gang = options.gang;
   closure->deadline = world_.clock.Now() + options.timeout;

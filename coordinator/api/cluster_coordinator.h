@@ -49,6 +49,9 @@ struct ScheduleOptions {
   InputChoice input = {};   // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;         // 0: the closure's own number
+  // With a SplitInput: steps behind the first, one after another in one call of the worker. The
+  // result has what each fetches, one after another. Ids, steps and rounds count up by one.
+  std::vector<LaterStep> later_steps = {};
   absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
   // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+constexpr int64_t kStepsPerExecutionMax = 4096;
 constexpr NumberRange kFraction = {.min = 0, .max = 1, .max_excluded = true};  // [0, 1)
 
 struct LossClass {
@@ -117,6 +118,18 @@ std::vector<MetricSpec> ReadMetrics(const json& value, const std::string& path,
   return metrics;
 }
 
+void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
+  constexpr char kKey[] = "steps_per_execution";
+  const json* const steps = reader.Find(kKey);
+  if (steps != nullptr && steps->is_string() && steps->get<std::string>() == "auto") {
+    return reader.AddError(
+        kKey,
+        "is 'auto': Keras tunes it by the wall clock, and a run that is repeated "
+        "would be another one; write a number of steps, such as 8");
+  }
+  reader.Int(kKey, {.min = 1, .max = kStepsPerExecutionMax}, &compile.steps_per_execution);
+}
+
 ordered_json ToJson(const LossSpec& loss) {
   ordered_json config = {{"from_logits", loss.from_logits}};
   if (loss.kind == LossKind::kCategoricalCrossentropy) {
@@ -157,7 +170,7 @@ CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& 
   reader.OnlyNeutral("loss_weights", nullptr);
   reader.OnlyNeutral("weighted_metrics", nullptr);
   reader.OnlyNeutral("run_eagerly", false);
-  reader.OnlyNeutral("steps_per_execution", 1);
+  ReadStepsPerExecution(reader, compile);
   reader.Ignore("jit_compile");
   reader.Finish();
   return compile;
@@ -168,7 +181,8 @@ ordered_json CompileToJson(const CompileSpec& compile) {
   for (const MetricSpec& metric : compile.metrics) metrics.push_back(ToJson(metric));
   return {{"optimizer", OptimizerToJson(compile.optimizer)},
           {"loss", ToJson(compile.loss)},
-          {"metrics", std::move(metrics)}};
+          {"metrics", std::move(metrics)},
+          {"steps_per_execution", compile.steps_per_execution}};
 }
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Keras's compile() is given: optimizer, loss and metrics. String forms ("rmsprop") are
-// resolved to the class with Keras's defaults when the job is read.
+// What Keras's compile() is given: optimizer, loss, metrics and steps_per_execution. String forms
+// ("rmsprop") are resolved to the class with Keras's defaults when the job is read.
 
 #include <map>
 #include <string>
@@ -71,6 +71,7 @@ struct CompileSpec {
   OptimizerSpec optimizer;
   LossSpec loss;
   std::vector<MetricSpec> metrics;
+  int64_t steps_per_execution = 1;  // of a closure; the last one of a pass may have fewer
 
   friend bool operator==(const CompileSpec&, const CompileSpec&) = default;
 };

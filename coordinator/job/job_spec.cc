@@ -151,6 +151,12 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
     errors.Add("cluster.skip_quarantined",
                "is true, but synchronous training needs every step of a round");
   }
+  if (job.compile.steps_per_execution > 1) {
+    errors.Add("compile.steps_per_execution",
+               absl::StrCat("is ", job.compile.steps_per_execution,
+                            ", but with strategy.consistency 'synchronous' a step waits for the "
+                            "other workers' of the step before; write 1"));
+  }
 }
 
 // What is trained leaves as one file of whole tensors.

@@ -1,9 +1,23 @@
 #include "coordinator/schedule/closure.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
+
+void Closure::TakeSteps(size_t steps, FetchedTensors fetches) {
+  steps_done += steps;
+  for (Tensor& tensor : fetches) fetched.push_back(std::move(tensor));
+  faults = 0;
+  lost_attempts.clear();
+}
+
+void Closure::ForgetSteps() {
+  steps_done = 0;
+  fetched.clear();
+}
 
 absl::Status LostForGood(const Closure& closure, absl::string_view why) {
   proto::ErrorDetail detail;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A closure is one run of a program: its arguments, its input and where its result goes. It is in
-// exactly one state:
+// A closure is one run of a program, or several on consecutive batches: its arguments, its input
+// and where its result goes. It is in exactly one state:
 //
 //   waiting -> queued                  (the results that it takes as arguments are there)
 //   queued -> in flight -> done
@@ -89,6 +89,12 @@ struct Round {
   uint32_t aggregate = 1;
 };
 
+// One of the steps that a closure of several runs behind its first one.
+struct LaterStep {
+  proto::IteratorPosition position;  // in the data set of the closure's split
+  double learning_rate = 0;
+};
+
 // Synchronous training in a group of replicas: a gang closure is run by all members of the group
 // or by none. Gangs run strictly in the order of their ids, one after another; the next ones are
 // delivered meanwhile (gang_lineup.h). Each is a round of its own.
@@ -105,6 +111,12 @@ struct Closure {
   uint64_t step = 0;
   Round round;
   bool gang = false;
+  // It has as many ids as steps, from its own on, and as many steps and, of a gang, rounds:
+  // whatever each step leaves behind is what a closure of its own would leave.
+  std::vector<LaterStep> later_steps;
+  // Steps that have ended well and do not run again, but behind a restore; and what they fetched.
+  size_t steps_done = 0;
+  FetchedTensors fetched;
   bool round_applied = false;  // as a worker says of the closure's last run
   uint32_t attempt = 0;  // counts from 1 when it first runs
   uint32_t faults = 0;   // attempts that ended without a result, restores left out
@@ -114,6 +126,12 @@ struct Closure {
   std::vector<LostAttempt> lost_attempts;  // one per worker incarnation
   absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;
+
+  size_t num_steps() const { return 1 + later_steps.size(); }
+  // So many more have ended well; what fails now is another step.
+  void TakeSteps(size_t steps, FetchedTensors fetches);
+  // Behind a restore all of its steps run.
+  void ForgetSteps();
 };
 
 // The error of a closure that would have to begin twice, and must not. `why` it would.

@@ -22,7 +22,8 @@ ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
 
 ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
-  closure->id = ClosureId{++last_id_};
+  closure->id = next_id();
+  last_id_ += closure->num_steps();
   unfinished_.emplace(closure->id, closure);
   if (unfinished_.size() >= bound_) is_full_ = true;
   return closure->id;
@@ -93,9 +94,14 @@ void ClosureQueue::PutBack(ClosureId id) {
 
 void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
   const ClosureId id = closure->id;
+  closure->ForgetSteps();
   COHORT_CHECK(unfinished_.emplace(id, std::move(closure)).second,
                "a closure that runs again has ended");
   PutBack(id);
+}
+
+void ClosureQueue::ForgetSteps() {
+  for (const auto& [id, closure] : unfinished_) closure->ForgetSteps();
 }
 
 void ClosureQueue::ForgetReplays() {

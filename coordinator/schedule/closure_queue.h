@@ -30,7 +30,7 @@ class ClosureQueue {
   size_t waiting() const { return waiting_.size(); }
   size_t in_flight() const { return unfinished_.size() - queue_.size() - waiting_.size(); }
 
-  // Gives the closure its id and queues it. Needs room.
+  // Gives the closure its id, and to each of its steps one behind it, and queues it. Needs room.
   ClosureId Put(std::shared_ptr<Closure> closure);
   // As Put, but it waits for MakeReady before it is queued.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);
@@ -57,6 +57,8 @@ class ClosureQueue {
   void PutAgain(std::shared_ptr<Closure> closure);
   // The next one that Take gives; nullptr when none is queued.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
+  // All steps of all closures run again.
+  void ForgetSteps();
   // No closure is a replay any more.
   void ForgetReplays();
   // Removes every waiting and queued closure but replays, and returns them.

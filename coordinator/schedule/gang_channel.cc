@@ -1,5 +1,6 @@
 #include "coordinator/schedule/gang_channel.h"
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -46,6 +47,42 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
          ClassifyOutcome(error) == Outcome::kWorkerLost;
 }
 
+// What a member says, and how far it came.
+struct Answer {
+  // Of a call other than RunClosure.
+  explicit Answer(absl::StatusOr<Message> its_message)
+      : message(std::move(its_message)),
+        error(message.status()),
+        steps(message.ok() ? kAllSteps : 0) {}
+
+  static Answer Of(absl::StatusOr<Message> message) {
+    Answer answer(std::move(message));
+    proto::RunClosureResponse response;
+    if (!answer.error.ok()) return answer;
+    if (!response.ParseFromString(answer.message->header) || !response.has_failure()) return answer;
+    const proto::StepFailure& failure = response.failure();
+    answer.error = ErrorOf(failure);
+    answer.steps = failure.steps_done();
+    return answer;
+  }
+
+  // What it has done, with the error that tells most.
+  Message With(const absl::Status& why) && {
+    proto::RunClosureResponse response;
+    response.ParseFromString(message->header);
+    response.mutable_failure()->set_code(static_cast<int32_t>(why.code()));
+    response.mutable_failure()->set_message(std::string(why.message()));
+    *response.mutable_failure()->mutable_detail() = DetailOf(why);
+    message->header = response.SerializeAsString();
+    return *std::move(message);
+  }
+
+  static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
+  absl::StatusOr<Message> message;
+  absl::Status error;  // of a step, where those before it were done
+  size_t steps = 0;
+};
+
 }  // namespace
 
 // One call to all members. Thread-safe. Shared with the calls.
@@ -77,8 +114,10 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
  private:
-  void Answered(size_t member, absl::StatusOr<Message> answer) {
-    const absl::Status status = answer.status();
+  void Answered(size_t member, absl::StatusOr<Message> message) {
+    Answer answer =
+        method_ == kRunClosure ? Answer::Of(std::move(message)) : Answer{std::move(message)};
+    const absl::Status status = answer.error;
     std::vector<size_t> to_tell;
     bool last = false;
     {
@@ -114,46 +153,44 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   void Finish() {
-    std::vector<absl::StatusOr<Message>> answers;
+    std::vector<Answer> answers;
     {
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
-    absl::StatusOr<Message>* first = nullptr;
+    Answer* first = nullptr;  // of those that came farthest, and are there
     absl::Status error;
     for (size_t i = 0; i < answers.size(); ++i) {
-      if (answers[i].ok()) {
-        if (first == nullptr) first = &answers[i];
-        continue;
-      }
-      const absl::Status attributed = AttributedCall(answers[i].status(), members_[i].task);
+      const absl::Status attributed = AttributedCall(answers[i].error, members_[i].task);
       if (RankOf(attributed) < RankOf(error)) error = attributed;
+      if (answers[i].steps == 0 || IsOpen(answers[i].error, members_[i])) continue;
+      if (first == nullptr || answers[i].steps > first->steps) first = &answers[i];
     }
     if (method_ != kRunClosure) {
       if (!error.ok()) return done_(error);
-      return done_(*std::move(*first));
+      return done_(*std::move(first->message));
     }
     error = WithWhatItSays(error, answers);
+    const size_t steps = first == nullptr ? 0 : first->steps;
     std::set<int> out_of_step;
     for (size_t i = 0; i < answers.size(); ++i) {
-      const absl::Status& status = answers[i].status();
-      if (!status.ok() && (first != nullptr || IsOpen(status, members_[i]))) {
+      if (answers[i].steps < steps || IsOpen(answers[i].error, members_[i])) {
         out_of_step.insert(members_[i].worker);
       }
     }
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
-    done_(*std::move(*first));
+    if (first->error.ok()) return done_(*std::move(first->message));
+    done_(std::move(*first).With(error));
   }
 
   // A member that another one does not reach, and that answers here, is heard itself.
-  absl::Status WithWhatItSays(const absl::Status& error,
-                              const std::vector<absl::StatusOr<Message>>& answers) const {
+  absl::Status WithWhatItSays(const absl::Status& error, const std::vector<Answer>& answers) const {
     const proto::ErrorDetail detail = DetailOf(error);
     if (detail.error_class() != proto::WORKER_LOST) return error;
     for (size_t i = 0; i < answers.size(); ++i) {
       if (members_[i].task.index() != detail.origin().index()) continue;
-      const absl::Status& own = answers[i].status();
+      const absl::Status& own = answers[i].error;
       if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;  // it does not answer
       absl::string_view says = own.message();
       if (!absl::ConsumePrefix(&says, error.message())) {
@@ -176,7 +213,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   Reply done_;             // of the answer that comes last
   Mutex mutex_;
   // By rank; the first one counts, of a member that was lost that it is.
-  std::vector<std::optional<absl::StatusOr<Message>>> answers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
 };

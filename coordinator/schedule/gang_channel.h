@@ -6,9 +6,10 @@
 // of another's failure. When a member fails to run a closure, the others are told to end what they
 // run with it (EndGangs): they may wait for it.
 //
-// A closure that some members have run is done, and a member is out of step then if it did not. Of
-// one that none has, a member is out of step if nobody knows how far it came: its call broke, or it
-// has lost its variables. So those that are in step have done the same closures.
+// A member is out of step if nobody knows how far it came: its call broke, or it has lost its
+// variables. Of the others, one that came less far than another is out of step as well. So those
+// that are in step have done the same closures, and of one of several steps the same steps: the
+// answer is that of the first of them, of all steps or of those that are done.
 
 #include <atomic>
 #include <cstdint>

@@ -13,7 +13,7 @@ void GangLineup::EndPause() {
   not_before_ = absl::InfinitePast();
 }
 
-proto::Gang GangLineup::Send(ClosureId id, absl::Time now) {
+proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   COHORT_CHECK(IsOpen(now), "a broken generation ends before another one begins");
   if (broken_) {
     ++generation_;
@@ -23,7 +23,8 @@ proto::Gang GangLineup::Send(ClosureId id, absl::Time now) {
   sent_.insert(id);
   proto::Gang gang;
   gang.set_generation(generation_);
-  gang.set_sequence(++sequence_);
+  gang.set_sequence(sequence_ + 1);
+  sequence_ += steps;
   return gang;
 }
 

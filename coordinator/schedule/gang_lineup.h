@@ -33,8 +33,10 @@ class GangLineup {
   bool IsOpen(absl::Time now) const {
     return !held_ && (!broken_ || sent_.empty()) && now >= not_before_;
   }
-  // It is sent.
-  proto::Gang Send(ClosureId id, absl::Time now);
+  // It is sent, with so many steps, each of which has a place of its own.
+  proto::Gang Send(ClosureId id, size_t steps, absl::Time now);
+  // Steps of a closure have ended well that did not before.
+  void Advance() { EndPause(); }
   // It has come back.
   void End(ClosureId id, bool done, absl::Time now);
   // When the pause ends; in the past without one.

@@ -31,4 +31,9 @@ Outcome ClassifyOutcome(const absl::Status& status) {
   }
 }
 
+absl::Status ErrorOf(const proto::StepFailure& failure) {
+  const absl::Status error(static_cast<absl::StatusCode>(failure.code()), failure.message());
+  return WithDetail(error.ok() ? absl::UnknownError("a step has failed") : error, failure.detail());
+}
+
 }  // namespace cohort

@@ -4,6 +4,7 @@
 // the transport itself failed, never by text.
 
 #include "absl/status/status.h"
+#include "proto/worker.pb.h"
 
 namespace cohort {
 
@@ -18,5 +19,8 @@ enum class Outcome {
 };
 
 Outcome ClassifyOutcome(const absl::Status& status);
+
+// The error of the step; never OK.
+absl::Status ErrorOf(const proto::StepFailure& failure);
 
 }  // namespace cohort

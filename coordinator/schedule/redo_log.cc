@@ -15,6 +15,7 @@ void RedoLog::Admit(std::shared_ptr<Closure> closure) {
   if (!IsOn()) return;
   COHORT_CHECK(HasRoom(), "a closure is admitted only when there is room");
   const ClosureId id = closure->id;
+  steps_ += closure->num_steps();
   records_.emplace(id, std::move(closure));
 }
 
@@ -23,7 +24,10 @@ void RedoLog::MarkDone(ClosureId id) {
 }
 
 void RedoLog::Drop(ClosureId id) {
-  records_.erase(id);
+  const auto record = records_.find(id);
+  if (record == records_.end()) return;
+  steps_ -= record->second->num_steps();
+  records_.erase(record);
   done_.erase(id);
 }
 
@@ -32,7 +36,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
   cut.next = next;
   for (const auto& [id, closure] : records_) {
     if (done_.count(id) > 0) {
-      cut.covered.push_back({id, closure->result.lock()});
+      cut.covered.push_back({id, closure->result.lock(), closure->num_steps()});
     } else {
       cut.open.push_back(id);
     }

@@ -23,6 +23,7 @@ struct Cut {
   struct Covered {
     ClosureId id;
     std::shared_ptr<RemoteValueState> result;  // of the first run; nullptr when nobody holds it
+    size_t steps = 1;
   };
   std::vector<Covered> covered;  // ascending; not durable before
   std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
@@ -36,11 +37,12 @@ struct Cut {
 // Thread-compatible.
 class RedoLog {
  public:
-  // records_max: closures held; 0: nothing is kept and nothing can run again.
-  explicit RedoLog(size_t records_max) : records_max_(records_max) {}
+  // steps_max: of closures held; the last one may have more. 0: nothing is kept and nothing can run
+  // again.
+  explicit RedoLog(size_t steps_max) : steps_max_(steps_max) {}
 
-  bool IsOn() const { return records_max_ > 0; }
-  bool HasRoom() const { return !IsOn() || records_.size() < records_max_; }
+  bool IsOn() const { return steps_max_ > 0; }
+  bool HasRoom() const { return !IsOn() || steps_ < steps_max_; }
   size_t size() const { return records_.size(); }
 
   void Admit(std::shared_ptr<Closure> closure);
@@ -63,7 +65,8 @@ class RedoLog {
  private:
   void ShrinkRounds();
 
-  const size_t records_max_;
+  const size_t steps_max_;
+  size_t steps_ = 0;  // of records_
   std::map<ClosureId, std::shared_ptr<Closure>> records_;
   std::set<ClosureId> done_;  // of records_
   uint64_t durable_round_ = 0;

@@ -283,8 +283,9 @@ void Scheduler::AdmitLocked(Effects& effects) {
 // too. The oldest closure is never too far ahead.
 bool Scheduler::IsTooFarAheadLocked() const {
   const Closure* const next = queue_.Front();
-  return next != nullptr &&
-         next->id.value - queue_.watermark().value > options_.steps_ahead_max;
+  if (next == nullptr || next->id == queue_.watermark()) return false;
+  const uint64_t last = next->id.value + next->num_steps() - 1;
+  return last - queue_.watermark().value > options_.steps_ahead_max;
 }
 
 bool Scheduler::IsBehindARoundLocked() const {

@@ -151,7 +151,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Prepare(Run run);
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
-  absl::Duration TimeoutOf(const Closure& closure) const;  // of a call for it
+  absl::Duration TimeoutOf(const Run& run) const;  // of a call for it
   // The error of a closure that is not to run again; OK when it is to be put back.
   absl::Status GiveUpLocked(const Run& run, const absl::Status& status, Outcome outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

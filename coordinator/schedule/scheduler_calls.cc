@@ -7,6 +7,8 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/step_times.h"
+#include "coordinator/schedule/closure_call.h"
 #include "coordinator/schedule/scheduler.h"
 
 namespace cohort {
@@ -17,49 +19,6 @@ constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
-
-void AddTimes(const proto::StepTimes& times, proto::StepTimes& sums) {
-  sums.set_input_us(sums.input_us() + times.input_us());
-  sums.set_pull_us(sums.pull_us() + times.pull_us());
-  sums.set_queue_us(sums.queue_us() + times.queue_us());
-  sums.set_compute_us(sums.compute_us() + times.compute_us());
-  sums.set_push_us(sums.push_us() + times.push_us());
-}
-
-Envelope<proto::RunClosureRequest> MakeRequest(const Closure& closure, uint64_t epoch,
-                                               ClosureId watermark) {
-  Envelope<proto::RunClosureRequest> request;
-  proto::RunClosureRequest& header = request.header;
-  header.set_epoch(epoch);
-  header.set_closure_id(closure.id.value);
-  header.set_attempt(closure.attempt);
-  header.set_program_id(closure.program->id);
-  header.set_watermark(watermark.value);
-  header.set_learning_rate(closure.learning_rate);
-  header.set_discard_fetches(closure.result.expired());
-  header.set_step(closure.step == 0 ? closure.id.value : closure.step);
-  header.set_round(closure.round.number);
-  header.set_aggregate(closure.round.aggregate);
-  if (const auto* split = std::get_if<SplitInput>(&closure.input)) {
-    header.mutable_split()->set_dataset_id(split->dataset->id);
-    *header.mutable_split()->mutable_position() = split->position;
-  } else if (const auto* iterator =
-                 std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
-    header.set_iterator_id((*iterator)->id);
-  }
-  for (const Argument& argument : closure.arguments) {
-    const Tensor& tensor = std::get<Tensor>(argument);
-    *header.add_arguments() = MetaOf(tensor);
-    request.payload.push_back(SliceOf(tensor));
-  }
-  return request;
-}
-
-absl::StatusOr<FetchedTensors> ReadFetches(
-    const absl::StatusOr<Envelope<proto::RunClosureResponse>>& response) {
-  if (!response.ok()) return response.status();
-  return ReadTensors(response->header.fetches(), response->payload);
-}
 
 bool EndsTheClosure(Outcome outcome) {
   return outcome == Outcome::kDone || outcome == Outcome::kFailed || outcome == Outcome::kExpired;
@@ -80,10 +39,10 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
 
 }  // namespace
 
-absl::Duration Scheduler::TimeoutOf(const Closure& closure) const {
+absl::Duration Scheduler::TimeoutOf(const Run& run) const {
   // A call that starts too late ends at once, in the same way.
-  const absl::Duration left = std::max(closure.deadline - clock_.Now(), absl::Milliseconds(1));
-  return std::min(options_.closure_timeout, left);
+  const absl::Duration left = std::max(run.closure->deadline - clock_.Now(), absl::Milliseconds(1));
+  return std::min(options_.closure_timeout * static_cast<double>(run.num_steps()), left);
 }
 
 bool Scheduler::IsCurrentLocked(const Run& run) const {
@@ -156,7 +115,7 @@ void Scheduler::Prepare(Run run) {
     request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
   Channel& channel = *run.channel;
-  const absl::Duration timeout = TimeoutOf(*run.closure);
+  const absl::Duration timeout = TimeoutOf(run);
   channel.Start(request.method, std::move(request.message), timeout,
                 [self = shared_from_this(), run = std::move(run)](
                     absl::StatusOr<Message> response) mutable {
@@ -188,8 +147,8 @@ void Scheduler::Call(Run run) {
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
-  const absl::Duration timeout = TimeoutOf(*run.closure);
-  Envelope<proto::RunClosureRequest> request = MakeRequest(*run.closure, epoch, watermark);
+  const absl::Duration timeout = TimeoutOf(run);
+  Envelope<proto::RunClosureRequest> request = MakeRunRequest(run, epoch, watermark);
   request.header.set_session(run.session);
   if (run.closure->gang) *request.header.mutable_gang() = run.gang;
   request.header.set_timeout_ms(absl::ToInt64Milliseconds(absl::Ceil(timeout, kMillisecond)));
@@ -203,6 +162,8 @@ void Scheduler::Call(Run run) {
 
 void Scheduler::End(const Run& run,
                     absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+  absl::StatusOr<PartOfSteps> part = TakePart(run, response);
+  if (!part.ok()) response = part.status();
   Outcome outcome = ClassifyOutcome(response.status());
   absl::Status status = AttributedCall(response.status(), run.task());
   if (outcome != Outcome::kDone && outcome != Outcome::kFailed &&
@@ -211,10 +172,16 @@ void Scheduler::End(const Run& run,
     status = ExpiredOn(run.task(), *run.closure);
   }
   if (!response.ok()) response = status;
+  FetchedTensors fetched_before;
   Effects effects;
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;  // taken back: it runs again
+    fetched_before = run.closure->fetched;
+    if (part.ok() && part->steps > 0) {
+      run.closure->TakeSteps(part->steps, std::move(part->fetched));
+      gangs_.Advance();
+    }
     // Before those of closures that take its result. Nobody is told while it is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
     if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
@@ -226,7 +193,9 @@ void Scheduler::End(const Run& run,
   }
   if (EndsTheClosure(outcome)) {
     // Before the queue moves on, so that a finished Join finds every result set.
-    if (const auto result = run.closure->result.lock()) result->Set(ReadFetches(response));
+    if (const auto result = run.closure->result.lock()) {
+      result->Set(ReadFetches(std::move(fetched_before), response));
+    }
   }
   {
     MutexLock lock(mutex_);

@@ -52,7 +52,8 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   Run run;
   run.closure = queue_.Take();
   run.attempt = run.closure->attempt;
-  if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, clock_.Now());
+  run.first_step = run.closure->steps_done;
+  if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
     Lane& lane = lanes_[worker];

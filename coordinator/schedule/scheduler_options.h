@@ -29,8 +29,9 @@ struct SchedulerOptions {
   int gang_size = 1;                // workers that run a gang closure: all that are in step
   int gang_min = 1;                 // of gangs of several: with fewer in step they wait
   uint64_t shared_memory = 0;       // of gangs of several workers: Gang.shared_memory
-  // Bounded staleness: a closure starts only when it is at most so many ids ahead of the oldest one
-  // that has not ended. So what was scheduled more than that before it is in what it reads.
+  // Bounded staleness: a closure starts only when its last step is at most so many ids ahead of the
+  // oldest one that has not ended. So what was scheduled more than that before it is in what it
+  // reads.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
   uint32_t attempts_max = 10;       // of one closure
   // A closure that ended together with so many worker processes is quarantined: not run again.
@@ -39,10 +40,11 @@ struct SchedulerOptions {
   bool stop_at_first_error = true;
   Quarantine quarantine = Quarantine::kFail;
   absl::Duration closure_timeout = absl::Minutes(10);
-  // Closures that are kept until they are durable, so that they can run again after a restore; a
+  // Steps of closures that are kept until they are durable, to run again after a restore; a
   // full log asks for a checkpoint and then holds Schedule back. 0: none, nothing is recovered.
   size_t redo_max = 0;
-  size_t checkpoint_every = 0;  // closures done since the last snapshots; 0: only a full log asks
+  // Steps of closures done since the last snapshots; 0: only a full log asks.
+  size_t checkpoint_every = 0;
   // Runs outside the lock, must not block; may be repeated.
   std::function<void()> on_checkpoint_due;
   // A worker could not reach this ps; runs outside the lock, must not block.

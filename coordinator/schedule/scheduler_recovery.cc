@@ -37,7 +37,7 @@ void Scheduler::MarkDoneLocked(Closure& closure) {
   }
   if (ChangesVariables(closure)) {
     redo_.MarkDone(closure.id);
-    ++done_since_snapshots_;
+    done_since_snapshots_ += closure.num_steps();
   } else {
     redo_.Drop(closure.id);
   }
@@ -98,6 +98,7 @@ void Scheduler::TakeBackLocked(Effects& effects) {
   }
   in_flight_.clear();
   gangs_.TakeBack();
+  queue_.ForgetSteps();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
   rounds_.Forget();
   rounds_.Release();

@@ -47,6 +47,7 @@ struct LaneRun {
   std::shared_ptr<Closure> closure;  // shared with the queue
   std::vector<GangMember> members;   // by rank
   uint32_t attempt = 0;
+  size_t first_step = 0;  // those of the closure before it are done
   uint64_t session = 0;  // by which its pushes are fenced: the lane's, or of the gang's generation
   std::shared_ptr<Channel> channel;  // to all members
   std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
@@ -56,6 +57,7 @@ struct LaneRun {
 
   const proto::TaskRef& task() const { return members.front().task; }
   int worker() const { return members.front().worker; }
+  size_t num_steps() const { return closure->num_steps() - first_step; }
   bool Involves(int worker) const;
   // The member that the error is about; null: it names none of them.
   const GangMember* AtFault(const absl::Status& status) const;

@@ -16,11 +16,18 @@ double ScalarOf(const Tensor& tensor) {
 
 }  // namespace
 
-EpochMeter::Sums EpochMeter::SumsOf(const absl::StatusOr<FetchedTensors>& fetches) {
-  Sums sums;
+std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTensors>& fetches,
+                                                  size_t steps) {
+  std::vector<Sums> sums;
   if (!fetches.ok()) return sums;
-  sums.steps = 1;
-  for (const Tensor& fetch : *fetches) sums.values.push_back(ScalarOf(fetch));
+  const size_t fetched_by_step = fetches->size() / steps;
+  for (size_t step = 0; step < steps; ++step) {
+    Sums& of_step = sums.emplace_back();
+    of_step.steps = 1;
+    for (size_t i = 0; i < fetched_by_step; ++i) {
+      of_step.values.push_back(ScalarOf((*fetches)[step * fetched_by_step + i]));
+    }
+  }
   return sums;
 }
 
@@ -30,9 +37,9 @@ void EpochMeter::Sums::Add(const Sums& other) {
   for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
 }
 
-void EpochMeter::Add(const Sums& sums) {
+void EpochMeter::Add(const std::vector<Sums>& steps) {
   MutexLock lock(mutex_);
-  sums_.Add(sums);
+  for (const Sums& step : steps) sums_.Add(step);
 }
 
 EpochMeter::Reading EpochMeter::Read() const {

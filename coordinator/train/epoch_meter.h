@@ -1,7 +1,7 @@
 #pragma once
 
 // Sums up what the steps of one pass report: loss_sum, count and one sum per metric, in the order
-// of the program's fetches (coordinator/model/model_programs.h). Steps report from transport
+// of the program's fetches (coordinator/model/model_programs.h). Closures report from transport
 // threads.
 
 #include <string>
@@ -21,11 +21,11 @@ class EpochMeter {
     std::vector<double> values;
     void Add(const Sums& other);
   };
-  // Of one step; of none for an error, which the queue has recorded.
-  static Sums SumsOf(const absl::StatusOr<FetchedTensors>& fetches);
+  // Of a closure of so many steps, each; of none for an error, which the queue has recorded.
+  static std::vector<Sums> StepsOf(const absl::StatusOr<FetchedTensors>& fetches, size_t steps);
 
-  void Add(const absl::StatusOr<FetchedTensors>& fetches) { Add(SumsOf(fetches)); }
-  void Add(const Sums& sums);
+  // One after another, as if each were a closure of its own.
+  void Add(const std::vector<Sums>& steps);
 
   struct Reading {
     int64_t steps = 0;     // that reported

@@ -16,8 +16,9 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   }
   if (train.settings() != settings_) {
     return absl::FailedPreconditionError(
-        "the recovery checkpoint was made by a job with another model, data, seed, strategy or "
-        "batch size, which cannot be gone on with: remove its directory, or name another one in "
+        "the recovery checkpoint was made by a job with another model, data, seed, strategy, "
+        "batch size or steps_per_execution, which cannot be gone on with: remove its directory, or "
+        "name another one in "
         "recovery.directory, to start anew");
   }
   MutexLock lock(mutex_);
@@ -92,7 +93,10 @@ std::string TrainProgress::Save(const Cut& cut) {
   if (first_.value == 0) return train.SerializeAsString();
   for (const Cut::Covered& covered : cut.covered) {
     if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
-    reported_[covered.id] = EpochMeter::SumsOf(covered.result->result());
+    EpochMeter::Sums& reported = reported_[covered.id] = {};
+    for (const auto& step : EpochMeter::StepsOf(covered.result->result(), covered.steps)) {
+      reported.Add(step);
+    }
   }
   EpochMeter::Sums sums = sums_before_;
   for (const auto& [id, reported] : reported_) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Where the training stands, as each recovery checkpoint saves it: which epoch, which of its steps
-// are covered, and what those reported. An epoch's closures have consecutive ids, so the ids that a
-// cut leaves open say which steps are left.
+// are covered, and what those reported. An epoch's steps have consecutive ids, and a closure that
+// of the first of its steps, so the ids that a cut leaves open say which closures are left.
 
 #include <cstdint>
 #include <map>

@@ -264,20 +264,29 @@ void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions
   closure.round.aggregate = static_cast<uint32_t>(std::min(synchronous->aggregate, steps));
 }
 
-absl::StatusOr<RemoteValue> Trainer::ScheduleStep(const PassOptions& options, int64_t step) {
-  ScheduleOptions closure;
-  SplitInput split;
-  split.dataset = options.data->handle;
+LaterStep Trainer::StepOf(const PassOptions& options, int64_t step) const {
+  LaterStep made;
   // More steps than batches go on in the next pass over the data.
-  split.position.set_epoch(options.epoch + step / options.data->batches);
-  split.position.set_element(step % options.data->batches);
-  closure.input = std::move(split);
-  closure.step = static_cast<uint64_t>(options.first_step * StepsOfRound() + step + 1);
+  made.position.set_epoch(options.epoch + step / options.data->batches);
+  made.position.set_element(step % options.data->batches);
   if (options.training) {
-    closure.learning_rate =
+    made.learning_rate =
         LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
-    SetRound(options, step, closure);
   }
+  return made;
+}
+
+absl::StatusOr<RemoteValue> Trainer::ScheduleSteps(const PassOptions& options,
+                                                   Execution execution) {
+  ScheduleOptions closure;
+  const LaterStep first = StepOf(options, execution.first);
+  closure.input = SplitInput{options.data->handle, first.position};
+  closure.learning_rate = first.learning_rate;
+  closure.step = static_cast<uint64_t>(options.first_step * StepsOfRound() + execution.first + 1);
+  for (int64_t i = 1; i < execution.steps; ++i) {
+    closure.later_steps.push_back(StepOf(options, execution.first + i));
+  }
+  if (options.training) SetRound(options, execution.first, closure);
   return coordinator_.Schedule(options.program, std::move(closure));
 }
 
@@ -288,21 +297,24 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
   if (options.training) begun = progress_->BeginEpoch(first);
   if (begun.has_value()) {
     first = begun->first;
-    meter->Add(begun->sums);
+    meter->Add({begun->sums});
   }
   const absl::Time start = world_.clock.Now();
   // Held until the end of the pass: a result travels only as long as somebody holds it.
   std::vector<RemoteValue> results;
   results.reserve(static_cast<size_t>(options.steps));
-  for (int64_t step = 0; step < options.steps; ++step) {
-    const ClosureId id{first.value + static_cast<uint64_t>(step)};
+  Execution next;
+  for (; next.first < options.steps; next.first += next.steps) {
+    next.steps = std::min(job_.compile.steps_per_execution, options.steps - next.first);
+    const ClosureId id{first.value + static_cast<uint64_t>(next.first)};
     if (begun.has_value()) {
       if (!begun->IsLeft(id)) continue;
       if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     }
-    ASSIGN_OR_RETURN(RemoteValue result, ScheduleStep(options, step));
-    result.state().OnReady([meter](const absl::StatusOr<FetchedTensors>& fetches) {
-      meter->Add(fetches);
+    ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
+    result.state().OnReady([meter, steps = static_cast<size_t>(next.steps)](
+                               const absl::StatusOr<FetchedTensors>& fetches) {
+      meter->Add(EpochMeter::StepsOf(fetches, steps));
     });
     results.push_back(std::move(result));
     if (options.progress != nullptr) {

@@ -90,7 +90,14 @@ class Trainer {
   // Updates that so many steps of an epoch make.
   int64_t UpdatesOf(int64_t steps) const;
   void SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const;
-  absl::StatusOr<RemoteValue> ScheduleStep(const PassOptions& options, int64_t step);
+  // What a step of a pass reads, and by how much it goes.
+  LaterStep StepOf(const PassOptions& options, int64_t step) const;
+  // Of so many steps, one after another.
+  struct Execution {
+    int64_t first = 0;
+    int64_t steps = 1;
+  };
+  absl::StatusOr<RemoteValue> ScheduleSteps(const PassOptions& options, Execution execution);
   absl::StatusOr<EpochMeter::Reading> RunPass(const PassOptions& options);
   absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);
   absl::Status SaveCheckpoint();

@@ -38,6 +38,48 @@ absl::StatusOr<double> ClosuresPerSecond(LocalRun& run, const ProgramHandle& pro
   return count / seconds;
 }
 
+// Steps per second in closures of so many.
+absl::StatusOr<double> StepsPerSecond(LocalRun& run, const ProgramHandle& program,
+                                      const DatasetHandle& data, int steps, int count) {
+  ScheduleOptions closure;
+  closure.input = SplitInput{data, {}};
+  closure.later_steps.resize(static_cast<size_t>(steps - 1));
+  std::vector<RemoteValue> results;
+  const absl::Time start = run.world().clock.Now();
+  for (int i = 0; i < count; i += steps) {
+    ASSIGN_OR_RETURN(RemoteValue result, run.coordinator().Schedule(program, closure));
+    results.push_back(std::move(result));
+  }
+  RETURN_IF_ERROR(run.coordinator().Join());
+  return count / absl::ToDoubleSeconds(run.world().clock.Now() - start);
+}
+
+// By turns, so that both meet the same machine.
+absl::Status CompareSteps(LocalRun& run, const ProgramHandle& program, const Options& options,
+                          Figure figure) {
+  ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
+  ASSIGN_OR_RETURN(const int closures, options.Number("closures"));
+  ASSIGN_OR_RETURN(const int steps, options.Number("steps"));
+  proto::DatasetSpec spec;
+  spec.mutable_source()->mutable_range()->set_end(1);
+  const DatasetHandle data = run.coordinator().CreatePerWorkerDataset(spec);
+  std::vector<double> ones, many;
+  for (int i = 0; i <= repeats; ++i) {
+    ASSIGN_OR_RETURN(const double one, StepsPerSecond(run, program, data, 1, closures));
+    ASSIGN_OR_RETURN(const double more, StepsPerSecond(run, program, data, steps, closures));
+    if (i == 0) continue;  // warm
+    ones.push_back(one);
+    many.push_back(more);
+  }
+  figure.name += absl::StrCat("/steps=", steps);
+  figure.value = Median(many);
+  figure.unit = "steps/s";
+  figure.reference = "steps=1";
+  figure.reference_value = Median(ones);
+  Print(figure);
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int closures, options.Number("closures"));
@@ -62,6 +104,7 @@ absl::Status Run(const Options& options) {
     figure.unit = "closures/s";
     figure.more["in_flight_per_worker"] = in_flight;
     Print(figure);
+    RETURN_IF_ERROR(CompareSteps(*run, handle, options, figure));
   }
   return absl::OkStatus();
 }
@@ -70,11 +113,13 @@ absl::Status Run(const Options& options) {
 
 Command ScheduleBench() {
   return {"schedule",
-          "Empty closures per second over 1, 2 and 3 workers, results returned",
+          "Empty closures per second over 1, 2 and 3 workers, results returned; and steps in "
+          "closures of several",
           {{"repeats", "5", "runs per case; the median is printed"},
            {"closures", "20000", "closures per run"},
            {"transport", "tcp", "auto, tcp, grpc, unix or shm"},
-           {"in_flight", "64", "K: closures in flight per worker"}},
+           {"in_flight", "64", "K: closures in flight per worker"},
+           {"steps", "8", "steps of a closure, beside closures of one"}},
           Run};
 }
 

@@ -75,6 +75,7 @@ absl::StatusOr<TrainSummary> RunWholeJob(SimCluster& cluster, std::vector<std::s
   ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
   options.cluster = cluster.tasks().spec();
   options.recovery_directory = "/checkpoints/recovery";
+  options.recovery_interval = job.recovery.interval;
   const World world = cluster.WorldOf("chief:0");
   ASSIGN_OR_RETURN(const auto coordinator,
                    ClusterCoordinator::Connect(world, cluster.waiter(), std::move(options)));

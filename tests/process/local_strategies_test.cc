@@ -76,5 +76,28 @@ TEST_F(LocalStrategiesProcess, AKilledWorkerChangesNothingOfTheModel) {
   EXPECT_EQ(Model("killed"), Model("whole")) << "bit for bit";
 }
 
+// So does a coordinator whose calls are of several steps, and that is killed: the next one goes on
+// with the closures that the last checkpoint leaves open.
+TEST_F(LocalStrategiesProcess, SeveralStepsForACallAndAKilledCoordinatorChangeNothingOfTheModel) {
+  std::vector<std::string> sets = {"fit.epochs=20", "recovery.interval_ms=100"};
+  const ProcessRun whole =
+      RunProcess(coordinator, Arguments("whole", sets), environment, absl::Seconds(120));
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  sets.push_back("compile.steps_per_execution=5");  // of 16 in an epoch
+  RunningProcess killed(coordinator, Arguments("killed", sets), environment);
+  ASSERT_TRUE(killed.ReadErrUntil("event=recovery_checkpoint ", absl::Minutes(1))) << killed.err();
+  killed.Signal(SIGKILL);
+  killed.Wait(absl::Minutes(1));
+  const ProcessRun run =
+      RunProcess(coordinator, Arguments("killed", sets), environment, absl::Seconds(120));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, testing::HasSubstr("event=training_resumed"));
+  EXPECT_FALSE(Model("whole").empty());
+  EXPECT_EQ(Model("killed"), Model("whole")) << "bit for bit";
+  const json wanted = json::parse(whole.LastLine()), got = json::parse(run.LastLine());
+  EXPECT_EQ(got["steps"], wanted["steps"]);
+  EXPECT_EQ(got["train_loss"], wanted["train_loss"]);
+}
+
 }  // namespace
 }  // namespace cohort

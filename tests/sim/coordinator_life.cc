@@ -69,7 +69,7 @@ absl::Status CoordinatorLife::ScheduleWork(const SeedWork& work) {
     return result.status();
   }
   entry.result = *std::move(result);
-  CheckNextId(id);
+  CheckNextId(id, 1);
   return absl::OkStatus();
 }
 

@@ -100,14 +100,18 @@ void GangChecker::OnResponse(const SimMessage& message, const SimFate& fate) {
   if (!Is(message, "/RunClosure")) return;
   const auto request = Parse<proto::RunClosureRequest>(message);
   OnGang(message, request.gang());
-  if (message.response->ok()) return CheckAnswer(message, request);
-  if (request.has_gang()) CheckCause(message, request);
+  if (message.response->ok()) {
+    CheckAnswer(message, request);
+  } else if (request.has_gang()) {
+    CheckCause(message, request, message.response->status().message());
+  }
 }
 
 void GangChecker::CheckAnswer(const SimMessage& message,
                               const proto::RunClosureRequest& request) {
   proto::RunClosureResponse answer;
   COHORT_CHECK(answer.ParseFromString((*message.response)->header), "what a worker made");
+  if (answer.has_failure()) CheckCause(message, request, answer.failure().message());
   if (answer.fetches().empty()) return;  // nobody holds the result any more
   const auto fetched = ReadTensors(answer.fetches(), (*message.response)->payload);
   COHORT_CHECK(fetched.ok(), "what a worker made");
@@ -115,7 +119,11 @@ void GangChecker::CheckAnswer(const SimMessage& message,
   if (request.has_gang()) {
     ++counts_.answers;
     const int members = std::max(request.gang().members_size(), 1);
-    wrong = CheckStep(plan_, request.closure_id(), *fetched, members);
+    const uint64_t steps = answer.has_failure()
+                               ? answer.failure().steps_done()
+                               : 1 + static_cast<uint64_t>(request.later_steps_size());
+    if (answer.has_failure()) ++counts_.parts;
+    wrong = CheckSteps(plan_, request.closure_id(), steps, *fetched, members);
   } else if (plan_.Of(request.closure_id()) == GangPlan::Item::kLook) {
     wrong = CheckLook(plan_, *fetched);
   }
@@ -125,8 +133,8 @@ void GangChecker::CheckAnswer(const SimMessage& message,
                         ", attempt ", request.attempt(), ": ", wrong));
 }
 
-void GangChecker::CheckCause(const SimMessage& message, const proto::RunClosureRequest& request) {
-  const absl::string_view text = message.response->status().message();
+void GangChecker::CheckCause(const SimMessage& message, const proto::RunClosureRequest& request,
+                             absl::string_view text) {
   const size_t found = text.find(kWasAborted);
   if (found == absl::string_view::npos) return;
   absl::string_view cause = text.substr(found + sizeof(kWasAborted) - 1);

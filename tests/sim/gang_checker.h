@@ -32,6 +32,7 @@ class GangChecker {
     uint64_t answers = 0;   // of steps, by one member each
     uint64_t attempts = 0;  // of steps
     uint64_t causes = 0;    // that were compared with another rank's
+    uint64_t parts = 0;     // answers of some of a closure's steps
   };
   GangChecker(const Clock& clock, const GangPlan& plan,
               std::function<void(const std::string& what)> violate)
@@ -54,7 +55,8 @@ class GangChecker {
   using Group = std::pair<uint64_t, uint64_t>;          // hash of its name, generation
 
   void CheckAnswer(const SimMessage& message, const proto::RunClosureRequest& request);
-  void CheckCause(const SimMessage& message, const proto::RunClosureRequest& request);
+  void CheckCause(const SimMessage& message, const proto::RunClosureRequest& request,
+                  absl::string_view text);
   void OnAbortGroup(const SimMessage& message, const SimFate& fate);
   void OnGang(const SimMessage& message, const proto::Gang& gang);
 

@@ -17,6 +17,7 @@ namespace {
 using Item = GangPlan::Item;
 
 constexpr uint64_t kGangSalt = 0x6a26;
+constexpr uint64_t kClosuresSalt = 0x57e5;
 constexpr char kVariable[] = "v";
 // A copy that travels in many chunks, and sums in frames of several parts.
 constexpr int64_t kManyRows = 20'000;
@@ -108,8 +109,36 @@ proto::Program LookProgram(const GangPlan& plan) {
   return Finish(graph, std::move(program));
 }
 
-const float* Fetched(const FetchedTensors& fetched, StepFetch which) {
+const float* Fetched(const Tensor* fetched, StepFetch which) {
   return fetched[static_cast<size_t>(which)].data<float>();
+}
+
+// `fetched` by place. Says what is wrong; empty: nothing.
+std::string CheckStep(const GangPlan& plan, uint64_t step, const Tensor* fetched, int workers) {
+  const GangPlan::Examples batch = plan.BatchOf(step);
+  const float value = plan.ValueBehind(step - 1);
+  const int64_t parts = std::min<int64_t>(batch.count, int64_t{plan.replicas} * workers);
+  for (int64_t replica = 0; replica < kReplicaPlaces; ++replica) {
+    const float ran = Fetched(fetched, StepFetch::kRan)[replica];
+    if (ran != (replica < parts ? 1.0f : 0.0f)) {
+      return absl::StrCat("step ", step, " counts replica ", replica, " ", ran, " times, of ",
+                          parts);
+    }
+    for (const StepFetch which : {StepFetch::kFirst, StepFetch::kLast}) {
+      const float read = Fetched(fetched, which)[replica];
+      if (read == ran * value) continue;
+      return absl::StrCat("replica ", replica, " reads ", read, " at step ", step,
+                          ", and behind the one before it is ", value);
+    }
+  }
+  if (Fetched(fetched, StepFetch::kSum)[0] != batch.sum ||
+      Fetched(fetched, StepFetch::kSquares)[0] != batch.squares) {
+    return absl::StrCat("step ", step,
+                        " counts other examples than those of its batch: their sum "
+                        "is ",
+                        Fetched(fetched, StepFetch::kSum)[0], ", not ", batch.sum);
+  }
+  return "";
 }
 
 }  // namespace
@@ -149,7 +178,21 @@ GangPlan GangPlan::Draw(uint64_t seed) {
     plan.items.push_back(!single ? Item::kStep : rng.Below(3) == 0 ? Item::kEcho : Item::kLook);
     plan.step_of_.push_back(plan.values_.size() - 1);
   }
+  plan.DrawClosures(seed);
   return plan;
+}
+
+void GangPlan::DrawClosures(uint64_t seed) {
+  SequenceRng rng(Mix64(seed ^ kClosuresSalt));
+  if (rng.Below(3) == 0) steps_max_ = 2 + rng.Below(7);
+  items_of_.assign(items.size(), 1);
+  for (uint64_t first = 1; first <= items.size(); first += ItemsOf(first)) {
+    uint64_t& count = items_of_[first - 1];
+    while (count < steps_max_ && first + count <= items.size() && Of(first) == Item::kStep &&
+           Of(first + count) == Item::kStep) {
+      ++count;
+    }
+  }
 }
 
 GangPlan::Examples GangPlan::BatchOf(uint64_t step) const {
@@ -169,16 +212,16 @@ bool GangPlan::IsAValue(float value) const {
 }
 
 std::string GangPlan::Describe() const {
-  return absl::StrCat("gangs workers=", workers, " replicas=", replicas, " min=", gang_min,
-                      " in_flight=", closures_in_flight, " queue_bound=", queue_bound,
-                      " redo_max=", redo_max, " rows=", rows, " batch=", batch_size, "/",
-                      examples, " pack=", bytes_per_pack, ring ? " ring" : "",
-                      " timeout=", absl::FormatDuration(exchange_timeout),
-                      " interval=", absl::FormatDuration(recovery_interval),
-                      " lease=", absl::FormatDuration(lease),
-                      " delay=", absl::FormatDuration(worker_delay), " items=", items.size(),
-                      " steps=", num_steps(),
-                      private_disks ? absl::StrCat(" private disks, chunks of ", chunk_bytes) : "");
+  return absl::StrCat(
+      "gangs workers=", workers, " replicas=", replicas, " min=", gang_min,
+      " in_flight=", closures_in_flight, " queue_bound=", queue_bound, " redo_max=", redo_max,
+      " rows=", rows, " batch=", batch_size, "/", examples, " pack=", bytes_per_pack,
+      ring ? " ring" : "", " timeout=", absl::FormatDuration(exchange_timeout),
+      " interval=", absl::FormatDuration(recovery_interval), " lease=", absl::FormatDuration(lease),
+      " delay=", absl::FormatDuration(worker_delay), " items=", items.size(),
+      " steps=", num_steps(),
+      steps_max_ > 1 ? absl::StrCat(" up to ", steps_max_, " a closure") : "",
+      private_disks ? absl::StrCat(" private disks, chunks of ", chunk_bytes) : "");
 }
 
 absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
@@ -210,41 +253,31 @@ ScheduleOptions OptionsFor(const GangPlan& plan, const GangPrograms& programs, u
   }
   if (item != Item::kStep) return options;
   const uint64_t step = plan.StepOf(closure);
-  SplitInput split;
-  split.dataset = programs.data;
-  split.position.set_epoch(static_cast<int64_t>(step - 1) / plan.batches());
-  split.position.set_element(static_cast<int64_t>(step - 1) % plan.batches());
-  options.input = std::move(split);
+  const auto position_of = [&](uint64_t one) {
+    proto::IteratorPosition position;
+    position.set_epoch(static_cast<int64_t>(one - 1) / plan.batches());
+    position.set_element(static_cast<int64_t>(one - 1) % plan.batches());
+    return position;
+  };
+  options.input = SplitInput{programs.data, position_of(step)};
+  for (uint64_t i = 1; i < plan.ItemsOf(closure); ++i) {
+    options.later_steps.push_back({position_of(step + i)});
+  }
   options.step = step;
   options.round.number = step;
   options.gang = true;
   return options;
 }
 
-std::string CheckStep(const GangPlan& plan, uint64_t closure, const FetchedTensors& fetched,
-                      int workers) {
-  const uint64_t step = plan.StepOf(closure);
-  if (fetched.size() != 5) return absl::StrCat("step ", step, " fetched ", fetched.size());
-  const GangPlan::Examples batch = plan.BatchOf(step);
-  const float value = plan.ValueBehind(step - 1);
-  const int64_t parts = std::min<int64_t>(batch.count, int64_t{plan.replicas} * workers);
-  for (int64_t replica = 0; replica < kReplicaPlaces; ++replica) {
-    const float ran = Fetched(fetched, StepFetch::kRan)[replica];
-    if (ran != (replica < parts ? 1.0f : 0.0f)) {
-      return absl::StrCat("step ", step, " counts replica ", replica, " ", ran, " times, of ",
-                          parts);
-    }
-    for (const StepFetch which : {StepFetch::kFirst, StepFetch::kLast}) {
-      const float read = Fetched(fetched, which)[replica];
-      if (read == ran * value) continue;
-      return absl::StrCat("replica ", replica, " reads ", read, " at step ", step,
-                          ", and behind the one before it is ", value);
-    }
+std::string CheckSteps(const GangPlan& plan, uint64_t first, uint64_t steps,
+                       const FetchedTensors& fetched, int workers) {
+  if (fetched.size() != steps * kStepFetches) {
+    return absl::StrCat(steps, " steps from closure ", first, " on fetched ", fetched.size());
   }
-  if (Fetched(fetched, StepFetch::kSum)[0] != batch.sum ||
-      Fetched(fetched, StepFetch::kSquares)[0] != batch.squares) {
-    return absl::StrCat("step ", step, " counts other examples than those of its batch: their sum "
-                        "is ", Fetched(fetched, StepFetch::kSum)[0], ", not ", batch.sum);
+  for (uint64_t i = 0; i < steps; ++i) {
+    const std::string wrong =
+        CheckStep(plan, plan.StepOf(first + i), &fetched[i * kStepFetches], workers);
+    if (!wrong.empty()) return wrong;
   }
   return "";
 }

@@ -5,7 +5,7 @@
 // batch, and the sum over all replicas is added to every element. So the value behind each step is
 // known from outside, and what a replica has read at a step tells whether its copy is in step. A
 // look is a single closure that reads the copy of the worker that runs it; an echo changes and
-// reads nothing. Closure i is item i, whatever dies.
+// reads nothing. In some seeds closures run several steps. Id i is item i, whatever dies.
 
 #include <cstdint>
 #include <map>
@@ -40,9 +40,13 @@ struct GangPlan : JobPlan {
   std::vector<Item> items;
 
   static GangPlan Draw(uint64_t seed);
-  Item Of(uint64_t closure) const { return items[closure - 1]; }
-  // Which step the closure is, from 1; or how many steps are before it.
-  uint64_t StepOf(uint64_t closure) const { return step_of_[closure - 1]; }
+  Item Of(uint64_t id) const { return items[id - 1]; }
+  // How many items the closure is that begins with this one.
+  uint64_t ItemsOf(uint64_t closure) const { return items_of_[closure - 1]; }
+  // Of a closure, at most.
+  uint64_t steps_max() const { return steps_max_; }
+  // Which step the item is, from 1; or how many steps are before it.
+  uint64_t StepOf(uint64_t id) const { return step_of_[id - 1]; }
   uint64_t num_steps() const { return step_of_.back(); }
   int64_t batches() const { return (examples + batch_size - 1) / batch_size; }
   Examples BatchOf(uint64_t step) const;
@@ -53,6 +57,11 @@ struct GangPlan : JobPlan {
   std::string Describe() const;
 
  private:
+  // Of so many steps at most, where as many follow one another.
+  void DrawClosures(uint64_t seed);
+
+  uint64_t steps_max_ = 1;
+  std::vector<uint64_t> items_of_;
   std::vector<uint64_t> step_of_;
   std::vector<float> values_;  // ascend
 };
@@ -60,6 +69,7 @@ struct GangPlan : JobPlan {
 inline constexpr int kReplicaPlaces = 8;
 // What a step fetches, by place. Of the first four: one number for each replica.
 enum class StepFetch { kRan, kFirst, kLast, kSum, kSquares };
+inline constexpr size_t kStepFetches = 5;
 
 // Programs, data and the variable, made anew by each coordinator.
 struct GangPrograms {
@@ -71,9 +81,10 @@ absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
                                               const GangPlan& plan);
 ScheduleOptions OptionsFor(const GangPlan& plan, const GangPrograms& programs, uint64_t closure);
 
-// Says what is wrong with what a step has fetched; empty: nothing.
-std::string CheckStep(const GangPlan& plan, uint64_t closure, const FetchedTensors& fetched,
-                      int workers);
+// Says what is wrong with what so many steps have fetched, those with ids from `first` on; empty:
+// nothing.
+std::string CheckSteps(const GangPlan& plan, uint64_t first, uint64_t steps,
+                       const FetchedTensors& fetched, int workers);
 std::string CheckLook(const GangPlan& plan, const FetchedTensors& fetched);
 
 }  // namespace cohort

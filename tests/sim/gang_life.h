@@ -1,6 +1,6 @@
 #pragma once
 
-// A coordinator of a job of gangs: closure i is item i, so it schedules what is left and joins.
+// A coordinator of a job of gangs: id i is item i, so it schedules what is left and joins.
 
 #include <map>
 
@@ -21,6 +21,7 @@ class GangLife final : public JobLife {
   absl::Status JoinAll() override;
   absl::Status FetchOne() override;
   void CheckResults();
+  bool HasBatchesOf(uint64_t closure, const FetchedTensors& fetched) const;
   // Every worker is in step in the end, and all copies are what they should be.
   absl::Status Finish() override;
   absl::Status CheckCopy(int worker);

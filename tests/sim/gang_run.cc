@@ -130,6 +130,7 @@ std::string GangRun::Describe() const {
   const GangChecker::Counts& counts = checker_.counts();
   return absl::StrCat(plan_.Describe(), "; ", injector().Describe(), "; answers=", counts.answers,
                       " attempts=", counts.attempts, " causes=", counts.causes,
+                      counts.parts > 0 ? absl::StrCat(" parts=", counts.parts) : "",
                       " lives=", lives().size());
 }
 

@@ -100,10 +100,10 @@ absl::Status JobLife::CheckJoined(absl::Status joined) {
   return absl::OkStatus();
 }
 
-void JobLife::CheckNextId(uint64_t id) {
+void JobLife::CheckNextId(uint64_t closure, uint64_t ids) {
   const uint64_t next = coordinator_->NextId().value;
-  if (next == id + 1) return;
-  options_.violate(absl::StrCat("closure ", id, " was scheduled, and the next id is ", next));
+  if (next == closure + ids) return;
+  options_.violate(absl::StrCat("closure ", closure, " was scheduled, and the next id is ", next));
 }
 
 void JobLife::CheckBounds() {

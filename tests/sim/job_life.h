@@ -67,8 +67,8 @@ class JobLife {
   absl::Status Disturb();
   // Behind a Join: nothing is left.
   absl::Status CheckJoined(absl::Status joined);
-  // Closure `id` was scheduled: ids count up.
-  void CheckNextId(uint64_t id);
+  // A closure that takes so many ids was scheduled: they count up.
+  void CheckNextId(uint64_t closure, uint64_t ids);
   void KeepPace(uint32_t milliseconds_max);
   // Ends early when it is over.
   void WaitFor(const std::function<bool()>& holds, absl::Duration timeout);

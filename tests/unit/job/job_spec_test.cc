@@ -126,6 +126,7 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "data.train={\"class_name\":\"IDX\",\"config\":{\"paths\":[\"a\",\"b\"]}}",
       "data.test={\"class_name\":\"SyntheticDigits\",\"config\":{\"seed\":4,\"count\":9}}",
       "fit.steps_per_epoch=7",
+      "compile.steps_per_execution=8",
       "fit.validation_batch_size=500",
       "checkpoint={\"directory\":\"d\",\"max_to_keep\":2,\"every_epochs\":3,\"restore\":"
       "\"latest\"}",
@@ -201,13 +202,16 @@ TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {
 // What parameter_server's options ask of the rest of a job is of no concern to another strategy.
 TEST(JobSpec, AJobChangesItsStrategyByOneWord) {
   const std::vector<std::string> rounds = {
-      "strategy.consistency={\"class_name\":\"Synchronous\",\"config\":{\"aggregate\":400}}"};
+      "strategy.consistency={\"class_name\":\"Synchronous\",\"config\":{\"aggregate\":400}}",
+      "compile.steps_per_execution=4"};
   const auto parse = [&](const std::string& type) {
     std::vector<std::string> overrides = rounds;
     overrides.push_back("strategy.type=" + type);
     return ParseJob(ReadShippedJob("mnist_mlp.json"), "job", overrides);
   };
-  EXPECT_THAT(Message(parse("parameter_server").status()), HasSubstr("cluster.queue_size"));
+  EXPECT_THAT(Message(parse("parameter_server").status()),
+              AllOf(HasSubstr("cluster.queue_size"),
+                    HasSubstr("compile.steps_per_execution: is 4, but with strategy.consistency")));
   for (const std::string type : {"mirrored", "central_storage", "one_device", "default"}) {
     const auto job = parse(type);
     ASSERT_TRUE(job.ok()) << job.status();
@@ -236,6 +240,10 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
          {"fit.validation_split", "[0, 1)"});
   expect("[\"accuracy\"]", "\"accuracy\"", {"compile.metrics: is \"accuracy\"", "a list"});
   expect("[\"accuracy\"]", "[\"accuracy\", \"accuracy\"]", {"compile.metrics.1", "is taken"});
+  expect("[\"accuracy\"]", "[\"accuracy\"], \"steps_per_execution\": 0",
+         {"compile.steps_per_execution: is 0", "from 1 to 4096"});
+  expect("[\"accuracy\"]", "[\"accuracy\"], \"steps_per_execution\": \"auto\"",
+         {"compile.steps_per_execution: is 'auto'", "write a number of steps, such as 8"});
   expect("\"seed\": 1", "\"seed\": -1", {"seed: is -1", "at least 0"});
   expect("{\"type\": \"parameter_server\"}", "[]", {"strategy: is []", "an object"});
   expect("\"parameter_server\"",

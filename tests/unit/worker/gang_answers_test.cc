@@ -55,6 +55,21 @@ TEST_F(GangAnswersTest, ACopyThatComesBeforeTheEndGetsTheSameAnswer) {
   EXPECT_THAT(stale_, IsEmpty());
 }
 
+// Those behind it come at the place behind its last step.
+TEST_F(GangAnswersTest, AClosureOfSeveralStepsTakesAsManyPlaces) {
+  proto::RunClosureRequest steps = Request(1, 1, 1);
+  steps.add_later_steps();
+  steps.add_later_steps();
+  EXPECT_TRUE(Begin(steps, "first"));
+  End(steps, 7);
+  for (const uint64_t sequence : {1, 2, 3}) {
+    EXPECT_FALSE(Begin(Request(1, 1, sequence), absl::StrCat(sequence)));
+  }
+  EXPECT_THAT(stale_, ElementsAre("1", "2", "3"));
+  EXPECT_TRUE(Begin(Request(1, 1, 4), "next"));
+  End(Request(1, 1, 4), 8);
+}
+
 // STALE says that nobody knows what has become of it here.
 TEST_F(GangAnswersTest, ACopyThatComesLaterNeitherRunsNorIsAnsweredAsOne) {
   for (const uint64_t sequence : {1, 3, 2}) {

@@ -1,0 +1,83 @@
+#include "coordinator/schedule/closure_call.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/schedule/outcome.h"
+
+namespace cohort {
+
+namespace {
+
+// Of the steps that are left.
+void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& request) {
+  request.set_closure_id(closure.id.value + first);
+  request.set_step((closure.step == 0 ? closure.id.value : closure.step) + first);
+  request.set_round(closure.round.number == 0 ? 0 : closure.round.number + first);
+  request.set_aggregate(closure.round.aggregate);
+  request.set_learning_rate(first == 0 ? closure.learning_rate
+                                       : closure.later_steps[first - 1].learning_rate);
+  if (const auto* split = std::get_if<SplitInput>(&closure.input)) {
+    request.mutable_split()->set_dataset_id(split->dataset->id);
+    *request.mutable_split()->mutable_position() =
+        first == 0 ? split->position : closure.later_steps[first - 1].position;
+  } else if (const auto* iterator =
+                 std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
+    request.set_iterator_id((*iterator)->id);
+  }
+  for (size_t step = first + 1; step < closure.num_steps(); ++step) {
+    proto::LaterStep& later = *request.add_later_steps();
+    *later.mutable_position() = closure.later_steps[step - 1].position;
+    later.set_learning_rate(closure.later_steps[step - 1].learning_rate);
+  }
+}
+
+}  // namespace
+
+Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t epoch,
+                                                  ClosureId watermark) {
+  const Closure& closure = *run.closure;
+  Envelope<proto::RunClosureRequest> request;
+  proto::RunClosureRequest& header = request.header;
+  header.set_epoch(epoch);
+  header.set_attempt(closure.attempt);
+  header.set_program_id(closure.program->id);
+  header.set_watermark(watermark.value);
+  header.set_discard_fetches(closure.result.expired());
+  SetSteps(closure, run.first_step, header);
+  for (const Argument& argument : closure.arguments) {
+    const Tensor& tensor = std::get<Tensor>(argument);
+    *header.add_arguments() = MetaOf(tensor);
+    request.payload.push_back(SliceOf(tensor));
+  }
+  return request;
+}
+
+absl::StatusOr<FetchedTensors> ReadFetches(FetchedTensors before, const RunAnswer& response) {
+  if (!response.ok()) return response.status();
+  ASSIGN_OR_RETURN(FetchedTensors fetched,
+                   ReadTensors(response->header.fetches(), response->payload));
+  if (before.empty()) return fetched;
+  for (Tensor& tensor : fetched) before.push_back(std::move(tensor));
+  return before;
+}
+
+absl::StatusOr<PartOfSteps> TakePart(const LaneRun& run, RunAnswer& response) {
+  PartOfSteps part;
+  if (!response.ok() || !response->header.has_failure()) return part;
+  const proto::StepFailure failure = response->header.failure();
+  part.steps = failure.steps_done();
+  absl::StatusOr<FetchedTensors> fetched =
+      ReadTensors(response->header.fetches(), response->payload);
+  response = ErrorOf(failure);
+  if (part.steps >= run.num_steps()) {
+    return absl::OutOfRangeError(
+        absl::StrCat(part.steps, " steps are said to be done of ", run.num_steps()));
+  }
+  ASSIGN_OR_RETURN(part.fetched, std::move(fetched));
+  return part;
+}
+
+}  // namespace cohort
