@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/grpc_channel.h"
 #include "common/wire/grpc_log.h"
 #include "common/wire/grpc_server.h"
@@ -68,19 +69,26 @@ class AutoServer final : public Server {
   std::shared_ptr<SharedPort> port_;  // shared with its loop; it is closed before the others end
 };
 
+// Of requests over TCP that go without asking.
+size_t FreeBytesMax(Lane lane) {
+  return lane == Lane::kFrames ? kFrameBytesMax : kSmallRequestBytesMax;
+}
+
 class AutoChannel final : public Channel, public std::enable_shared_from_this<AutoChannel> {
  public:
   struct Options {
     std::string address;
     size_t message_bytes_max = 0;
     bool local = true;  // also over a socket of this host
+    Lane lane = Lane::kData;
   };
   AutoChannel(LocalLoops loops, Options options)
       : loops_(std::move(loops)),
         options_(std::move(options)),
         grpc_(MakeGrpcChannel({options_.address, Lane::kData, options_.message_bytes_max})),
         tcp_(std::make_shared<TcpLane>(
-            loops_, TcpLane::Options{options_.address, options_.message_bytes_max})) {}
+            loops_, TcpLane::Options{options_.address, options_.message_bytes_max,
+                                     FreeBytesMax(options_.lane)})) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
@@ -201,7 +209,7 @@ std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane
   }
   return std::make_shared<AutoChannel>(
       *loops_, AutoChannel::Options{address, options_.message_bytes_max,
-                                    /*local=*/options_.kind == TransportKind::kAuto});
+                                    /*local=*/options_.kind == TransportKind::kAuto, lane});
 }
 
 AllocateBuffer AutoTransport::MemoryToSend() const {

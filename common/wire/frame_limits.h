@@ -32,6 +32,9 @@ inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
 inline constexpr size_t kUnaskedBytesMax = size_t{1} << 20;
 inline constexpr size_t kSmallRequestBytesMax = size_t{64} << 10;
 
+// Of the payload of a request on a lane of frames (transport.h).
+inline constexpr size_t kFrameBytesMax = kWholeBytesMax;
+
 // Shards of checkpoints that stream between a ps and the coordinator come in chunks, so that each
 // end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any network.
 inline constexpr size_t kShardChunkBytes = size_t{8} << 20;

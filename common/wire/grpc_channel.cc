@@ -1,6 +1,5 @@
 #include "common/wire/grpc_channel.h"
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
@@ -10,11 +9,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/frame.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/grpc_bytes.h"
+#include "common/wire/grpc_later.h"
 #include "common/wire/grpc_parts_call.h"
 #include "common/wire/grpc_settings.h"
+#include "common/wire/grpc_stream_call.h"
 #include "common/wire/method_table.h"
 
 namespace cohort {
@@ -50,17 +53,9 @@ class EndedCall final : public Call {
   void Cancel() override {}
 };
 
-// Runs `done` soon, on a thread of gRPC.
 std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
-  struct Pending {
-    grpc::Alarm alarm;
-    Reply done;
-    absl::Status status;
-  };
-  auto* pending = new Pending{grpc::Alarm(), std::move(done), std::move(status)};
-  pending->alarm.Set(std::chrono::system_clock::now(), [pending](bool) {
-    const std::unique_ptr<Pending> owned(pending);
-    owned->done(owned->status);
+  RunLater([done = std::move(done), status = std::move(status)]() mutable {
+    std::exchange(done, nullptr)(std::move(status));
   });
   return std::make_unique<EndedCall>();
 }
@@ -92,10 +87,16 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
 class GenericChannel final : public GrpcChannel {
  public:
   explicit GenericChannel(GrpcChannelOptions options)
-      : address_(std::make_shared<const std::string>(std::move(options.address))),
+      : lane_(options.lane),
+        address_(std::make_shared<const std::string>(std::move(options.address))),
         message_bytes_max_(options.message_bytes_max),
         stub_(NewChannel(*address_, options)),
         parts_stub_(NewChannel(*address_, options)) {}
+
+  ~GenericChannel() override {
+    MutexLock lock(mutex_);
+    if (stream_ != nullptr) stream_->EndWhenIdle();
+  }
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
@@ -107,6 +108,7 @@ class GenericChannel final : public GrpcChannel {
     const absl::Status fits = CheckSize(request, message_bytes_max_);
     if (!fits.ok()) return FailLater(fits, std::move(done));
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
+    if (GoesOnStream(request, timeout)) return StartOnStream(method, std::move(request), done);
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
     state->told = std::move(told);
@@ -130,6 +132,29 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
+  // What has a deadline of its own is a call of its own.
+  bool GoesOnStream(const Message& request, absl::Duration timeout) const {
+    return lane_ == Lane::kFrames && timeout == absl::InfiniteDuration() &&
+           PayloadBytes(request.payload) <= kFrameBytesMax &&
+           request.header.size() <= kFrameBytesMax && request.answer_bytes <= kFrameBytesMax;
+  }
+
+  std::unique_ptr<Call> StartOnStream(absl::string_view method, Message request, Reply& done) {
+    while (true) {
+      std::shared_ptr<GrpcCallStream> stream;
+      {
+        MutexLock lock(mutex_);
+        if (stream_ == nullptr) {  // gRPC runs nothing of ours inside
+          stream_ = GrpcCallStream::Start(stub_, {*address_, message_bytes_max_});
+        }
+        stream = stream_;
+      }
+      if (auto call = stream->Begin(method, request, done)) return call;
+      MutexLock lock(mutex_);
+      if (stream_ == stream) stream_ = nullptr;  // it has ended
+    }
+  }
+
   bool GoesUnasked(const Message& request, CallState& state) const {
     const size_t bytes = PayloadBytes(request.payload);
     if (bytes <= kSmallRequestBytesMax) return true;
@@ -196,6 +221,7 @@ class GenericChannel final : public GrpcChannel {
         code, absl::StrCat("call of ", state.method, " at ", address, ": ", failure.message()));
   }
 
+  const Lane lane_;
   const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
   const size_t message_bytes_max_;
   const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
@@ -206,6 +232,9 @@ class GenericChannel final : public GrpcChannel {
   // A connection of its own, made when the first call in parts comes: small calls do not wait
   // behind what it has in the socket.
   grpc::GenericStub parts_stub_;
+  Mutex mutex_;
+  // Of a lane of frames, once there was a call. Shared with its calls, and with gRPC.
+  std::shared_ptr<GrpcCallStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/wire/grpc_stream_server.h"
 #include "common/wire/receive_pool.h"
 #include "common/wire/server_calls.h"
 
@@ -21,6 +22,7 @@ struct GrpcDispatcher {
   // By which clients of the same host, and all clients, reach the server too; empty: none.
   std::string local_name;
   std::string stream_name;
+  std::shared_ptr<GrpcServedStreams> streams;  // shared with the server, which ends them
 
   // For a client that asks for them.
   void TellNames(grpc::CallbackServerContext& context) const;

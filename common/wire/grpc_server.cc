@@ -16,8 +16,11 @@
 #include "common/base/status.h"
 #include "common/wire/frame.h"
 #include "common/wire/grpc_bytes.h"
+#include "common/wire/grpc_parts.h"
 #include "common/wire/grpc_parts_server.h"
 #include "common/wire/grpc_settings.h"
+#include "common/wire/grpc_stream_call.h"
+#include "common/wire/grpc_stream_server.h"
 #include "common/wire/method_table.h"
 #include "common/wire/server_calls.h"
 #include "common/wire/typed_call.h"
@@ -92,15 +95,21 @@ class RawService final : public grpc::Service {
     for (int i = 0; i < descriptor.method_count(); ++i) {
       const std::string& name = names_.emplace_back(FullMethodName(*descriptor.method(i)));
       using grpc::internal::RpcMethod, grpc::internal::RpcServiceMethod;
-      const bool parts = descriptor.method(i)->client_streaming();
+      const bool streams = descriptor.method(i)->client_streaming();
       AddMethod(new RpcServiceMethod(
-          name.c_str(), parts ? RpcMethod::BIDI_STREAMING : RpcMethod::NORMAL_RPC, nullptr));
-      MarkMethodRawCallback(
-          i, parts ? MakePartsHandler(dispatcher) : MakeUnaryHandler(dispatcher, name));
+          name.c_str(), streams ? RpcMethod::BIDI_STREAMING : RpcMethod::NORMAL_RPC, nullptr));
+      MarkMethodRawCallback(i, MakeMethodHandler(dispatcher, name));
     }
   }
 
  private:
+  static grpc::internal::MethodHandler* MakeMethodHandler(
+      const std::shared_ptr<const GrpcDispatcher>& dispatcher, const std::string& name) {
+    if (name == kPartsMethod) return MakePartsHandler(dispatcher);
+    if (name == kCallsMethod) return MakeCallsHandler(dispatcher);
+    return MakeUnaryHandler(dispatcher, name);
+  }
+
   static grpc::internal::MethodHandler* MakeUnaryHandler(
       std::shared_ptr<const GrpcDispatcher> dispatcher, std::string method) {
     return new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
@@ -127,16 +136,19 @@ using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 class RawServer final : public GrpcServer {
  public:
   RawServer(std::string address, std::shared_ptr<ServerCalls> calls,
+            std::shared_ptr<GrpcServedStreams> streams,
             std::vector<std::unique_ptr<RawService>> services,
             std::unique_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server)
       : address_(std::move(address)),
         calls_(std::move(calls)),
+        streams_(std::move(streams)),
         services_(std::move(services)),
         acceptor_(std::move(acceptor)),
         server_(std::move(server)) {}
 
   ~RawServer() override {
     calls_->Stop();
+    streams_->EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
   }
 
@@ -159,6 +171,7 @@ class RawServer final : public GrpcServer {
  private:
   const std::string address_;
   const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
+  const std::shared_ptr<GrpcServedStreams> streams_;  // shared with themselves
   const std::vector<std::unique_ptr<RawService>> services_;
   const std::unique_ptr<Acceptor> acceptor_;    // null: it listens
   const std::unique_ptr<grpc::Server> server_;  // dies before the services that it refers to
@@ -185,7 +198,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);
   const auto dispatcher = std::make_shared<const GrpcDispatcher>(
       GrpcDispatcher{calls, options.message_bytes_max, std::make_shared<ReceivePool>(),
-                     options.local_name, options.stream_name});
+                     options.local_name, options.stream_name,
+                     std::make_shared<GrpcServedStreams>()});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
@@ -208,7 +222,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
     options.address = absl::StrCat(options.address.substr(0, colon), ":", port);
   }
   return std::make_unique<RawServer>(std::move(options.address), std::move(calls),
-                                     std::move(services), std::move(acceptor), std::move(server));
+                                     dispatcher->streams, std::move(services),
+                                     std::move(acceptor), std::move(server));
 }
 
 }  // namespace cohort

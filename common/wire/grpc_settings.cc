@@ -24,7 +24,8 @@ constexpr int kTcpReadChunkBytes = 1 << 20;
 constexpr int kTcpReadChunkBytesMax = 4 << 20;
 constexpr int kLookaheadBytes = 64 << 20;
 constexpr int kMetadataBytesMax = 64 << 10;
-constexpr size_t kFrameOverheadBytesMax = 64;  // tag and length of the payload
+// Tag and length of the payload; of a call on a stream id and method, too.
+constexpr size_t kFrameOverheadBytesMax = 512;
 
 int MessageBytesMax(size_t message_bytes_max) {
   return static_cast<int>(std::min<size_t>(message_bytes_max + kFrameOverheadBytesMax,
@@ -63,7 +64,7 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveIntervalMinMs);
   set(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the environment is read in common/cluster alone
-  if (lane == Lane::kData) set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  if (lane != Lane::kControl) set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   arguments.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
   arguments.SetMaxSendMessageSize(-1);  // checked before it gets there
   return arguments;

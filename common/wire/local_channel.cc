@@ -89,7 +89,7 @@ bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message requ
   const size_t bytes = PayloadBytes(request.payload);
   // What lies in a block, or is read where it lies, takes memory of this process.
   const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
-                                               : bytes <= kSmallRequestBytesMax;
+                                               : bytes <= options_.free_bytes_max;
   if (free) return Send(id, method, std::move(request));
   ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
   const bool asks = unasked == nullptr;

@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t kLengthBytes = 4;
 constexpr size_t kReadBytes = size_t{64} << 10;
+// So much of it where a payload was behind the last frame: what is read of the next payload
+// together with its frame has to be copied to its place.
+constexpr size_t kHeadBytes = size_t{1} << 10;
 // Kind, ids and texts of a frame beside its message.
 constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
 // What may be read ahead of the frame that it belongs to is less than one look at the socket.
@@ -74,21 +77,32 @@ LocalReader::LocalReader(Options options)
       parts_(options.message_bytes_max, pool_) {}
 
 absl::Status LocalReader::ReadSome(const UniqueFd& socket, const Sinks& sinks) {
-  std::vector<UniqueFd> passed;
-  if (behind_ != nullptr) {
-    // Straight to where they belong.
-    const auto place = absl::MakeSpan(reinterpret_cast<char*>(behind_->left.data()),
-                                      std::min(behind_->left.size(), kSystemCallBytesMax));
-    ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
-    if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
-    behind_->left.remove_prefix(count);
-    return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
+  if (behind_ == nullptr) {
+    RETURN_IF_ERROR(ReadFrames(socket, sinks));
+    if (behind_ == nullptr) return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, absl::MakeSpan(buffer_), passed));
-  received_.append(buffer_.data(), count);
+  return ReadBehind(socket, sinks);
+}
+
+absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks) {
+  std::vector<UniqueFd> passed;
+  const auto place = absl::MakeSpan(buffer_).subspan(0, bulky_ ? kHeadBytes : kReadBytes);
+  ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
+  received_.append(place.data(), count);
   for (UniqueFd& fd : passed) passed_.push_back(std::move(fd));
   if (passed_.size() > kPassedMax) return Malformed("descriptors that no frame is for");
   return TakeBytes(sinks);
+}
+
+// Straight to where they belong.
+absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks) {
+  std::vector<UniqueFd> passed;
+  const auto place = absl::MakeSpan(reinterpret_cast<char*>(behind_->left.data()),
+                                    std::min(behind_->left.size(), kSystemCallBytesMax));
+  ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
+  if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
+  behind_->left.remove_prefix(count);
+  return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
 }
 
 absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
@@ -129,6 +143,7 @@ absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks)
     return Malformed("two payloads");
   }
   if (frame.whole_bytes() != 0) RETURN_IF_ERROR(BeginParts(frame));
+  bulky_ = frame.following() >= kReadBytes;
   if (frame.following() != 0) return BeginBehind(std::move(frame));
   return HasKind(frame) ? TakeMessage(std::move(frame), sinks) : TakePart(frame, sinks);
 }

@@ -45,7 +45,8 @@ class LocalReader {
     absl::FunctionRef<bool(proto::LocalFrame frame, Payload payload)> take;
   };
 
-  // One look at the socket; what is left makes the next event. Errors, after which the connection
+  // One look at the socket, two where the first brings a frame with a payload behind it; what is
+  // left makes the next event. Errors, after which the connection
   // has to end: UNAVAILABLE when the other end is gone; INVALID_ARGUMENT or RESOURCE_EXHAUSTED for
   // what is no frame, or more than the limits.
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
@@ -60,6 +61,8 @@ class LocalReader {
     absl::Span<std::byte> left;
   };
 
+  absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);
+  absl::Status ReadBehind(const UniqueFd& socket, const Sinks& sinks);
   absl::Status TakeBytes(const Sinks& sinks);
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status BeginBehind(proto::LocalFrame frame);
@@ -87,6 +90,7 @@ class LocalReader {
   PayloadAssembler parts_;
   proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts come
   std::unique_ptr<Behind> behind_;    // null: the next byte begins a frame
+  bool bulky_ = false;                // the last frame had a large payload behind it
 };
 
 }  // namespace cohort

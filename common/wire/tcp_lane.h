@@ -21,6 +21,7 @@ class TcpLane : public std::enable_shared_from_this<TcpLane> {
   struct Options {
     std::string address;  // of the server, for texts
     size_t message_bytes_max = 0;
+    size_t free_bytes_max = kSmallRequestBytesMax;  // as in LocalSession
   };
   TcpLane(LocalLoops loops, Options options)
       : loops_(std::move(loops)), options_(std::move(options)) {}

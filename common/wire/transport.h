@@ -75,8 +75,12 @@ class Channel {
 };
 
 // Control calls (heartbeats, state) never wait behind tensors: each lane is a connection of its
-// own.
-enum class Lane { kControl, kData };
+// own. kFrames is for many requests of up to kFrameBytesMax that follow each other, from a caller
+// that bounds how many of them are unanswered, to a receiver that has the memory for these: nobody
+// asks for room before their bytes are sent, and over gRPC they share one stream. There cancelling
+// one may take the others of the channel along, with UNAVAILABLE. What is larger travels as on
+// kData.
+enum class Lane { kControl, kData, kFrames };
 
 // Thread-safe.
 class Transport {

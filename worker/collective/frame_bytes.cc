@@ -24,6 +24,12 @@ const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
   return spare.data();
 }
 
+size_t BytesInPiece(const Payload& payload, size_t offset) {
+  size_t piece = 0;
+  while (piece < payload.size() && offset >= payload[piece].size) offset -= payload[piece++].size;
+  return piece == payload.size() ? 0 : payload[piece].size - offset;
+}
+
 void CopyPayload(const Payload& payload, size_t size, std::byte* to) {
   for (const ByteSlice& piece : payload) {
     const size_t part = std::min(size, piece.size);

@@ -14,6 +14,9 @@ namespace cohort {
 const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
                          std::vector<std::byte>& spare);
 
+// How many bytes from `offset` on lie in place; 0 at the end.
+size_t BytesInPiece(const Payload& payload, size_t offset);
+
 // Copies bytes [0, size) to `to`.
 void CopyPayload(const Payload& payload, size_t size, std::byte* to);
 

@@ -15,8 +15,7 @@ namespace cohort {
 
 namespace {
 
-// Elements that are combined at a time: what they need stays in the second cache, and of a frame in
-// pieces only the blocks with a border are copied.
+// Elements that are combined at a time, at most: what they need stays in the second cache.
 constexpr int64_t kBlockElements = 8192;
 
 uint64_t ReceiveKey(int rank, uint32_t tag) { return static_cast<uint64_t>(rank) << 32 | tag; }
@@ -35,7 +34,8 @@ uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int 
   return Mix64(fingerprint + static_cast<uint64_t>(count));
 }
 
-// Lives in the payload of a frame that points into the caller's memory. Thread-safe.
+// Lives in the payloads of frames that point into the caller's memory: its end wakes a thread, so
+// that those under way at once share it. Thread-safe.
 class Operation::Hold {
  public:
   explicit Hold(std::shared_ptr<Operation> operation)
@@ -208,6 +208,14 @@ const std::byte* Operation::At(const Ref& ref, int64_t first, int64_t count,
   return BytesAt(states_[ref.step].payload, offset, static_cast<size_t>(count) * element, spare);
 }
 
+// From `first` on, as many as lie in one piece: none where a border goes through it.
+int64_t Operation::WholeElements(const Ref& ref, int64_t first) const {
+  if (ref.place != Ref::Place::kFrame) return ref.count - first;
+  const size_t element = ElementBytes(ref.partial);
+  const size_t offset = static_cast<size_t>(ref.first + first) * element;
+  return static_cast<int64_t>(BytesInPiece(states_[ref.step].payload, offset) / element);
+}
+
 void Operation::Combine(const PlanStep& step, std::byte* target) {
   const absl::Span<const Ref> refs = setup_.plan.RefsOf(step);
   const CollectiveCall& call = setup_.call;
@@ -215,8 +223,11 @@ void Operation::Combine(const PlanStep& step, std::byte* target) {
   std::vector<Operand> operands(refs.size());
   std::vector<std::vector<std::byte>> spares(refs.size());
   const size_t element = ElementBytes(step.target.partial);
-  for (int64_t first = 0; first < step.target.count; first += kBlockElements) {
-    const int64_t count = std::min(kBlockElements, step.target.count - first);
+  int64_t count = 0;
+  for (int64_t first = 0; first < step.target.count; first += count) {
+    count = std::min(kBlockElements, step.target.count - first);
+    for (const Ref& ref : refs) count = std::min(count, WholeElements(ref, first));
+    count = std::max(count, int64_t{1});  // an element may lie in two pieces of a frame
     for (size_t i = 0; i < refs.size(); ++i) {
       operands[i] = {At(refs[i], first, count, spares[i]), refs[i].partial};
     }
@@ -246,8 +257,13 @@ Payload Operation::PayloadOf(uint32_t index) {
   std::vector<std::byte> unused;
   const std::byte* const data = At(ref, 0, ref.count, unused);
   if (ref.place == Ref::Place::kMade) return {{states_[ref.step].memory, data, bytes}};
-  ++callers_memory_holds_;
-  return {{std::make_shared<Hold>(shared_from_this()), data, bytes}};
+  std::shared_ptr<const Hold> hold = hold_.lock();
+  if (hold == nullptr) {
+    hold = std::make_shared<const Hold>(shared_from_this());
+    hold_ = hold;
+    ++callers_memory_holds_;
+  }
+  return {{std::move(hold), data, bytes}};
 }
 
 void Operation::Pump(int peer) {
@@ -275,7 +291,8 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
       peer,
       {setup_.rank, setup_.sequence, fingerprint, tag, setup_.description, std::move(payload)},
       [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
-        self->strand_.Post([self, host, peer, tag, status = std::move(status)] {
+        // Here, as frames are handled (LaneGroup::OnFrame).
+        self->strand_.RunOrPost([self, host, peer, tag, status = std::move(status)] {
           self->Answered(peer, tag, status);
         });
       });

@@ -116,6 +116,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   size_t ElementBytes(bool partial) const;
   std::byte* TargetOf(uint32_t index);
+  int64_t WholeElements(const Ref& ref, int64_t first) const;
   // The bytes of elements [first, first + count) of a ref.
   const std::byte* At(const Ref& ref, int64_t first, int64_t count, std::vector<std::byte>& spare);
 
@@ -133,6 +134,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::deque<uint32_t> ready_;
   std::vector<PeerQueue> peers_;
   size_t steps_left_ = 0;
+  std::weak_ptr<const Hold> hold_;  // shared by the frames that point into the caller's memory
   int callers_memory_holds_ = 0;
   int frames_under_way_ = 0;
   int hellos_under_way_ = 0;  // of those; who takes them may leave before

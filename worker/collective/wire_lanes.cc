@@ -67,7 +67,7 @@ class WireLanes final : public Lanes {
     for (size_t rank = 0; rank < options.addresses.size(); ++rank) {
       const bool self = rank == static_cast<size_t>(options.rank);
       const std::string& address = options.addresses[rank];
-      data_.push_back(self ? nullptr : transport.Connect(address, Lane::kData));
+      data_.push_back(self ? nullptr : transport.Connect(address, Lane::kFrames));
       control_.push_back(self ? nullptr : transport.Connect(address, Lane::kControl));
     }
   }

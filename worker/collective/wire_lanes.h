@@ -1,7 +1,7 @@
 #pragma once
 
 // Lanes over the transport that the worker has: gRPC, shared memory, in-process or simulated.
-// Frames go over data connections, the rest over control connections, so that an abort never waits
+// Frames go over lanes of frames, the rest over control connections, so that an abort never waits
 // behind a tensor.
 
 #include <memory>

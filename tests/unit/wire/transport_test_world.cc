@@ -59,6 +59,48 @@ class GrpcWorld final : public ThreadedWorld {
   GrpcTransport transport_;
 };
 
+// A channel of frames, whatever is asked for; the suite's long calls have no deadline, and so go on
+// the stream that they share.
+class FramesTransport final : public Transport {
+ public:
+  explicit FramesTransport(size_t message_bytes_max) : transport_({message_bytes_max}) {}
+  absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
+                                                 std::vector<Service> services) override {
+    return transport_.Listen(address, std::move(services));
+  }
+  std::shared_ptr<Channel> Connect(const std::string& address, Lane) override {
+    return std::make_shared<FramesChannel>(transport_.Connect(address, Lane::kFrames));
+  }
+
+ private:
+  class FramesChannel final : public Channel {
+   public:
+    explicit FramesChannel(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
+    std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                                Reply done) override {
+      return channel_->Start(method, std::move(request),
+                             timeout == kLong ? absl::InfiniteDuration() : timeout,
+                             std::move(done));
+    }
+
+   private:
+    const std::shared_ptr<Channel> channel_;
+  };
+
+  GrpcTransport transport_;
+};
+
+class GrpcFramesWorld final : public ThreadedWorld {
+ public:
+  explicit GrpcFramesWorld(size_t message_bytes_max)
+      : transport_(std::make_unique<FramesTransport>(message_bytes_max)) {}
+  Transport& transport() override { return transport_; }
+  std::string ListenAddress() override { return "127.0.0.1:0"; }
+
+ private:
+  JoinedTransport transport_;
+};
+
 template <bool kBlocks>
 class LocalWorld final : public ThreadedWorld {
  public:
@@ -135,6 +177,7 @@ std::vector<WorldFactory> TransportWorlds() {
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__
       {"Grpc", Make<GrpcWorld>},
+      {"GrpcFrames", Make<GrpcFramesWorld>},
       {"Auto", Make<AutoWorld<TransportKind::kAuto>>},
       {"Tcp", Make<AutoWorld<TransportKind::kTcp>>},
       {"Unix", Make<AutoWorld<TransportKind::kUnix>>},

@@ -1,0 +1,101 @@
+// How many looks at a socket the receiving side of a local connection takes.
+
+#include "common/wire/local_reader.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "common/wire/frame_limits.h"
+#include "tests/unit/wire/transport_test_world.h"
+
+namespace cohort {
+namespace {
+
+constexpr size_t kBulk = size_t{100} << 10;
+
+std::string WithLength(const proto::LocalFrame& frame) {
+  const std::string body = frame.SerializeAsString();
+  std::string bytes(4, '\0');
+  for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(body.size() >> (8 * i));
+  return bytes + body;
+}
+
+// A call with a payload behind its frame.
+std::string Bulky(uint64_t id) {
+  proto::LocalFrame frame;
+  frame.mutable_call()->set_id(id);
+  frame.mutable_call()->set_method(kPush);
+  frame.set_following(kBulk);
+  return WithLength(frame) + Flatten({Bytes(kBulk, id)});
+}
+
+std::string Small(uint64_t id) {
+  proto::LocalFrame frame;
+  frame.mutable_call()->set_id(id);
+  frame.mutable_call()->set_method(kPush);
+  return WithLength(frame);
+}
+
+class LocalReaderTest : public testing::Test, public BlockReturn {
+ protected:
+  LocalReaderTest() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    sends_ = UniqueFd(ends[0]);
+    receives_ = UniqueFd(ends[1]);
+    const int size = 4 << 20;
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+  }
+  void BlockRead(uint64_t, size_t) override {}
+
+  void Send(const std::string& bytes) {
+    ASSERT_EQ(send(sends_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void Look() {
+    ASSERT_TRUE(reader_.ReadSome(receives_, {std::weak_ptr<BlockReturn>(),
+                                             [](const proto::LocalFrame&) { return true; },
+                                             [](uint64_t) {},
+                                             [this](proto::LocalFrame frame, Payload payload) {
+                                               EXPECT_EQ(Flatten(payload),
+                                                         payload.empty()
+                                                             ? ""
+                                                             : Flatten({Bytes(
+                                                                   kBulk, frame.call().id())}));
+                                               taken_.push_back(frame.call().id());
+                                               return true;
+                                             }})
+                    .ok());
+  }
+
+  UniqueFd sends_, receives_;
+  LocalReader reader_{{kMessageBytesMax, /*blocks=*/false}};
+  std::vector<uint64_t> taken_;
+};
+
+// Otherwise most of such a payload would be read together with its frame, and copied.
+TEST_F(LocalReaderTest, BehindALargePayloadAFrameIsReadAloneAndItsPayloadGoesToItsPlace) {
+  Send(Bulky(1) + Bulky(2) + Bulky(3));
+  while (taken_.empty()) Look();
+  for (const uint64_t next : {2, 3}) {
+    Look();
+    ASSERT_EQ(taken_.size(), next);
+    EXPECT_EQ(taken_.back(), next);
+  }
+}
+
+TEST_F(LocalReaderTest, SmallFramesComeManyAtATime) {
+  std::string frames = Bulky(1);
+  for (uint64_t id = 2; id <= 500; ++id) frames += Small(id);
+  Send(frames);
+  while (taken_.empty()) Look();
+  for (int i = 0; i < 2; ++i) Look();
+  ASSERT_EQ(taken_.size(), 500u);
+  for (uint64_t id = 1; id <= 500; ++id) EXPECT_EQ(taken_[id - 1], id);
+}
+
+}  // namespace
+}  // namespace cohort
