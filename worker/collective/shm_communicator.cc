@@ -134,6 +134,7 @@ absl::Status ShmCommunicator::Join() {
   rendezvous.socket = options_.socket;
   rendezvous.timeout = options_.join_timeout;
   rendezvous.plan = MakeShmPlan(options_.size, CoreCount(), options_.arena_bytes);
+  rendezvous.before_message = options_.at_joining;
   auto share = MeetOnHost(rendezvous, stop_reading_);
   absl::Status aborted;
   {

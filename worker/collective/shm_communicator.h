@@ -40,8 +40,9 @@ struct ShmOptions {
   std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
   // Of addresses; memory is taken as it is used.
   size_t arena_bytes = size_t{64} << 30;
-  // Runs at each step of this rank at each barrier, on the communicator's thread: where tests end
-  // the rank, or hold it. May be empty.
+  // Where tests end the rank, or hold it, on the communicator's thread: before each message with
+  // which it joins, and at each step of each barrier. May be empty.
+  std::function<void()> at_joining;
   std::function<void(BarrierStep)> at_barrier;
 };
 

@@ -63,9 +63,10 @@ class Patience {
   const UniqueFd& stop_;
 };
 
-absl::Status SendAll(const UniqueFd& socket, const void* data, size_t size, int passed_fd,
-                     const Patience& patience) {
-  absl::Span<const char> bytes(static_cast<const char*>(data), size);
+// One message of this rank.
+absl::Status SendAll(const ShmRendezvous& options, const UniqueFd& socket,
+                     absl::Span<const char> bytes, int passed_fd, const Patience& patience) {
+  if (options.before_message) options.before_message();
   while (!bytes.empty()) {
     ASSIGN_OR_RETURN(const size_t sent, SendSome(socket, bytes, passed_fd));
     if (sent > 0) passed_fd = -1;
@@ -124,9 +125,9 @@ class Host {
     RETURN_IF_ERROR(AcceptAll());
     ASSIGN_OR_RETURN(std::shared_ptr<ShmSegment> segment, ShmSegment::Make(options_.plan));
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
-      RETURN_IF_ERROR(SendAll(sockets_[rank], &kMemory, 1, segment->fd(), patience_));
+      RETURN_IF_ERROR(Send(rank, kMemory, segment->fd()));
       for (const UniqueFd& life : lives_) {
-        RETURN_IF_ERROR(SendAll(sockets_[rank], &kLife, 1, life.get(), patience_));
+        RETURN_IF_ERROR(Send(rank, kLife, life.get()));
       }
     }
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
@@ -139,13 +140,17 @@ class Host {
     }
     // All have it, so the group has formed. Who is gone by now is missed like any other.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
-      SendAll(sockets_[rank], &kGo, 1, -1, patience_).IgnoreError();
+      Send(rank, kGo, -1).IgnoreError();
     }
     lives_[0] = UniqueFd();
     return ShmShare{std::move(segment), std::move(lives_), std::move(own.writing)};
   }
 
  private:
+  absl::Status Send(size_t rank, const char& kind, int passed_fd) const {
+    return SendAll(options_, sockets_[rank], {&kind, 1}, passed_fd, patience_);
+  }
+
   absl::Status AcceptAll() {
     ASSIGN_OR_RETURN(const UniqueFd listener, ListenLocal(options_.socket));
     int missing = options_.size - 1;
@@ -202,7 +207,8 @@ absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& pati
   hello.rank = options.rank;
   hello.size = options.size;
   hello.generation = options.generation;
-  RETURN_IF_ERROR(SendAll(socket, &hello, sizeof(hello), own.reading.get(), patience));
+  const absl::Span<const char> hello_bytes(reinterpret_cast<const char*>(&hello), sizeof(hello));
+  RETURN_IF_ERROR(SendAll(options, socket, hello_bytes, own.reading.get(), patience));
   ASSIGN_OR_RETURN(UniqueFd memory, ReceivePassed(socket, kMemory, patience));
   ShmShare share;
   for (int rank = 0; rank < options.size; ++rank) {
@@ -214,7 +220,8 @@ absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& pati
     return absl::InternalError("rank 0 of this host shares memory of another group");
   }
   const Nonce nonce = share.segment->header().nonce;
-  RETURN_IF_ERROR(SendAll(socket, nonce.data(), sizeof(nonce), -1, patience));
+  const absl::Span<const char> proof(reinterpret_cast<const char*>(nonce.data()), sizeof(nonce));
+  RETURN_IF_ERROR(SendAll(options, socket, proof, -1, patience));
   char go = 0;
   std::vector<UniqueFd> none;
   RETURN_IF_ERROR(ReceiveAll(socket, &go, 1, none, patience));

@@ -12,6 +12,7 @@
 // give up too, so either all share or none does. Internal to worker/collective.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ struct ShmRendezvous {
   std::string socket;  // NewSocketNumber's, the same on all ranks
   absl::Duration timeout = absl::Seconds(10);
   ShmPlan plan;  // rank 0's counts
+  // Runs before each message that this rank sends. May be empty.
+  std::function<void()> before_message;
 };
 
 // What a rank has afterwards.

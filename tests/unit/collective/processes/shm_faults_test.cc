@@ -2,52 +2,18 @@
 // share memory send each other: every other rank ends, with one cause, and a group of the same
 // processes with another in the dead one's place works.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <set>
-
 #include "absl/strings/str_cat.h"
-#include "tests/unit/collective/processes/told_rank.h"
-#include "worker/collective/shm_communicator.h"
+#include "tests/unit/collective/processes/told_group.h"
 
 namespace cohort {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr int kBarriersMax = 16;
 constexpr int kCalls = kBarriersMax + 2;  // each takes a barrier at least
-// The first go through slots; the others are read where they lie, or come in pieces.
-constexpr int64_t kFew = 1001;
-constexpr int64_t kMany = 60'013;
-
-// Parts differ, and one is empty.
-int64_t PartOf(int64_t count, int size, int rank) { return count / size * 2 * rank / size; }
-
-Work WorkOf(CollectiveOp op, int size, int64_t count) {
-  CollectiveCall call;
-  call.op = op;
-  call.name = absl::StrCat(OpName(op), " of ", count);
-  call.root = size - 1;
-  if (op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduce ||
-      op == CollectiveOp::kBroadcast) {
-    call.count = count;
-  }
-  if (op == CollectiveOp::kReduceScatter || op == CollectiveOp::kAllGather) {
-    for (int rank = 0; rank < size; ++rank) call.counts.push_back(PartOf(count, size, rank));
-  }
-  auto calls = CallsOf(size, call);
-  for (int from = 0; op == CollectiveOp::kAllToAll && from < size; ++from) {
-    for (int to = 0; to < size; ++to) {
-      const int64_t part = PartOf(count, 2 * size, from + to);
-      calls[static_cast<size_t>(from)].counts.push_back(part);
-      calls[static_cast<size_t>(to)].receive_counts.push_back(part);
-    }
-  }
-  return MakeWork(std::move(calls));
-}
+constexpr BarrierStep kDeadlySteps[] = {BarrierStep::kReaches, BarrierStep::kArrived,
+                                        BarrierStep::kPassed};
 
 std::vector<Work> AllWorks(int size) {
   std::vector<Work> works;
@@ -60,102 +26,6 @@ std::vector<Work> AllWorks(int size) {
     works.push_back(WorkOf(op, size, kMany));
   }
   return works;
-}
-
-// Processes that form one group after the other. Belongs to the thread of the test.
-class Group {
- public:
-  Group(int size, const std::vector<Work>& works) : works_(works) {
-    for (int rank = 0; rank < size; ++rank) Replace(rank);
-  }
-
-  int size() const { return static_cast<int>(ranks_.size()); }
-  ToldRank& Of(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  uint64_t generation() const { return generation_; }
-
-  // Another process takes the place of one that has died.
-  void Replace(int rank) {
-    ranks_.resize(std::max(ranks_.size(), static_cast<size_t>(rank) + 1));
-    ranks_[static_cast<size_t>(rank)] = std::make_unique<ToldRank>(works_);
-  }
-
-  void TellToJoin() {
-    const std::string socket = NewShmSocket();
-    RankOrder order;
-    order.what = RankOrder::What::kJoin;
-    order.size = size();
-    order.generation = ++generation_;
-    ASSERT_LT(socket.size(), sizeof(order.socket));
-    std::copy(socket.begin(), socket.end(), order.socket);
-    for (; order.rank < size(); ++order.rank) Of(order.rank).Tell(order);
-  }
-  void ExpectJoined() {
-    for (const auto& rank : ranks_) {
-      const RankReport report = rank->Hear();
-      ASSERT_EQ(report.kind, RankReport::Kind::kJoined);
-      ASSERT_EQ(report.code, 0) << report.message;
-    }
-  }
-  void TellAll(const RankOrder& order) {
-    for (const auto& rank : ranks_) rank->Tell(order);
-  }
-  // All calls of the order were right. Returns how many barriers they took.
-  int ExpectComplete() {
-    std::set<int> barriers;
-    for (const auto& rank : ranks_) {
-      const RankReport report = rank->Hear();
-      EXPECT_EQ(report.kind, RankReport::Kind::kEnded);
-      EXPECT_EQ(report.code, 0) << report.message;
-      barriers.insert(report.barriers);
-    }
-    EXPECT_EQ(barriers.size(), 1u);
-    return *barriers.begin();
-  }
-
-  // Of the calls of the order these ranks have done just `complete`, and ended with one cause,
-  // which is that `lost` was lost. Returns it.
-  std::string ExpectLost(const std::vector<int>& ranks, int lost, int complete) {
-    std::set<std::string> causes;
-    for (const int rank : ranks) {
-      const RankReport report = Of(rank).Hear();
-      EXPECT_EQ(report.kind, RankReport::Kind::kEnded);
-      EXPECT_EQ(report.complete, complete) << "rank " << rank;
-      EXPECT_EQ(report.code, static_cast<int>(absl::StatusCode::kUnavailable)) << report.message;
-      causes.insert(report.message);
-    }
-    EXPECT_EQ(causes.size(), 1u) << testing::PrintToString(causes);
-    EXPECT_THAT(*causes.begin(),
-                HasSubstr(absl::StrCat("group 'workers' of generation ", generation_,
-                                       " was aborted: rank ", lost, " (worker:", 10 + lost,
-                                       ") was lost: its process ended")));
-    return *causes.begin();
-  }
-
-  std::vector<int> AllBut(const std::set<int>& ranks) const {
-    std::vector<int> others;
-    for (int rank = 0; rank < size(); ++rank) {
-      if (ranks.count(rank) == 0) others.push_back(rank);
-    }
-    return others;
-  }
-
- private:
-  const std::vector<Work>& works_;
-  std::vector<std::unique_ptr<ToldRank>> ranks_;
-  uint64_t generation_ = 0;
-};
-
-constexpr BarrierStep kDeadlySteps[] = {BarrierStep::kReaches, BarrierStep::kArrived,
-                                        BarrierStep::kPassed};
-
-const char* NameOf(BarrierStep step) {
-  switch (step) {
-    case BarrierStep::kReaches: return "reaching";
-    case BarrierStep::kArrived: return "having arrived at";
-    case BarrierStep::kSleeps: return "falling asleep at";
-    case BarrierStep::kPassed: return "having passed";
-  }
-  return "?";
 }
 
 // In one group.
@@ -175,14 +45,14 @@ struct Death {
 
 // One death in each group, side by side: they mostly wait. The groups are formed of those who were
 // left of the ones before, and do one call before they begin.
-void DieOnce(std::vector<Group>& groups, const std::vector<Death>& deaths, int work) {
-  for (Group& group : groups) group.TellToJoin();
-  for (Group& group : groups) group.ExpectJoined();
+void DieOnce(std::vector<ToldGroup>& groups, const std::vector<Death>& deaths, int work) {
+  for (ToldGroup& group : groups) group.TellToJoin();
+  for (ToldGroup& group : groups) group.ExpectJoined();
   RankOrder order;
   order.first_work = work;
-  for (Group& group : groups) group.TellAll(order);
+  for (ToldGroup& group : groups) group.TellAll(order);
   int barriers = 0;  // of a call
-  for (Group& group : groups) barriers = group.ExpectComplete();
+  for (ToldGroup& group : groups) barriers = group.ExpectComplete();
   if (testing::Test::HasFailure()) return;
   order.calls = kCalls;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -205,7 +75,7 @@ void DieOnce(std::vector<Group>& groups, const std::vector<Death>& deaths, int w
 // `deaths` groups of so many ranks, which die at each work in another way.
 void DieAtAllWorks(int size, std::vector<Death> deaths, int killed_turn) {
   const std::vector<Work> works = AllWorks(size);
-  std::vector<Group> groups;
+  std::vector<ToldGroup> groups;
   for (size_t i = 0; i < deaths.size(); ++i) groups.emplace_back(size, works);
   for (size_t work = 0; work < works.size(); ++work) {
     for (Death& death : deaths) {
@@ -237,127 +107,68 @@ TEST(ShmFaults, OneOfManyRanksKilledAfterSomeBarriers) {
   DieAtAllWorks(8, std::move(deaths), 3);
 }
 
-// The buckets of a step: works from `first` on, which take so many barriers.
-struct Buckets {
-  static constexpr int kCount = 3;
-  int first = 0;
-  int barriers = 0;
-
-  RankOrder Order() const {
-    RankOrder order;
-    order.first_work = first;
-    order.works = order.calls = kCount;
-    return order;
-  }
-  // Standing at this step of the last barrier of the last bucket.
-  RankOrder OrderToStand(BarrierStep step) const {
-    RankOrder order = Order();
-    order.then = RankOrder::Then::kStand;
-    order.step = step;
-    order.barrier = barriers - 1;
-    return order;
-  }
-  // The first bucket of the next step.
-  RankOrder Next() const {
-    RankOrder order = Order();
-    order.calls = 1;
-    return order;
-  }
-};
-
-RankOrder GoOn() {
-  RankOrder order;
-  order.what = RankOrder::What::kGoOn;
-  return order;
-}
-
-void ExpectStands(ToldRank& rank) { EXPECT_EQ(rank.Hear().kind, RankReport::Kind::kStands); }
-
-void ExpectBuckets(ToldRank& rank) {
-  const RankReport report = rank.Hear();
-  EXPECT_EQ(report.kind, RankReport::Kind::kEnded);
-  EXPECT_EQ(report.complete, Buckets::kCount) << report.message;
-}
-
-// Rank `killed` dies when `first` has completed the last bucket of a step, and `second` stands at
-// `step` of that bucket's last barrier, which it has reached, as have all others.
-struct DeathBetween {
-  int first = 0;
-  int second = 0;
+// Before which of the messages with which it joins a rank dies: rank 0 sends each other rank the
+// memory, a life for each rank and the word to go on; each other rank a greeting and a proof.
+struct JoiningDeath {
   int killed = 0;
-  BarrierStep step = BarrierStep::kArrived;
-
-  // To where the others have begun the next step.
-  void Begin(Group& group, const Buckets& buckets) const {
-    // Who falls asleep waits for somebody.
-    const bool sleeps = step == BarrierStep::kSleeps;
-    group.Of(second).Tell(buckets.OrderToStand(step));
-    for (const int rank : group.AllBut({second})) {
-      const bool awaited = sleeps && rank == first;
-      group.Of(rank).Tell(awaited ? buckets.OrderToStand(BarrierStep::kReaches) : buckets.Order());
-    }
-    if (sleeps) ExpectStands(group.Of(first));
-    ExpectStands(group.Of(second));
-    if (sleeps) group.Of(first).Tell(GoOn());
-    for (const int rank : group.AllBut({second})) ExpectBuckets(group.Of(rank));
-    group.Of(killed).Kill();
-    for (const int rank : group.AllBut({second, killed})) group.Of(rank).Tell(buckets.Next());
-  }
-
-  void End(Group& group, const Buckets& buckets) const {
-    const std::string cause = group.ExpectLost(group.AllBut({second, killed}), killed, 0);
-    if (killed != second) {
-      group.Of(second).Tell(GoOn());
-      ExpectBuckets(group.Of(second));
-      group.Of(second).Tell(buckets.Next());
-      EXPECT_EQ(group.ExpectLost({second}, killed, 0), cause);
-    }
-    group.Replace(killed);
-  }
+  int message = 0;
 };
 
-std::vector<DeathBetween> AllDeathsBetween(int size, BarrierStep step) {
-  std::vector<DeathBetween> deaths;
-  for (int first = 0; first < size; ++first) {
-    for (int turn = 1; turn < size; ++turn) {
-      for (int killed = 0; killed < size; ++killed) {
-        deaths.push_back({first, (first + turn) % size, killed, step});
-      }
-    }
+std::vector<JoiningDeath> AllJoiningDeaths(int size) {
+  std::vector<JoiningDeath> deaths;
+  for (int message = 0; message < (size - 1) * (size + 2); ++message) {
+    deaths.push_back({0, message});
+  }
+  for (int killed = 1; killed < size; ++killed) {
+    for (int message = 0; message < 2; ++message) deaths.push_back({killed, message});
   }
   return deaths;
 }
 
-// What one has completed all complete who live, also who sees only then that all had come, when
-// the generation has ended: so all are at the same step, with the same bits.
-TEST(ShmLastBucket, RankKilledBetweenItsCompletionOnTwoRanks) {
-  constexpr int kSize = 4;
-  std::vector<Work> works;
-  for (const int64_t count : {kFew, kMany, kFew, kMany}) {
-    works.push_back(WorkOf(CollectiveOp::kAllReduce, kSize, count));
+// Everybody is told in time that there is no group, or there is one that lacks the dead.
+void ExpectNoGroupWith(ToldGroup& group, int killed) {
+  std::vector<int> formed;
+  for (const int rank : group.AllBut({killed})) {
+    const RankReport report = group.Of(rank).Hear();
+    EXPECT_EQ(report.kind, RankReport::Kind::kJoined);
+    const auto code = static_cast<absl::StatusCode>(report.code);
+    if (code == absl::StatusCode::kOk) {
+      formed.push_back(rank);
+    } else {
+      EXPECT_TRUE(code == absl::StatusCode::kUnavailable ||
+                  code == absl::StatusCode::kDeadlineExceeded)
+          << report.message;
+    }
   }
-  const size_t deaths_at_once = AllDeathsBetween(kSize, BarrierStep::kArrived).size();
-  std::vector<Group> groups;
-  for (size_t i = 0; i < deaths_at_once; ++i) groups.emplace_back(kSize, works);
-  for (const BarrierStep step :
-       {BarrierStep::kArrived, BarrierStep::kSleeps, BarrierStep::kPassed}) {
-    const std::vector<DeathBetween> deaths = AllDeathsBetween(kSize, step);
-    for (Buckets buckets : {Buckets{0}, Buckets{1}}) {
-      for (Group& group : groups) group.TellToJoin();
-      for (Group& group : groups) group.ExpectJoined();
-      for (Group& group : groups) group.TellAll(buckets.Order());
-      for (Group& group : groups) buckets.barriers = group.ExpectComplete();
-      for (size_t i = 0; i < groups.size() && !HasFailure(); ++i) {
-        deaths[i].Begin(groups[i], buckets);
+  for (const int rank : formed) group.Of(rank).Tell(RankOrder());
+  if (!formed.empty()) group.ExpectLost(formed, killed, 0);
+  group.Of(killed).ExpectDeath();
+  group.Replace(killed);
+}
+
+TEST(ShmFaults, RankKilledWhileItJoins) {
+  for (const int size : {2, 3, 4}) {
+    const std::vector<Work> works = AllWorks(size);
+    const std::vector<JoiningDeath> deaths = AllJoiningDeaths(size);
+    std::vector<ToldGroup> groups;
+    for (size_t i = 0; i < deaths.size(); ++i) groups.emplace_back(size, works);
+    for (size_t i = 0; i < deaths.size(); ++i) {
+      for (RankOrder& order : groups[i].OrdersToJoin()) {
+        order.join_timeout_ms = 1000;  // who waits for one that died before it came
+        if (order.rank == deaths[i].killed) order.dies_before_message = deaths[i].message;
+        groups[i].Of(order.rank).Tell(order);
       }
-      for (size_t i = 0; i < groups.size() && !HasFailure(); ++i) {
-        SCOPED_TRACE(absl::StrCat("rank ", deaths[i].killed, " dies between ", deaths[i].first,
-                                  " and ", deaths[i].second, ", which stands ", NameOf(step),
-                                  " the last barrier"));
-        deaths[i].End(groups[i], buckets);
-      }
+    }
+    for (size_t i = 0; i < deaths.size(); ++i) {
+      SCOPED_TRACE(absl::StrCat("rank ", deaths[i].killed, " of ", size, " dies before message ",
+                                deaths[i].message));
+      ExpectNoGroupWith(groups[i], deaths[i].killed);
       if (HasFailure()) return;
     }
+    for (ToldGroup& group : groups) group.TellToJoin();
+    for (ToldGroup& group : groups) group.ExpectJoined();
+    for (ToldGroup& group : groups) group.TellAll(RankOrder());
+    for (ToldGroup& group : groups) group.ExpectComplete();
   }
 }
 

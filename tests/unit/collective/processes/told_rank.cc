@@ -72,6 +72,10 @@ class Rank {
       options.members.back().set_role("worker");
       options.members.back().set_index(10 + i);
     }
+    options.join_timeout = absl::Milliseconds(order.join_timeout_ms);
+    options.at_joining = [left = order.dies_before_message]() mutable {
+      if (left-- == 0) raise(SIGKILL);
+    };
     options.at_barrier = [this](BarrierStep step) { AtBarrier(step); };
     Event joined;
     absl::Status status;

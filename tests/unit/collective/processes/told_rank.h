@@ -37,6 +37,8 @@ struct RankOrder {
   int size = 0;
   uint64_t generation = 0;
   char socket[80] = {};
+  int dies_before_message = -1;  // of those with which it joins; -1: it does not
+  int join_timeout_ms = 60'000;
   // To call. What happens at this step of barrier number `barrier` from now on, 0 being the next.
   int first_work = 0;
   int works = 1;
