@@ -92,7 +92,9 @@ TEST_F(LocalReaderTest, SmallFramesComeManyAtATime) {
   for (uint64_t id = 2; id <= 500; ++id) frames += Small(id);
   Send(frames);
   while (taken_.empty()) Look();
-  for (int i = 0; i < 2; ++i) Look();
+  Look();
+  EXPECT_LT(taken_.size(), 100u) << "so little is read where another payload might follow";
+  Look();
   ASSERT_EQ(taken_.size(), 500u);
   for (uint64_t id = 1; id <= 500; ++id) EXPECT_EQ(taken_[id - 1], id);
 }
