@@ -126,6 +126,7 @@ TEST(FormGroup, RanksThatDoNotAllMeetSendFrames) {
 // Rank 1 of three has not started the call in which the others wait.
 void ExpectThatRecordsTellWhoWaits(FormedRanks& ranks) {
   ranks.ExpectThatTheySum();
+  if (testing::Test::HasFailure()) return;  // a group that has ended starts no more calls
   std::vector<Event> done(3);
   const auto start = [&ranks, &done](size_t rank) {
     CollectiveCall call;
