@@ -50,15 +50,20 @@ absl::Status LocalConnection::ReadSome() {
        [&](uint64_t block) { writer_.PartRead(block); },
        [&](proto::LocalFrame frame, Payload payload) {
          return Give(std::move(frame), std::move(payload));
+       },
+       [&](const proto::LocalFrame& frame, size_t bytes) {
+         const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
+         return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
        }});
 }
 
+std::shared_ptr<LocalConnection::Owner> LocalConnection::OwnerUntilTheEnd() const {
+  MutexLock lock(mutex_);
+  return owner_;
+}
+
 bool LocalConnection::Give(proto::LocalFrame frame, Payload payload) {
-  std::shared_ptr<Owner> owner;
-  {
-    MutexLock lock(mutex_);
-    owner = owner_;
-  }
+  const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
   if (owner == nullptr) return false;
   owner->OnFrame(std::move(frame), std::move(payload));
   return true;

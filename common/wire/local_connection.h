@@ -26,6 +26,10 @@ class LocalConnection final : public IoLoop::Source,
   class Owner {
    public:
     virtual ~Owner() = default;
+    // Of a payload that is still on the socket: memory to receive it in. Null: any.
+    virtual std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame&, size_t) {
+      return nullptr;
+    }
     // Kind and header of the frame; the payload's memory is the block's while a slice lives.
     virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
     // The other end is gone, or sent what is no frame. Not after Close.
@@ -65,6 +69,7 @@ class LocalConnection final : public IoLoop::Source,
                   const Options& options);
 
   absl::Status ReadSome();
+  std::shared_ptr<Owner> OwnerUntilTheEnd() const;
   bool Give(proto::LocalFrame frame, Payload payload);
   void End();
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/local_socket.h"
@@ -97,22 +98,45 @@ absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks)
 // Straight to where they belong.
 absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks) {
   std::vector<UniqueFd> passed;
-  const auto place = absl::MakeSpan(reinterpret_cast<char*>(behind_->left.data()),
-                                    std::min(behind_->left.size(), kSystemCallBytesMax));
-  ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
+  RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+    return ReceiveSome(socket,
+                       absl::MakeSpan(reinterpret_cast<char*>(memory.data()),
+                                      std::min(memory.size(), kSystemCallBytesMax)),
+                       passed);
+  }));
   if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
-  behind_->left.remove_prefix(count);
   return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
+}
+
+absl::Status LocalReader::FillBehind(
+    absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write) {
+  Behind& behind = *behind_;
+  absl::StatusOr<size_t> count = 0;
+  const auto fill = [&](absl::Span<std::byte>) { count = write(behind.left); };
+  if (behind.place == nullptr) {
+    fill({});
+  } else if (!behind.place->Use(fill)) {
+    // The bytes are still on the socket. They need memory, and nobody reads it.
+    behind.place.reset();
+    behind.revoked = true;
+    behind.own = pool_->Take(behind.left.size());
+    behind.left = absl::MakeSpan(behind.own->data(), behind.left.size());
+    fill({});
+  }
+  if (count.ok()) behind.left.remove_prefix(*count);
+  return count.status();
 }
 
 absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
   absl::string_view bytes = received_;
   while (true) {
     if (behind_ != nullptr) {
-      const size_t count = std::min(bytes.size(), behind_->left.size());
-      if (count > 0) std::memcpy(behind_->left.data(), bytes.data(), count);
-      behind_->left.remove_prefix(count);
-      bytes.remove_prefix(count);
+      RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+        const size_t count = std::min(bytes.size(), memory.size());
+        if (count > 0) std::memcpy(memory.data(), bytes.data(), count);
+        bytes.remove_prefix(count);
+        return count;
+      }));
       if (!behind_->left.empty()) break;
       RETURN_IF_ERROR(EndBehind(sinks));
     }
@@ -144,7 +168,7 @@ absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks)
   }
   if (frame.whole_bytes() != 0) RETURN_IF_ERROR(BeginParts(frame));
   bulky_ = frame.following() >= kReadBytes;
-  if (frame.following() != 0) return BeginBehind(std::move(frame));
+  if (frame.following() != 0) return BeginBehind(std::move(frame), sinks);
   return HasKind(frame) ? TakeMessage(std::move(frame), sinks) : TakePart(frame, sinks);
 }
 
@@ -220,8 +244,8 @@ absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& 
     sinks.part_read(frame.block());
   } else if (!frame.payload().empty()) {
     const absl::string_view bytes = frame.payload();
-    RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(
-        reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
+    RETURN_IF_ERROR(parts_.Add(
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
   } else {
     return absl::OkStatus();  // notes alone
   }
@@ -239,13 +263,19 @@ absl::Status LocalReader::BeginParts(proto::LocalFrame& frame) {
   return absl::OkStatus();
 }
 
-absl::Status LocalReader::BeginBehind(proto::LocalFrame frame) {
+absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sinks) {
   auto behind = std::make_unique<Behind>();
   const size_t bytes = frame.following();
   if (HasKind(frame)) {
     if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
-    behind->own = pool_->Take(bytes);
-    behind->left = absl::MakeSpan(behind->own->data(), bytes);
+    behind->place = sinks.place(frame, bytes);
+    if (behind->place != nullptr) {
+      COHORT_CHECK(behind->place->memory().size() == bytes, "a place is as large as its payload");
+      behind->left = behind->place->memory();
+    } else {
+      behind->own = pool_->Take(bytes);
+      behind->left = absl::MakeSpan(behind->own->data(), bytes);
+    }
   } else {
     behind->of_parts = true;
     ASSIGN_OR_RETURN(behind->left, parts_.Next(bytes));
@@ -258,7 +288,12 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame) {
 absl::Status LocalReader::EndBehind(const Sinks& sinks) {
   const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
   if (behind->of_parts) return PartAdded(sinks);
+  if (behind->revoked) return Give(std::move(behind->frame), {}, sinks);
   const size_t bytes = behind->frame.following();
+  if (behind->place != nullptr) {
+    const std::byte* const data = behind->place->memory().data();
+    return Give(std::move(behind->frame), {{std::move(behind->place), data, bytes}}, sinks);
+  }
   return Give(std::move(behind->frame), {SliceOf(std::move(behind->own), bytes)}, sinks);
 }
 

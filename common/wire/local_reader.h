@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
+#include "common/wire/receive_place.h"
 #include "common/wire/shared_block.h"
 #include "common/wire/unique_fd.h"
 #include "proto/local.pb.h"
@@ -37,12 +38,14 @@ class LocalReader {
 
   // `notes` gets every frame, for what it says of blocks; `part_read` the block of a part, once it
   // was copied; `take` the frames that are a message, once the payload is whole. False ends the
-  // connection.
+  // connection. `place` may say where the payload behind a frame goes; null: memory of the reader.
   struct Sinks {
     std::weak_ptr<BlockReturn> blocks;
     absl::FunctionRef<bool(const proto::LocalFrame& frame)> notes;
     absl::FunctionRef<void(uint64_t block)> part_read;
     absl::FunctionRef<bool(proto::LocalFrame frame, Payload payload)> take;
+    absl::FunctionRef<std::shared_ptr<ReceivePlace>(const proto::LocalFrame& frame, size_t bytes)>
+        place;
   };
 
   // One look at the socket, two where the first brings a frame with a payload behind it; what is
@@ -56,16 +59,22 @@ class LocalReader {
   // A frame whose bytes on the socket are not all there.
   struct Behind {
     proto::LocalFrame frame;
-    bool of_parts = false;         // its bytes are a part of parts_
-    std::shared_ptr<Buffer> own;   // else this is the payload
-    absl::Span<std::byte> left;
+    bool of_parts = false;                // its bytes are a part of parts_
+    std::shared_ptr<ReceivePlace> place;  // else they go there, if it is not null
+    bool revoked = false;                 // nobody wants them any more
+    std::shared_ptr<Buffer> own;          // else this is the payload
+    absl::Span<std::byte> left;           // of the memory
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);
   absl::Status ReadBehind(const UniqueFd& socket, const Sinks& sinks);
   absl::Status TakeBytes(const Sinks& sinks);
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
-  absl::Status BeginBehind(proto::LocalFrame frame);
+  // Has `write` fill the memory for what is still to come, whose first bytes it may take: it
+  // returns how many.
+  absl::Status FillBehind(
+      absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write);
+  absl::Status BeginBehind(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status EndBehind(const Sinks& sinks);
   absl::Status MapBlock(uint64_t block);
   absl::StatusOr<ByteSlice> BlockBytes(const proto::LocalFrame& frame) const;

@@ -110,6 +110,11 @@ class ServerSession final : public LocalConnection::Owner,
     connection_ = std::move(connection);
   }
 
+  std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame& frame, size_t bytes) override {
+    if (!frame.has_call()) return nullptr;
+    return calls_->PlaceFor(frame.call().method(), frame.header(), bytes);
+  }
+
   void OnFrame(proto::LocalFrame frame, Payload payload) override {
     if (frame.has_ask()) return OnAsk(frame.ask());
     if (!frame.has_call()) return;
@@ -122,8 +127,7 @@ class ServerSession final : public LocalConnection::Owner,
     const absl::Status fits = CheckSize(message, message_bytes_max_);
     absl::StatusOr<Message> request =
         fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
-    auto call =
-        std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_);
+    auto call = std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_);
     call->SetRoom(std::move(room));
     calls_->Handle(std::move(call), frame.call().method(), std::move(request));
   }
@@ -197,8 +201,8 @@ class FrameServer final : public LocalServer {
     const std::shared_ptr<IoLoop>& loop = LoopOf(kind);
     acceptors_.push_back(Acceptor::Start(
         loop, std::move(socket),
-        {AcceptLocal, [loop, calls = calls_, peers = peers_,
-                       options = ConnectionOptions()](UniqueFd accepted) {
+        {AcceptLocal,
+         [loop, calls = calls_, peers = peers_, options = ConnectionOptions()](UniqueFd accepted) {
            Serve(loop, std::move(accepted), calls, peers, options);
          }}));
   }

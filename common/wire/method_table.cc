@@ -17,8 +17,13 @@ MethodTable::MethodTable(const std::vector<Service>& services) {
     for (const auto& [name, handler] : service.handlers) {
       const auto* method = service.descriptor->FindMethodByName(name);
       COHORT_CHECK(method != nullptr, "the service declares the method of each handler");
+      const auto place = service.places.find(name);
       const bool added =
-          methods_.emplace(FullMethodName(*method), Method{handler, service.receive_budget}).second;
+          methods_
+              .emplace(FullMethodName(*method),
+                       Method{handler, place == service.places.end() ? nullptr : place->second,
+                              service.receive_budget})
+              .second;
       COHORT_CHECK(added, "one handler for each method");
     }
   }
@@ -32,6 +37,25 @@ const MethodTable::Method* MethodTable::MethodOf(absl::string_view full_name) co
 const Handler* MethodTable::Find(absl::string_view full_name) const {
   const Method* const method = MethodOf(full_name);
   return method == nullptr ? nullptr : &method->handler;
+}
+
+const FindPlace* MethodTable::FindPlaceOf(absl::string_view full_name) const {
+  const Method* const method = MethodOf(full_name);
+  return method == nullptr || method->find_place == nullptr ? nullptr : &method->find_place;
+}
+
+void MethodTable::ReceiveInPlace(absl::string_view full_name, Message& request) const {
+  const FindPlace* const find_place = FindPlaceOf(full_name);
+  const size_t bytes = PayloadBytes(request.payload);
+  if (find_place == nullptr || bytes == 0) return;
+  std::shared_ptr<ReceivePlace> place = (*find_place)(request.header, bytes);
+  if (place == nullptr) return;
+  place->Use([&](absl::Span<std::byte> memory) {
+    PayloadReader reader(request.payload);
+    COHORT_CHECK(reader.Read(memory).ok(), "a place is as large as its payload");
+  });
+  const std::byte* const data = place->memory().data();
+  request.payload = {{std::move(place), data, bytes}};
 }
 
 ByteBudget* MethodTable::ReceiveBudgetOf(absl::string_view full_name) const {

@@ -26,12 +26,18 @@ class MethodTable {
 
   // Null for a method that is not served.
   const Handler* Find(absl::string_view full_name) const;
+  // Null for none.
+  const FindPlace* FindPlaceOf(absl::string_view full_name) const;
+  // Puts the payload of a request that is here where the method wants it, if it does: what a
+  // transport does while it receives.
+  void ReceiveInPlace(absl::string_view full_name, Message& request) const;
   // Of its service. Null for none.
   ByteBudget* ReceiveBudgetOf(absl::string_view full_name) const;
 
  private:
   struct Method {
     Handler handler;
+    FindPlace find_place;  // may be empty
     std::shared_ptr<ByteBudget> receive_budget;
   };
   const Method* MethodOf(absl::string_view full_name) const;

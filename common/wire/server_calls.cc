@@ -8,8 +8,7 @@
 
 namespace cohort {
 
-void ServerCalls::AskForRoom(const std::string& method, size_t bytes,
-                             ByteBudget::Granted granted) {
+void ServerCalls::AskForRoom(const std::string& method, size_t bytes, ByteBudget::Granted granted) {
   if (ByteBudget* const budget = methods_.ReceiveBudgetOf(method)) {
     return budget->Ask(bytes, std::move(granted));
   }
@@ -19,6 +18,12 @@ void ServerCalls::AskForRoom(const std::string& method, size_t bytes,
 ByteBudget::Room ServerCalls::TakeRoom(const std::string& method, size_t bytes) {
   ByteBudget* const budget = bytes > 0 ? methods_.ReceiveBudgetOf(method) : nullptr;
   return budget == nullptr ? nullptr : budget->Take(bytes);
+}
+
+std::shared_ptr<ReceivePlace> ServerCalls::PlaceFor(const std::string& method,
+                                                    absl::string_view header, size_t bytes) const {
+  const FindPlace* const find = methods_.FindPlaceOf(method);
+  return find == nullptr ? nullptr : (*find)(header, bytes);
 }
 
 void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& method,

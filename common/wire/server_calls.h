@@ -49,6 +49,10 @@ class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
   // Of a request that is here already.
   ByteBudget::Room TakeRoom(const std::string& method, size_t bytes);
 
+  // Where the payload of a request may be received (FindPlace). Null: anywhere.
+  std::shared_ptr<ReceivePlace> PlaceFor(const std::string& method, absl::string_view header,
+                                         size_t bytes) const;
+
   // Runs the method's handler inside the call, or answers why not.
   void Handle(std::shared_ptr<OpenCall> call, const std::string& method,
               absl::StatusOr<Message> request);

@@ -336,6 +336,7 @@ void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
   TraceMessage("request", *call, address, *message);
   const Handler* handler = listener->methods.Find(call->method());
   if (handler == nullptr) return reply(UnknownMethod(call->method(), address));
+  if (id % 2 == 0) listener->methods.ReceiveInPlace(call->method(), *message);
   (*handler)(*std::move(message), GuardReply(call->method(), std::move(reply)));
 }
 

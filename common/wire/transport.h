@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "common/wire/byte_budget.h"
 #include "common/wire/message.h"
+#include "common/wire/receive_place.h"
 #include "google/protobuf/descriptor.h"
 
 namespace cohort {
@@ -31,6 +32,8 @@ struct Service {
   const google::protobuf::ServiceDescriptor* descriptor = nullptr;
   std::map<std::string, Handler>
       handlers;  // by method name, "Pull"; a method without one is UNIMPLEMENTED
+  // By method name. A transport that reads all payloads into memory of its own asks none of them.
+  std::map<std::string, FindPlace> places = {};
   // Of the payloads of requests, from before their first byte is received until they are answered.
   // Calls with a large request (kUnaskedBytesMax) wait for room in it before their bytes are sent.
   // Shared with calls under way. Null: no bound.

@@ -61,6 +61,9 @@ Service GroupTable::MakeService() {
                            reply(Envelope<proto::DeliverResponse>());
                          });
       });
+  service.places["Deliver"] = [self = shared_from_this()](absl::string_view header, size_t bytes) {
+    return self->PlaceOf(header, bytes);
+  };
   service.handlers["AbortGroup"] = HandlerOf<proto::AbortGroupRequest, proto::AbortGroupResponse>(
       [](LaneReceiver& receiver, const Envelope<proto::AbortGroupRequest>& request,
          TypedReply<proto::AbortGroupResponse> reply) {
@@ -104,6 +107,21 @@ Service GroupTable::MakeService() {
             reply(std::move(response));
           });
   return service;
+}
+
+std::shared_ptr<ReceivePlace> GroupTable::PlaceOf(absl::string_view header, size_t bytes) {
+  Envelope<proto::DeliverRequest> request;
+  if (!request.header.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
+    return nullptr;  // the handler says so
+  }
+  const proto::GroupMember& from = request.header.from();
+  std::shared_ptr<LaneReceiver> receiver;
+  {
+    MutexLock lock(mutex_);
+    const auto found = receivers_.find(Key{from.group(), from.generation()});
+    if (found != receivers_.end()) receiver = found->second.lock();
+  }
+  return receiver == nullptr ? nullptr : receiver->PlaceOf(FrameOf(std::move(request)), bytes);
 }
 
 void GroupTable::Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock) {

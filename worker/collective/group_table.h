@@ -58,6 +58,8 @@ class GroupTable : public std::enable_shared_from_this<GroupTable> {
   Handler HandlerOf(Use use);
   // `visit` gets the receiver of the group, now or when it is made.
   void Find(const Key& key, Visit visit);
+  // Of a frame with this header, for a group that is here (LaneReceiver::PlaceOf).
+  std::shared_ptr<ReceivePlace> PlaceOf(absl::string_view header, size_t bytes);
   proto::GetFlightRecordResponse Flights(const proto::GetFlightRecordRequest& request) const;
 
   mutable Mutex mutex_;

@@ -31,8 +31,9 @@ struct LaneGroupOptions {
 // Frames that have been sent by this rank so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;     // of payloads
-  uint64_t frames_parked = 0;  // that came before the call was started here
+  uint64_t bytes_sent = 0;       // of payloads
+  uint64_t frames_parked = 0;    // that came before the call was started here
+  uint64_t frames_in_place = 0;  // that were received in the caller's output
 };
 
 // Thread-safe.

@@ -45,8 +45,8 @@ LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<Lanes> la
       executor_(executor),
       options_(Completed(std::move(options))),
       lanes_(std::move(lanes)),
-      recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{
-          options_.name, options_.rank, options_.size, options_.tasks})),
+      recorder_(std::make_shared<FlightRecorder>(
+          FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.tasks})),
       strand_(executor),
       agreement_(options_.rank, options_.size) {}
 
@@ -103,9 +103,9 @@ void LaneGroup::Begin(CallState& state) {
   setup.rank = options_.rank;
   setup.size = options_.size;
   recorder_->Started({state.sequence, &state.call, choice.algorithm, SendersTo(setup.plan)},
-                    state.started);
-  state.operation =
-      std::make_shared<Operation>(shared_from_this(), strand_, *lanes_, std::move(setup));
+                     state.started);
+  state.operation = std::make_shared<Operation>(
+      shared_from_this(), OperationWays{strand_, *lanes_, places_}, std::move(setup));
   const std::shared_ptr<Operation> operation = state.operation;  // the state may go meanwhile
   operation->Begin();
 }
@@ -198,6 +198,7 @@ void LaneGroup::OnRetired(uint64_t sequence) {
     MutexLock lock(counters_mutex_);
     counters_.frames_sent += operation->counters().frames_sent;
     counters_.bytes_sent += operation->counters().bytes_sent;
+    counters_.frames_in_place += operation->counters().frames_in_place;
   }
   calls_.erase(found);
   --under_way_;

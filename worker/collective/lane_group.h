@@ -12,6 +12,7 @@
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
 #include "worker/collective/abort_agreement.h"
+#include "worker/collective/frame_places.h"
 #include "worker/collective/lane_communicator.h"
 #include "worker/collective/operation.h"
 
@@ -36,6 +37,9 @@ class LaneGroup final : public LaneReceiver,
   void Leave();
 
   void OnFrame(CollectiveFrame frame, Consumed consumed) override;
+  std::shared_ptr<ReceivePlace> PlaceOf(const CollectiveFrame& frame, size_t bytes) override {
+    return places_.Take(frame, bytes);
+  }
   void OnAbort(AbortCause cause, CauseReply reply) override;
   void OnWatch(LeftReply left) override;
   void OnAskProgress(ProgressReply reply) override;
@@ -102,6 +106,7 @@ class LaneGroup final : public LaneReceiver,
   const std::unique_ptr<Lanes> lanes_;  // synchronise themselves
   // Synchronises itself. Shared with who looks at it, also when the group is over.
   const std::shared_ptr<FlightRecorder> recorder_;
+  FramePlaces places_;  // synchronises itself
   Strand strand_;
 
   // The strand's.

@@ -4,11 +4,13 @@
 // itself. Frames may arrive in any order; a frame that is not answered is still held somewhere.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "common/wire/message.h"
+#include "common/wire/receive_place.h"
 
 namespace cohort {
 
@@ -70,6 +72,9 @@ class LaneReceiver {
   virtual ~LaneReceiver() = default;
 
   virtual void OnFrame(CollectiveFrame frame, Consumed consumed) = 0;
+  // Where the payload of this frame, which has so many bytes and is not here yet, may be received.
+  // Null: anywhere. The frame comes by OnFrame whether it was received there or not.
+  virtual std::shared_ptr<ReceivePlace> PlaceOf(const CollectiveFrame&, size_t) { return nullptr; }
   virtual void OnAbort(AbortCause cause, CauseReply reply) = 0;
   virtual void OnWatch(LeftReply left) = 0;
   virtual void OnAskProgress(ProgressReply reply) = 0;

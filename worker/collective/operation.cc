@@ -52,18 +52,20 @@ class Operation::Hold {
   const std::shared_ptr<OperationHost> host_;   // shared with the communicator
 };
 
-Operation::Operation(const std::shared_ptr<OperationHost>& host, Strand& strand, Lanes& lanes,
+Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways,
                      OperationSetup setup)
     : host_(*host),
       life_of_host_(host),
-      strand_(strand),
-      lanes_(lanes),
+      strand_(ways.strand),
+      lanes_(ways.lanes),
+      places_(ways.places),
       setup_(std::move(setup)),
       fingerprint_(FingerprintOf(setup_.call)),
       states_(setup_.plan.steps.size()),
       peers_(static_cast<size_t>(setup_.size)),
       steps_left_(setup_.plan.steps.size()) {
   LinkSteps();
+  OfferPlaces();
 }
 
 void Operation::LinkSteps() {
@@ -88,6 +90,26 @@ void Operation::LinkSteps() {
     } else if (states_[index].waits_for == 0) {
       ready_.push_back(index);
     }
+  }
+}
+
+// Frames that are copied to the output as they come.
+void Operation::OfferPlaces() {
+  const Plan& plan = setup_.plan;
+  for (uint32_t index = 0; index < plan.steps.size(); ++index) {
+    const PlanStep& step = plan.steps[index];
+    if (step.kind != PlanStep::Kind::kCopy || step.target.place != Ref::Place::kOutput) continue;
+    const Ref& frame = plan.refs[step.refs_begin];
+    if (frame.place != Ref::Place::kFrame || frame.first != 0) continue;
+    const PlanStep& receive = plan.steps[frame.step];
+    if (receive.target.count != step.target.count || receive.target.partial) continue;
+    std::byte* const place = TargetOf(index);
+    states_[frame.step].place = place;
+    const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(false);
+    places_.Offer(setup_.sequence, {receive.peer, receive.tag,
+                                    FrameFingerprint(setup_.call, fingerprint_, receive.peer,
+                                                     setup_.rank, setup_.rank),
+                                    absl::MakeSpan(place, bytes)});
   }
 }
 
@@ -129,6 +151,13 @@ void Operation::OnFrame(CollectiveFrame frame) {
         absl::InternalError(absl::StrCat("call ", setup_.sequence, ", ", setup_.description,
                                          ": a frame of rank ", frame.from, " has ",
                                          PayloadBytes(frame.payload), " bytes, not ", bytes)));
+  }
+  if (state.place != nullptr && bytes > 0 && frame.payload[0].data == state.place) {
+    // What goes on from there to another rank reads the caller's memory.
+    if (state.readers > 1) frame.payload = {CallersMemory(state.place, bytes)};
+    ++counters_.frames_in_place;
+  } else if (state.place != nullptr) {
+    places_.Withdraw(setup_.sequence, frame.from, frame.tag);  // it came another way
   }
   if (state.readers > 0) state.payload = std::move(frame.payload);
   Made(found->second);
@@ -242,6 +271,7 @@ void Operation::Copy(const PlanStep& step, std::byte* target) {
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (bytes == 0) return;
   if (from.place == Ref::Place::kFrame) {
+    if (states_[from.step].payload[0].data == target) return;  // it was received there
     return CopyPayload(states_[from.step].payload, bytes, target);
   }
   std::vector<std::byte> unused;
@@ -257,13 +287,17 @@ Payload Operation::PayloadOf(uint32_t index) {
   std::vector<std::byte> unused;
   const std::byte* const data = At(ref, 0, ref.count, unused);
   if (ref.place == Ref::Place::kMade) return {{states_[ref.step].memory, data, bytes}};
+  return {CallersMemory(data, bytes)};
+}
+
+ByteSlice Operation::CallersMemory(const std::byte* data, size_t bytes) {
   std::shared_ptr<const Hold> hold = hold_.lock();
   if (hold == nullptr) {
     hold = std::make_shared<const Hold>(shared_from_this());
     hold_ = hold;
     ++callers_memory_holds_;
   }
-  return {{std::move(hold), data, bytes}};
+  return {std::move(hold), data, bytes};
 }
 
 void Operation::Pump(int peer) {
@@ -315,6 +349,7 @@ void Operation::CallersMemoryReleased() {
 
 void Operation::Stop() {
   stopped_ = true;
+  places_.Close(setup_.sequence);
   ready_.clear();
   for (PeerQueue& queue : peers_) queue.waiting.clear();
   for (StepState& state : states_) {
@@ -345,6 +380,7 @@ void Operation::CheckEnd() {
   const auto self = shared_from_this();
   if (!done_ && callers_memory_holds_ == 0 && (failed_ || HasEnded())) {
     done_ = true;
+    places_.Close(setup_.sequence);
     host_.OnDone(setup_.sequence, status_);
   }
   if (retired()) host_.OnRetired(setup_.sequence);

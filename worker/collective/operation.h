@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "common/base/strand.h"
 #include "worker/collective/communicator.h"
+#include "worker/collective/frame_places.h"
 #include "worker/collective/lanes.h"
 #include "worker/collective/plan.h"
 
@@ -36,6 +37,13 @@ class OperationHost {
   virtual void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) = 0;
   // What a frame brings is not what the plan expects.
   virtual void OnBadFrame(uint64_t sequence, const absl::Status& status) = 0;
+};
+
+// What the operations of a group share. Belongs to their host.
+struct OperationWays {
+  Strand& strand;
+  Lanes& lanes;
+  FramePlaces& places;
 };
 
 struct OperationSetup {
@@ -57,10 +65,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
  public:
   static constexpr int kFramesToPeerMax = 8;  // unanswered, of one operation
 
-  // Strand and lanes belong to the host, which outlives its operations: it owns them, and is owned
-  // by what their frames under way call back.
-  Operation(const std::shared_ptr<OperationHost>& host, Strand& strand, Lanes& lanes,
-            OperationSetup setup);
+  // The ways belong to the host, which outlives its operations: it owns them, and is owned by what
+  // their frames under way call back.
+  Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways, OperationSetup setup);
 
   void Begin();
   // A frame with the right fingerprint. It is kept until its elements have been used: at most what
@@ -81,6 +88,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   struct Counters {
     uint64_t frames_sent = 0;
     uint64_t bytes_sent = 0;  // of payloads
+    uint64_t frames_in_place = 0;
   };
   const Counters& counters() const { return counters_; }
 
@@ -90,8 +98,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
     uint32_t waits_for = 0;  // refs that are not there yet
     uint32_t readers = 0;    // steps that have not read it yet
     bool made = false;
-    Payload payload;                 // of a receive
-    std::shared_ptr<Buffer> memory;  // of what is made in own memory; shared with frames
+    const std::byte* place = nullptr;  // where a frame was offered to be received
+    Payload payload;                   // of a receive
+    std::shared_ptr<Buffer> memory;    // of what is made in own memory; shared with frames
   };
   struct PeerQueue {
     std::deque<uint32_t> waiting;  // send steps
@@ -99,6 +108,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   };
 
   void LinkSteps();
+  void OfferPlaces();
   void RunReady();
   void RunStep(uint32_t index);
   void Combine(const PlanStep& step, std::byte* target);
@@ -109,6 +119,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void SendHello();
   void SendFrame(int peer, uint32_t tag, Payload payload);
   Payload PayloadOf(uint32_t index);
+  // Of the caller's memory, for as long as the owner lives.
+  ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
   void CallersMemoryReleased();
   bool HasEnded() const;
@@ -124,6 +136,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const std::weak_ptr<OperationHost> life_of_host_;
   Strand& strand_;
   Lanes& lanes_;
+  FramePlaces& places_;
   const OperationSetup setup_;
   const uint64_t fingerprint_;
 

@@ -143,18 +143,21 @@ TEST(LaneConformance, InProcessTransport) {
   CheckAll(Threads("in-process transport", InProcess, "local:0"));
 }
 
-TEST(LaneConformance, Grpc) {
-  const Implementation grpc = Threads("gRPC", Grpc, "127.0.0.1:0");
-  Implementation few = grpc;
-  few.many_ranks = false;
-  CheckUnequalParts(few);
-  CheckRoots(few);
-  CheckLong(few);
-  CheckManyAtOnce(few);
-  CheckMismatch(few);
-  CheckAbort(few);
-  CheckTimeout(few);
+void CheckOverSockets(Implementation sockets) {
+  sockets.many_ranks = false;
+  CheckUnequalParts(sockets);
+  CheckRoots(sockets);
+  CheckLong(sockets);
+  CheckManyAtOnce(sockets);
+  CheckMismatch(sockets);
+  CheckAbort(sockets);
+  CheckTimeout(sockets);
 }
+
+TEST(LaneConformance, Grpc) { CheckOverSockets(Threads("gRPC", Grpc, "127.0.0.1:0")); }
+
+// Begins on gRPC.
+TEST(LaneConformance, TcpFrames) { CheckOverSockets(Threads("TCP", OverTcp, "127.0.0.1:0")); }
 
 }  // namespace
 }  // namespace cohort

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/wire/auto_transport.h"
 #include "common/wire/joined_transport.h"
 
 namespace cohort {
@@ -89,6 +90,12 @@ ThreadLaneWorld::~ThreadLaneWorld() {
   clock_.Stop();
   transport_.reset();
   pool_.reset();
+}
+
+std::unique_ptr<Transport> OverTcp(Clock& clock, Executor& executor) {
+  AutoTransport::Options options;
+  options.kind = TransportKind::kTcp;
+  return std::make_unique<AutoTransport>(options);
 }
 
 }  // namespace cohort

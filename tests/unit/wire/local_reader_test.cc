@@ -56,24 +56,31 @@ class LocalReaderTest : public testing::Test, public BlockReturn {
               static_cast<ssize_t>(bytes.size()));
   }
   void Look() {
-    ASSERT_TRUE(reader_.ReadSome(receives_, {std::weak_ptr<BlockReturn>(),
-                                             [](const proto::LocalFrame&) { return true; },
-                                             [](uint64_t) {},
-                                             [this](proto::LocalFrame frame, Payload payload) {
-                                               EXPECT_EQ(Flatten(payload),
-                                                         payload.empty()
-                                                             ? ""
-                                                             : Flatten({Bytes(
-                                                                   kBulk, frame.call().id())}));
-                                               taken_.push_back(frame.call().id());
-                                               return true;
-                                             }})
-                    .ok());
+    ASSERT_TRUE(
+        reader_
+            .ReadSome(receives_, {std::weak_ptr<BlockReturn>(),
+                                  [](const proto::LocalFrame&) { return true; }, [](uint64_t) {},
+                                  [this](proto::LocalFrame frame, Payload payload) {
+                                    EXPECT_EQ(Flatten(payload),
+                                              payload.empty()
+                                                  ? ""
+                                                  : Flatten({Bytes(kBulk, frame.call().id())}));
+                                    taken_.push_back(frame.call().id());
+                                    payloads_.push_back(std::move(payload));
+                                    return true;
+                                  },
+                                  [this](const proto::LocalFrame&, size_t bytes) {
+                                    EXPECT_EQ(bytes, kBulk);
+                                    return std::exchange(place_, nullptr);
+                                  }})
+            .ok());
   }
 
   UniqueFd sends_, receives_;
   LocalReader reader_{{kMessageBytesMax, /*blocks=*/false}};
+  std::shared_ptr<ReceivePlace> place_;  // of the next payload that asks
   std::vector<uint64_t> taken_;
+  std::vector<Payload> payloads_;
 };
 
 // Otherwise most of such a payload would be read together with its frame, and copied.
@@ -97,6 +104,35 @@ TEST_F(LocalReaderTest, SmallFramesComeManyAtATime) {
   Look();
   ASSERT_EQ(taken_.size(), 500u);
   for (uint64_t id = 1; id <= 500; ++id) EXPECT_EQ(taken_[id - 1], id);
+}
+
+TEST_F(LocalReaderTest, APayloadIsReceivedInThePlaceThatItIsGiven) {
+  std::vector<std::byte> memory(kBulk);
+  place_ = std::make_shared<ReceivePlace>(absl::MakeSpan(memory));
+  Send(Bulky(1) + Bulky(2));
+  while (taken_.size() < 2) Look();
+  ASSERT_EQ(payloads_[0].size(), 1u);
+  EXPECT_EQ(payloads_[0][0].data, memory.data());
+  EXPECT_NE(payloads_[1][0].data, memory.data());
+}
+
+// Its bytes are on the socket all the same, before those of the next frame.
+TEST_F(LocalReaderTest, APlaceThatIsRevokedIsNotWrittenAnyMore) {
+  std::vector<std::byte> memory(kBulk);
+  const auto place = std::make_shared<ReceivePlace>(absl::MakeSpan(memory));
+  place_ = place;
+  const std::string frame = Bulky(1);
+  Send(frame.substr(0, frame.size() - kBulk / 2));
+  Look();
+  Look();
+  EXPECT_NE(memory[0], std::byte{0}) << "half of it has come";
+  place->Revoke();
+  std::fill(memory.begin(), memory.end(), std::byte{0});
+  Send(frame.substr(frame.size() - kBulk / 2) + Bulky(2));
+  while (taken_.size() < 2) Look();
+  EXPECT_TRUE(payloads_[0].empty());
+  EXPECT_EQ(PayloadBytes(payloads_[1]), kBulk);
+  EXPECT_EQ(memory, std::vector<std::byte>(kBulk));
 }
 
 }  // namespace
