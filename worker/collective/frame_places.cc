@@ -32,22 +32,8 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
   return offered.given;
 }
 
-void FramePlaces::Withdraw(uint64_t sequence, int from, uint32_t tag) {
-  std::shared_ptr<ReceivePlace> given;  // may be in use, which is waited for outside the lock
-  {
-    MutexLock lock(mutex_);
-    const auto operation = offered_.find(sequence);
-    if (operation == offered_.end()) return;
-    const auto found = operation->second.find(KeyOf(from, tag));
-    if (found == operation->second.end()) return;
-    given = std::move(found->second.given);
-    operation->second.erase(found);
-  }
-  if (given != nullptr) given->Revoke();
-}
-
 void FramePlaces::Close(uint64_t sequence) {
-  OfOperation closed;
+  OfOperation closed;  // a place may be in use, which is waited for outside the lock
   {
     MutexLock lock(mutex_);
     const auto operation = offered_.find(sequence);

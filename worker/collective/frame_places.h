@@ -33,9 +33,7 @@ class FramePlaces {
   // fingerprint or size was, or the place was given out before.
   std::shared_ptr<ReceivePlace> Take(const CollectiveFrame& frame, size_t bytes);
 
-  // Nothing is received in the place from when this returns.
-  void Withdraw(uint64_t sequence, int from, uint32_t tag);
-  // The same for all places of the operation.
+  // Nothing is received in the operation's places from when this returns.
   void Close(uint64_t sequence);
 
  private:

@@ -156,8 +156,6 @@ void Operation::OnFrame(CollectiveFrame frame) {
     // What goes on from there to another rank reads the caller's memory.
     if (state.readers > 1) frame.payload = {CallersMemory(state.place, bytes)};
     ++counters_.frames_in_place;
-  } else if (state.place != nullptr) {
-    places_.Withdraw(setup_.sequence, frame.from, frame.tag);  // it came another way
   }
   if (state.readers > 0) state.payload = std::move(frame.payload);
   Made(found->second);
@@ -349,7 +347,6 @@ void Operation::CallersMemoryReleased() {
 
 void Operation::Stop() {
   stopped_ = true;
-  places_.Close(setup_.sequence);
   ready_.clear();
   for (PeerQueue& queue : peers_) queue.waiting.clear();
   for (StepState& state : states_) {

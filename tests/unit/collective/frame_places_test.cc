@@ -43,6 +43,61 @@ TEST(FramePlaces, WhatIsFinalIsReceivedInTheCallersOutput) {
   }
 }
 
+// Keeps what is sent on of what was received. Thread-safe.
+class KeepingLanes final : public PassingLanes {
+ public:
+  KeepingLanes(std::unique_ptr<Lanes> lanes, std::vector<Payload>& kept)
+      : PassingLanes(std::move(lanes)), kept_(kept) {}
+  void Send(int to, CollectiveFrame frame, Consumed consumed) override {
+    if (frame.tag == Tag(Phase::kGather, 2)) kept_.push_back(frame.payload);
+    PassingLanes::Send(to, std::move(frame), std::move(consumed));
+  }
+
+ private:
+  std::vector<Payload>& kept_;  // of the test's thread, which is the simulation's
+};
+
+// What a ring's rank sends on lies in its caller's output, which is not the caller's before it has
+// been sent.
+TEST(FramePlaces, WhatIsSentOnKeepsTheCallersMemory) {
+  std::vector<Payload> kept;
+  LaneGroupSpec spec;
+  spec.size = 3;
+  spec.wrap = [&kept](int rank, std::unique_ptr<Lanes> lanes) -> std::unique_ptr<Lanes> {
+    if (rank != 2) return lanes;
+    return std::make_unique<KeepingLanes>(std::move(lanes), kept);
+  };
+  auto world = std::make_shared<SimLaneWorld>(5, 3);
+  LaneRanks ranks(world, spec);
+  CollectiveCall call = SumOf(3000);
+  call.algorithm = CollectiveAlgorithm::kRing;
+  const std::vector<CollectiveCall> calls = CallsOf(3, call);
+  const std::vector<Bytes> inputs = RandomInputs(calls, 3);
+  int in_place = 0;
+  for (int again = 0; again < 10; ++again) {
+    std::vector<Bytes> outputs(3, Bytes(12000));
+    Event done[3];
+    for (size_t rank = 0; rank < 3; ++rank) {
+      call.input = inputs[rank];
+      call.output = absl::MakeSpan(outputs[rank]);
+      ranks.Of(static_cast<int>(rank)).Start(call, [&done, rank](const absl::Status& status) {
+        EXPECT_TRUE(status.ok()) << status;
+        done[rank].Notify();
+      });
+    }
+    world->world().RunFor(absl::Seconds(1));
+    ASSERT_EQ(kept.size(), 1u);
+    const std::byte* const sent = kept[0].at(0).data;
+    const bool of_caller =
+        sent >= outputs[2].data() && sent < outputs[2].data() + outputs[2].size();
+    EXPECT_EQ(done[2].HasHappened(), !of_caller);
+    in_place += of_caller ? 1 : 0;
+    kept.clear();
+    for (const Event& one : done) ASSERT_TRUE(ranks.waiter().Wait(one, absl::Seconds(5)));
+  }
+  EXPECT_GT(in_place, 0) << "the simulated transport receives every second request in its place";
+}
+
 // A peer that stands still in the middle of a frame does not keep the caller's memory.
 TEST(FramePlaces, AnAbortTakesBackThePlaceOfAFrameThatStillComes) {
   auto world = std::make_shared<SimLaneWorld>(5, 2);
