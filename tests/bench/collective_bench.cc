@@ -26,6 +26,7 @@
 #include "common/wire/local_socket.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/rank_group.h"
+#include "tests/bench/rank_work.h"
 #include "tests/support/temp_directory.h"
 #include "worker/collective/algorithm_choice.h"
 #include "worker/collective/shm_communicator.h"
@@ -56,6 +57,7 @@ const std::vector<Comparison>& Comparisons() {
       {"ring", {"gloo", "gloo_bcube", "grpc_stream", "ompi_tcp", "raw_tcp"}},
       {"two_shot", {"gloo", "gloo_bcube", "grpc_stream", "ompi_tcp", "raw_tcp"}},
       {"auto", {"gloo", "gloo_bcube", "ompi_tcp", "raw_tcp"}},
+      {"hierarchical", {"two_shot", "gloo"}},
       {"ring_grpc", {"gloo", "grpc_stream", "ompi_tcp"}},
       {"two_shot_grpc", {"gloo", "grpc_stream", "ompi_tcp"}},
   };
@@ -127,6 +129,9 @@ bool IsBuilt(const std::string& program) {
 // All ways with `ranks` ranks, started.
 absl::StatusOr<std::vector<Way>> StartWays(const Setup& setup, int ranks) {
   std::vector<std::pair<std::string, Programs>> programs;
+  if (ranks % kRanksOfHost == 0 && ranks > kRanksOfHost) {
+    programs.emplace_back("hierarchical", OwnRanks(setup, ranks, "hierarchical"));
+  }
   for (const std::string kind :
        {"shm", "ring", "two_shot", "auto", "ring_grpc", "two_shot_grpc", "raw_tcp"}) {
     programs.emplace_back(kind, OwnRanks(setup, ranks, kind));

@@ -31,6 +31,9 @@ absl::StatusOr<std::unique_ptr<RankWork>> MakeWork(const std::string& kind,
   const absl::string_view algorithm = absl::StripSuffix(kind, "_grpc");
   if (algorithm == "ring") return MakeLanes(place, CollectiveAlgorithm::kRing, transport);
   if (algorithm == "two_shot") return MakeLanes(place, CollectiveAlgorithm::kTwoShot, transport);
+  if (algorithm == "hierarchical") {
+    return MakeLanes(place, CollectiveAlgorithm::kHierarchical, transport);
+  }
   if (algorithm == "auto") return MakeLanes(place, CollectiveAlgorithm::kAuto, transport);
   if (kind == "raw_tcp") return MakeRawRing(place);
   int message_kib = 0;

@@ -115,6 +115,10 @@ class LaneWork final : public CommunicatorWork {
     options.name = lanes.group;
     options.rank = place.rank;
     options.size = place.ranks;
+    for (int rank = 0; algorithm == CollectiveAlgorithm::kHierarchical && rank < place.ranks;
+         ++rank) {
+      options.hosts.host_of.push_back(rank / kRanksOfHost);
+    }
     work->communicator_ = std::make_unique<LaneCommunicator>(
         world.clock, world.executor, work->table_, MakeWireLanes(world.transport, lanes), options);
     return work;

@@ -34,7 +34,9 @@ absl::StatusOr<std::unique_ptr<RankWork>> MakeGrpcStream(const RankPlace& place,
 
 // What the project does between processes of one host.
 absl::StatusOr<std::unique_ptr<RankWork>> MakeSharedMemory(const RankPlace& place);
-// What it does between hosts: over plain TCP, or over gRPC alone.
+// What it does between hosts: over plain TCP, or over gRPC alone. Hierarchical takes each two ranks
+// for a host's.
+inline constexpr int kRanksOfHost = 2;
 absl::StatusOr<std::unique_ptr<RankWork>> MakeLanes(const RankPlace& place,
                                                     CollectiveAlgorithm algorithm,
                                                     TransportKind transport);
