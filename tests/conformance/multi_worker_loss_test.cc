@@ -31,6 +31,12 @@ JobSpec JobOf(uint64_t seed, const std::string& type) {
 
 class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
  protected:
+  // All workers may have been killed in the middle of a sum.
+  void TearDown() override {
+    training_.reset();
+    coordinator_.reset();
+    cluster_.End();
+  }
   void Connect(ClusterCoordinator::Options options) {
     auto connected = cluster_.Connect(std::move(options));
     ASSERT_TRUE(connected.ok()) << connected.status();

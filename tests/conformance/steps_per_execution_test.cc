@@ -106,6 +106,7 @@ Ended Train(const Case& setup, std::optional<RunCalls::Kill> kill = std::nullopt
   run.model = model.value_or("");
   run.calls = calls.calls();
   run.went_on = calls.WentOn(setup.steps);
+  cluster.End();
   return run;
 }
 

@@ -57,6 +57,17 @@ class SimCluster {
     return ClusterCoordinator::Connect(WorldOf("chief:0"), waiter_, std::move(options));
   }
 
+  // All tasks are killed, and what they leave under way ends. Ranks of a group hold the calls that
+  // wait for each other until they have agreed on why it ended: a world that ends before that
+  // drops the timer, and nobody frees them. The coordinator is gone; what a test has in the world
+  // for later may run.
+  void End() {
+    network_.SetWatcher(nullptr);
+    const ClusterSpec spec = cluster_.spec();
+    for (const auto& [task, address] : spec.tasks()) cluster_.Kill(task);
+    sim_.RunFor(absl::Seconds(1));
+  }
+
  private:
   static std::vector<int> FirstIndices(int count) {
     std::vector<int> indices(static_cast<size_t>(count));
