@@ -62,7 +62,8 @@ TEST_F(Deadlines, OfJoin) {
   EXPECT_THAT(message, HasSubstr("waited 3s for all closures to end: 1 closures queued"));
   EXPECT_THAT(message, HasSubstr("worker:0 lost"));
   // A Join that gave up is no cut any more.
-  ASSERT_TRUE(coordinator->Schedule(increment, {.queue_timeout = absl::Seconds(3)}).ok());
+  ASSERT_TRUE(
+      coordinator->Schedule(increment, {.arguments = {}, .queue_timeout = absl::Seconds(3)}).ok());
   BringTheWorkerBack();
   ASSERT_TRUE(coordinator->Join().ok());
   EXPECT_EQ(Count(), 3.0f);
