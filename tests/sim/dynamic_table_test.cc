@@ -10,6 +10,7 @@
 #include "common/program/graph_builder.h"
 #include "common/tensor/key_bucket.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/support/inline_tensors.h"
 #include "tests/support/test_programs.h"
 #include "tests/support/test_seed.h"
 
@@ -53,11 +54,7 @@ Tensor DrawKeys(SequenceRng& rng) {
 
 proto::DatasetSpec BatchesOf(const Tensor& keys) {
   proto::DatasetSpec spec;
-  proto::InlineTensor& tensor =
-      *spec.mutable_source()->mutable_inline_tensors()->add_tensors();
-  tensor.set_dtype(static_cast<int32_t>(keys.dtype()));
-  tensor.add_dims(keys.num_elements());
-  tensor.set_data(keys.raw(), keys.num_bytes());
+  AddInline(spec, keys);
   spec.add_transforms()->mutable_batch()->set_size(kBatch);
   return spec;
 }

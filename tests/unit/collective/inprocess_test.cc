@@ -17,10 +17,38 @@ std::vector<std::unique_ptr<Communicator>> RanksOf(InProcessGroup& group, int si
   return ranks;
 }
 
+// A rank that aborts when the world has gone on for so many events. Thread-compatible.
+class LateAbort final : public Communicator {
+ public:
+  LateAbort(std::unique_ptr<Communicator> rank, SimWorld& world, int events)
+      : rank_(std::move(rank)), world_(world), events_(events) {}
+  int rank() const override { return rank_->rank(); }
+  int size() const override { return rank_->size(); }
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
+    return rank_->Allocate(bytes);
+  }
+  void Start(CollectiveCall call, Done done) override {
+    rank_->Start(std::move(call), std::move(done));
+  }
+  void Abort(absl::Status root_cause) override {
+    for (int i = 0; i < events_; ++i) world_.Step();
+    rank_->Abort(std::move(root_cause));
+  }
+
+ private:
+  const std::unique_ptr<Communicator> rank_;
+  SimWorld& world_;
+  const int events_;
+};
+
 class SimGroup final : public GroupUnderTest {
  public:
-  explicit SimGroup(int size)
-      : group_(world_, world_, {{"replicas", 1}, size, 3}), ranks_(RanksOf(group_, size)) {}
+  // Each rank aborts when the world has gone on for so many events.
+  SimGroup(int size, int events) : group_(world_, world_, {{"replicas", 1}, size, 3}) {
+    for (auto& rank : RanksOf(group_, size)) {
+      ranks_.push_back(std::make_unique<LateAbort>(std::move(rank), world_, events));
+    }
+  }
   Communicator& Of(int rank) override { return *ranks_[static_cast<size_t>(rank)]; }
   Waiter& waiter() override { return waiter_; }
 
@@ -76,57 +104,17 @@ TEST(InProcessCommunicator, StallIsLoggedWithWhoIsMissing) {
   EXPECT_EQ(done, 6);
 }
 
-// A rank that aborts when the world has gone on for so many events. Thread-compatible.
-class LateAbort final : public Communicator {
- public:
-  LateAbort(std::unique_ptr<Communicator> rank, SimWorld& world, int events)
-      : rank_(std::move(rank)), world_(world), events_(events) {}
-  int rank() const override { return rank_->rank(); }
-  int size() const override { return rank_->size(); }
-  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
-    return rank_->Allocate(bytes);
-  }
-  void Start(CollectiveCall call, Done done) override {
-    rank_->Start(std::move(call), std::move(done));
-  }
-  void Abort(absl::Status root_cause) override {
-    for (int i = 0; i < events_; ++i) world_.Step();
-    rank_->Abort(std::move(root_cause));
-  }
-
- private:
-  const std::unique_ptr<Communicator> rank_;
-  SimWorld& world_;
-  const int events_;
-};
-
-class LateAbortGroup final : public GroupUnderTest {
- public:
-  LateAbortGroup(int size, int events) : group_(world_, world_, {{"replicas", 1}, size, 3}) {
-    for (auto& rank : RanksOf(group_, size)) {
-      ranks_.push_back(std::make_unique<LateAbort>(std::move(rank), world_, events));
-    }
-  }
-  Communicator& Of(int rank) override { return *ranks_[static_cast<size_t>(rank)]; }
-  Waiter& waiter() override { return waiter_; }
-
- private:
-  SimWorld world_{1};
-  SimWaiter waiter_{world_};
-  InProcessGroup group_;
-  std::vector<std::unique_ptr<Communicator>> ranks_;
-};
-
 // An operation is some events: tasks that each do a part of it.
 TEST(InProcessCommunicator, FailureAfterSomeTasks) {
   int events = 0;
   CheckFailureAfterSomeCalls({"in-process, failing later", [&events](int size) {
-                                return std::make_unique<LateAbortGroup>(size, events++ % 17);
+                                return std::make_unique<SimGroup>(size, events++ % 17);
                               }});
 }
 
 TEST(InProcessCommunicator, OneThread) {
-  CheckAll({"in-process, one thread", [](int size) { return std::make_unique<SimGroup>(size); }});
+  CheckAll({"in-process, one thread",
+            [](int size) { return std::make_unique<SimGroup>(size, 0); }});
 }
 
 TEST(InProcessCommunicator, Threads) {

@@ -5,6 +5,7 @@
 #include "common/wire/error_detail.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/inline_tensors.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
 
@@ -16,27 +17,6 @@ using testing::HasSubstr;
 constexpr int kSteps = 6;
 constexpr int64_t kBatch = 8;
 
-std::vector<proto::VariableLayout> Layouts() {
-  std::vector<proto::VariableLayout> layouts = {
-      MakeLayout("w1", DType::kFloat32, {4, 6}, {2, 2}, 0, 2),
-      MakeLayout("b1", DType::kFloat32, {6}, {6}, 2, 2),
-      MakeLayout("w2", DType::kFloat32, {6, 3}, {3, 2, 1}, 3, 2)};
-  for (proto::VariableLayout& layout : layouts) {
-    layout.mutable_initializer()->set_op("random_uniform");
-    layout.mutable_initializer()->set_a(-1);
-    layout.mutable_initializer()->set_b(1);
-    layout.mutable_initializer()->set_seed(3);
-  }
-  return layouts;
-}
-
-void AddInline(proto::InlineTensors& tensors, const Tensor& value) {
-  proto::InlineTensor& tensor = *tensors.add_tensors();
-  tensor.set_dtype(static_cast<int32_t>(value.dtype()));
-  for (const int64_t dim : value.shape().dims()) tensor.add_dims(dim);
-  tensor.set_data(value.raw(), value.num_bytes());
-}
-
 double RateOf(int step) { return 0.5 / (1 + step); }
 
 class ClosureStepsTest : public testing::Test {
@@ -45,8 +25,8 @@ class ClosureStepsTest : public testing::Test {
 
   ClosureStepsTest() {
     EXPECT_TRUE(cluster_.Attach(1).ok());
-    EXPECT_TRUE(cluster_.CreateVariables(Layouts()).ok());
-    EXPECT_TRUE(cluster_.Register(train_, Layouts()).ok());
+    EXPECT_TRUE(cluster_.CreateVariables(PerceptronLayouts()).ok());
+    EXPECT_TRUE(cluster_.Register(train_, PerceptronLayouts()).ok());
     proto::DatasetSpec spec;
     Tensor x(DType::kFloat32, Shape{kSteps * kBatch, 4});
     Tensor y(DType::kInt64, Shape{kSteps * kBatch});
@@ -54,8 +34,8 @@ class ClosureStepsTest : public testing::Test {
       x.mutable_data<float>()[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
     }
     for (int64_t i = 0; i < y.num_elements(); ++i) y.mutable_data<int64_t>()[i] = i * i % 3;
-    AddInline(*spec.mutable_source()->mutable_inline_tensors(), x);
-    AddInline(*spec.mutable_source()->mutable_inline_tensors(), y);
+    AddInline(spec, x);
+    AddInline(spec, y);
     spec.add_transforms()->mutable_batch()->set_size(kBatch);
     EXPECT_TRUE(cluster_.CreateDataset(1, spec).ok());
   }
@@ -89,7 +69,7 @@ class ClosureStepsTest : public testing::Test {
   }
   std::vector<float> Weights() {
     const proto::Program read = ReadProgram("w1", DType::kFloat32, {4, 6});
-    EXPECT_TRUE(cluster_.Register(read, Layouts()).ok());
+    EXPECT_TRUE(cluster_.Register(read, PerceptronLayouts()).ok());
     proto::RunClosureRequest request = cluster_.Closure(read);
     request.set_closure_id(1000);
     const auto fetched = cluster_.Run(request);

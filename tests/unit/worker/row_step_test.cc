@@ -10,6 +10,7 @@
 #include "common/wire/error_detail.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/inline_tensors.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
 
@@ -89,14 +90,6 @@ Tensor Ids(int64_t stride, int64_t begin) {
     ids.mutable_data<int64_t>()[i] = i % 3 == 0 ? 13 : (begin + i * stride) % kRows;
   }
   return ids;
-}
-
-void AddInline(proto::DatasetSpec& spec, const Tensor& value) {
-  proto::InlineTensor& tensor =
-      *spec.mutable_source()->mutable_inline_tensors()->add_tensors();
-  tensor.set_dtype(static_cast<int32_t>(value.dtype()));
-  for (const int64_t dim : value.shape().dims()) tensor.add_dims(dim);
-  tensor.set_data(value.raw(), value.num_bytes());
 }
 
 // Thread-compatible.

@@ -7,6 +7,7 @@
 #include "common/program/program.h"
 #include "common/runtime/program_runner.h"
 #include "gtest/gtest.h"
+#include "tests/support/inline_tensors.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
 
@@ -15,20 +16,6 @@ namespace {
 
 constexpr int kSteps = 5;
 constexpr double kLearningRate = 0.5;  // as in WorkerCluster::Closure
-
-std::vector<proto::VariableLayout> Layouts() {
-  std::vector<proto::VariableLayout> layouts = {
-      MakeLayout("w1", DType::kFloat32, {4, 6}, {2, 2}, 0, 2),
-      MakeLayout("b1", DType::kFloat32, {6}, {6}, 2, 2),
-      MakeLayout("w2", DType::kFloat32, {6, 3}, {3, 2, 1}, 3, 2)};
-  for (proto::VariableLayout& layout : layouts) {
-    layout.mutable_initializer()->set_op("random_uniform");
-    layout.mutable_initializer()->set_a(-1);
-    layout.mutable_initializer()->set_b(1);
-    layout.mutable_initializer()->set_seed(3);
-  }
-  return layouts;
-}
 
 Tensor Features(int64_t rows) {
   Tensor x(DType::kFloat32, Shape{rows, 4});
@@ -44,30 +31,23 @@ Tensor Classes(int64_t rows) {
   return y;
 }
 
-void AddInline(proto::InlineTensors& tensors, const Tensor& value) {
-  proto::InlineTensor& tensor = *tensors.add_tensors();
-  tensor.set_dtype(static_cast<int32_t>(value.dtype()));
-  for (const int64_t dim : value.shape().dims()) tensor.add_dims(dim);
-  tensor.set_data(value.raw(), value.num_bytes());
-}
-
 class Cluster {
  public:
   Cluster() {
     EXPECT_TRUE(cluster_.Attach(1).ok());
-    EXPECT_TRUE(cluster_.CreateVariables(Layouts()).ok());
-    const absl::Status registered = cluster_.Register(train_, Layouts());
+    EXPECT_TRUE(cluster_.CreateVariables(PerceptronLayouts()).ok());
+    const absl::Status registered = cluster_.Register(train_, PerceptronLayouts());
     EXPECT_TRUE(registered.ok()) << registered;
     proto::DatasetSpec spec;
-    AddInline(*spec.mutable_source()->mutable_inline_tensors(), Features(kSteps * 8));
-    AddInline(*spec.mutable_source()->mutable_inline_tensors(), Classes(kSteps * 8));
+    AddInline(spec, Features(kSteps * 8));
+    AddInline(spec, Classes(kSteps * 8));
     spec.add_transforms()->mutable_batch()->set_size(8);
     EXPECT_TRUE(cluster_.CreateDataset(1, spec).ok());
   }
 
   Tensor Read(const std::string& name, const std::vector<int64_t>& dims) {
     const proto::Program read = ReadProgram(name, DType::kFloat32, dims);
-    EXPECT_TRUE(cluster_.Register(read, Layouts()).ok());
+    EXPECT_TRUE(cluster_.Register(read, PerceptronLayouts()).ok());
     return (*cluster_.Run(cluster_.Closure(read)))[0];
   }
 

@@ -130,4 +130,18 @@ proto::VariableLayout MakeLayout(const std::string& name, DType dtype, std::vect
   return layout;
 }
 
+std::vector<proto::VariableLayout> PerceptronLayouts() {
+  std::vector<proto::VariableLayout> layouts = {
+      MakeLayout("w1", DType::kFloat32, {4, 6}, {2, 2}, 0, 2),
+      MakeLayout("b1", DType::kFloat32, {6}, {6}, 2, 2),
+      MakeLayout("w2", DType::kFloat32, {6, 3}, {3, 2, 1}, 3, 2)};
+  for (proto::VariableLayout& layout : layouts) {
+    layout.mutable_initializer()->set_op("random_uniform");
+    layout.mutable_initializer()->set_a(-1);
+    layout.mutable_initializer()->set_b(1);
+    layout.mutable_initializer()->set_seed(3);
+  }
+  return layouts;
+}
+
 }  // namespace cohort

@@ -102,4 +102,7 @@ proto::VariableLayout MakeLayout(const std::string& name, DType dtype, std::vect
                                  std::vector<int64_t> rows, uint32_t first_slice_id,
                                  uint32_t num_ps);
 
+// Those of PerceptronProgram (test_programs.h), in slices on two servers, drawn from a seed.
+std::vector<proto::VariableLayout> PerceptronLayouts();
+
 }  // namespace cohort
