@@ -174,6 +174,7 @@ void LocalSession::EndLater(uint64_t id, absl::Status status) {
 }
 
 void LocalSession::Cancel(uint64_t id) {
+  connection_->Forget(id);
   EndLater(id, absl::CancelledError("the caller cancelled the call"));
 }
 
@@ -188,7 +189,10 @@ void LocalSession::ExpireCalls() {
     }
     if (next != deadlines_.end()) timer_->FireBy(next->first);
   }
-  for (const auto& [id, method] : expired) EndCall(id, NoAnswerInTime(method));
+  for (const auto& [id, method] : expired) {
+    connection_->Forget(id);
+    EndCall(id, NoAnswerInTime(method));
+  }
 }
 
 void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {

@@ -50,6 +50,7 @@ class LocalConnection final : public IoLoop::Source,
   bool Send(proto::LocalFrame frame, Payload payload);
 
   // As in LocalWriter.
+  void Forget(uint64_t call) { writer_.Forget(call); }
   bool uses_blocks() { return writer_.uses_blocks(); }
 
   // As LocalWriter::WaitUntilSent.

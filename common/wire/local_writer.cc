@@ -239,9 +239,24 @@ bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int p
   if (!greeted_) frame.set_takes_blocks(options_.blocks);
   greeted_ = true;
   frame.set_following(PayloadBytes(following));
-  unsent_.push_back({WithLength(frame), std::move(following), 0, passed_fd});
+  const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
+  unsent_.push_back({WithLength(frame), std::move(following), 0, passed_fd, call});
   if (unsent_.size() > 1) return true;  // its turn comes when the socket has room
   return FlushLocked(sent);
+}
+
+// The frame says how many bytes follow it, and some may have left.
+void LocalWriter::Forget(uint64_t call) {
+  Payload forgotten;  // dies after the lock
+  MutexLock lock(mutex_);
+  for (Unsent& unsent : unsent_) {
+    const size_t bytes = PayloadBytes(unsent.following);
+    if (unsent.call != call || bytes == 0) continue;
+    const std::shared_ptr<Buffer> copy = Buffer::Allocate(bytes);
+    CopyAll(unsent.following, copy->data());
+    forgotten = std::exchange(unsent.following, {{copy, copy->data(), bytes}});
+    return;
+  }
 }
 
 // False when the other end is gone; the loop finds that out by itself.

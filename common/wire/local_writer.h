@@ -45,6 +45,11 @@ class LocalWriter {
   // Takes kind and header from `frame`. False when the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
+  // Nobody waits for this call any more: the payload that its frame still has on its way is not
+  // read from when this returns. The other end gets what was copied of it. A payload that goes in
+  // parts is read on.
+  void Forget(uint64_t call);
+
   // What a frame of the other end says of blocks. False when that cannot be.
   bool TakeNotes(const proto::LocalFrame& frame);
 
@@ -68,6 +73,7 @@ class LocalWriter {
     Payload following;
     size_t sent = 0;  // of head and following together
     int passed_fd = -1;
+    uint64_t call = 0;  // whose frame it is, if its payload follows it as a whole
   };
   // A message that goes in parts.
   struct InParts {
@@ -104,10 +110,10 @@ class LocalWriter {
   Mutex mutex_;
   CondVar sent_;  // closed, or nothing is left to be sent
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;           // the other end was told of blocks
+  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;  // the other end was told of blocks
   bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
-  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;     // by one thread at a time
+  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // by one thread at a time
   std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
   std::deque<InParts> in_parts_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> slots_out_ ABSL_GUARDED_BY(mutex_);

@@ -60,7 +60,8 @@ class Call {
   // Does not cancel: a call that is no longer of interest ends by itself.
   virtual ~Call() = default;
 
-  // The completion runs with CANCELLED unless it already ran.
+  // The completion runs with CANCELLED unless it already ran. The memory of a payload up to
+  // kFrameBytesMax is released soon, whatever the other end does.
   virtual void Cancel() = 0;
 };
 

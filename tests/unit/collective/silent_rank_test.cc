@@ -1,0 +1,104 @@
+// A rank that neither reads nor dies: those that give it up get their memory back at once.
+
+#include <gtest/gtest.h>
+
+#include "common/base/real_clock.h"
+#include "common/base/thread_pool.h"
+#include "common/wire/joined_transport.h"
+#include "tests/unit/collective/conformance/cases.h"
+#include "tests/unit/collective/lane_groups.h"
+
+namespace cohort {
+namespace {
+
+// Its server stands in the next frame that comes while it shall, and reads no more from then on.
+// Thread-safe.
+class StandingTransport final : public Transport {
+ public:
+  explicit StandingTransport(std::unique_ptr<Transport> transport)
+      : transport_(std::move(transport)) {}
+
+  absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
+                                                 std::vector<Service> services) override {
+    for (Service& service : services) {
+      Handler& deliver = service.handlers.at("Deliver");
+      deliver = [this, then = std::move(deliver)](Message request, Reply reply) {
+        if (stands_.HasHappened()) BlockingWaiter().Wait(goes_on_, absl::InfiniteDuration());
+        then(std::move(request), std::move(reply));
+      };
+    }
+    return transport_->Listen(address, std::move(services));
+  }
+  std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override {
+    return transport_->Connect(address, lane);
+  }
+  void Stand() { stands_.Notify(); }
+  void GoOn() { goes_on_.Notify(); }
+
+ private:
+  const std::unique_ptr<Transport> transport_;
+  Event stands_, goes_on_;
+};
+
+// Real threads, and a transport over TCP for each of two ranks. Belongs to the thread of the test.
+class TwoHosts final : public LaneWorld {
+ public:
+  ~TwoHosts() override {
+    clock_.Stop();
+    first_.reset();
+    second_.reset();
+    pool_.reset();
+  }
+  Clock& clock() override { return clock_; }
+  Executor& executor() override { return *pool_; }
+  Waiter& waiter() override { return waiter_; }
+  Transport& TransportOf(int rank) override { return rank == 0 ? *first_ : *second_; }
+  std::string ListenAddress(int rank) override { return "127.0.0.1:0"; }
+  StandingTransport& second() { return *standing_; }
+
+ private:
+  RealClock clock_;
+  std::unique_ptr<ThreadPool> pool_ = std::make_unique<ThreadPool>(ThreadPool::Options{"ranks", 3});
+  BlockingWaiter waiter_;
+  std::unique_ptr<Transport> first_ = std::make_unique<JoinedTransport>(OverTcp(clock_, *pool_));
+  StandingTransport* standing_ = new StandingTransport(OverTcp(clock_, *pool_));
+  std::unique_ptr<Transport> second_ =
+      std::make_unique<JoinedTransport>(std::unique_ptr<Transport>(standing_));
+};
+
+CollectiveCall SumOf(int64_t count) {
+  CollectiveCall call;
+  call.op = CollectiveOp::kAllReduce;
+  call.count = count;
+  call.name = "w";
+  call.algorithm = CollectiveAlgorithm::kTwoShot;
+  return call;
+}
+
+TEST(SilentRank, WhoGivesItUpHasItsMemoryAtOnce) {
+  auto world = std::make_shared<TwoHosts>();
+  LaneRanks ranks(world, LaneGroupSpec{2, 1, {}, {}});
+  while (ranks.Lane(0).counters().frames_in_place == 0) {  // no longer over gRPC
+    ExpectRight(ranks, CallsOf(2, SumOf(100'000)), 1, Place::kApart, "before");
+    ASSERT_FALSE(HasFailure());
+  }
+  world->second().Stand();
+  // More than the sockets' own memory holds.
+  std::vector<float> values(8 << 20);
+  CollectiveCall call = SumOf(static_cast<int64_t>(values.size()));
+  call.output =
+      absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float));
+  call.input = call.output;
+  Event done;
+  ranks.Of(0).Start(call, [&](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    done.Notify();
+  });
+  ranks.Of(0).Abort(absl::UnavailableError("rank 1 did not beat for 5s"));
+  EXPECT_TRUE(world->waiter().Wait(done, absl::Seconds(10))) << "frames are still being sent";
+  world->second().GoOn();
+  if (!done.HasHappened()) world->waiter().Wait(done, absl::Minutes(1));
+}
+
+}  // namespace
+}  // namespace cohort
