@@ -13,8 +13,8 @@
 namespace cohort {
 namespace {
 
-constexpr int64_t kExamples = 60;  // batches of 24, 24 and 12
-constexpr int64_t kSteps = 6;
+constexpr int64_t kExamples = 228;  // nine batches of 24, and one of 12
+constexpr int64_t kSteps = 40;
 
 std::vector<double> Losses(const std::string& type, std::vector<std::string> sets) {
   PosixFileSystem files;
@@ -25,7 +25,7 @@ std::vector<double> Losses(const std::string& type, std::vector<std::string> set
               {absl::StrCat("strategy.type=", type), R"(strategy.devices=["cpu:0","cpu:1"])",
                R"(strategy.compute_devices=["cpu:0","cpu:1"])", "fit.batch_size=24",
                "fit.closures_in_flight=1",
-               R"(data.train={"class_name":"SyntheticDigits","config":{"seed":1,"count":60}})"});
+               R"(data.train={"class_name":"SyntheticDigits","config":{"seed":1,"count":228}})"});
   const auto job = ParseJob(*text, path, sets);
   EXPECT_TRUE(job.ok()) << job.status();
   SimCluster cluster(1, type == kParameterServer ? 1 : 0, type == kMultiWorkerMirrored ? 2 : 1);
