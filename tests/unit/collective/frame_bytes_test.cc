@@ -11,8 +11,7 @@ namespace {
 Payload InPieces(const std::vector<std::string>& pieces) {
   Payload payload;
   for (const std::string& piece : pieces) {
-    payload.push_back(
-        {nullptr, reinterpret_cast<const std::byte*>(piece.data()), piece.size()});
+    payload.push_back({nullptr, reinterpret_cast<const std::byte*>(piece.data()), piece.size()});
   }
   return payload;
 }

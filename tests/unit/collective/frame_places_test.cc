@@ -28,8 +28,7 @@ TEST(FramePlaces, WhatIsFinalIsReceivedInTheCallersOutput) {
   CollectiveCall call = SumOf(3 * 100'000);
   for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTwoShot}) {
-    // Often, because the first go over gRPC, and one that comes before its call is started here
-    // has no place yet.
+    // Often, because a frame that comes before its call is started here has no place yet.
     for (int again = 0; again < 20; ++again) {
       call.algorithm = algorithm;
       ExpectRight(ranks, CallsOf(3, call), 1, again % 2 == 0 ? Place::kInPlace : Place::kApart,

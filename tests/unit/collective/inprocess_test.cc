@@ -113,8 +113,8 @@ TEST(InProcessCommunicator, FailureAfterSomeTasks) {
 }
 
 TEST(InProcessCommunicator, OneThread) {
-  CheckAll({"in-process, one thread",
-            [](int size) { return std::make_unique<SimGroup>(size, 0); }});
+  CheckAll(
+      {"in-process, one thread", [](int size) { return std::make_unique<SimGroup>(size, 0); }});
 }
 
 TEST(InProcessCommunicator, Threads) {

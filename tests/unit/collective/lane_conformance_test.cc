@@ -34,9 +34,6 @@ Implementation Simulated(uint64_t seed) {
 std::unique_ptr<Transport> InProcess(Clock& clock, Executor& executor) {
   return std::make_unique<InProcessTransport>(clock, executor);
 }
-std::unique_ptr<Transport> Grpc(Clock& clock, Executor& executor) {
-  return std::make_unique<GrpcTransport>();
-}
 
 Implementation Threads(const std::string& name, ThreadLaneWorld::MakeTransport make,
                        const std::string& address) {
@@ -154,9 +151,14 @@ void CheckOverSockets(Implementation sockets) {
   CheckTimeout(sockets);
 }
 
-TEST(LaneConformance, Grpc) { CheckOverSockets(Threads("gRPC", Grpc, "127.0.0.1:0")); }
+#ifndef __SANITIZE_THREAD__  // does not see the locks of Debian's gRPC
+std::unique_ptr<Transport> Grpc(Clock& clock, Executor& executor) {
+  return std::make_unique<GrpcTransport>();
+}
 
-// Begins on gRPC.
+TEST(LaneConformance, Grpc) { CheckOverSockets(Threads("gRPC", Grpc, "127.0.0.1:0")); }
+#endif
+
 TEST(LaneConformance, TcpFrames) { CheckOverSockets(Threads("TCP", OverTcp, "127.0.0.1:0")); }
 
 }  // namespace

@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/wire/auto_transport.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/joined_transport.h"
+#include "tests/unit/wire/tcp_frames_transport.h"
 
 namespace cohort {
 
@@ -93,9 +94,7 @@ ThreadLaneWorld::~ThreadLaneWorld() {
 }
 
 std::unique_ptr<Transport> OverTcp(Clock& clock, Executor& executor) {
-  AutoTransport::Options options;
-  options.kind = TransportKind::kTcp;
-  return std::make_unique<AutoTransport>(options);
+  return std::make_unique<TcpFramesTransport>(kMessageBytesMax);
 }
 
 }  // namespace cohort

@@ -121,8 +121,8 @@ bool DieBetween(A algorithm, const Deaths& deaths, uint64_t seed) {
   EXPECT_LT(world->world().Now() - death, absl::Seconds(1)) << "of the simulated clock";
   EXPECT_EQ(cause.code(), absl::StatusCode::kUnavailable) << cause;
   EXPECT_THAT(std::string(cause.message()),
-              testing::HasSubstr(absl::StrCat("rank ", deaths.killed, ", worker:", deaths.killed,
-                                              ", was lost")));
+              testing::HasSubstr(
+                  absl::StrCat("rank ", deaths.killed, ", worker:", deaths.killed, ", was lost")));
   for (int rank = 0; rank < kSize; ++rank) {
     if (rank == deaths.killed) continue;
     const bool complete = step.ExpectSumOr(rank, cause);

@@ -20,10 +20,11 @@ constexpr char kName[] = "0123456789abcdef0123456789abcdef";
 
 class FramesServer final : public Server {
  public:
-  FramesServer(std::unique_ptr<LocalServer> frames, const LocalLoops& loops,
+  // Greets on `dials`: a thread of the others may wait in Start for being greeted.
+  FramesServer(std::unique_ptr<LocalServer> frames, const std::shared_ptr<IoLoop>& dials,
                TcpListeners listeners)
       : frames_(std::move(frames)),
-        port_(SharedPort::Start(loops.calls, std::move(listeners),
+        port_(SharedPort::Start(dials, std::move(listeners),
                                 {kName,
                                  [this](UniqueFd socket, StreamKind kind) {
                                    frames_->Take(std::move(socket), kind);
@@ -100,14 +101,15 @@ absl::StatusOr<std::unique_ptr<Server>> TcpFramesTransport::Listen(const std::st
       auto frames,
       StartLocalServer(loops_, {"", absl::StrCat("127.0.0.1:", listeners.port),
                                 std::move(services), message_bytes_max_, /*blocks=*/false}));
-  return std::make_unique<FramesServer>(std::move(frames), loops_, std::move(listeners));
+  return std::make_unique<FramesServer>(std::move(frames), dials_, std::move(listeners));
 }
 
-std::shared_ptr<Channel> TcpFramesTransport::Connect(const std::string& address, Lane) {
+std::shared_ptr<Channel> TcpFramesTransport::Connect(const std::string& address, Lane lane) {
   LocalSession::Options options;
   options.address = address;
   options.message_bytes_max = message_bytes_max_;
   options.blocks = false;
+  if (lane == Lane::kFrames) options.free_bytes_max = kFrameBytesMax;
   return std::make_shared<FramesChannel>(loops_, dials_, std::move(options));
 }
 
