@@ -54,6 +54,14 @@ class LaneCommunicator final : public Communicator {
   void Start(CollectiveCall call, Done done) override;
   void Abort(absl::Status root_cause) override;
 
+  // As Start, with all that is checked, compared and told, but nothing moves: it is agreed when all
+  // ranks have started the same call. For who moves the elements by other means (nccl/). A rank
+  // that agrees on a call that another starts gets INTERNAL or waits.
+  void Agree(CollectiveCall call, Done agreed);
+  // `told` runs once when the generation has ended, with the root cause, on the executor; never
+  // when it is not aborted.
+  void WhenAborted(Done told);
+
   std::shared_ptr<const FlightRecorder> recorder() const;
   LaneCounters counters() const;
 

@@ -55,14 +55,14 @@ LaneCounters LaneGroup::counters() const {
   return counters_;
 }
 
-void LaneGroup::Start(CollectiveCall call, Communicator::Done done) {
-  strand_.Post(
-      [self = shared_from_this(), call = std::move(call), done = std::move(done)]() mutable {
-        self->StartHere(std::move(call), std::move(done));
-      });
+void LaneGroup::Start(CollectiveCall call, Carries carries, Communicator::Done done) {
+  strand_.Post([self = shared_from_this(), carries, call = std::move(call),
+                done = std::move(done)]() mutable {
+    self->StartHere(std::move(call), carries, std::move(done));
+  });
 }
 
-void LaneGroup::StartHere(CollectiveCall call, Communicator::Done done) {
+void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Done done) {
   if (settled_) return Tell(std::move(done), end_);
   const uint64_t sequence = next_sequence_++;
   absl::Status status = CheckCall(call, options_.rank, options_.size);
@@ -72,6 +72,7 @@ void LaneGroup::StartHere(CollectiveCall call, Communicator::Done done) {
   CallState& state = calls_[sequence];
   state.sequence = sequence;
   state.call = std::move(call);
+  state.carries = carries;
   state.done = std::move(done);
   state.started = clock_.Now();
   if (agreement_.begun()) return;  // ends when the cause is settled
@@ -94,15 +95,17 @@ void LaneGroup::BeginNext() {
 
 void LaneGroup::Begin(CallState& state) {
   const PlanInput in{state.call, options_.rank, options_.size, options_.hosts};
-  const Choice choice = ChooseAlgorithm(in);
+  const bool moves = state.carries == Carries::kElements;
+  const CollectiveAlgorithm algorithm =
+      moves ? ChooseAlgorithm(in).algorithm : CollectiveAlgorithm::kAuto;
   OperationSetup setup;
   setup.sequence = state.sequence;
   setup.call = state.call;
   setup.description = DescribeCall(state.call);
-  setup.plan = PlanOf(in, choice.algorithm);
+  setup.plan = moves ? PlanOf(in, algorithm) : AgreementPlan(in);
   setup.rank = options_.rank;
   setup.size = options_.size;
-  recorder_->Started({state.sequence, &state.call, choice.algorithm, SendersTo(setup.plan)},
+  recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
       shared_from_this(), OperationWays{strand_, *lanes_, places_}, std::move(setup));
@@ -227,8 +230,14 @@ absl::StatusOr<std::shared_ptr<Buffer>> LaneCommunicator::Allocate(size_t bytes)
 }
 
 void LaneCommunicator::Start(CollectiveCall call, Done done) {
-  group_->Start(std::move(call), std::move(done));
+  group_->Start(std::move(call), LaneGroup::Carries::kElements, std::move(done));
 }
+
+void LaneCommunicator::Agree(CollectiveCall call, Done agreed) {
+  group_->Start(std::move(call), LaneGroup::Carries::kNothing, std::move(agreed));
+}
+
+void LaneCommunicator::WhenAborted(Done told) { group_->WhenAborted(std::move(told)); }
 
 void LaneCommunicator::Abort(absl::Status root_cause) { group_->Abort(std::move(root_cause)); }
 

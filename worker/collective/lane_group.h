@@ -31,8 +31,11 @@ class LaneGroup final : public LaneReceiver,
   LaneCounters counters() const;
 
   void WatchAll();
-  void Start(CollectiveCall call, Communicator::Done done);
+  // What a call brings with it to the others: Start or Agree of lane_communicator.h.
+  enum class Carries : uint8_t { kElements, kNothing };
+  void Start(CollectiveCall call, Carries carries, Communicator::Done done);
   void Abort(absl::Status cause);
+  void WhenAborted(Communicator::Done told);
   // No call is under way. Peers that watch are told.
   void Leave();
 
@@ -48,6 +51,7 @@ class LaneGroup final : public LaneReceiver,
   struct CallState {
     uint64_t sequence = 0;
     CollectiveCall call;
+    Carries carries = Carries::kElements;
     Communicator::Done done;
     absl::Time started;
     TimerId timer;
@@ -67,7 +71,7 @@ class LaneGroup final : public LaneReceiver,
   using Missing = std::vector<std::string>;
 
   // lane_group.cc: calls and frames.
-  void StartHere(CollectiveCall call, Communicator::Done done);
+  void StartHere(CollectiveCall call, Carries carries, Communicator::Done done);
   void BeginNext();
   void Begin(CallState& state);
   void HandleFrame(CollectiveFrame frame, Consumed consumed);
@@ -123,6 +127,7 @@ class LaneGroup final : public LaneReceiver,
   AbortAgreement agreement_;
   bool settled_ = false;
   absl::Status end_;  // when settled
+  std::vector<Communicator::Done> tell_of_end_;
   TimerId stall_timer_;
 
   mutable Mutex counters_mutex_;

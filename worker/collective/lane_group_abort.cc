@@ -122,6 +122,13 @@ void LaneGroup::Abort(absl::Status cause) {
   });
 }
 
+void LaneGroup::WhenAborted(Communicator::Done told) {
+  strand_.Post([self = shared_from_this(), told = std::move(told)]() mutable {
+    if (self->settled_) return self->Tell(std::move(told), self->end_);
+    self->tell_of_end_.push_back(std::move(told));
+  });
+}
+
 void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
   strand_.Post(
       [self = shared_from_this(), cause = std::move(cause), reply = std::move(reply)]() mutable {
@@ -198,6 +205,7 @@ void LaneGroup::Settle() {
     if (state.timer.value != 0) clock_.Cancel(state.timer);
     dones.push_back(std::move(state.done));
   }
+  for (Communicator::Done& told : std::exchange(tell_of_end_, {})) Tell(std::move(told), end_);
   for (const std::shared_ptr<Operation>& operation : operations) operation->Fail(end_);
   for (Communicator::Done& done : dones) Tell(std::move(done), end_);
 }

@@ -1,0 +1,240 @@
+#include "worker/collective/nccl/nccl_communicator.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+// Neither NCCL nor CUDA wakes anybody when something fails; what ends well does (call_then).
+constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(20);
+// Between questions whether what was started is on the device.
+constexpr absl::Duration kAskAgainAfterMin = absl::Microseconds(20);
+constexpr absl::Duration kAskAgainAfterMax = absl::Milliseconds(1);
+// What is aborted ends within milliseconds, where it ends.
+constexpr absl::Duration kAbortWait = absl::Seconds(10);
+
+}  // namespace
+
+NcclCommunicator::Posting::Posting(const NcclCall& posted, const NcclOptions& options)
+    : call(posted),
+      elements(call.call, options.group.size),
+      pieces(call.call, options.group.rank, options.group.size,
+             static_cast<int64_t>(options.piece_bytes / std::max(elements.bytes(), size_t{1}))) {}
+
+NcclCommunicator::NcclCommunicator(Clock& clock, Executor& executor,
+                                   absl::StatusOr<const NcclTable*> table,
+                                   std::unique_ptr<LaneCommunicator> control, NcclOptions options,
+                                   Done joined)
+    : clock_(clock),
+      executor_(executor),
+      table_(std::move(table)),
+      options_(std::move(options)),
+      recorder_(std::make_shared<FlightRecorder>(
+          FlightRecorder::Owner{options_.group.name, options_.group.rank, options_.group.size,
+                                options_.group.tasks})),
+      calls_(std::make_shared<NcclCalls>(kCallsToJoin)),
+      control_(std::move(control)) {
+  COHORT_CHECK(options_.piece_bytes / sizeof(double) >= static_cast<size_t>(options_.group.size),
+               "a piece has an element of each rank");
+  control_->WhenAborted([calls = calls_](const absl::Status& cause) { calls->End(cause); });
+  thread_ = std::thread([this, joined = std::move(joined)]() mutable { Serve(std::move(joined)); });
+  pthread_setname_np(thread_.native_handle(), "nccl-group");
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (!joined_) control_->Abort(absl::CancelledError("a rank ends before the ranks have joined"));
+  calls_->Stop();
+  thread_.join();
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> NcclCommunicator::Allocate(size_t bytes) {
+  return Buffer::Allocate(bytes);
+}
+
+void NcclCommunicator::Start(CollectiveCall call, Done done) {
+  calls_->Add({0, std::move(call), std::move(done), clock_.Now()}, [this](const NcclCall& added) {
+    recorder_->Started({added.sequence, &added.call, CollectiveAlgorithm::kAuto, {}},
+                       added.started);
+  });
+}
+
+void NcclCommunicator::Abort(absl::Status root_cause) { control_->Abort(std::move(root_cause)); }
+
+void NcclCommunicator::Serve(Done joined) {
+  const absl::Status status = Join();
+  if (status.ok()) {
+    joined_ = true;
+  } else {
+    Fail(status);
+    while (calls_->end().ok()) calls_->WaitForEnd(absl::InfiniteDuration());
+  }
+  executor_.Run([joined = std::move(joined), end = status.ok() ? status : calls_->end()]() mutable {
+    joined(end);
+  });
+  while (!calls_->stopped()) {
+    if (!calls_->end().ok()) {
+      End();
+    } else if (!failed_) {
+      AskForAgreement();
+      PostAgreed();
+      Collect();
+      LookAround();
+    }
+    calls_->WaitForNews(under_way_.empty() ? absl::InfiniteDuration() : kLookAroundEvery);
+  }
+  device_.reset();
+}
+
+void NcclCommunicator::AskForAgreement() {
+  while (const NcclCall* const call = calls_->TakeNew()) {
+    control_->Agree(call->call,
+                    [calls = calls_, sequence = call->sequence](const absl::Status& status) {
+                      calls->Answered(sequence, status);
+                    });
+  }
+}
+
+void NcclCommunicator::PostAgreed() {
+  while (!failed_) {
+    if (!posting_.has_value()) {
+      const NcclCall* const call = calls_->Agreed(next_to_post_);
+      if (call == nullptr) return;
+      posting_.emplace(*call, options_);
+    }
+    if (posting_->next == posting_->pieces.count()) {
+      const uint64_t sequence = next_to_post_++;
+      const bool nothing_moves = posting_->pieces.count() == 0;
+      posting_.reset();
+      if (nothing_moves) Complete(sequence, absl::OkStatus());
+      continue;
+    }
+    if (under_way_.size() == NcclDevice::kSlots) return;
+    const absl::Status posted = PostPiece();
+    if (!posted.ok()) Fail(posted);
+  }
+}
+
+absl::Status NcclCommunicator::PostPiece() {
+  const size_t slot = pieces_posted_ % NcclDevice::kSlots;
+  const NcclElements& elements = posting_->elements;
+  NcclPiece piece = posting_->pieces.At(posting_->next);
+  const std::byte* const input = posting_->call.call.input.data();
+  const size_t element = ElementSize(posting_->call.call.dtype);
+  for (const NcclCopy& copy : piece.in) {
+    elements.ToNccl(input + static_cast<size_t>(copy.in_call) * element, copy.count,
+                    device_->StagedInput(slot) +
+                        static_cast<size_t>(copy.in_staging) * elements.bytes());
+  }
+  RETURN_IF_ERROR(device_->Post(slot, piece, elements));
+  RETURN_IF_ERROR(WaitUntilPosted(absl::InfiniteFuture()));
+  RETURN_IF_ERROR(device_->Finish(slot, piece, elements));
+  ++pieces_posted_;
+  const bool last = ++posting_->next == posting_->pieces.count();
+  under_way_.push_back({&posting_->call, elements, std::move(piece), slot, last});
+  return absl::OkStatus();
+}
+
+absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
+  for (absl::Duration pause = kAskAgainAfterMin;; pause = std::min(2 * pause, kAskAgainAfterMax)) {
+    absl::StatusOr<bool> posted = device_->HasPosted();
+    if (!posted.ok() || *posted) return posted.status();
+    RETURN_IF_ERROR(calls_->end());
+    if (clock_.Now() >= deadline) {
+      return MakeError(absl::StatusCode::kDeadlineExceeded,
+                       absl::StrCat("the GPUs have not met within ",
+                                    absl::FormatDuration(options_.join_timeout),
+                                    " although all ranks are there; NCCL_DEBUG=INFO tells which "
+                                    "addresses NCCL tries, NCCL_SOCKET_IFNAME chooses them"),
+                       proto::TRANSIENT);
+    }
+    LookForLateCalls();
+    calls_->WaitForEnd(pause);
+  }
+}
+
+void NcclCommunicator::Collect() {
+  if (failed_ || pieces_collected_ == calls_->pieces_through()) return;
+  // After an error the device may go on to the end of a piece without its elements.
+  if (const absl::Status status = device_->Check(); !status.ok()) return Fail(status);
+  for (const uint64_t through = calls_->pieces_through(); pieces_collected_ < through;) {
+    PieceUnderWay& front = under_way_.front();
+    const CollectiveCall& call = front.call->call;
+    for (const NcclCopy& copy : front.piece.out) {
+      front.elements.FromNccl(device_->StagedOutput(front.slot) +
+                                  static_cast<size_t>(copy.in_staging) * front.elements.bytes(),
+                              copy.count,
+                              call.output.data() +
+                                  static_cast<size_t>(copy.in_call) * ElementSize(call.dtype));
+    }
+    const std::optional<uint64_t> done =
+        front.last ? std::make_optional(front.call->sequence) : std::nullopt;
+    under_way_.pop_front();
+    ++pieces_collected_;
+    if (done.has_value()) Complete(*done, absl::OkStatus());
+    PostAgreed();  // the slot is free again
+  }
+}
+
+void NcclCommunicator::LookAround() {
+  if (under_way_.empty() || failed_) return;
+  if (const absl::Status status = device_->Check(); !status.ok()) return Fail(status);
+  LookForLateCalls();
+}
+
+// What is not agreed yet the control group looks after.
+void NcclCommunicator::LookForLateCalls() {
+  const absl::Time now = clock_.Now();
+  const std::vector<const NcclCall*> agreed = calls_->AllAgreed();
+  for (const NcclCall* const one : agreed) {
+    const absl::Duration timeout = one->call.timeout;
+    if (timeout == absl::InfiniteDuration() || now < one->started + timeout) continue;
+    return Fail(LateError(one->sequence, DescribeCall(one->call), timeout, {}));
+  }
+  if (agreed.empty()) return;
+  const absl::Duration stall_after = options_.group.stall_after;
+  const absl::Time since = std::max(agreed[0]->started, stall_logged_);
+  if (stall_after == absl::InfiniteDuration() || now < since + stall_after) return;
+  stall_logged_ = now;
+  LogStalledCall({options_.group.name, rank(), agreed[0]->sequence, DescribeCall(agreed[0]->call),
+                  now - agreed[0]->started, {}});
+}
+
+void NcclCommunicator::Fail(const absl::Status& status) {
+  if (failed_) return;
+  failed_ = true;
+  control_->Abort(status);
+}
+
+void NcclCommunicator::End() {
+  posting_.reset();
+  under_way_.clear();
+  failed_ = true;
+  if (device_ != nullptr && !device_->Abort(kAbortWait)) {
+    Log(LogLevel::kError, "nccl_abort_hangs",
+        {{"group", options_.group.name.name},
+         {"generation", options_.group.name.generation},
+         {"rank", rank()},
+         {"what_to_do", "restart this process: its GPU and its staging memory are not free"}});
+    static_cast<void>(device_.release());  // the device may still use its memory
+  }
+  device_.reset();
+  const absl::Status end = calls_->end();
+  for (const uint64_t sequence : calls_->Endable()) Complete(sequence, end);
+}
+
+void NcclCommunicator::Complete(uint64_t sequence, const absl::Status& status) {
+  recorder_->Ended(sequence, status, clock_.Now());
+  executor_.Run([done = calls_->TakeOut(sequence), status]() mutable { done(status); });
+}
+
+}  // namespace cohort

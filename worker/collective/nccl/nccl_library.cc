@@ -1,0 +1,81 @@
+#include "worker/collective/nccl/nccl_library.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr absl::string_view kModule = "libcohort_nccl.so";
+
+absl::Status Missing(const std::string& what) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, what, proto::CONFIGURATION);
+}
+
+}  // namespace
+
+std::string NcclModulePath() {
+  std::array<char, 4096> path;
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
+  const size_t slash = executable.rfind('/');
+  if (slash == absl::string_view::npos) return std::string(kModule);
+  return absl::StrCat(executable.substr(0, slash + 1), kModule);
+}
+
+absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
+  // RTLD_LOCAL: nothing of CUDA becomes visible to other libraries. It is never unloaded, which
+  // CUDA does not survive.
+  void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) {
+    const char* const why = dlerror();
+    return Missing(absl::StrCat("NCCL is not available: loading ", path, ": ",
+                                why != nullptr ? why : "unknown error",
+                                "; build with -DCOHORT_CUDA=ON where CUDA and NCCL are installed, "
+                                "and keep the module beside the executable"));
+  }
+  using TableFunction = const NcclTable* (*)();
+  const auto table_of = reinterpret_cast<TableFunction>(dlsym(module, kNcclTableSymbol));
+  const NcclTable* const table = table_of != nullptr ? table_of() : nullptr;
+  if (table == nullptr || table->version != kNcclTableVersion) {
+    return Missing(absl::StrCat("NCCL is not available: ", path, " is of another build (version ",
+                                table == nullptr ? 0 : table->version, " of its table, not ",
+                                kNcclTableVersion, "); install the module and the executable of "
+                                "one build"));
+  }
+  return table;
+}
+
+absl::Status CheckNcclDevice(const NcclTable& table, int32_t device) {
+  int32_t count = 0;
+  const int32_t code = table.device_count(table.library, &count);
+  const absl::Status counted = NcclStatus(table, nullptr, code, "looking for GPUs");
+  if (!counted.ok()) {
+    return Missing(absl::StrCat("no GPU can be used: ", counted.message(),
+                                "; install the driver that nvidia-smi needs, or use cpu devices"));
+  }
+  if (device >= 0 && device < count) return absl::OkStatus();
+  return Missing(absl::StrCat("gpu:", device, " is not there: this machine has ", count,
+                              " GPUs; use those that nvidia-smi lists"));
+}
+
+absl::Status NcclStatus(const NcclTable& table, NcclContext* context, int32_t code,
+                        absl::string_view doing) {
+  if (code == kNcclDone || code == kNcclUnderWay) return absl::OkStatus();
+  std::array<char, 512> words = {};
+  table.error_words(context, code, words.data(), words.size());
+  return MakeError(absl::StatusCode::kUnavailable, absl::StrCat(doing, ": ", words.data()),
+                   proto::TRANSIENT);
+}
+
+std::string NcclVersionWords(int32_t version) {
+  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+}  // namespace cohort

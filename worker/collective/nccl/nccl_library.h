@@ -1,0 +1,35 @@
+#pragma once
+
+// Finding CUDA and NCCL. The program is linked with neither, so that one binary runs with and
+// without a GPU: the module libcohort_nccl.so lies beside the executable where it was built, and is
+// loaded when somebody asks for it.
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/collective/nccl/nccl_table.h"
+
+namespace cohort {
+
+// Where the module is looked for: in the directory of the executable.
+std::string NcclModulePath();
+
+// The table of the module at `path`. It stays loaded. Thread-safe. Errors: FAILED_PRECONDITION when
+// the module is not there, cannot be loaded or is of another build; the message says what was tried
+// and what to do.
+absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path);
+
+// Whether the machine has this device. Errors: FAILED_PRECONDITION saying why not.
+absl::Status CheckNcclDevice(const NcclTable& table, int32_t device);
+
+// OK for kNcclDone and kNcclUnderWay; else UNAVAILABLE: "starting a copy: CUDA: out of memory (2)".
+// The context may be null.
+absl::Status NcclStatus(const NcclTable& table, NcclContext* context, int32_t code,
+                        absl::string_view doing);
+
+// "2.28.9".
+std::string NcclVersionWords(int32_t version);
+
+}  // namespace cohort
