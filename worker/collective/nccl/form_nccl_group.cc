@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
-#include "worker/collective/nccl/nccl_library.h"
 #include "worker/collective/wire_lanes.h"
 
 namespace cohort {
@@ -28,11 +27,10 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
         resources_.clock, resources_.executor, resources_.table, std::move(lanes), options_.group);
     // Kept first, so that of the two the newer, which shows what NCCL does, comes last.
     resources_.table->Keep(control->recorder(), resources_.clock);
-    auto table = LoadNccl(options_.module);
     MutexLock lock(mutex_);
     // Another thread runs this, perhaps before the assignment.
     communicator_ = std::make_unique<NcclCommunicator>(
-        resources_.clock, resources_.executor, std::move(table), std::move(control),
+        resources_.clock, resources_.executor, options_.table, std::move(control),
         std::move(nccl),
         [self = shared_from_this()](const absl::Status& joined) { self->Joined(joined); });
   }

@@ -14,9 +14,9 @@ namespace cohort {
 
 struct FormNcclGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;  // by rank
-  int device = 0;                      // CUDA's number of this rank's GPU
-  std::string module;                  // NcclModulePath()
+  std::vector<std::string> addresses;      // by rank
+  int device = 0;                          // CUDA's number of this rank's GPU
+  absl::StatusOr<const NcclTable*> table;  // LoadNccl(NcclModulePath())
 };
 
 // `formed` runs once, on the executor, when the ranks have joined NCCL or have failed to; `how` of

@@ -20,8 +20,6 @@ constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(20);
 // Between questions whether what was started is on the device.
 constexpr absl::Duration kAskAgainAfterMin = absl::Microseconds(20);
 constexpr absl::Duration kAskAgainAfterMax = absl::Milliseconds(1);
-// What is aborted ends within milliseconds, where it ends.
-constexpr absl::Duration kAbortWait = absl::Seconds(10);
 
 }  // namespace
 
@@ -195,18 +193,18 @@ void NcclCommunicator::LookAround() {
 void NcclCommunicator::LookForLateCalls() {
   const absl::Time now = clock_.Now();
   const std::vector<const NcclCall*> agreed = calls_->AllAgreed();
-  for (const NcclCall* const one : agreed) {
-    const absl::Duration timeout = one->call.timeout;
-    if (timeout == absl::InfiniteDuration() || now < one->started + timeout) continue;
-    return Fail(LateError(one->sequence, DescribeCall(one->call), timeout, {}));
-  }
   if (agreed.empty()) return;
-  const absl::Duration stall_after = options_.group.stall_after;
-  const absl::Time since = std::max(agreed[0]->started, stall_logged_);
-  if (stall_after == absl::InfiniteDuration() || now < since + stall_after) return;
-  stall_logged_ = now;
-  LogStalledCall({options_.group.name, rank(), agreed[0]->sequence, DescribeCall(agreed[0]->call),
-                  now - agreed[0]->started, {}});
+  const NcclCall& oldest = *agreed[0];
+  const absl::Time quiet_since = std::max(oldest.started, stall_logged_);
+  if (now - quiet_since >= options_.group.stall_after) {
+    stall_logged_ = now;
+    LogStalledCall({options_.group.name, rank(), oldest.sequence, DescribeCall(oldest.call),
+                    now - oldest.started, {}});
+  }
+  for (const NcclCall* const one : agreed) {
+    if (now - one->started < one->call.timeout) continue;
+    return Fail(LateError(one->sequence, DescribeCall(one->call), one->call.timeout, {}));
+  }
 }
 
 void NcclCommunicator::Fail(const absl::Status& status) {
@@ -219,15 +217,13 @@ void NcclCommunicator::End() {
   posting_.reset();
   under_way_.clear();
   failed_ = true;
-  if (device_ != nullptr && !device_->Abort(kAbortWait)) {
+  if (device_ != nullptr && !NcclDevice::Abort(std::move(device_), options_.abort_wait)) {
     Log(LogLevel::kError, "nccl_abort_hangs",
         {{"group", options_.group.name.name},
          {"generation", options_.group.name.generation},
          {"rank", rank()},
          {"what_to_do", "restart this process: its GPU and its staging memory are not free"}});
-    static_cast<void>(device_.release());  // the device may still use its memory
   }
-  device_.reset();
   const absl::Status end = calls_->end();
   for (const uint64_t sequence : calls_->Endable()) Complete(sequence, end);
 }

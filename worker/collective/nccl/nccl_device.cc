@@ -149,16 +149,18 @@ absl::Status NcclDevice::Check() {
 }
 
 // NCCL's abort and what waits for the device have been seen to hang (nccl#1013). So they have a
-// thread of their own, which is left behind where they do: the one thread that nobody joins.
-bool NcclDevice::Abort(absl::Duration wait) {
+// thread of their own, which owns the device from here on and is left behind where they do: the one
+// thread that nobody joins.
+bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) {
   const auto ended = std::make_shared<Event>();  // shared with the thread
-  std::thread ending([&table = table_, context = context_, ended] {
-    table.abort(context);
-    table.stream_wait(context);
+  std::thread ending([device = std::move(device), ended]() mutable {
+    device->table_.abort(device->context_);
+    device->table_.stream_wait(device->context_);
+    device->joined_ = false;
+    device.reset();
     ended->Notify();
   });
   pthread_setname_np(ending.native_handle(), "nccl-abort");
-  joined_ = false;
   if (!ended->WaitFor(wait)) {
     ending.detach();
     return false;

@@ -39,7 +39,7 @@ class NcclDevice {
 
   // The table outlives it.
   static absl::StatusOr<std::unique_ptr<NcclDevice>> Open(const NcclTable& table, Options options);
-  // Nothing is under way, or Abort has answered true.
+  // Nothing is under way.
   ~NcclDevice();
 
   // Begins to join the group; it has when HasPosted.
@@ -55,9 +55,9 @@ class NcclDevice {
   // Whether all is well with what is under way.
   absl::Status Check();
 
-  // Ends what is under way; not to be used after it. False when that has not ended in time: then
-  // the device may touch its memory for ever, and this must never be destroyed.
-  [[nodiscard]] bool Abort(absl::Duration wait);
+  // Ends what is under way, and the device's use. False when that has not ended in time: then it
+  // keeps its memory until it does, which may be never.
+  [[nodiscard]] static bool Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait);
 
  private:
   struct Slot {

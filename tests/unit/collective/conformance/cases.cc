@@ -51,13 +51,32 @@ Bytes RandomInput(DType dtype, ReduceOp reduce, int64_t elements, uint64_t seed)
   return Repeated(ToBytes(dtype, values), count, ElementSize(dtype));
 }
 
-std::vector<Bytes> RandomInputs(const std::vector<CollectiveCall>& calls, uint64_t seed) {
+Bytes ExactInput(DType dtype, ReduceOp reduce, int64_t elements, uint64_t seed) {
+  const RandomStream random(seed, "collective input");
+  Values values;
+  const auto count = static_cast<size_t>(elements);
+  for (size_t i = 0; i < std::min(count, kInputPeriod); ++i) {
+    const auto small = static_cast<int64_t>(random.Bits(i) % 33) - 16;
+    const int64_t power = int64_t{1} << (random.Bits(i) % 2);
+    const int64_t value = reduce == ReduceOp::kProd ? (small < 0 ? -power : power) : small;
+    values.integers.push_back(value);
+    values.floats.push_back(static_cast<double>(value));
+  }
+  return Repeated(ToBytes(dtype, values), count, ElementSize(dtype));
+}
+
+std::vector<Bytes> InputsFor(Draw draw, const std::vector<CollectiveCall>& calls, uint64_t seed) {
   std::vector<Bytes> inputs;
   for (size_t r = 0; r < calls.size(); ++r) {
     const int64_t elements = InputElements(calls[r], static_cast<int>(r));
-    inputs.push_back(RandomInput(calls[r].dtype, calls[r].reduce, elements, seed * 64 + r));
+    const auto make = draw == Draw::kAllDigits ? RandomInput : ExactInput;
+    inputs.push_back(make(calls[r].dtype, calls[r].reduce, elements, seed * 64 + r));
   }
   return inputs;
+}
+
+std::vector<Bytes> RandomInputs(const std::vector<CollectiveCall>& calls, uint64_t seed) {
+  return InputsFor(Draw::kAllDigits, calls, seed);
 }
 
 std::vector<CollectiveCall> CallsOf(int size, const CollectiveCall& call) {
@@ -119,7 +138,7 @@ std::string Difference(DType dtype, const Bytes& got, const Bytes& wanted) {
 
 void ExpectRight(GroupUnderTest& group, const std::vector<CollectiveCall>& calls, uint64_t seed,
                  Place place, const std::string& where) {
-  const std::vector<Bytes> inputs = RandomInputs(calls, seed);
+  const std::vector<Bytes> inputs = InputsFor(group.draw(), calls, seed);
   const std::vector<Bytes> wanted = Wanted(calls, inputs);
   const GroupResult result = RunGroup(group, calls, inputs, place, static_cast<int>(seed % 2));
   for (size_t r = 0; r < calls.size(); ++r) {

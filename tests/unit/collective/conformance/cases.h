@@ -24,9 +24,12 @@ bool Defined(DType dtype, ReduceOp reduce);
 // Drawn from the seed: all digits used, products that stay finite, integers that wrap. Long ones
 // repeat (reference.h).
 Bytes RandomInput(DType dtype, ReduceOp reduce, int64_t elements, uint64_t seed);
+// Small whole numbers, powers of two for products: every order of a sum gives the same bits.
+Bytes ExactInput(DType dtype, ReduceOp reduce, int64_t elements, uint64_t seed);
 
 // For each rank, as many elements as its call says.
 std::vector<Bytes> RandomInputs(const std::vector<CollectiveCall>& calls, uint64_t seed);
+std::vector<Bytes> InputsFor(Draw draw, const std::vector<CollectiveCall>& calls, uint64_t seed);
 
 // The same call on all ranks.
 std::vector<CollectiveCall> CallsOf(int size, const CollectiveCall& call);

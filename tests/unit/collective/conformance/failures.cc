@@ -21,7 +21,7 @@ CollectiveCall SumOf(int64_t count, const std::string& name) {
 }
 
 std::vector<Bytes> InputsFor(const std::vector<CollectiveCall>& calls) {
-  return RandomInputs(calls, 5);
+  return InputsFor(Draw::kExactInAnyOrder, calls, 5);
 }
 
 // All ranks have the error; of a rooted operation those may be done that get from and give to none
@@ -265,8 +265,10 @@ void CheckTimeout(const Implementation& implementation) {
   GroupResult result = run.Result();
   result.statuses.erase(result.statuses.begin() + 1);
   ExpectOneCause(result, absl::StatusCode::kDeadlineExceeded,
-                 "call 1, all-reduce sum float32[2000] 'w', is not done within 30ms; not started "
-                 "by rank 1 (last done there: call 0, all-reduce 'before')");
+                 absl::StrCat("call ", implementation.first_call + 1,
+                              ", all-reduce sum float32[2000] 'w', is not done within 30ms; not "
+                              "started by rank 1 (last done there: call ",
+                              implementation.first_call, ", all-reduce 'before')"));
 }
 
 void CheckAll(const Implementation& implementation) {

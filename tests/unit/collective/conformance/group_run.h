@@ -2,6 +2,7 @@
 
 // One operation of a whole group under test: every rank's memory, its call and how it ended.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,10 +13,15 @@
 
 namespace cohort {
 
+// What inputs are drawn from: all digits, so that another order of a sum has other bits; or numbers
+// of which every order gives the same.
+enum class Draw { kAllDigits, kExactInAnyOrder };
+
 // All ranks of one group, made for a test. Belongs to the thread of the test.
 class GroupUnderTest {
  public:
   virtual ~GroupUnderTest() = default;
+  virtual Draw draw() const { return Draw::kAllDigits; }
   virtual Communicator& Of(int rank) = 0;
   // Runs or waits for what the communicators need to go on.
   virtual Waiter& waiter() = 0;
@@ -27,6 +33,11 @@ struct Implementation {
   // Those to ask for; an operation that has no such form is asked for by kAuto once.
   std::vector<CollectiveAlgorithm> algorithms = {CollectiveAlgorithm::kAuto};
   bool many_ranks = true;  // up to 8; else up to 4, where ranks are costly
+  int ranks_max = 8;       // that there can be
+  // The number of a group's first call.
+  uint64_t first_call = 0;
+  // Of zeros of both signs min and max give what the tree gives; else some zero.
+  bool zeros_of_the_tree = true;
 };
 
 // Whether the algorithm is one of this operation's.
