@@ -9,6 +9,8 @@ set -euo pipefail
 reason_holds() {
   case "$1" in
     "needs a GPU"*) ! compgen -G "/dev/nvidia[0-9]*" >/dev/null ;;
+    "needs "[0-9]*" GPUs"*) (($(compgen -G "/dev/nvidia[0-9]*" | wc -l) < $(tr -dc 0-9 <<<"$1"))) ;;
+    "needs a build with NCCL"*) grep -q "^COHORT_HAVE_NCCL:INTERNAL=OFF$" "$cache" ;;
     "needs root"*) [[ $(id -u) != 0 ]] ;;
     "needs network namespaces"*) ! unshare --net true 2>/dev/null ;;
     "needs a user other than root"*) [[ $(id -u) == 0 ]] ;;

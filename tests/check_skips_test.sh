@@ -27,3 +27,15 @@ echo "skipped: because" >"$scratch/log"
 expect refused "a script's unknown reason"
 { gtest_skip "needs data a"; gtest_skip "because"; } >"$scratch/log"
 COHORT_DATA_DIR="" expect refused "one good and one bad reason"
+gtest_skip "needs 4096 GPUs" >"$scratch/log"
+expect accepted "more GPUs than there are"
+gtest_skip "needs 0 GPUs" >"$scratch/log"
+expect refused "GPUs that are there"
+mkdir -p "$scratch/build/Testing/Temporary"
+gtest_skip "needs a build with NCCL" >"$scratch/build/Testing/Temporary/log"
+for built in ON OFF; do
+  echo "COHORT_HAVE_NCCL:INTERNAL=$built" >"$scratch/build/CMakeCache.txt"
+  got=refused
+  if "$here/check_skips.sh" "$scratch/build/Testing/Temporary/log" >/dev/null 2>&1; then got=accepted; fi
+  [[ $got == "$([[ $built == ON ]] && echo refused || echo accepted)" ]] || { echo "NCCL $built: $got"; exit 1; }
+done

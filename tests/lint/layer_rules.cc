@@ -26,6 +26,9 @@ const std::map<std::string, Rooms>& AllowedRooms() {
         "common/runtime", "common/checkpoint", "proto"}},
       {"worker/collective",
        {"common/base", "common/tensor", "common/wire", "common/runtime", "proto"}},
+      // The module that is loaded when NCCL is asked for: it has nothing of the program in it but
+      // the table that it fills.
+      {"worker/collective/nccl/backend", {"worker/collective"}},
       {"worker",
        {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
         "common/runtime", "common/checkpoint", "proto", "worker/collective"}},
@@ -54,7 +57,8 @@ const std::vector<Library>& Libraries() {
       {"leveldb/", {"common/checkpoint"}, false},
       {"dnnl", {"common/runtime"}, false},
       {"oneapi/", {"common/runtime"}, false},
-      {"cuda", {"common/runtime"}, false},
+      {"cuda", {"worker/collective/nccl/backend"}, true},
+      {"nccl.h", {"worker/collective/nccl/backend"}, true},
       {"onnx/", {"common/program", "common/runtime", "coordinator", "worker"}, false}};
   return *libraries;
 }
@@ -63,6 +67,9 @@ const std::vector<Library>& Libraries() {
 // room of its own, on which the worker builds.
 std::string RoomOf(const std::string& path) {
   if (absl::StartsWith(path, "worker/home/")) return "worker/home";
+  if (absl::StartsWith(path, "worker/collective/nccl/backend/")) {
+    return "worker/collective/nccl/backend";
+  }
   if (absl::StartsWith(path, "worker/collective/")) return "worker/collective";
   const size_t first = path.find('/');
   if (first == std::string::npos) return "";

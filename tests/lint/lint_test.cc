@@ -174,6 +174,14 @@ TEST(CheckIncludes, FollowsTheArrows) {
   EXPECT_THAT(check("common/cluster/a.cc", "<nlohmann/json.hpp>"), IsEmpty());
   EXPECT_THAT(check("coordinator/a.h", "<nlohmann/json.hpp>"), ElementsAre(HasSubstr(".cc files")));
   EXPECT_THAT(check("coordinator/a.h", "<nlohmann/json_fwd.hpp>"), IsEmpty());
+  const std::string module = "worker/collective/nccl/backend/a";
+  EXPECT_THAT(check((module + ".cc").c_str(), "<cuda_runtime_api.h>"), IsEmpty());
+  EXPECT_THAT(check((module + ".cc").c_str(), "<nccl.h>"), IsEmpty());
+  EXPECT_THAT(check((module + ".h").c_str(), "<nccl.h>"), ElementsAre(HasSubstr(".cc files")));
+  EXPECT_THAT(check((module + ".cc").c_str(), "\"common/base/b.h\""),
+              ElementsAre(HasSubstr("not")));
+  EXPECT_THAT(check("worker/collective/nccl/a.cc", "<nccl.h>"), ElementsAre(HasSubstr("nccl.h")));
+  EXPECT_THAT(check("worker/a.cc", "<cuda_runtime_api.h>"), ElementsAre(HasSubstr("cuda")));
 }
 
 TEST(CheckCompatibility, EveryIdHasATrueRow) {

@@ -53,12 +53,4 @@ Plan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm) {
   COHORT_CHECK(false, "an operation of the enumeration");
 }
 
-Plan AgreementPlan(const PlanInput& in) {
-  if (in.call.op != CollectiveOp::kAllToAll) return DisseminationBarrier(in);
-  CollectiveCall empty = in.call;
-  empty.counts.assign(empty.counts.size(), 0);
-  empty.receive_counts = empty.counts;
-  return DirectAllToAll({empty, in.rank, in.size, in.hosts});
-}
-
 }  // namespace cohort

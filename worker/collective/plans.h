@@ -55,8 +55,8 @@ Plan ScatteredReduce(const PlanInput& in);  // reduce-scatter, then gathered by 
 
 Plan DisseminationBarrier(const PlanInput& in);
 
-// Nothing moves; who has made it knows that all ranks have started the call. The ranks of an
-// all-to-all hear of each other, because their counts are compared in pairs.
+// Nothing moves; who has made it knows that all ranks have started the same call. The ranks of an
+// all-to-all hear of each other first, because their counts are compared in pairs.
 Plan AgreementPlan(const PlanInput& in);
 
 // The plan of a call by an algorithm that AlgorithmFor gave (algorithm_choice.h).

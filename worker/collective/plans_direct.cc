@@ -91,18 +91,39 @@ Plan DirectAllToAll(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// In round k rank r tells r + 2^k that it and all that it has heard of have come.
-Plan DisseminationBarrier(const PlanInput& in) {
-  PlanBuilder plan;
-  Ref heard = PlanBuilder::Input(0, 0);
+namespace {
+
+// In round k rank r tells r + 2^k that it and all that it has heard of have come, from `heard` on.
+void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan) {
   for (int round = 0; (1 << round) < in.size; ++round) {
     const int ahead = 1 << round;
-    plan.Send((in.rank + ahead) % in.size, Tag(Phase::kScatter, round), heard);
-    const Ref frame =
-        plan.Receive((in.rank - ahead + in.size) % in.size, Tag(Phase::kScatter, round), 0);
+    plan.Send((in.rank + ahead) % in.size, Tag(phase, round), heard);
+    const Ref frame = plan.Receive((in.rank - ahead + in.size) % in.size, Tag(phase, round), 0);
     const Ref both[] = {frame, heard};
     heard = plan.Join(both);  // frames of later rounds may come first
   }
+}
+
+}  // namespace
+
+Plan DisseminationBarrier(const PlanInput& in) {
+  PlanBuilder plan;
+  Disseminate(in, Phase::kScatter, PlanBuilder::Input(0, 0), plan);
+  return std::move(plan).Finish();
+}
+
+// A rank whose pairs all fit says so to nobody before it has heard of all of them, so that none
+// goes on where one pair does not fit.
+Plan AgreementPlan(const PlanInput& in) {
+  if (in.call.op != CollectiveOp::kAllToAll || in.size == 1) return DisseminationBarrier(in);
+  PlanBuilder plan;
+  std::vector<Ref> all;
+  for (int turn = 1; turn < in.size; ++turn) {
+    const int peer = (in.rank + turn) % in.size;
+    plan.Send(peer, Tag(Phase::kScatter, 0), PlanBuilder::Input(0, 0));
+    all.push_back(plan.Receive(peer, Tag(Phase::kScatter, 0), 0));
+  }
+  Disseminate(in, Phase::kBack, plan.Join(all), plan);
   return std::move(plan).Finish();
 }
 

@@ -30,8 +30,7 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
     MutexLock lock(mutex_);
     // Another thread runs this, perhaps before the assignment.
     communicator_ = std::make_unique<NcclCommunicator>(
-        resources_.clock, resources_.executor, options_.table, std::move(control),
-        std::move(nccl),
+        resources_.clock, resources_.executor, options_.table, std::move(control), std::move(nccl),
         [self = shared_from_this()](const absl::Status& joined) { self->Joined(joined); });
   }
 

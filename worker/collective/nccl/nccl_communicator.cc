@@ -37,9 +37,8 @@ NcclCommunicator::NcclCommunicator(Clock& clock, Executor& executor,
       executor_(executor),
       table_(std::move(table)),
       options_(std::move(options)),
-      recorder_(std::make_shared<FlightRecorder>(
-          FlightRecorder::Owner{options_.group.name, options_.group.rank, options_.group.size,
-                                options_.group.tasks})),
+      recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{
+          options_.group.name, options_.group.rank, options_.group.size, options_.group.tasks})),
       calls_(std::make_shared<NcclCalls>(kCallsToJoin)),
       control_(std::move(control)) {
   COHORT_CHECK(options_.piece_bytes / sizeof(double) >= static_cast<size_t>(options_.group.size),
@@ -129,9 +128,9 @@ absl::Status NcclCommunicator::PostPiece() {
   const std::byte* const input = posting_->call.call.input.data();
   const size_t element = ElementSize(posting_->call.call.dtype);
   for (const NcclCopy& copy : piece.in) {
-    elements.ToNccl(input + static_cast<size_t>(copy.in_call) * element, copy.count,
-                    device_->StagedInput(slot) +
-                        static_cast<size_t>(copy.in_staging) * elements.bytes());
+    elements.ToNccl(
+        input + static_cast<size_t>(copy.in_call) * element, copy.count,
+        device_->StagedInput(slot) + static_cast<size_t>(copy.in_staging) * elements.bytes());
   }
   RETURN_IF_ERROR(device_->Post(slot, piece, elements));
   RETURN_IF_ERROR(WaitUntilPosted(absl::InfiniteFuture()));
@@ -148,12 +147,12 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
     if (!posted.ok() || *posted) return posted.status();
     RETURN_IF_ERROR(calls_->end());
     if (clock_.Now() >= deadline) {
-      return MakeError(absl::StatusCode::kDeadlineExceeded,
-                       absl::StrCat("the GPUs have not met within ",
-                                    absl::FormatDuration(options_.join_timeout),
-                                    " although all ranks are there; NCCL_DEBUG=INFO tells which "
-                                    "addresses NCCL tries, NCCL_SOCKET_IFNAME chooses them"),
-                       proto::TRANSIENT);
+      return MakeError(
+          absl::StatusCode::kDeadlineExceeded,
+          absl::StrCat("the GPUs have not met within ", absl::FormatDuration(options_.join_timeout),
+                       " although all ranks are there; NCCL_DEBUG=INFO tells which "
+                       "addresses NCCL tries, NCCL_SOCKET_IFNAME chooses them"),
+          proto::TRANSIENT);
     }
     LookForLateCalls();
     calls_->WaitForEnd(pause);
@@ -168,11 +167,11 @@ void NcclCommunicator::Collect() {
     PieceUnderWay& front = under_way_.front();
     const CollectiveCall& call = front.call->call;
     for (const NcclCopy& copy : front.piece.out) {
-      front.elements.FromNccl(device_->StagedOutput(front.slot) +
-                                  static_cast<size_t>(copy.in_staging) * front.elements.bytes(),
-                              copy.count,
-                              call.output.data() +
-                                  static_cast<size_t>(copy.in_call) * ElementSize(call.dtype));
+      front.elements.FromNccl(
+          device_->StagedOutput(front.slot) +
+              static_cast<size_t>(copy.in_staging) * front.elements.bytes(),
+          copy.count,
+          call.output.data() + static_cast<size_t>(copy.in_call) * ElementSize(call.dtype));
     }
     const std::optional<uint64_t> done =
         front.last ? std::make_optional(front.call->sequence) : std::nullopt;
@@ -198,8 +197,12 @@ void NcclCommunicator::LookForLateCalls() {
   const absl::Time quiet_since = std::max(oldest.started, stall_logged_);
   if (now - quiet_since >= options_.group.stall_after) {
     stall_logged_ = now;
-    LogStalledCall({options_.group.name, rank(), oldest.sequence, DescribeCall(oldest.call),
-                    now - oldest.started, {}});
+    LogStalledCall({options_.group.name,
+                    rank(),
+                    oldest.sequence,
+                    DescribeCall(oldest.call),
+                    now - oldest.started,
+                    {}});
   }
   for (const NcclCall* const one : agreed) {
     if (now - one->started < one->call.timeout) continue;

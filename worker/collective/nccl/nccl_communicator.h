@@ -42,8 +42,8 @@ struct NcclOptions {
   LaneGroupOptions group;  // as that of the control group
   int device = 0;          // CUDA's number of this rank's GPU; no two ranks have the same one
   absl::Duration join_timeout = absl::Seconds(60);
-  // For what is on the GPU to end when the group is aborted, which takes milliseconds where it does;
-  // after it calls end all the same, and the GPU keeps its staging memory.
+  // For what is on the GPU to end when the group is aborted, which takes milliseconds where it
+  // does; after it calls end all the same, and the GPU keeps its staging memory.
   absl::Duration abort_wait = absl::Seconds(10);
   // Kept as long as the communicator: 3 times 2 of them pinned, and as many of the device's.
   size_t piece_bytes = size_t{8} << 20;

@@ -84,8 +84,7 @@ absl::StatusOr<bool> NcclDevice::HasPosted() {
   return code == kNcclDone;
 }
 
-int32_t NcclDevice::PostStep(const Slot& slot, const NcclStep& step,
-                             const NcclElements& elements) {
+int32_t NcclDevice::PostStep(const Slot& slot, const NcclStep& step, const NcclElements& elements) {
   const size_t element = elements.bytes();
   const std::byte* const from = slot.device_in + static_cast<size_t>(step.send_first) * element;
   std::byte* const to = slot.device_out + static_cast<size_t>(step.receive_first) * element;
@@ -116,9 +115,8 @@ absl::Status NcclDevice::Post(size_t slot, const NcclPiece& piece, const NcclEle
   const Slot& memory = slots_[slot];
   const size_t bytes = static_cast<size_t>(piece.staged_in) * elements.bytes();
   if (!piece.in.empty()) {
-    RETURN_IF_ERROR(
-        Status(table_.copy_to_device(context_, memory.device_in, memory.host_in, bytes),
-               "starting a copy to the device"));
+    RETURN_IF_ERROR(Status(table_.copy_to_device(context_, memory.device_in, memory.host_in, bytes),
+                           "starting a copy to the device"));
   }
   RETURN_IF_ERROR(Status(table_.group_start(context_), "starting a group of operations"));
   absl::Status posted;
@@ -130,8 +128,7 @@ absl::Status NcclDevice::Post(size_t slot, const NcclPiece& piece, const NcclEle
   return posted;
 }
 
-absl::Status NcclDevice::Finish(size_t slot, const NcclPiece& piece,
-                                const NcclElements& elements) {
+absl::Status NcclDevice::Finish(size_t slot, const NcclPiece& piece, const NcclElements& elements) {
   const Slot& memory = slots_[slot];
   const size_t bytes = static_cast<size_t>(piece.staged_out) * elements.bytes();
   if (!piece.out.empty()) {

@@ -67,8 +67,8 @@ absl::Status NcclCommunicator::Join() {
   RETURN_IF_ERROR(AskControl(std::move(exchange)));
   std::vector<NcclPass> passes;
   for (size_t rank = 0; rank < size; ++rank) {
-    passes.push_back(DecodePass(
-        absl::MakeConstSpan(all).subspan(rank * NcclPass::kBytes, NcclPass::kBytes)));
+    passes.push_back(
+        DecodePass(absl::MakeConstSpan(all).subspan(rank * NcclPass::kBytes, NcclPass::kBytes)));
   }
   RETURN_IF_ERROR(CheckPasses(passes));
   RETURN_IF_ERROR(device_->Join(passes[0].id, options_.group.size));

@@ -46,7 +46,8 @@ absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
   if (table == nullptr || table->version != kNcclTableVersion) {
     return Missing(absl::StrCat("NCCL is not available: ", path, " is of another build (version ",
                                 table == nullptr ? 0 : table->version, " of its table, not ",
-                                kNcclTableVersion, "); install the module and the executable of "
+                                kNcclTableVersion,
+                                "); install the module and the executable of "
                                 "one build"));
   }
   return table;

@@ -20,7 +20,7 @@
 namespace cohort {
 
 struct NcclCopy {
-  int64_t in_call = 0;    // first, of the call's input or output
+  int64_t in_call = 0;  // first, of the call's input or output
   int64_t in_staging = 0;
   int64_t count = 0;
 };
@@ -37,17 +37,17 @@ struct NcclStep {
   };
 
   Kind kind = Kind::kAllReduce;
-  int peer = 0;             // of kSend and kReceive; the root of kReduce and kBroadcast
-  int64_t send_first = 0;   // in the staged input
+  int peer = 0;               // of kSend and kReceive; the root of kReduce and kBroadcast
+  int64_t send_first = 0;     // in the staged input
   int64_t receive_first = 0;  // in the staged output
-  int64_t count = 0;        // as NCCL counts: of one part in kAllGather and kReduceScatter
+  int64_t count = 0;          // as NCCL counts: of one part in kAllGather and kReduceScatter
 };
 
 struct NcclPiece {
   std::vector<NcclCopy> in;
   std::vector<NcclStep> steps;
   std::vector<NcclCopy> out;
-  int64_t staged_in = 0;   // elements of the staged input
+  int64_t staged_in = 0;  // elements of the staged input
   int64_t staged_out = 0;
 };
 
@@ -71,7 +71,7 @@ class NcclPieces {
   const CollectiveCall& call_;
   const int rank_;
   const int size_;
-  const int64_t step_;  // elements of a piece, or of each part in a piece
+  const int64_t step_;           // elements of a piece, or of each part in a piece
   std::vector<int64_t> begins_;  // of counts
   std::vector<int64_t> receive_begins_;
   int64_t count_ = 0;

@@ -73,8 +73,8 @@ struct NcclTable {
   int32_t (*broadcast)(NcclContext* context, const void* send, void* receive, NcclRun run,
                        int32_t root);
   int32_t (*all_gather)(NcclContext* context, const void* send, void* receive, NcclRun sent);
-  int32_t (*reduce_scatter)(NcclContext* context, const void* send, void* receive,
-                            NcclRun received, NcclReduction reduction);
+  int32_t (*reduce_scatter)(NcclContext* context, const void* send, void* receive, NcclRun received,
+                            NcclReduction reduction);
   int32_t (*send)(NcclContext* context, const void* send, NcclRun run, int32_t peer);
   int32_t (*receive)(NcclContext* context, void* receive, NcclRun run, int32_t peer);
 

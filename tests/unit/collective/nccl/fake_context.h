@@ -51,7 +51,7 @@ struct FakeContext {
   bool abort_hangs = false;
   bool copy_fails = false;
   bool in_group = false;
-  FakeGroup open;  // between group_start and group_end
+  FakeGroup open;      // between group_start and group_end
   bool posts = false;  // the group that has ended is not on the stream yet
   int asks_left = 0;
   int32_t comm_error = 0;

@@ -177,9 +177,8 @@ void FakeNccl::EnterLocked(FakeContext& context, const OperationPtr& operation) 
   if (comm.aborted) return;
   if (IsPaired(operation->kind)) {
     const bool sends = operation->kind == Kind::kSend;
-    const std::pair<int, int> from_to =
-        sends ? std::make_pair(context.rank, operation->peer)
-              : std::make_pair(operation->peer, context.rank);
+    const std::pair<int, int> from_to = sends ? std::make_pair(context.rank, operation->peer)
+                                              : std::make_pair(operation->peer, context.rank);
     auto& [sent, wanted] = comm.pairs[from_to];
     (sends ? sent : wanted).push_back(operation);
     return PairLocked(comm, from_to);

@@ -56,15 +56,13 @@ NcclRanks::NcclRanks(std::vector<absl::StatusOr<const NcclTable*>> tables,
     options.join_timeout = spec.join_timeout;
     options.abort_wait = spec.abort_wait;
     options.piece_bytes = spec.piece_bytes;
-    auto lanes =
-        MakeWireLanes(world_.TransportOf(rank), {options.group.name, rank, addresses});
+    auto lanes = MakeWireLanes(world_.TransportOf(rank), {options.group.name, rank, addresses});
     auto control = std::make_unique<LaneCommunicator>(
         world_.clock(), world_.executor(), tables_[index], std::move(lanes), options.group);
     joins_.push_back(std::make_unique<Join>());
     ranks_.push_back(std::make_unique<NcclCommunicator>(
         spec.clock != nullptr ? *spec.clock : world_.clock(), world_.executor(), tables[index],
-        std::move(control), std::move(options),
-        [join = joins_.back().get()](absl::Status status) {
+        std::move(control), std::move(options), [join = joins_.back().get()](absl::Status status) {
           join->status = std::move(status);
           join->done.Notify();
         }));
@@ -88,10 +86,9 @@ absl::Status NcclRanks::Joined(int rank) {
 
 FakeNcclRanks::FakeNcclRanks(const NcclGroupSpec& spec)
     : fake_(spec.size),
-      ranks_(std::make_unique<NcclRanks>(
-          std::vector<absl::StatusOr<const NcclTable*>>(static_cast<size_t>(spec.size),
-                                                        &fake_.table()),
-          spec)) {}
+      ranks_(std::make_unique<NcclRanks>(std::vector<absl::StatusOr<const NcclTable*>>(
+                                             static_cast<size_t>(spec.size), &fake_.table()),
+                                         spec)) {}
 
 FakeNcclRanks::~FakeNcclRanks() {
   ranks_.reset();

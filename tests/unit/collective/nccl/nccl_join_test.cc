@@ -28,8 +28,7 @@ void ExpectNotJoined(NcclRanks& ranks, int size, absl::StatusCode code, const st
     EXPECT_THAT(std::string(joined.message()), HasSubstr(words));
   }
   const auto calls = CallsOf(size, CollectiveCall());
-  const GroupResult result =
-      RunGroup(ranks, calls, RandomInputs(calls, 1), Place::kApart, 0);
+  const GroupResult result = RunGroup(ranks, calls, RandomInputs(calls, 1), Place::kApart, 0);
   for (const absl::Status& status : result.statuses) EXPECT_EQ(status, ranks.Joined(0));
 }
 

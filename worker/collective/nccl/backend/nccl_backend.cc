@@ -72,7 +72,8 @@ ncclRedOp_t OpOf(NcclReduction reduction) {
 void ErrorWords(NcclContext* context, int32_t code, char* words, uint64_t bytes) {
   if (code < kNcclErrors) {
     const auto error = static_cast<cudaError_t>(code - kCudaErrors);
-    std::snprintf(words, bytes, "CUDA: %s (%d)", cudaGetErrorString(error), static_cast<int>(error));
+    std::snprintf(words, bytes, "CUDA: %s (%d)", cudaGetErrorString(error),
+                  static_cast<int>(error));
     return;
   }
   const auto result = static_cast<ncclResult_t>(code - kNcclErrors);
@@ -200,8 +201,8 @@ int32_t Reduce(NcclContext* context, const void* send, void* receive, NcclRun ru
 
 int32_t Broadcast(NcclContext* context, const void* send, void* receive, NcclRun run,
                   int32_t root) {
-  return Code(ncclBroadcast(send, receive, run.count, TypeOf(run), root, context->comm,
-                            context->stream));
+  return Code(
+      ncclBroadcast(send, receive, run.count, TypeOf(run), root, context->comm, context->stream));
 }
 
 int32_t AllGather(NcclContext* context, const void* send, void* receive, NcclRun sent) {
