@@ -45,12 +45,13 @@ enum class CollectiveOp : uint8_t {
 };
 
 // kMean divides the sum by n once, in the accumulator; it is refused for integers. Integer sums and
-// products wrap. A NaN makes kMin and kMax NaN.
+// products wrap. A NaN makes kMin and kMax NaN; of zeros of both signs they give either, the same on
+// all ranks.
 enum class ReduceOp : uint8_t { kSum, kMean, kMin, kMax, kProd };
 
 // kAuto lets the implementation choose from static facts alone (algorithm_choice.h). An
 // implementation that has one way only, such as shared memory, ignores the wish, as the bits are
-// the same; only kRing sums in another order.
+// the same; only kRing sums in another order. NCCL has an order of its own and ignores the wish.
 enum class CollectiveAlgorithm : uint8_t {
   kAuto,
   kOneShot,            // everybody sends all to everybody

@@ -23,8 +23,9 @@
 //   and whatever Abort was given.
 //
 // Sums. Where the order of summation shows, it is one balanced binary tree over the ranks
-// (reduce_tree.h) in every implementation and algorithm but the ring, so results do not depend on
-// the transport, on buckets or on sizes. All ranks get the same bits from every one of them.
+// (reduce_tree.h) in every implementation and algorithm but the ring and NCCL, so results do not
+// depend on the transport, on buckets or on sizes. NCCL's order depends on its version, the ranks,
+// their GPUs and the sizes. All ranks get the same bits from every one of them.
 
 #include <cstddef>
 #include <memory>

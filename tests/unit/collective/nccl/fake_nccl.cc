@@ -1,5 +1,6 @@
 #include "tests/unit/collective/nccl/fake_nccl.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,20 @@ ReduceOp OpOf(NcclReduction reduction) {
   return kOps[static_cast<size_t>(reduction)];
 }
 
+// As NCCL's min and max of floats: what is not a NaN wins.
+template <typename T>
+void Extreme(NcclReduction reduction, absl::Span<const Operand> operands, uint64_t count, T* out) {
+  for (uint64_t i = 0; i < count; ++i) {
+    std::memcpy(&out[i], operands[0].data + i * sizeof(T), sizeof(T));
+    for (const Operand& operand : operands) {
+      T value;
+      std::memcpy(&value, operand.data + i * sizeof(T), sizeof(T));
+      out[i] =
+          reduction == NcclReduction::kMin ? std::fmin(out[i], value) : std::fmax(out[i], value);
+    }
+  }
+}
+
 // The tree over what all ranks send, of elements [first, first + count).
 std::vector<std::byte> Combined(const std::vector<OperationPtr>& operations, uint64_t first,
                                 uint64_t count) {
@@ -44,8 +59,15 @@ std::vector<std::byte> Combined(const std::vector<OperationPtr>& operations, uin
     operands.push_back({operation->send + offset, false});
   }
   std::vector<std::byte> result(FakeBytes(run));
-  CombineTree({TypeOf(run.type), OpOf(operations[0]->reduction)}, operands, count,
-              {result.data(), false, 1});
+  const NcclReduction reduction = operations[0]->reduction;
+  const bool extreme = reduction == NcclReduction::kMin || reduction == NcclReduction::kMax;
+  if (extreme && run.type == NcclType::kFloat32) {
+    Extreme(reduction, operands, count, reinterpret_cast<float*>(result.data()));
+  } else if (extreme && run.type == NcclType::kFloat64) {
+    Extreme(reduction, operands, count, reinterpret_cast<double*>(result.data()));
+  } else {
+    CombineTree({TypeOf(run.type), OpOf(reduction)}, operands, count, {result.data(), false, 1});
+  }
   return result;
 }
 
