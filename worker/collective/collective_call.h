@@ -45,8 +45,8 @@ enum class CollectiveOp : uint8_t {
 };
 
 // kMean divides the sum by n once, in the accumulator; it is refused for integers. Integer sums and
-// products wrap. A NaN makes kMin and kMax NaN; of zeros of both signs they give either, the same on
-// all ranks.
+// products wrap. A NaN makes kMin and kMax NaN; of zeros of both signs they give either, the same
+// on all ranks.
 enum class ReduceOp : uint8_t { kSum, kMean, kMin, kMax, kProd };
 
 // kAuto lets the implementation choose from static facts alone (algorithm_choice.h). An

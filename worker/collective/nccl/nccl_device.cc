@@ -167,7 +167,9 @@ bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) 
 }
 
 void NcclDevice::Leave() {
-  int32_t code = table_.leave(context_);
+  // All pieces are through, but CUDA's thread may not have come back from saying so.
+  int32_t code = table_.stream_wait(context_);
+  if (code == kNcclDone) code = table_.leave(context_);
   for (int asked = 0; code == kNcclUnderWay && asked < kAsksOfLeaveMax; ++asked) {
     code = table_.comm_state(context_);
     if (code == kNcclUnderWay) Pause();

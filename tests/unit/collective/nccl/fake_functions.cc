@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/event.h"
 #include "tests/unit/collective/nccl/fake_context.h"
 
 namespace cohort {
@@ -245,8 +246,10 @@ struct FakeFunctions {
   static int32_t CallThen(NcclContext* context, void (*then)(void*), void* argument) {
     FakeContext& caller = FakeOf(context);
     MutexLock lock(caller.fake->mutex_);
-    caller.fake->PostLocked(caller, [=] {
+    caller.fake->PostLocked(caller, [=, &fake = *caller.fake] {
       then(argument);
+      const Event never;
+      if (fake.Lingers()) never.WaitFor(absl::Milliseconds(20));
       return 0;
     });
     return kNcclDone;

@@ -108,6 +108,16 @@ void FakeNccl::SetVersion(int32_t version) {
   version_ = version;
 }
 
+void FakeNccl::LingerInCalls() {
+  MutexLock lock(mutex_);
+  lingers_ = true;
+}
+
+bool FakeNccl::Lingers() const {
+  MutexLock lock(mutex_);
+  return lingers_;
+}
+
 void FakeNccl::EndAll() {
   MutexLock lock(mutex_);
   all_end_ = true;

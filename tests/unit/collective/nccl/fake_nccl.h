@@ -45,6 +45,8 @@ class FakeNccl {
   // Of the device's groups of operations that of this number, from 0 on, has the fault.
   void SetFault(int device, Fault fault, int at_group);
   void SetVersion(int32_t version);
+  // Streams come back late from what they call.
+  void LingerInCalls();
   // Ends what hangs in spite of abort, so that the test can.
   void EndAll();
 
@@ -63,6 +65,7 @@ class FakeNccl {
  private:
   friend struct FakeFunctions;
 
+  bool Lingers() const;
   void MisuseLocked(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // That the bytes were allocated.
   void CheckMemoryLocked(const void* begin, uint64_t bytes, const char* where)
@@ -90,6 +93,7 @@ class FakeNccl {
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   uint8_t ids_ ABSL_GUARDED_BY(mutex_) = 0;
   int32_t version_ ABSL_GUARDED_BY(mutex_) = 22809;
+  bool lingers_ ABSL_GUARDED_BY(mutex_) = false;
   bool all_end_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
