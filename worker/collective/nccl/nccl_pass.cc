@@ -38,7 +38,7 @@ std::array<std::byte, NcclPass::kBytes> EncodePass(const NcclPass& pass) {
   std::memcpy(&bytes[kIdAt], pass.id.data(), pass.id.size());
   std::memcpy(&bytes[kPieceAt], &pass.piece_bytes, sizeof(pass.piece_bytes));
   const absl::string_view words = pass.usable.message().substr(0, kWordsMax);
-  std::memcpy(&bytes[kWordsAt], words.data(), words.size());
+  if (!words.empty()) std::memcpy(&bytes[kWordsAt], words.data(), words.size());
   return bytes;
 }
 
