@@ -7,6 +7,7 @@
 #include "proto/collective.pb.h"
 #include "tests/unit/collective/conformance/cases.h"
 #include "tests/unit/collective/lane_groups.h"
+#include "tests/unit/collective/over_tcp.h"
 #include "worker/collective/segments.h"
 
 namespace cohort {

@@ -6,6 +6,7 @@
 #include "tests/support/test_seed.h"
 #include "tests/unit/collective/conformance/conformance.h"
 #include "tests/unit/collective/lane_groups.h"
+#include "tests/unit/collective/over_tcp.h"
 #include "worker/collective/frame_bytes.h"
 
 namespace cohort {

@@ -4,9 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/wire/frame_limits.h"
 #include "common/wire/joined_transport.h"
-#include "tests/unit/wire/tcp_frames_transport.h"
 
 namespace cohort {
 
@@ -91,10 +89,6 @@ ThreadLaneWorld::~ThreadLaneWorld() {
   clock_.Stop();
   transport_.reset();
   pool_.reset();
-}
-
-std::unique_ptr<Transport> OverTcp(Clock& clock, Executor& executor) {
-  return std::make_unique<TcpFramesTransport>(kMessageBytesMax);
 }
 
 }  // namespace cohort

@@ -144,7 +144,4 @@ class ThreadLaneWorld final : public LaneWorld {
   std::unique_ptr<Transport> transport_;
 };
 
-// Frames over plain TCP, as between hosts.
-std::unique_ptr<Transport> OverTcp(Clock& clock, Executor& executor);
-
 }  // namespace cohort

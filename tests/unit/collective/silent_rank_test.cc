@@ -8,6 +8,7 @@
 #include "common/wire/joined_transport.h"
 #include "tests/unit/collective/conformance/cases.h"
 #include "tests/unit/collective/lane_groups.h"
+#include "tests/unit/collective/over_tcp.h"
 
 namespace cohort {
 namespace {
