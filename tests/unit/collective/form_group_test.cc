@@ -6,10 +6,12 @@
 #include "common/base/event.h"
 #include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/grpc_transport.h"
 #include "common/wire/inprocess_transport.h"
 #include "common/wire/joined_transport.h"
 #include "common/wire/typed_call.h"
+#include "tests/unit/wire/tcp_frames_transport.h"
 #include "worker/collective/shm_communicator.h"
 
 namespace cohort {
@@ -163,6 +165,11 @@ void ExpectThatRecordsTellWhoWaits(FormedRanks& ranks) {
   EXPECT_EQ(missing.operations(0).state(), proto::FlightOperation::DONE);
   start(1);
   for (const Event& one : done) ASSERT_TRUE(ranks.waiter().Wait(one, absl::Minutes(1)));
+}
+
+TEST(FormGroup, RecordsOverTcpTellWhoWaits) {
+  FormedRanks frames(3, {"", "", ""}, std::make_unique<TcpFramesTransport>(kMessageBytesMax));
+  ExpectThatRecordsTellWhoWaits(frames);
 }
 
 #ifndef __SANITIZE_THREAD__  // does not see the locks of Debian's gRPC
