@@ -21,6 +21,15 @@ CollectiveCall SumOf(int64_t count) {
   return call;
 }
 
+// A place in memory that was sent from before is written when what was sent has come back through
+// the peers. Where they are of one process, ThreadSanitizer sees the write, and not that it is
+// behind: it takes a sendmsg to read its bytes when it returns.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kSentFromPlaces = false;
+#else
+constexpr bool kSentFromPlaces = true;
+#endif
+
 // Half of a ring's frames bring sums on their way, the other half what is final.
 TEST(FramePlaces, WhatIsFinalIsReceivedInTheCallersOutput) {
   LaneGroupSpec spec;
@@ -29,10 +38,12 @@ TEST(FramePlaces, WhatIsFinalIsReceivedInTheCallersOutput) {
   CollectiveCall call = SumOf(3 * 100'000);
   for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTwoShot}) {
+    if (algorithm == CollectiveAlgorithm::kRing && !kSentFromPlaces) continue;
     // Often, because a frame that comes before its call is started here has no place yet.
     for (int again = 0; again < 20; ++again) {
       call.algorithm = algorithm;
-      ExpectRight(ranks, CallsOf(3, call), 1, again % 2 == 0 ? Place::kInPlace : Place::kApart,
+      const bool in_place = again % 2 == 0 && kSentFromPlaces;
+      ExpectRight(ranks, CallsOf(3, call), 1, in_place ? Place::kInPlace : Place::kApart,
                   std::string(AlgorithmName(algorithm)));
     }
   }
