@@ -33,11 +33,11 @@ COHORT_INLINE T Multiply(T a, T b) {
 // A NaN in a is chosen by its own test; one in b because no comparison with it holds.
 template <typename T>
 COHORT_INLINE T Least(T a, T b) {
-  return (a < b) | (a != a) ? a : b;
+  return ((a < b) | (a != a)) ? a : b;
 }
 template <typename T>
 COHORT_INLINE T Greatest(T a, T b) {
-  return (a > b) | (a != a) ? a : b;
+  return ((a > b) | (a != a)) ? a : b;
 }
 
 #define COHORT_REDUCE_LOOPS(NAME, T, COMBINE)                                                      \

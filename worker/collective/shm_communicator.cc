@@ -171,6 +171,11 @@ bool ShmCommunicator::WaitForCall() {
   return !pending_.empty();
 }
 
+ShmArena& ShmCommunicator::JoinedArena() {
+  MutexLock lock(mutex_);
+  return *arena_;
+}
+
 absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence) {
   if (barrier_ == nullptr) {
     MutexLock lock(mutex_);
@@ -179,7 +184,7 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
   const absl::Status checked = CheckCall(call, options_.rank, options_.size);
   if (!checked.ok()) return Failed(checked, call);
   if (!barrier_->BeginCall()) return barrier_->Cause();
-  const absl::Status status = ShmCallRun(*barrier_, *arena_, call, sequence).Run();
+  const absl::Status status = ShmCallRun(*barrier_, JoinedArena(), call, sequence).Run();
   barrier_->EndCall();
   if (!status.ok()) return Failed(status, call);
   barrier_->Completed(call, sequence);
@@ -189,7 +194,7 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
 // When this returns no rank writes the call's output any more, or none that can be seen here.
 absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
   const absl::Status cause = barrier_->Abort(status);
-  if (!barrier_->WaitForQuiet() && arena_->OffsetOf(call.output) && !call.output.empty()) {
+  if (!barrier_->WaitForQuiet() && JoinedArena().OffsetOf(call.output) && !call.output.empty()) {
     barrier_->segment().Detach(call.output);
   }
   return cause;

@@ -83,6 +83,7 @@ class ShmCommunicator final : public Communicator {
   absl::Status Join();
   // False when the communicator is to end.
   bool WaitForCall();
+  ShmArena& JoinedArena();  // of a group that has formed
   absl::Status Run(const CollectiveCall& call, uint64_t sequence);
   absl::Status Failed(const absl::Status& status, const CollectiveCall& call);
   ShmBarrier::Deadline EarliestDeadline();
