@@ -131,10 +131,9 @@ void VariableShard::ReadRowsLocked(absl::Span<const int64_t> rows,
   constexpr size_t kAhead = 16;  // rows that are fetched ahead of the one that is copied
   const size_t row_bytes = RowBytes();
   if (rows_ != nullptr) return rows_->Read(rows, out);
-  const PagedValue& value = value_;
-  const auto at = [&](size_t i) {
+  const auto at = [&](size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const size_t place = PlaceOf(rows[i]);
-    return value.page(place / page_rows_).current().raw() + place % page_rows_ * row_bytes;
+    return value_.page(place / page_rows_).current().raw() + place % page_rows_ * row_bytes;
   };
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + kAhead < rows.size()) PrefetchLine(at(i + kAhead));

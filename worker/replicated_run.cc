@@ -102,10 +102,10 @@ void ReplicatedRun::OpenMeeting() {
   }
   std::optional<ReplicaMeeting::OtherWorkers> others;
   if (group_ != nullptr) {
-    others.emplace();
-    others->workers = {group_, *program_->communication, /*neutral=*/!has_part_};
-    others->replicas = all_parts_;
-    others->post = [strands = strands_](Task task) { strands->Of(0).Post(std::move(task)); };
+    others = ReplicaMeeting::OtherWorkers{
+        {group_, *program_->communication, /*neutral=*/!has_part_},
+        all_parts_,
+        [strands = strands_](Task task) { strands->Of(0).Post(std::move(task)); }};
   }
   meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool(), std::move(others));
 }

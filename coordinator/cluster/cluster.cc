@@ -300,7 +300,9 @@ absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
   {
     MutexLock lock(mutex_);
     indices.erase(std::remove_if(indices.begin(), indices.end(),
-                                 [&](int home) { return dropped_.count(home) > 0; }),
+                                 [&](int home) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                   return dropped_.count(home) > 0;
+                                 }),
                   indices.end());
   }
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));

@@ -12,7 +12,7 @@ namespace cohort {
 
 std::vector<int> Scheduler::LanesForFrontLocked() {
   const absl::Time now = clock_.Now();
-  const auto has_room = [&](int worker, const Lane& lane) {
+  const auto has_room = [&](int worker, const Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
            lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker);
   };
@@ -30,7 +30,7 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
   }
   const Lane* best = nullptr;
   int worker = -1;
-  const auto consider = [&](int index, const Lane& lane) {
+  const auto consider = [&](int index, const Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!has_room(index, lane)) return;
     if (best != nullptr && lane.in_flight >= best->in_flight) return;
     best = &lane;
@@ -80,9 +80,10 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   in_flight_[run.closure->id] = run;
   rounds_.Begin(*run.closure);
   for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
-    const bool there = std::all_of(workers.begin(), workers.end(), [&](int worker) {
+    const auto is_there = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return lanes_[worker].prepared.count(key) > 0;
-    });
+    };
+    const bool there = std::all_of(workers.begin(), workers.end(), is_there);
     if (!there) run.missing.push_back(std::move(key));
   }
   return run;

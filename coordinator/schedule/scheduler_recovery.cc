@@ -131,13 +131,12 @@ void Scheduler::Pause(absl::string_view why) {
 // What was lost with its worker counts as that, also where a home of variables was lost with it.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
   std::vector<std::pair<Run, proto::TaskRef>> lost;
+  const auto is_away = [&](const GangMember& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto lane = lanes_.find(member.worker);
+    return lane == lanes_.end() || !lane->second.ready || lane->second.session != member.session;
+  };
   for (const auto& [id, run] : in_flight_) {
-    const auto away = std::find_if(
-        run.members.begin(), run.members.end(), [&](const GangMember& member) {
-          const auto lane = lanes_.find(member.worker);
-          return lane == lanes_.end() || !lane->second.ready ||
-                 lane->second.session != member.session;
-        });
+    const auto away = std::find_if(run.members.begin(), run.members.end(), is_away);
     if (away != run.members.end()) {
       lost.emplace_back(run, away->task);
     } else if (fencing_.count(run.session) > 0) {
