@@ -8,7 +8,9 @@
 #include "common/base/status.h"
 #include "common/program/graph_builder.h"
 #include "common/runtime/compiled_program.h"
+#include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/fusion.h"
+#include "common/runtime/placement.h"
 #include "common/runtime/program_runner.h"
 
 namespace cohort {
@@ -25,17 +27,20 @@ std::string OpName(const onnx::NodeProto& node) {
 }
 
 std::string NodeLabel(const onnx::NodeProto& node) {
-  const std::string name =
-      !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
+  const std::string name = !node.name().empty()     ? node.name()
+                           : node.output_size() > 0 ? node.output(0)
+                                                    : "";
   return absl::StrCat("node '", name, "' (", OpName(node), ")");
 }
 
 // Compiles one graph. Lives for one call of CompileProgram. Thread-compatible.
 class Compiler {
  public:
-  Compiler(const onnx::ModelProto& model, const KernelRegistry& registry)
+  Compiler(const onnx::ModelProto& model, const KernelRegistry& registry,
+           const DeviceTarget* device)
       : model_(model),
         registry_(registry),
+        device_(device),
         types_(model.graph()),
         program_(std::make_shared<CompiledProgram>()) {}
 
@@ -53,8 +58,10 @@ class Compiler {
     RETURN_IF_ERROR(Errors());
     OrderNodes();
     RETURN_IF_ERROR(Errors());
+    PlaceOrdered();
     BindKernels();
     RETURN_IF_ERROR(Listed(refusals_));
+    if (device_ != nullptr) RETURN_IF_ERROR(device_->stream->Wait());  // weights are there
     FindLastUses();
     FindGivers();
     return std::shared_ptr<const CompiledProgram>(std::move(program_));
@@ -66,8 +73,10 @@ class Compiler {
   void AddConstants();
   void IndexOutputs();
   void OrderNodes();
+  void PlaceOrdered();
+  bool IsWeightCopied(const PlacedNode& placed);
   void BindKernels();
-  void BindKernel(const onnx::NodeProto& proto, const std::set<std::string>& read);
+  void BindKernel(const PlacedNode& placed, const std::set<std::string>& read);
   void FindLastUses();
   void FindGivers();
 
@@ -76,10 +85,11 @@ class Compiler {
     const auto it = values_.find(name);
     return it == values_.end() ? -1 : it->second;
   }
-  int Define(const std::string& name) {
+  int Define(const std::string& name, bool on_device = false) {
     const int value = static_cast<int>(program_->value_names.size());
     if (!values_.emplace(name, value).second) return -1;
     program_->value_names.push_back(name);
+    program_->on_device.push_back(on_device);
     return value;
   }
   void Error(const std::string& message) { errors_.push_back(message); }
@@ -91,14 +101,16 @@ class Compiler {
 
   const onnx::ModelProto& model_;
   const KernelRegistry& registry_;
+  const DeviceTarget* const device_;  // may be null
   const ValueTypes types_;
   std::shared_ptr<CompiledProgram> program_;
   std::vector<onnx::NodeProto> nodes_;
   std::vector<int> order_;
+  std::vector<PlacedNode> placed_;
   std::map<std::string, int> values_;
   std::map<std::string, int> producer_;  // node that writes a value
-  std::vector<std::string> errors_;    // the graph does not hold together: ends the walk
-  std::vector<std::string> refusals_;  // what this runtime lacks: told all at once, at the end
+  std::vector<std::string> errors_;      // the graph does not hold together: ends the walk
+  std::vector<std::string> refusals_;    // what this runtime lacks: told all at once, at the end
 };
 
 void Compiler::CheckOpset() {
@@ -124,8 +136,7 @@ void Compiler::AddInputs() {
       if (dtype.ok()) {
         spec.dtype = *dtype;
       } else {
-        refusals_.push_back(
-            absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
+        refusals_.push_back(absl::StrCat("input '", input.name(), "': ", dtype.status().message()));
       }
     }
     spec.has_shape = type.has_shape();
@@ -208,21 +219,47 @@ void Compiler::OrderNodes() {
   order_ = std::move(sorted);
 }
 
-void Compiler::BindKernels() {
-  std::set<std::string> read;
-  for (const int index : order_) {
-    const onnx::NodeProto& node = nodes_[static_cast<size_t>(index)];
-    read.insert(node.input().begin(), node.input().end());
+void Compiler::PlaceOrdered() {
+  std::vector<onnx::NodeProto> ordered;
+  for (const int index : order_) ordered.push_back(std::move(nodes_[static_cast<size_t>(index)]));
+  if (device_ != nullptr) {
+    placed_ = PlaceNodes(model_.graph(), ordered, device_->kernels);
+    return;
   }
-  for (const onnx::ValueInfoProto& output : model_.graph().output()) read.insert(output.name());
-  for (const int index : order_) BindKernel(nodes_[static_cast<size_t>(index)], read);
+  for (onnx::NodeProto& node : ordered) placed_.push_back({std::move(node), false});
 }
 
-void Compiler::BindKernel(const onnx::NodeProto& proto, const std::set<std::string>& read) {
+// A copy of a weight to the device is made once, here.
+bool Compiler::IsWeightCopied(const PlacedNode& placed) {
+  if (placed.node.op_type() != kToDevice || placed.node.domain() != kRuntimeDomain) return false;
+  const int from = Find(placed.node.input(0));
+  for (size_t i = 0; i < program_->constants.size(); ++i) {
+    if (program_->constants[i].value != from) continue;
+    Tensor copy = device_->stream->Upload(program_->constants[i].tensor);
+    program_->constants.push_back({Define(placed.node.output(0), true), std::move(copy)});
+    return true;
+  }
+  return false;
+}
+
+void Compiler::BindKernels() {
+  std::set<std::string> read;
+  for (const PlacedNode& placed : placed_) {
+    read.insert(placed.node.input().begin(), placed.node.input().end());
+  }
+  for (const onnx::ValueInfoProto& output : model_.graph().output()) read.insert(output.name());
+  for (const PlacedNode& placed : placed_) {
+    if (!IsWeightCopied(placed)) BindKernel(placed, read);
+  }
+}
+
+void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>& read) {
+  const onnx::NodeProto& proto = placed.node;
   const auto refuse = [&](absl::string_view reason) {
     refusals_.push_back(absl::StrCat(NodeLabel(proto), reason));
   };
-  const KernelDefinition* definition = registry_.FindFor(proto);
+  const KernelRegistry& registry = placed.on_device ? device_->kernels : registry_;
+  const KernelDefinition* definition = registry.FindFor(proto);
   if (definition == nullptr) return refuse(" has no kernel");
   const absl::Status arity = CheckArity(proto, definition->signature);
   if (!arity.ok()) return refuse(absl::StrCat(": ", arity.message()));
@@ -233,10 +270,13 @@ void Compiler::BindKernel(const onnx::NodeProto& proto, const std::set<std::stri
   CompiledNode node;
   node.name = !proto.name().empty() ? proto.name() : proto.output(0);
   node.op = OpName(proto);
+  node.on_device = placed.on_device;
   node.kernel = *std::move(kernel);
   for (const std::string& input : proto.input()) node.inputs.push_back(Find(input));
   for (const std::string& output : proto.output()) {
-    node.outputs.push_back(read.count(output) > 0 && !output.empty() ? Define(output) : -1);
+    const bool kept = read.count(output) > 0 && !output.empty();
+    const bool on_device = placed.on_device && !definition->outputs_on_host;
+    node.outputs.push_back(kept ? Define(output, on_device) : -1);
   }
   program_->nodes.push_back(std::move(node));
 }
@@ -246,7 +286,12 @@ void Compiler::FindLastUses() {
   std::vector<int>& last_use = program_->last_use;
   for (size_t i = 0; i < program_->nodes.size(); ++i) {
     for (const int input : program_->nodes[i].inputs) {
-      if (input >= 0) last_use[static_cast<size_t>(input)] = static_cast<int>(i);
+      if (input < 0) continue;
+      // The device may still read what was copied to it: nothing is written there before the end.
+      const CompiledNode& node = program_->nodes[i];
+      const bool copied = node.on_device && !program_->on_device[static_cast<size_t>(input)];
+      int& last = last_use[static_cast<size_t>(input)];
+      last = std::max(last, static_cast<int>(copied ? program_->nodes.size() - 1 : i));
     }
   }
   for (const onnx::ValueInfoProto& output : model_.graph().output()) {
@@ -276,8 +321,8 @@ void Compiler::FindGivers() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
-    const onnx::ModelProto& model, const KernelRegistry& registry) {
-  return Compiler(model, registry).Run();
+    const onnx::ModelProto& model, const KernelRegistry& registry, const DeviceTarget* device) {
+  return Compiler(model, registry, device).Run();
 }
 
 }  // namespace cohort

@@ -17,10 +17,11 @@ namespace cohort {
 struct CompiledNode {
   std::string name;
   std::string op;  // for messages: "cohort.ReluGrad" or "Relu"
+  bool on_device = false;
   std::unique_ptr<Kernel> kernel;
-  std::vector<int> inputs;   // value, or -1 for an absent optional input
-  std::vector<int> outputs;  // value, or -1 for an output that nothing reads
-  std::vector<int> dying;    // values that no later node and no graph output reads
+  std::vector<int> inputs;    // value, or -1 for an absent optional input
+  std::vector<int> outputs;   // value, or -1 for an output that nothing reads
+  std::vector<int> dying;     // values that no later node and no graph output reads
   std::vector<size_t> gives;  // graph outputs that it computes
 };
 
@@ -56,6 +57,7 @@ class CompiledProgram {
   std::vector<int> outputs;
   std::vector<size_t> given;  // of `outputs`, those that no node computes
   std::vector<std::string> value_names;
+  std::vector<bool> on_device;  // per value: it is in the device's memory
   // Per value: index of the last node that reads it; kAfterTheEnd for graph outputs.
   std::vector<int> last_use;
 };

@@ -21,6 +21,7 @@
 namespace cohort {
 
 struct RunContext;
+class CudaStream;
 
 // What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or
 // fresh. The runner adds the node's name to a kernel's error. Thread-compatible.
@@ -39,6 +40,8 @@ class KernelContext {
   // Makes output i share input's bytes (Reshape, Identity).
   virtual void Forward(int i, const Tensor& value) = 0;
   virtual const RunContext& run() const = 0;
+  // Of a device's kernel alone: where it posts its work.
+  virtual CudaStream& stream() const = 0;
 };
 
 class WaitingKernel;
@@ -71,9 +74,23 @@ class WaitingKernel : public Kernel {
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const onnx::NodeProto& node)>;
 
+// Where a device's kernel wants an input: on the device, in host memory, or either, as it reads no
+// more than its type and shape.
+enum class InputPlace { kDevice, kHost, kEither };
+
 struct KernelDefinition {
   Signature signature;
   KernelFactory make;
+
+  // Of a device's kernel. As signature.inputs; none: all on the device.
+  std::vector<InputPlace> places = {};
+  bool follows = false;          // it runs on the device only if its first input is there
+  bool outputs_on_host = false;  // else they are on the device
+
+  InputPlace place(size_t input) const {
+    if (places.empty()) return InputPlace::kDevice;
+    return input < places.size() ? places[input] : places.back();
+  }
 };
 
 // Thread-compatible; constant once filled.
@@ -100,5 +117,7 @@ class KernelRegistry {
 void RegisterCpuKernels(KernelRegistry& registry, int threads);
 // Plain loops, double accumulation: what tests compare against.
 void RegisterReferenceKernels(KernelRegistry& registry);
+// What a CUDA device computes; the rest of a program stays with the processor's kernels.
+void RegisterCudaKernels(KernelRegistry& registry);
 
 }  // namespace cohort

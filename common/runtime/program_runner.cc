@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/runtime/compiled_program.h"
+#include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/value_store.h"
 
 namespace cohort {
@@ -19,8 +20,9 @@ namespace {
 // What node number `node` sees.
 class NodeContext : public KernelContext {
  public:
-  NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run)
-      : compiled_(compiled), node_(node), values_(values), run_(run) {}
+  NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run,
+              CudaStream* stream)
+      : compiled_(compiled), node_(node), values_(values), run_(run), stream_(stream) {}
 
   int num_inputs() const override { return static_cast<int>(compiled_.inputs.size()); }
   const Tensor& input(int i) const override {
@@ -40,6 +42,10 @@ class NodeContext : public KernelContext {
     values_.Forward(WantedOutput(i), value, compiled_.inputs);
   }
   const RunContext& run() const override { return run_; }
+  CudaStream& stream() const override {
+    COHORT_CHECK(stream_ != nullptr, "a device's kernel runs on a device");
+    return *stream_;
+  }
 
  private:
   int InputValue(int i) const {
@@ -59,6 +65,7 @@ class NodeContext : public KernelContext {
   const int node_;
   ValueStore& values_;
   const RunContext& run_;
+  CudaStream* const stream_;  // may be null
   const Tensor absent_;
 };
 
@@ -67,17 +74,16 @@ using Symbols = std::map<std::string, std::pair<int64_t, std::string>>;
 
 absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& symbols) {
   if (static_cast<size_t>(tensor.shape().rank()) != spec.dims.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' has rank ",
-                                                   spec.dims.size(), ", not ",
-                                                   tensor.TypeString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input '", spec.name, "' has rank ", spec.dims.size(), ", not ", tensor.TypeString()));
   }
   for (int axis = 0; axis < tensor.shape().rank(); ++axis) {
     const InputSpec::Dim& dim = spec.dims[static_cast<size_t>(axis)];
     const int64_t size = tensor.shape().dim(axis);
     if (dim.size >= 0 && dim.size != size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input '", spec.name, "' has ", dim.size, " along axis ", axis, ", not ",
-                       tensor.TypeString()));
+      return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' has ", dim.size,
+                                                     " along axis ", axis, ", not ",
+                                                     tensor.TypeString()));
     }
     if (dim.symbol.empty()) continue;
     const auto [it, added] = symbols.try_emplace(dim.symbol, size, spec.name);
@@ -102,9 +108,8 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
       return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' has no value"));
     }
     if (spec.dtype != DType::kUndefined && spec.dtype != inputs[i].dtype()) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' is ",
-                                                     DTypeName(spec.dtype), ", not ",
-                                                     inputs[i].TypeString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input '", spec.name, "' is ", DTypeName(spec.dtype), ", not ", inputs[i].TypeString()));
     }
     if (spec.has_shape) RETURN_IF_ERROR(CheckDims(spec, inputs[i], symbols));
   }
@@ -117,15 +122,17 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
 // thread, perhaps before the kernel's Start has returned: the second of the two goes on.
 class ProgramRunner::Impl {
  public:
-  Impl(std::shared_ptr<const CompiledProgram> program, AllocateBuffer allocate_outputs)
-      : program_(std::move(program)), values_(*program_, std::move(allocate_outputs)) {}
+  Impl(std::shared_ptr<const CompiledProgram> program, AllocateBuffer allocate_outputs,
+       std::shared_ptr<CudaStream> stream)
+      : program_(std::move(program)),
+        stream_(std::move(stream)),
+        values_(*program_, std::move(allocate_outputs), stream_.get()) {}
 
   void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done) {
     if (absl::Status status = CheckInputs(*program_, inputs); !status.ok()) {
       return done(std::move(status));
     }
-    runs_.push_back(
-        {{inputs.begin(), inputs.end()}, context, std::move(post), std::move(done)});
+    runs_.push_back({{inputs.begin(), inputs.end()}, context, std::move(post), std::move(done)});
     if (runs_.size() == 1) Begin();
   }
 
@@ -154,11 +161,11 @@ class ProgramRunner::Impl {
   void GoOn() {
     while (next_ < program_->nodes.size()) {
       const CompiledNode& node = program_->nodes[next_];
-      NodeContext context(node, static_cast<int>(next_), values_, run().context);
+      NodeContext context = ContextOf(node);
       if (const WaitingKernel* const waiting = node.kernel->AsWaiting(); waiting != nullptr) {
         if (!Answered(*waiting, context)) return;
         if (!TakeAnswer(node, context)) return;
-      } else if (!EndNode(node, node.kernel->Run(context))) {
+      } else if (!EndNode(node, RunKernel(node, context))) {
         return;
       }
     }
@@ -167,6 +174,15 @@ class ProgramRunner::Impl {
     for (const int value : program_->outputs) outputs.push_back(values_.value(value));
     values_.Finish();
     End(std::move(outputs));
+  }
+
+  NodeContext ContextOf(const CompiledNode& node) {
+    return NodeContext(node, static_cast<int>(next_), values_, run().context, stream_.get());
+  }
+
+  absl::Status RunKernel(const CompiledNode& node, KernelContext& context) {
+    RETURN_IF_ERROR(node.kernel->Run(context));
+    return node.on_device ? stream_->status() : absl::OkStatus();
   }
 
   // False: the answer comes later, and goes on then.
@@ -178,7 +194,7 @@ class ProgramRunner::Impl {
       if (!one_of_two_has_come_.exchange(true)) return;
       post([this] {
         const CompiledNode& node = program_->nodes[next_];
-        NodeContext waited(node, static_cast<int>(next_), values_, run().context);
+        NodeContext waited = ContextOf(node);
         if (TakeAnswer(node, waited)) GoOn();
       });
     });
@@ -217,6 +233,8 @@ class ProgramRunner::Impl {
   }
 
   void Fail(absl::Status status) {
+    // What was posted may still read inputs; what it says is of the failure that ends the run.
+    if (stream_ != nullptr) (void)stream_->Wait();
     values_.Abandon();
     End(std::move(status));
   }
@@ -233,19 +251,21 @@ class ProgramRunner::Impl {
   Run& run() { return runs_.front(); }
 
   const std::shared_ptr<const CompiledProgram> program_;  // shared with other runners
+  const std::shared_ptr<CudaStream> stream_;  // shared with the program's weights; may be null
   ValueStore values_;
 
   std::deque<Run> runs_;  // the first is under way
 
   // Of the run under way.
-  size_t next_ = 0;  // the node that runs, or waits
+  size_t next_ = 0;                                                 // the node that runs, or waits
   absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");  // to the node that waits
-  std::atomic<bool> one_of_two_has_come_{false};  // Start's return, or the answer
+  std::atomic<bool> one_of_two_has_come_{false};                    // Start's return, or the answer
 };
 
 ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program,
-                             AllocateBuffer allocate_outputs)
-    : impl_(std::make_unique<Impl>(std::move(program), std::move(allocate_outputs))) {}
+                             AllocateBuffer allocate_outputs, std::shared_ptr<CudaStream> stream)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(allocate_outputs),
+                                   std::move(stream))) {}
 
 ProgramRunner::~ProgramRunner() = default;
 

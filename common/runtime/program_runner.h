@@ -1,7 +1,8 @@
 #pragma once
 
-// Runs the pure part of a program: an ONNX graph from input tensors to output tensors on one
-// device. Variables, batches and pushes are the caller's: it feeds inputs in the graph's order and
+// Runs the pure part of a program: an ONNX graph from input tensors to output tensors, on the
+// processor, or on a device what that has kernels for. Inputs and outputs are in host memory.
+// Variables, batches and pushes are the caller's: it feeds inputs in the graph's order and
 // takes outputs in the graph's order.
 
 #include <cstddef>
@@ -34,22 +35,30 @@ class OutputTaker {
 
 // What random and context operators see.
 struct RunContext {
-  uint64_t seed = 0;          // of the job
+  uint64_t seed = 0;  // of the job
   uint64_t step = 0;
-  int64_t first_example = 0;  // index in the global batch of this batch's first example
+  int64_t first_example = 0;            // index in the global batch of this batch's first example
   ReplicaExchange* exchange = nullptr;  // of this replica; null where one runs alone. Outlives it
-  OutputTaker* taker = nullptr;          // null: outputs are wanted at the end. Outlives the run
+  OutputTaker* taker = nullptr;         // null: outputs are wanted at the end. Outlives the run
 };
 
 // A program compiled for a device: nodes bound to kernels in execution order, weights unpacked.
 // Immutable; thread-safe. Shared: several runners run one program.
 class CompiledProgram;
 
+// A device that a program is compiled for: its kernels, and the stream of the runner.
+struct DeviceTarget {
+  const KernelRegistry& kernels;
+  std::shared_ptr<CudaStream> stream;  // shared with the runner
+};
+
 // Types are those of the graph's inputs, weights, outputs and value_info; what has none is checked
-// when it runs. Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no
-// kernel.
+// when it runs. `registry` has the processor's kernels; `device` may be null. Errors:
+// INVALID_ARGUMENT that lists every node whose operator, type or opset has no kernel; those of the
+// stream, to which weights are copied.
 absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
-    const onnx::ModelProto& model, const KernelRegistry& registry);
+    const onnx::ModelProto& model, const KernelRegistry& registry,
+    const DeviceTarget* device = nullptr);
 
 struct MemoryStats {
   int64_t allocations = 0;  // buffers made for intermediate values so far
@@ -66,8 +75,10 @@ class ProgramRunner {
   using Post = std::function<void(Task)>;
 
   // `allocate_outputs` makes the buffers of outputs, which are used again when nobody reads them.
+  // `stream` is that of the DeviceTarget, if there was one.
   explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program,
-                         AllocateBuffer allocate_outputs = Buffer::Allocate);
+                         AllocateBuffer allocate_outputs = Buffer::Allocate,
+                         std::shared_ptr<CudaStream> stream = nullptr);
   ~ProgramRunner();
 
   // Of a program in which no node waits for another run: RunContext.exchange is null. Errors:

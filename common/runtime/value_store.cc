@@ -27,12 +27,14 @@ size_t Index(int value) { return static_cast<size_t>(value); }
 
 }  // namespace
 
-ValueStore::ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs)
+ValueStore::ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs,
+                       CudaStream* stream)
     : program_(program),
       pool_(std::make_shared<OutputPool>(std::move(allocate_outputs))),
       values_(Index(program.num_values())),
       current_(Index(program.num_values())),
-      plan_(Index(program.num_values())) {}
+      plan_(Index(program.num_values())),
+      stream_(stream) {}
 
 bool ValueStore::SameAsRecorded(absl::Span<const Tensor> inputs) const {
   if (signature_.size() != inputs.size()) return false;
@@ -64,6 +66,7 @@ Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
 }
 
 Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
+  if (IsOnDeviceSide(value)) return stream_->NewTensor(dtype, shape);
   if (varying_ == nullptr) return Tensor(dtype, shape);
   const bool leaves = program_.last_use[Index(value)] == program_.kAfterTheEnd;
   OutputPool& pool = leaves ? *pool_ : *varying_;
@@ -75,6 +78,7 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
   storage.bytes = Bytes(dtype, shape);
   storage.first = node;
   storage.live = 1;
+  storage.on_device = IsOnDeviceSide(value);
   storages_.push_back(storage);
   ++allocations_;
   return Place(value, Fresh(value, dtype, shape),
@@ -84,7 +88,8 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
 Tensor& ValueStore::Deviate(int value, DType dtype, const Shape& shape) {
   stale_ = true;
   ++allocations_;
-  return Place(value, Tensor(dtype, shape), Placement{});
+  Tensor tensor = IsOnDeviceSide(value) ? stream_->NewTensor(dtype, shape) : Tensor(dtype, shape);
+  return Place(value, std::move(tensor), Placement{});
 }
 
 Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shape) {
@@ -96,7 +101,8 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   if (storage.escapes) {
     return Place(value, Tensor(dtype, shape, pool_->Take(storage.bytes), 0), placement);
   }
-  return Place(value, Tensor(dtype, shape, arena_, storage.offset), placement);
+  const std::shared_ptr<Buffer>& arena = ArenaOf(storage.on_device);
+  return Place(value, Tensor(dtype, shape, arena, storage.offset), placement);
 }
 
 // In place needs the input to be the only value on its storage, and this node to be its last
@@ -112,6 +118,7 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   const size_t bytes = Bytes(dtype, shape);
   const Tensor over = values_[Index(input)];
   const int storage = current_[Index(input)].storage;
+  if (IsOnDeviceSide(value) != IsOnDeviceSide(input)) return Allocate(node, value, dtype, shape);
   if (!planned_) {
     if (!MayOverwrite(node, input, bytes)) return Record(node, value, dtype, shape);
     ++storages_[Index(storage)].live;
@@ -147,7 +154,7 @@ bool ValueStore::InArena(const Tensor& tensor, int storage) const {
 void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
   if (!planned_) return RecordForward(value, tensor, inputs);
   const Placement placement = plan_[Index(value)];
-  if (tensor.buffer() != arena_) {
+  if (tensor.buffer() != ArenaOf(IsOnDeviceSide(value))) {
     // Not arena bytes: sharing them is always safe. The storage is kept only where the plan reuses
     // it in place, and then it must really be the input's.
     for (const int input : inputs) {
@@ -168,7 +175,7 @@ void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> 
   // The plan does not keep these bytes alive for this value.
   stale_ = true;
   ++allocations_;
-  Place(value, tensor.Clone(), Placement{});
+  Place(value, IsOnDeviceSide(value) ? stream_->Clone(tensor) : tensor.Clone(), Placement{});
 }
 
 void ValueStore::Release(absl::Span<const int> values) {
@@ -177,6 +184,22 @@ void ValueStore::Release(absl::Span<const int> values) {
     if (!planned_ && storage >= 0) --storages_[Index(storage)].live;
     values_[Index(value)] = Tensor();
   }
+}
+
+void ValueStore::PlanArena(bool on_device) {
+  std::vector<LiveRange> ranges;
+  std::vector<Storage*> placed;
+  for (Storage& storage : storages_) {
+    if (storage.escapes || storage.on_device != on_device) continue;
+    ranges.push_back({storage.bytes, storage.first, storage.last});
+    placed.push_back(&storage);
+  }
+  const MemoryPlan plan = PlanMemory(ranges);
+  for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = plan.offsets[i];
+  std::shared_ptr<Buffer>& arena = ArenaOf(on_device);
+  if (arena != nullptr && arena->size() >= plan.arena_bytes) return;
+  arena = on_device ? stream_->Allocate(plan.arena_bytes) : Buffer::Allocate(plan.arena_bytes);
+  ++allocations_;
 }
 
 void ValueStore::Finish() {
@@ -188,19 +211,8 @@ void ValueStore::Finish() {
       storage.last = std::max({storage.last, storage.first, program_.last_use[value]});
       storage.escapes = storage.escapes || program_.last_use[value] == program_.kAfterTheEnd;
     }
-    std::vector<LiveRange> ranges;
-    std::vector<Storage*> placed;
-    for (Storage& storage : storages_) {
-      if (storage.escapes) continue;
-      ranges.push_back({storage.bytes, storage.first, storage.last});
-      placed.push_back(&storage);
-    }
-    const MemoryPlan plan = PlanMemory(ranges);
-    for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = plan.offsets[i];
-    if (arena_bytes() < plan.arena_bytes || arena_ == nullptr) {
-      arena_ = Buffer::Allocate(plan.arena_bytes);
-      ++allocations_;
-    }
+    PlanArena(/*on_device=*/false);
+    if (stream_ != nullptr) PlanArena(/*on_device=*/true);
     planned_ = true;
   }
   std::fill(values_.begin(), values_.end(), Tensor());

@@ -5,8 +5,9 @@
 // From the record follows a memory plan, and later runs place storages in one arena by it. A run
 // that behaves differently from the record, because an operator's result depends on input values,
 // stays correct: what deviates gets a fresh buffer, and the next run records again. Storages that a
-// graph output can see are never in the arena. Where shapes change from run to run, as those of
-// rows of tables do, each run records, in buffers that are used again.
+// graph output can see are never in the arena. Values on a device have an arena there. Where shapes
+// change from run to run, as those of rows of tables do, each run records, in buffers that are used
+// again.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 #include "absl/types/span.h"
 #include "common/runtime/compiled_program.h"
+#include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/output_pool.h"
 #include "common/tensor/tensor.h"
 
@@ -24,7 +26,8 @@ namespace cohort {
 // Thread-compatible.
 class ValueStore {
  public:
-  ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs);
+  // `stream` is of the device that some values are on; it outlives the store. May be null.
+  ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs, CudaStream* stream);
 
   // Starts a run; `inputs` decide whether the plan holds.
   void Begin(absl::Span<const Tensor> inputs);
@@ -42,7 +45,9 @@ class ValueStore {
   const Tensor& value(int index) const { return values_[static_cast<size_t>(index)]; }
   // Buffers that were allocated for intermediate values since construction.
   int64_t allocations() const { return allocations_; }
-  size_t arena_bytes() const { return arena_ ? arena_->size() : 0; }
+  size_t arena_bytes() const {
+    return (arena_ ? arena_->size() : 0) + (device_arena_ ? device_arena_->size() : 0);
+  }
 
  private:
   enum class Origin { kExternal, kOwned, kOver, kShared };
@@ -55,10 +60,14 @@ class ValueStore {
     int first = 0;
     int last = 0;
     bool escapes = false;
-    int live = 0;        // while recording: values that are on it now
-    size_t offset = 0;   // in the arena
+    bool on_device = false;
+    int live = 0;       // while recording: values that are on it now
+    size_t offset = 0;  // in the arena
   };
 
+  bool IsOnDeviceSide(int value) const { return program_.on_device[static_cast<size_t>(value)]; }
+  std::shared_ptr<Buffer>& ArenaOf(bool on_device) { return on_device ? device_arena_ : arena_; }
+  void PlanArena(bool on_device);
   Tensor& Place(int value, Tensor tensor, Placement placement);
   Tensor Fresh(int value, DType dtype, const Shape& shape);
   Tensor& Record(int node, int value, DType dtype, const Shape& shape);
@@ -77,7 +86,10 @@ class ValueStore {
   std::vector<Placement> plan_;     // per value, as recorded
   std::vector<Storage> storages_;
   std::vector<std::pair<DType, Shape>> signature_;  // of the recorded inputs
-  std::shared_ptr<Buffer> arena_;   // shared with the views of a run
+  CudaStream* const stream_;
+  // Shared with the views of a run.
+  std::shared_ptr<Buffer> arena_;
+  std::shared_ptr<Buffer> device_arena_;
   bool planned_ = false;
   bool stale_ = false;
   int64_t allocations_ = 0;

@@ -2,28 +2,54 @@
 
 // The backends that a device test runs on.
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/kernel_registry.h"
+#include "common/runtime/program_runner.h"
+#include "tests/support/cuda_stand_in/cuda_stand_in.h"
 
 namespace cohort {
 
 struct Backend {
   std::string name;
   KernelRegistry registry;
+  // Of a device; else null and empty.
+  std::shared_ptr<CudaStream> stream;
+  KernelRegistry device;
 };
 
 inline Backend CpuBackend() {
-  Backend backend = {"cpu", {}};
+  Backend backend = {"cpu", {}, nullptr, {}};
   RegisterCpuKernels(backend.registry, 1);
   return backend;
 }
 
 inline Backend ReferenceBackend() {
-  Backend backend = {"reference", {}};
+  Backend backend = {"reference", {}, nullptr, {}};
   RegisterReferenceKernels(backend.registry);
   return backend;
+}
+
+// A device's kernels over the stand-in; what they lack is the reference's.
+inline Backend CudaBackend() {
+  constexpr uint64_t kMemory = uint64_t{256} << 20;
+  Backend backend = {"cuda (stand-in)", {}, *CudaStream::Open(MakeCudaStandIn(1, kMemory), 0), {}};
+  RegisterReferenceKernels(backend.registry);
+  RegisterCudaKernels(backend.device);
+  return backend;
+}
+
+inline absl::StatusOr<std::unique_ptr<ProgramRunner>> MakeRunner(const Backend& backend,
+                                                                 const onnx::ModelProto& model) {
+  const DeviceTarget target{backend.device, backend.stream};
+  auto program =
+      CompileProgram(model, backend.registry, backend.stream == nullptr ? nullptr : &target);
+  if (!program.ok()) return program.status();
+  return std::make_unique<ProgramRunner>(*std::move(program), Buffer::Allocate, backend.stream);
 }
 
 }  // namespace cohort

@@ -24,8 +24,7 @@ constexpr double kAbsolute = 1e-7;
 using Cases = std::map<std::string, std::map<std::string, std::string>>;
 
 Cases ReadPack(const std::string& family) {
-  std::ifstream file(COHORT_SOURCE_DIR "/tests/device/onnx_node_data/" + family +
-                         ".pack",
+  std::ifstream file(COHORT_SOURCE_DIR "/tests/device/onnx_node_data/" + family + ".pack",
                      std::ios::binary);
   Cases cases;
   std::string header;
@@ -67,13 +66,20 @@ void ExpectClose(const Tensor& actual, const Tensor& expected) {
 void ExpectSame(const Tensor& actual, const Tensor& expected) {
   ASSERT_EQ(actual.TypeString(), expected.TypeString());
   switch (expected.dtype()) {
-    case DType::kFloat32: return ExpectClose<float>(actual, expected);
-    case DType::kFloat64: return ExpectClose<double>(actual, expected);
-    case DType::kInt32: return ExpectClose<int32_t>(actual, expected);
-    case DType::kInt64: return ExpectClose<int64_t>(actual, expected);
-    case DType::kUint8: return ExpectClose<uint8_t>(actual, expected);
-    case DType::kBool: return ExpectClose<bool>(actual, expected);
-    default: FAIL() << "no comparison for " << expected.TypeString();
+    case DType::kFloat32:
+      return ExpectClose<float>(actual, expected);
+    case DType::kFloat64:
+      return ExpectClose<double>(actual, expected);
+    case DType::kInt32:
+      return ExpectClose<int32_t>(actual, expected);
+    case DType::kInt64:
+      return ExpectClose<int64_t>(actual, expected);
+    case DType::kUint8:
+      return ExpectClose<uint8_t>(actual, expected);
+    case DType::kBool:
+      return ExpectClose<bool>(actual, expected);
+    default:
+      FAIL() << "no comparison for " << expected.TypeString();
   }
 }
 
@@ -82,7 +88,7 @@ class OnnxNodeTest : public testing::TestWithParam<const char*> {};
 TEST_P(OnnxNodeTest, GivesOnnxResults) {
   const Cases cases = ReadPack(GetParam());
   ASSERT_FALSE(cases.empty());
-  const Backend backends[] = {CpuBackend(), ReferenceBackend()};
+  const Backend backends[] = {CpuBackend(), ReferenceBackend(), CudaBackend()};
   for (const auto& [name, files] : cases) {
     const absl::StatusOr<onnx::ModelProto> model = LoadModel(files.at("model.onnx"));
     ASSERT_TRUE(model.ok()) << name << ": " << model.status();
@@ -91,12 +97,11 @@ TEST_P(OnnxNodeTest, GivesOnnxResults) {
     ASSERT_FALSE(expected.empty());
     for (const Backend& backend : backends) {
       SCOPED_TRACE(name + " on " + backend.name);
-      auto program = CompileProgram(*model, backend.registry);
-      ASSERT_TRUE(program.ok()) << program.status();
-      ProgramRunner runner(*program);
+      const auto runner = MakeRunner(backend, *model);
+      ASSERT_TRUE(runner.ok()) << runner.status();
       // Twice: the second run takes its memory from the plan of the first.
       for (int run = 0; run < 2; ++run) {
-        const auto outputs = runner.Run(inputs, RunContext{});
+        const auto outputs = (*runner)->Run(inputs, RunContext{});
         ASSERT_TRUE(outputs.ok()) << outputs.status();
         ASSERT_EQ(outputs->size(), expected.size());
         for (size_t i = 0; i < expected.size(); ++i) ExpectSame((*outputs)[i], expected[i]);

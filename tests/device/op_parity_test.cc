@@ -1,6 +1,6 @@
-// Every operator on the CPU backend against the reference, one line per case, on random values. The
-// same table checks that a second run gives the same bits, and that each registered operator has a
-// case.
+// Every operator on the CPU backend and on a device against the reference, one line per case, on
+// random values. The same table checks that a second run gives the same bits, and that each
+// registered operator has a case.
 
 #include <cmath>
 #include <cstring>
@@ -98,8 +98,7 @@ void AddProducts(std::vector<OpCase>& cases) {
   }
   for (const int64_t columns : {1, 2, 3, 4, 5}) {  // few of them have loops of their own
     cases.push_back({kOnnx, "MatMul", {{{67, 45}}, {{45, columns}}}});
-    cases.push_back(
-        {kOnnx, "Gemm", {{{67, 45}}, {{67, columns}}}, {IntAttribute("transA", 1)}});
+    cases.push_back({kOnnx, "Gemm", {{{67, 45}}, {{67, columns}}}, {IntAttribute("transA", 1)}});
   }
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
@@ -118,51 +117,6 @@ void AddProducts(std::vector<OpCase>& cases) {
   }
   cases.push_back({kOnnx, "Gemm", {{{4, 0}}, {{0, 2}}, {{2}}}});
   cases.push_back({kOnnx, "Gemm", {{{0, 3}}, {{3, 2}}, {{2}}}});
-}
-
-void AddSoftmaxAndLosses(std::vector<OpCase>& cases) {
-  for (const auto& [shape, axis] : std::vector<std::pair<Shape, int64_t>>{{{9, 10}, -1},
-                                                                          {{9, 37}, 1},
-                                                                          {{3, 4, 5}, 1},
-                                                                          {{3, 4, 5}, 0},
-                                                                          {{1, 1}, -1},
-                                                                          {{0, 3}, -1}}) {
-    for (const char* op : {"Softmax", "LogSoftmax"}) {
-      cases.push_back({kOnnx, op, {{shape}}, {IntAttribute("axis", axis)}});
-      cases.push_back({kCohort,
-                       std::string(op) + "Grad",
-                       {{shape}, {shape, OpFill::kProbability}},
-                       {IntAttribute("axis", axis)}});
-    }
-  }
-  for (const int64_t rows : {0, 1, 13}) {
-    for (const char* reduction : {"none", "sum", "mean"}) {
-      if (rows == 0 && std::string(reduction) == "mean") continue;  // 0 / 0
-      const Shape grad = std::string(reduction) == "none" ? Shape{rows} : Shape{};
-      cases.push_back({kOnnx,
-                       "SoftmaxCrossEntropyLoss",
-                       {{{rows, 5}}, {{rows}, OpFill::kLabel}, {{5}, OpFill::kPositive}},
-                       {StringAttribute("reduction", reduction)},
-                       2});
-      cases.push_back({kCohort,
-                       "SoftmaxCrossEntropyGrad",
-                       {{grad}, {{rows, 5}}, {{rows}, OpFill::kLabel}, {{5}, OpFill::kPositive}},
-                       {StringAttribute("reduction", reduction), IntAttribute("ignore_index", 1)}});
-    }
-    for (const int64_t from_logits : {0, 1}) {
-      const auto fill = from_logits ? OpFill::kNormal : OpFill::kProbability;
-      const std::vector<onnx::AttributeProto> flag = {IntAttribute("from_logits", from_logits)};
-      const OpInput prediction = {{rows, 10}, fill};
-      const OpInput dense = {{rows, 10}, OpFill::kOneHot};
-      const OpInput sparse = {{rows}, OpFill::kLabel};
-      cases.push_back({kCohort, "CategoricalCrossentropy", {dense, prediction}, flag});
-      cases.push_back({kCohort, "SparseCategoricalCrossentropy", {sparse, prediction}, flag});
-      cases.push_back(
-          {kCohort, "CategoricalCrossentropyGrad", {{{rows}}, dense, prediction}, flag});
-      cases.push_back(
-          {kCohort, "SparseCategoricalCrossentropyGrad", {{{rows}}, sparse, prediction}, flag});
-    }
-  }
 }
 
 void AddReductions(std::vector<OpCase>& cases) {
@@ -215,9 +169,9 @@ void AddRows(std::vector<OpCase>& cases) {
     cases.push_back({kOnnx, "Gather", {{{7, width}}, {{3, 2}, OpFill::kLabel}}});
     cases.push_back({kOnnx, "Gather", {{{7, width}}}, {}, 1, {by32}});
     cases.push_back({kOnnx, "Gather", {{{7, width}}}, {}, 1, negative});
-    cases.push_back({kCohort, "GatherGrad", {{{40, width}, OpFill::kNormal},
-                                             {{40}, OpFill::kLabel},
-                                             {{7, width}}}});
+    cases.push_back({kCohort,
+                     "GatherGrad",
+                     {{{40, width}, OpFill::kNormal}, {{40}, OpFill::kLabel}, {{7, width}}}});
     cases.push_back({kOnnx,
                      "Concat",
                      {{{19, width}}, {{19, 3}}, {{19, width}}, {{19, 8}}},
@@ -289,9 +243,9 @@ std::vector<OpCase> AllCases() {
   AddArithmetic(cases);
   AddUnary(cases);
   AddProducts(cases);
-  AddSoftmaxAndLosses(cases);
   AddReductions(cases);
   AddMovement(cases);
+  for (OpCase& each : LossOpCases()) cases.push_back(std::move(each));
   for (OpCase& each : ImageOpCases()) cases.push_back(std::move(each));
   return cases;
 }
@@ -313,7 +267,11 @@ onnx::ModelProto MakeModel(const OpCase& each, const std::vector<Tensor>& inputs
   for (const auto& attribute : each.attributes) *node.add_attribute() = attribute;
   for (size_t i = 0; i < inputs.size(); ++i) {
     node.add_input("x" + std::to_string(i));
-    model.mutable_graph()->add_input()->set_name(node.input(static_cast<int>(i)));
+    onnx::ValueInfoProto& input = *model.mutable_graph()->add_input();
+    input.set_name(node.input(static_cast<int>(i)));
+    // A device takes only what is known to be of its types.
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(
+        static_cast<int32_t>(inputs[i].dtype()));
   }
   for (int i = 0; i < each.outputs; ++i) {
     node.add_output("y" + std::to_string(i));
@@ -324,13 +282,12 @@ onnx::ModelProto MakeModel(const OpCase& each, const std::vector<Tensor>& inputs
 
 std::vector<Tensor> RunOn(const Backend& backend, const OpCase& each,
                           const std::vector<Tensor>& inputs) {
-  auto program = CompileProgram(MakeModel(each, inputs), backend.registry);
-  EXPECT_TRUE(program.ok()) << program.status();
-  if (!program.ok()) return {};
-  ProgramRunner runner(*program);
-  auto outputs = runner.Run(inputs, RunContext{7, 3, 5});
+  auto runner = MakeRunner(backend, MakeModel(each, inputs));
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  if (!runner.ok()) return {};
+  auto outputs = (*runner)->Run(inputs, RunContext{7, 3, 5});
   EXPECT_TRUE(outputs.ok()) << outputs.status();
-  auto again = runner.Run(inputs, RunContext{7, 3, 5});
+  auto again = (*runner)->Run(inputs, RunContext{7, 3, 5});
   if (!outputs.ok() || !again.ok()) return {};
   for (size_t i = 0; i < outputs->size(); ++i) {
     const size_t bytes = (*outputs)[i].num_bytes();
@@ -353,11 +310,10 @@ void ExpectSame(const Tensor& actual, const Tensor& expected, double slack) {
   }
 }
 
-TEST(OpParityTest, CpuEqualsReference) {
+void CheckEqualsReference(const Backend& backend) {
   const uint64_t seed = 20240612;
   SCOPED_TRACE("seed " + std::to_string(seed) + ", set in this test");
   SequenceRng rng(seed);
-  const Backend cpu = CpuBackend();
   const Backend reference = ReferenceBackend();
   for (const OpCase& each : AllCases()) {
     SCOPED_TRACE(Label(each));
@@ -365,14 +321,18 @@ TEST(OpParityTest, CpuEqualsReference) {
     for (const OpInput& input : each.inputs) inputs.push_back(RandomTensor(input, rng));
     inputs.insert(inputs.end(), each.constants.begin(), each.constants.end());
     const std::vector<Tensor> expected = RunOn(reference, each, inputs);
-    const std::vector<Tensor> actual = RunOn(cpu, each, inputs);
+    const std::vector<Tensor> actual = RunOn(backend, each, inputs);
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
       ExpectSame(actual[i], expected[i], each.slack);
     }
-    if (HasFailure()) return;
+    if (testing::Test::HasFailure()) return;
   }
 }
+
+TEST(OpParityTest, CpuEqualsReference) { CheckEqualsReference(CpuBackend()); }
+
+TEST(OpParityTest, DeviceEqualsReference) { CheckEqualsReference(CudaBackend()); }
 
 TEST(OpParityTest, EveryOperatorHasACase) {
   std::set<std::pair<std::string, std::string>> with_case;

@@ -1,11 +1,9 @@
 #include "worker/collective/nccl/nccl_library.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/module.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -20,28 +18,16 @@ absl::Status Missing(const std::string& what) {
 
 }  // namespace
 
-std::string NcclModulePath() {
-  std::array<char, 4096> path;
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
-  const size_t slash = executable.rfind('/');
-  if (slash == absl::string_view::npos) return std::string(kModule);
-  return absl::StrCat(executable.substr(0, slash + 1), kModule);
-}
+std::string NcclModulePath() { return ModulePath(kModule); }
 
 absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
-  // RTLD_LOCAL: nothing of CUDA becomes visible to other libraries. It is never unloaded, which
-  // CUDA does not survive.
-  void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (module == nullptr) {
-    const char* const why = dlerror();
-    return Missing(absl::StrCat("NCCL is not available: loading ", path, ": ",
-                                why != nullptr ? why : "unknown error",
+  const absl::StatusOr<void*> symbol = LoadModule(path, kNcclTableSymbol);
+  if (!symbol.ok()) {
+    return Missing(absl::StrCat("NCCL is not available: ", symbol.status().message(),
                                 "; build with -DCOHORT_CUDA=ON where CUDA and NCCL are installed, "
                                 "and keep the module beside the executable"));
   }
-  using TableFunction = const NcclTable* (*)();
-  const auto table_of = reinterpret_cast<TableFunction>(dlsym(module, kNcclTableSymbol));
+  const auto table_of = reinterpret_cast<const NcclTable* (*)()>(*symbol);
   const NcclTable* const table = table_of != nullptr ? table_of() : nullptr;
   if (table == nullptr || table->version != kNcclTableVersion) {
     return Missing(absl::StrCat("NCCL is not available: ", path, " is of another build (version ",

@@ -1,0 +1,29 @@
+#include "common/base/module.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+
+namespace cohort {
+
+std::string ModulePath(absl::string_view name) {
+  std::array<char, 4096> path;
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
+  const size_t slash = executable.rfind('/');
+  if (slash == absl::string_view::npos) return std::string(name);
+  return absl::StrCat(executable.substr(0, slash + 1), name);
+}
+
+absl::StatusOr<void*> LoadModule(const std::string& path, const char* symbol) {
+  void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module != nullptr) return dlsym(module, symbol);
+  const char* const why = dlerror();
+  return absl::NotFoundError(
+      absl::StrCat("loading ", path, ": ", why != nullptr ? why : "unknown error"));
+}
+
+}  // namespace cohort

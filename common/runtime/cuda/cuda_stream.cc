@@ -1,0 +1,152 @@
+#include "common/runtime/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/runtime/cuda/cuda_library.h"
+
+namespace cohort {
+
+namespace {
+
+// Of values of one size that live at once, as many as a program may have.
+constexpr size_t kMaxFreePerSize = 64;
+
+// Where a buffer for which there is no memory seems to lie. Nothing is ever posted on it.
+std::byte* Nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{256}); }
+
+// Is no device's, and not used again.
+class NoMemory : public BufferMemory {
+ public:
+  bool writable() const override { return false; }
+};
+
+}  // namespace
+
+// Owns the module's context, for as long as memory of it is out.
+class CudaStream::Context {
+ public:
+  Context(const CudaTable& table, CudaContext* context) : table(table), context(context) {}
+  ~Context() { table.close(context); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const CudaTable& table;
+  CudaContext* const context;
+};
+
+class CudaStream::Memory : public BufferMemory {
+ public:
+  Memory(std::shared_ptr<Context> context, void* memory)
+      : context_(std::move(context)), memory_(memory) {}
+  ~Memory() override { context_->table.free(context_->context, memory_); }
+
+ private:
+  const std::shared_ptr<Context> context_;  // shared with the stream and its other memory
+  void* const memory_;
+};
+
+bool IsOnDevice(const Tensor& tensor) {
+  if (tensor.buffer() == nullptr) return false;
+  const BufferMemory* const memory = tensor.buffer()->memory().get();
+  return dynamic_cast<const CudaStream::Memory*>(memory) != nullptr ||
+         dynamic_cast<const NoMemory*>(memory) != nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<CudaStream>> CudaStream::Open(const CudaTable& table,
+                                                             int32_t device) {
+  RETURN_IF_ERROR(CheckCudaDevice(table, device));
+  CudaContext* opened = nullptr;
+  const int32_t code = table.open(table.library, device, &opened);
+  RETURN_IF_ERROR(CudaStatus(table, code, absl::StrCat("opening gpu:", device)));
+  return std::shared_ptr<CudaStream>(
+      new CudaStream(table, device, std::make_shared<Context>(table, opened)));
+}
+
+// The pool lives in the stream, and asks it only while the stream itself is asked.
+CudaStream::CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<Context> context)
+    : table_(table),
+      name_(absl::StrCat("gpu:", device)),
+      context_(std::move(context)),
+      pool_(std::make_shared<OutputPool>([this](size_t bytes) { return Fresh(bytes); },
+                                         kMaxFreePerSize)) {}
+
+CudaStream::~CudaStream() { (void)table_.wait(context()); }
+
+CudaContext* CudaStream::context() const { return context_->context; }
+
+void CudaStream::Keep(int32_t code, const char* doing) {
+  if (code == kCudaDone || !status_.ok()) return;
+  status_ = CudaStatus(table_, code, absl::StrCat(name_, ": ", doing));
+}
+
+std::shared_ptr<Buffer> CudaStream::Fresh(size_t bytes) {
+  void* memory = nullptr;
+  const int32_t code = status_.ok() ? table_.allocate(context(), bytes, &memory) : kCudaDone;
+  if (memory != nullptr) {
+    return Buffer::Of(std::make_shared<Memory>(context_, memory),
+                      absl::MakeSpan(static_cast<std::byte*>(memory), bytes));
+  }
+  if (status_.ok()) {
+    uint64_t left = 0;
+    uint64_t all = 0;
+    (void)table_.memory_left(context(), &left, &all);
+    const absl::Status why = CudaStatus(table_, code, "allocating");
+    status_ = absl::ResourceExhaustedError(absl::StrCat(
+        name_, " has no memory for ", bytes, " bytes more: ", left >> 20, " MiB of ", all >> 20,
+        " are free (", why.message(), "); use a smaller batch, or more replicas"));
+  }
+  return Buffer::Of(std::make_shared<NoMemory>(), absl::MakeSpan(Nowhere(), bytes));
+}
+
+std::shared_ptr<Buffer> CudaStream::Allocate(size_t bytes) {
+  return pool_->Take(std::max<size_t>(bytes, 1));
+}
+
+Tensor CudaStream::NewTensor(DType dtype, const Shape& shape) {
+  const auto elements = static_cast<size_t>(shape.num_elements());
+  return Tensor(dtype, shape, Allocate(elements * ElementSize(dtype)), 0);
+}
+
+Tensor CudaStream::Upload(const Tensor& host) {
+  Tensor device = NewTensor(host.dtype(), host.shape());
+  CopyToDevice(host, device);
+  uploaded_.push_back(host);
+  return device;
+}
+
+void CudaStream::CopyToDevice(const Tensor& host, Tensor& device) {
+  if (!status_.ok() || host.num_bytes() == 0) return;
+  Keep(table_.copy_to_device(context(), device.mutable_raw(), host.raw(), host.num_bytes()),
+       "copying to the device");
+}
+
+void CudaStream::CopyToHost(const Tensor& device, Tensor& host) {
+  if (!status_.ok() || device.num_bytes() == 0) return;
+  Keep(table_.copy_to_host(context(), host.mutable_raw(), device.raw(), device.num_bytes()),
+       "copying from the device");
+}
+
+Tensor CudaStream::Clone(const Tensor& device) {
+  Tensor copy = NewTensor(device.dtype(), device.shape());
+  if (!status_.ok() || device.num_bytes() == 0) return copy;
+  Keep(table_.copy_on_device(context(), copy.mutable_raw(), device.raw(), device.num_bytes()),
+       "copying on the device");
+  return copy;
+}
+
+void CudaStream::FillZeros(Tensor& device) {
+  if (!status_.ok() || device.num_bytes() == 0) return;
+  Keep(table_.fill_zeros(context(), device.mutable_raw(), device.num_bytes()), "filling memory");
+}
+
+absl::Status CudaStream::Wait() {
+  Keep(table_.wait(context()), "computing");
+  uploaded_.clear();
+  return std::exchange(status_, absl::OkStatus());
+}
+
+}  // namespace cohort

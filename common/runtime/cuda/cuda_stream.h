@@ -1,0 +1,88 @@
+#pragma once
+
+// A stream of one device, on which one replica computes, and the memory that it uses. Everything
+// that is posted runs in order, later; so memory may be given back, and handed out again for later
+// work of the same stream, while the device still uses it.
+//
+// The first thing that fails is kept, and until it was taken nothing more is posted: a kernel need
+// not look.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/runtime/cuda/cuda_table.h"
+#include "common/runtime/output_pool.h"
+#include "common/tensor/tensor.h"
+
+namespace cohort {
+
+// Whether the bytes are a device's, which only the device may touch.
+bool IsOnDevice(const Tensor& tensor);
+
+// Thread-compatible; tensors of its memory may be dropped on any thread, and outlive it.
+class CudaStream {
+ public:
+  // `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION for a device that is
+  // not there, saying what is.
+  static absl::StatusOr<std::shared_ptr<CudaStream>> Open(const CudaTable& table, int32_t device);
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  // "gpu:1".
+  const std::string& name() const { return name_; }
+
+  // Of the first that failed since TakeStatus: RESOURCE_EXHAUSTED when the device has no memory
+  // left, else UNAVAILABLE with CUDA's words.
+  const absl::Status& status() const { return status_; }
+
+  // Memory of the device, used again when it was dropped. Where there is none left, status() tells
+  // it, and what is given must not be used but by this stream, which posts nothing then.
+  std::shared_ptr<Buffer> Allocate(size_t bytes);
+  Tensor NewTensor(DType dtype, const Shape& shape);
+
+  // A copy on the device of a tensor in host memory, which lives until Wait.
+  Tensor Upload(const Tensor& host);
+  // `host` is left as it is until Wait.
+  void CopyToDevice(const Tensor& host, Tensor& device);
+  // `host` is written when Wait has returned.
+  void CopyToHost(const Tensor& device, Tensor& host);
+  Tensor Clone(const Tensor& device);
+  void FillZeros(Tensor& device);
+
+  // Posts stream.Launch(&CudaLaunches::elementwise, &ElementwiseLaunches::unary, {...}).
+  template <typename Family, typename What>
+  void Launch(Family CudaLaunches::*family, int32_t (*Family::*launch)(CudaContext*, const What&),
+              const std::type_identity_t<What>& what) {
+    if (!status_.ok()) return;
+    Keep((table_.launches.*family.*launch)(context(), what), "starting a kernel");
+  }
+
+  // Blocks until all that was posted has ended. Returns status(), and takes it: the stream can be
+  // used again, unless the device is broken.
+  absl::Status Wait();
+
+ private:
+  class Context;
+  class Memory;
+
+  CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<Context> context);
+  CudaContext* context() const;
+  void Keep(int32_t code, const char* doing);
+  std::shared_ptr<Buffer> Fresh(size_t bytes);
+
+  const CudaTable& table_;
+  const std::string name_;
+  const std::shared_ptr<Context> context_;  // shared with the memory
+  const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
+  std::vector<Tensor> uploaded_;            // until Wait
+  absl::Status status_;
+
+  friend bool IsOnDevice(const Tensor& tensor);
+};
+
+}  // namespace cohort

@@ -1,0 +1,34 @@
+// Between the memories of the host and of the device.
+
+#include "common/runtime/fusion.h"
+#include "common/runtime/kernels/cuda/cuda_kernel.h"
+#include "common/runtime/placement.h"
+
+namespace cohort {
+
+namespace {
+
+// Its input is left alone until the end of the run (compile_program.cc).
+absl::Status RunToDevice(KernelContext& context) {
+  const Tensor host = context.input(0);
+  context.stream().CopyToDevice(host, context.Output(0, host.dtype(), host.shape()));
+  return absl::OkStatus();
+}
+
+absl::Status RunToHost(KernelContext& context) {
+  const Tensor device = context.input(0);
+  context.stream().CopyToHost(device, context.Output(0, device.dtype(), device.shape()));
+  return context.stream().Wait();
+}
+
+}  // namespace
+
+void RegisterCudaCopies(KernelRegistry& registry) {
+  registry.Add(kRuntimeDomain, kToDevice,
+               DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kHost}, RunToDevice));
+  KernelDefinition to_host = DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kDevice}, RunToHost);
+  to_host.outputs_on_host = true;
+  registry.Add(kRuntimeDomain, kToHost, std::move(to_host));
+}
+
+}  // namespace cohort

@@ -1,0 +1,49 @@
+#pragma once
+
+// What the kernels of a device share. One computes float32 (labels, indices and masks beside it);
+// for all else a node stays on the processor, as it does where the kernel's factory answers
+// UNIMPLEMENTED. A kernel posts its work to its replica's stream and returns: what fails on the
+// device, the stream keeps, and the runner asks it. No kernel here touches the memory of a device.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/runtime/cuda/cuda_stream.h"
+#include "common/runtime/kernels/kernel_support.h"
+
+namespace cohort {
+
+// Where the elements of `tensor` lie on the device.
+template <typename T>
+const T* OnDevice(const Tensor& tensor) {
+  COHORT_CHECK(tensor.num_elements() == 0 || IsOnDevice(tensor), "a device reads its own memory");
+  return tensor.data<T>();
+}
+template <typename T>
+T* OnDevice(Tensor& tensor) {
+  COHORT_CHECK(tensor.num_elements() == 0 || IsOnDevice(tensor), "a device writes its own memory");
+  return tensor.mutable_data<T>();
+}
+
+inline constexpr DTypeSet kFloat32 = {DType::kFloat32};
+
+// `places`: as Signature.inputs, one of each input, and the last one of those after it.
+KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> places,
+                              absl::Status (*run)(KernelContext&));
+
+template <typename Parameters>
+KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> places,
+                              Parameters (*parse)(AttributeReader&),
+                              absl::Status (*run)(KernelContext&, const Parameters&)) {
+  KernelDefinition definition = BoundKernel<Parameters>(std::move(signature), parse, run);
+  definition.places = std::move(places);
+  return definition;
+}
+
+// Registration lists, one for each file.
+void RegisterCudaCopies(KernelRegistry& registry);
+void RegisterCudaElementwise(KernelRegistry& registry);
+
+}  // namespace cohort

@@ -1,0 +1,25 @@
+#pragma once
+
+// All that a kernel can start on a device: one function for each loop of a family of operators, and
+// the calls of cuBLAS and cuDNN. A function takes its context and one struct; pointers in it are of
+// the device, of float where nothing else is said; sizes are in elements. It returns a code of
+// cuda_table.h, and what it started runs later.
+//
+// Plain C++: nvcc compiles this, too.
+
+#include "common/runtime/kernels/cuda/elementwise_launches.h"
+
+namespace cohort {
+
+struct CudaContext;
+
+inline constexpr int32_t kCudaDone = 0;
+
+struct CudaLaunches {
+  ElementwiseLaunches elementwise;
+};
+
+// All but those of libraries.
+CudaLaunches MakeCudaLaunches();
+
+}  // namespace cohort

@@ -1,0 +1,17 @@
+#include "common/runtime/kernels/cuda/cuda_kernel.h"
+
+namespace cohort {
+
+KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> places,
+                              absl::Status (*run)(KernelContext&)) {
+  KernelDefinition definition = PlainKernel(std::move(signature), run);
+  definition.places = std::move(places);
+  return definition;
+}
+
+void RegisterCudaKernels(KernelRegistry& registry) {
+  RegisterCudaCopies(registry);
+  RegisterCudaElementwise(registry);
+}
+
+}  // namespace cohort

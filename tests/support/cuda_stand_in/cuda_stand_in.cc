@@ -1,0 +1,179 @@
+#include "tests/support/cuda_stand_in/cuda_stand_in.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+constexpr int32_t kNoMemory = 2;  // the codes are CUDA's
+constexpr int32_t kBroken = 700;
+
+// One mapping that the devices of a table share, handed out from the lowest free place.
+// Thread-safe.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(uint64_t bytes)
+      : bytes_(bytes),
+        begin_(static_cast<std::byte*>(
+            mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    COHORT_CHECK(begin_ != MAP_FAILED, "a mapping for the devices' memory");
+  }
+
+  void* Allocate(uint64_t bytes) {
+    MutexLock lock(mutex_);
+    const uint64_t wanted = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    uint64_t at = 0;
+    for (const auto& [begin, size] : taken_) {
+      if (begin - at >= wanted) break;
+      at = begin + size;
+    }
+    if (bytes_ - at < wanted) return nullptr;
+    taken_[at] = wanted;
+    used_ += wanted;
+    return begin_ + at;
+  }
+  void Free(void* memory) {
+    MutexLock lock(mutex_);
+    const auto found = taken_.find(static_cast<uint64_t>(static_cast<std::byte*>(memory) - begin_));
+    COHORT_CHECK(found != taken_.end(), "memory of the device is freed once");
+    used_ -= found->second;
+    taken_.erase(found);
+  }
+  uint64_t left() const {
+    MutexLock lock(mutex_);
+    return bytes_ - used_;
+  }
+  uint64_t bytes() const { return bytes_; }
+
+  void Open() {
+    MutexLock lock(mutex_);
+    if (open_++ == 0) mprotect(begin_, bytes_, PROT_READ | PROT_WRITE);
+  }
+  void Close() {
+    MutexLock lock(mutex_);
+    if (--open_ == 0) mprotect(begin_, bytes_, PROT_NONE);
+  }
+
+ private:
+  const uint64_t bytes_;
+  std::byte* const begin_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, uint64_t> taken_ ABSL_GUARDED_BY(mutex_);  // begin to size
+  uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  int open_ ABSL_GUARDED_BY(mutex_) = 0;  // functions that run
+};
+
+struct Library {
+  explicit Library(int32_t devices, uint64_t bytes) : devices(devices), memory(bytes) {}
+
+  const int32_t devices;
+  DeviceMemory memory;
+};
+
+std::atomic<int64_t> fail_after{-1};
+
+}  // namespace
+
+struct CudaContext {
+  Library& library;
+};
+
+int32_t OpenDevice(CudaContext* context) {
+  if (fail_after >= 0 && fail_after-- == 0) return kBroken;
+  context->library.memory.Open();
+  return kCudaDone;
+}
+
+void CloseDevice(CudaContext* context) { context->library.memory.Close(); }
+
+namespace {
+
+Library& LibraryOf(void* library) { return *static_cast<Library*>(library); }
+
+void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
+  std::snprintf(words, bytes, "stand-in: %s (%d)",
+                code == kNoMemory ? "out of memory" : "an illegal memory access", code);
+}
+
+int32_t DeviceCount(void* library, int32_t* count) {
+  *count = LibraryOf(library).devices;
+  return kCudaDone;
+}
+
+int32_t DeviceName(void*, int32_t, char* words, uint64_t bytes) {
+  std::snprintf(words, bytes, "stand-in");
+  return kCudaDone;
+}
+
+int32_t OpenContext(void* library, int32_t, CudaContext** context) {
+  *context = new CudaContext{LibraryOf(library)};
+  return kCudaDone;
+}
+
+void CloseContext(CudaContext* context) { delete context; }
+
+int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
+  *memory = context->library.memory.Allocate(bytes);
+  return *memory == nullptr ? kNoMemory : kCudaDone;
+}
+
+void Free(CudaContext* context, void* memory) { context->library.memory.Free(memory); }
+
+int32_t MemoryLeft(CudaContext* context, uint64_t* left, uint64_t* all) {
+  *left = context->library.memory.left();
+  *all = context->library.memory.bytes();
+  return kCudaDone;
+}
+
+int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
+  if (const int32_t code = OpenDevice(context); code != kCudaDone) return code;
+  std::memcpy(to, from, bytes);
+  CloseDevice(context);
+  return kCudaDone;
+}
+
+int32_t FillZeros(CudaContext* context, void* device, uint64_t bytes) {
+  if (const int32_t code = OpenDevice(context); code != kCudaDone) return code;
+  std::memset(device, 0, bytes);
+  CloseDevice(context);
+  return kCudaDone;
+}
+
+int32_t Wait(CudaContext*) { return kCudaDone; }
+
+}  // namespace
+
+const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
+  // Kept to the end: memory may be freed by whatever goes last.
+  auto* const table = new CudaTable;
+  table->library = new Library(devices, bytes);
+  table->error_words = ErrorWords;
+  table->device_count = DeviceCount;
+  table->device_name = DeviceName;
+  table->open = OpenContext;
+  table->close = CloseContext;
+  table->allocate = Allocate;
+  table->free = Free;
+  table->memory_left = MemoryLeft;
+  table->copy_to_device = Copy;
+  table->copy_to_host = Copy;
+  table->copy_on_device = Copy;
+  table->fill_zeros = FillZeros;
+  table->wait = Wait;
+  table->launches = MakeCudaLaunches();
+  return *table;
+}
+
+void FailCudaStandInAfter(int64_t calls) { fail_after = calls; }
+
+}  // namespace cohort
