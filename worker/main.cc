@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/module.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
+#include "common/runtime/cuda/cuda_library.h"
 #include "common/wire/real_world.h"
 #include "common/wire/task_program.h"
 #include "worker/compute_share.h"
@@ -54,6 +56,7 @@ int Serve(const RoleOptions& options) {
   task_options.compute_executor = [&compute](size_t replica) -> Executor& {
     return compute.Of(replica);
   };
+  task_options.find_cuda = [] { return LoadCuda(ModulePath("libcohort_cuda.so")); };
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

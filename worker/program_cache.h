@@ -19,9 +19,9 @@ inline constexpr size_t kProgramsMax = 4096;
 // Thread-safe.
 class ProgramCache {
  public:
-  // `allocate_outputs` is ProgramRunner's.
-  explicit ProgramCache(AllocateBuffer allocate_outputs)
-      : allocate_outputs_(std::move(allocate_outputs)) {}
+  // `allocate_outputs` is ProgramRunner's; `find_cuda` may be null.
+  ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda)
+      : allocate_outputs_(std::move(allocate_outputs)), find_cuda_(std::move(find_cuda)) {}
 
   // For the programs that are registered from now on: how many threads compute one. Those of
   // several replicas have an equal share each.
@@ -38,6 +38,7 @@ class ProgramCache {
 
  private:
   const AllocateBuffer allocate_outputs_;
+  const FindCuda find_cuda_;
   mutable Mutex mutex_;
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
   // By threads. Shared with registrations under way.

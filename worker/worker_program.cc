@@ -295,23 +295,9 @@ std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPla
 
 }  // namespace
 
-absl::StatusOr<int> NumReplicas(const proto::Program& program) {
-  const auto& devices = program.replicas().devices();
-  for (const std::string& device : devices) {
-    if (absl::StartsWith(device, "cpu:")) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("program '", program.name(), "' is to run on device '", device,
-                     "', but this worker computes on its processor alone: name cpu:0, cpu:1, ..."));
-  }
-  if (devices.size() <= kReplicasMax) return std::max(devices.size(), 1);
-  return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' asks for ",
-                                                 devices.size(), " replicas; a worker runs ",
-                                                 kReplicasMax, " at most"));
-}
-
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
-    const KernelRegistry& kernels, const AllocateBuffer& allocate_outputs) {
+    const ReplicaParts& parts) {
   const proto::Program& program = request.program();
   if (const std::string id = ProgramId(program); id != request.program_id()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' came as ",
@@ -320,15 +306,10 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   }
   ASSIGN_OR_RETURN(const onnx::ModelProto model,
                    LoadProgram(program, [&](const onnx::NodeProto& node, const ValueTypes& types) {
-                     return kernels.Problems(node, types);
+                     return parts.kernels.Problems(node, types);
                    }));
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
-                   CompileProgram(model, kernels));
-  ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
   auto bound = std::make_shared<WorkerProgram>();
-  for (int i = 0; i < replicas; ++i) {
-    bound->runners.push_back(std::make_unique<ProgramRunner>(compiled, allocate_outputs));
-  }
+  ASSIGN_OR_RETURN(bound->runners, MakeReplicaRunners(program, model, parts));
   if (program.replicas().has_communication()) {
     ASSIGN_OR_RETURN(bound->communication, CommunicationOf(program.replicas().communication()));
   }
@@ -342,7 +323,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   const std::string context = absl::StrCat("program '", program.name(), "'");
   RETURN_IF_ERROR(Annotate(BindInputs(program, model.graph(), layouts, *bound), context));
   RETURN_IF_ERROR(Annotate(BindOutputs(program, model.graph(), layouts, *bound), context));
-  RETURN_IF_ERROR(Annotate(BindJoined(program, model.graph(), kernels, *bound), context));
+  RETURN_IF_ERROR(Annotate(BindJoined(program, model.graph(), parts.kernels, *bound), context));
   absl::StatusOr<Compression> compression = ReadCompression(program.compression());
   if (!compression.ok()) return Annotate(compression.status(), context);
   bound->pulls.compression = bound->pushes.compression = *compression;

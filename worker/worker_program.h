@@ -14,6 +14,7 @@
 #include "proto/worker.pb.h"
 #include "worker/group_sum.h"
 #include "worker/join_replicas.h"
+#include "worker/replica_runners.h"
 #include "worker/transfer_plan.h"
 
 namespace cohort {
@@ -81,18 +82,12 @@ struct WorkerProgram {
   std::vector<size_t> joined_outputs;  // of the graph, that it takes and replaces
 };
 
-inline constexpr int kReplicasMax = 64;
-
-// How many the program asks for, at least 1. Errors: INVALID_ARGUMENT for a device that this worker
-// does not have, and for too many.
-absl::StatusOr<int> NumReplicas(const proto::Program& program);
-
 // Loads, compiles and binds. Errors: INVALID_ARGUMENT that lists every unsupported node; naming the
 // variable without layout, or whose layout differs in type or shape from the graph's, or that
 // several replicas change and that has no aggregation; for a joined model that does not fit; naming
-// both ids when the content is not that of `program_id`; those of NumReplicas.
+// both ids when the content is not that of `program_id`; those of MakeReplicaRunners.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
-    const KernelRegistry& kernels, const AllocateBuffer& allocate_outputs);
+    const ReplicaParts& parts);
 
 }  // namespace cohort

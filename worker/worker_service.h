@@ -30,6 +30,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     int default_threads = 1;     // when neither says
     ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
+    FindCuda find_cuda;  // null: programs run on the processor
   };
   WorkerService(World world, Options options);
 

@@ -30,6 +30,7 @@ class WorkerTask {
     // Runs the programs of a replica; empty: the world's executor. One thread suffices for each,
     // and keeps OpenMP at one team. The executors outlive the task.
     ReplicaStrands::ExecutorOf compute_executor;
+    FindCuda find_cuda;          // null: programs run on the processor
     MakeWorkerHome make_home;    // empty: no variables live here
     // Of a home, as in TaskService.
     EpochGrant granted;

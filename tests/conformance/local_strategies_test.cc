@@ -48,6 +48,20 @@ TEST(LocalStrategies, MirroredHasTheLossCurveOfOneDeviceWithAnyNumberOfReplicas)
   }
 }
 
+// The devices are the stand-in's: their kernels and copies are the product's.
+TEST(LocalStrategies, OnGpusTheLossCurveIsThatOfTheProcessor) {
+  const Trained one = Train({"strategy.type=one_device"});
+  ExpectSameCurve(Train({"strategy.type=one_device", "strategy.device=gpu:3"}), one, "one_device");
+  const std::string two = R"(=["gpu:0","gpu:1"])";
+  const Trained mirrored = Train({"strategy.type=mirrored", "strategy.devices" + two});
+  ExpectSameCurve(mirrored, one, "mirrored");
+  ExpectSameCurve(Train({"strategy.type=mirrored", R"(strategy.devices=["gpu:0","cpu:0"])"}), one,
+                  "one of each kind");
+  const Trained central =
+      Train({"strategy.type=central_storage", "strategy.compute_devices" + two});
+  EXPECT_EQ(central.values, mirrored.values);
+}
+
 // The statistics are those of the global batch, whoever has which part of it; of the batch of 3 the
 // parts differ.
 TEST(LocalStrategies, SynchronizedStatisticsGiveTheLossCurveOfOneDevice) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "ps_server/grant_file.h"
+#include "tests/support/cuda_stand_in/cuda_stand_in.h"
 #include "worker/home/variables_home.h"
 
 namespace cohort {
@@ -72,6 +73,11 @@ void TestCluster::StartWorker(TaskId task) {
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
+  options.find_cuda = [] {
+    constexpr uint64_t kMemory = uint64_t{1} << 30;
+    static const CudaTable& gpus = MakeCudaStandIn(kGpusOfTestWorkers, kMemory);
+    return &gpus;
+  };
   const World world = options_.world_of(task.ToString());
   VariablesHomeOptions home;
   if (!options_.grant_directory.empty() && options_.ps.empty()) {

@@ -19,6 +19,9 @@
 
 namespace cohort {
 
+// Each worker has so many, of the stand-in (cuda_stand_in.h).
+inline constexpr int32_t kGpusOfTestWorkers = 4;
+
 // Runs the simulation until the event has happened.
 class SimWaiter final : public Waiter {
  public:

@@ -153,8 +153,10 @@ TEST_F(ReplicasTest, ADeviceThatTheWorkerDoesNotHaveIsRefused) {
   proto::Program program = ContextProgram(proto::EACH_REPLICA);
   program.mutable_replicas()->add_devices("gpu:0");
   const absl::Status refused = cluster_.Register(program, {});
-  EXPECT_TRUE(absl::IsInvalidArgument(refused));
-  EXPECT_THAT(refused.message(), HasSubstr("'gpu:0'"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_THAT(refused.message(), HasSubstr("'gpu:0': this worker computes on its processor"));
+  program.mutable_replicas()->set_devices(0, "gpu:x");
+  EXPECT_THAT(cluster_.Register(program, {}).message(), HasSubstr("'gpu:x', which is none"));
 }
 
 TEST_F(ReplicasTest, ABatchThatCannotBeSharedOutIsAnError) {
