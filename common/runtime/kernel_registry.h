@@ -86,6 +86,9 @@ struct KernelDefinition {
   std::vector<InputPlace> places = {};
   bool follows = false;          // it runs on the device only if its first input is there
   bool outputs_on_host = false;  // else they are on the device
+  int rank = kAnyRank;           // of its first input, where it takes no other
+
+  static constexpr int kAnyRank = -1;
 
   InputPlace place(size_t input) const {
     if (places.empty()) return InputPlace::kDevice;

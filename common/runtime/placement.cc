@@ -40,6 +40,10 @@ class Placer {
       if (types_.dtype(node.input(i)) == DType::kUndefined) return nullptr;
     }
     if (definition->follows && (node.input_size() == 0 || !IsThere(node.input(0)))) return nullptr;
+    if (definition->rank != KernelDefinition::kAnyRank &&
+        types_.rank(node.input(0)) != definition->rank) {
+      return nullptr;
+    }
     return definition->make(node).ok() ? definition : nullptr;
   }
 

@@ -25,8 +25,8 @@ struct PlacedNode {
 
 // `nodes` in an order in which they can run, and so are those given back: copies to the device
 // come before the first that needs them, and those of the graph's outputs at the end, because each
-// copy to the host waits for all that was posted. A node whose types are not all known stays on the
-// processor.
+// copy to the host waits for all that was posted. A node whose types are not all known, or whose
+// rank is not where that matters, stays on the processor.
 std::vector<PlacedNode> PlaceNodes(const onnx::GraphProto& graph,
                                    const std::vector<onnx::NodeProto>& nodes,
                                    const KernelRegistry& device);

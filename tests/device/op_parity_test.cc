@@ -270,8 +270,11 @@ onnx::ModelProto MakeModel(const OpCase& each, const std::vector<Tensor>& inputs
     onnx::ValueInfoProto& input = *model.mutable_graph()->add_input();
     input.set_name(node.input(static_cast<int>(i)));
     // A device takes only what is known to be of its types.
-    input.mutable_type()->mutable_tensor_type()->set_elem_type(
-        static_cast<int32_t>(inputs[i].dtype()));
+    auto& type = *input.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(static_cast<int32_t>(inputs[i].dtype()));
+    for (const int64_t dim : inputs[i].shape().dims()) {
+      type.mutable_shape()->add_dim()->set_dim_value(dim);
+    }
   }
   for (int i = 0; i < each.outputs; ++i) {
     node.add_output("y" + std::to_string(i));

@@ -29,6 +29,7 @@ const std::map<std::string, Rooms>& AllowedRooms() {
       // The module that is loaded when NCCL is asked for: it has nothing of the program in it but
       // the table that it fills.
       {"worker/collective/nccl/backend", {"worker/collective"}},
+      {"common/runtime/cuda/backend", {"common/runtime"}},
       {"worker",
        {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
         "common/runtime", "common/checkpoint", "proto", "worker/collective"}},
@@ -57,7 +58,7 @@ const std::vector<Library>& Libraries() {
       {"leveldb/", {"common/checkpoint"}, false},
       {"dnnl", {"common/runtime"}, false},
       {"oneapi/", {"common/runtime"}, false},
-      {"cuda", {"worker/collective/nccl/backend"}, true},
+      {"cuda", {"worker/collective/nccl/backend", "common/runtime/cuda/backend"}, false},
       {"nccl.h", {"worker/collective/nccl/backend"}, true},
       {"onnx/", {"common/program", "common/runtime", "coordinator", "worker"}, false}};
   return *libraries;
@@ -67,8 +68,9 @@ const std::vector<Library>& Libraries() {
 // room of its own, on which the worker builds.
 std::string RoomOf(const std::string& path) {
   if (absl::StartsWith(path, "worker/home/")) return "worker/home";
-  if (absl::StartsWith(path, "worker/collective/nccl/backend/")) {
-    return "worker/collective/nccl/backend";
+  for (const char* const module :
+       {"worker/collective/nccl/backend", "common/runtime/cuda/backend"}) {
+    if (absl::StartsWith(path, absl::StrCat(module, "/"))) return module;
   }
   if (absl::StartsWith(path, "worker/collective/")) return "worker/collective";
   const size_t first = path.find('/');

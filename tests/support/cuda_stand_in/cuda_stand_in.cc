@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "tests/support/cuda_stand_in/gemm.h"
 
 namespace cohort {
 
@@ -171,6 +172,8 @@ const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
   table->fill_zeros = FillZeros;
   table->wait = Wait;
   table->launches = MakeCudaLaunches();
+  table->launches.gemm = MakeStandInGemm();
+  table->launches.convolution = MakeConvLibrary();
   return *table;
 }
 

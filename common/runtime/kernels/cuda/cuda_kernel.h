@@ -43,7 +43,16 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
 }
 
 // Registration lists, one for each file.
+void RegisterCudaBatchNormalization(KernelRegistry& registry);
+void RegisterCudaConvolution(KernelRegistry& registry);
 void RegisterCudaCopies(KernelRegistry& registry);
+void RegisterCudaDropout(KernelRegistry& registry);
 void RegisterCudaElementwise(KernelRegistry& registry);
+void RegisterCudaLosses(KernelRegistry& registry);
+void RegisterCudaPooling(KernelRegistry& registry);
+void RegisterCudaProducts(KernelRegistry& registry);
+void RegisterCudaReduce(KernelRegistry& registry);
+void RegisterCudaShapes(KernelRegistry& registry);
+void RegisterCudaSoftmax(KernelRegistry& registry);
 
 }  // namespace cohort

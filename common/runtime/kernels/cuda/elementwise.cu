@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "common/runtime/kernels/cuda/broadcast_walk.cuh"
 #include "common/runtime/kernels/cuda/elementwise_launches.h"
 #include "common/runtime/kernels/cuda/for_each.cuh"
 
@@ -15,27 +16,80 @@ int32_t Map(CudaContext* context, const UnaryLaunch& launch, Function function) 
 }
 
 int32_t Unary(CudaContext* context, const UnaryLaunch& launch) {
+  using Op = UnaryLaunch::Op;
   switch (launch.op) {
-    case UnaryOp::kNeg:
+    case Op::kNeg:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return -x; });
-    case UnaryOp::kSqrt:
+    case Op::kSqrt:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return sqrtf(x); });
-    case UnaryOp::kExp:
+    case Op::kExp:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return expf(x); });
-    case UnaryOp::kLog:
+    case Op::kLog:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return logf(x); });
-    case UnaryOp::kRelu:  // a NaN stays one
+    case Op::kRelu:  // a NaN stays one
       return Map(context, launch, [] COHORT_DEVICE(float x) { return x < 0 ? 0 : x; });
-    case UnaryOp::kSigmoid:
+    case Op::kSigmoid:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return 1 / (1 + expf(-x)); });
-    case UnaryOp::kTanh:
+    case Op::kTanh:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return tanhf(x); });
+  }
+  return kCudaDone;
+}
+
+template <typename Function>
+int32_t Map2(CudaContext* context, const BinaryLaunch& launch, Function function) {
+  const BroadcastWalk walk = launch.walk;
+  const float* const a = launch.a;
+  const float* const b = launch.b;
+  float* const out = launch.out;
+  return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) {
+    const WalkPlace place = PlaceOf(walk, i);
+    out[i] = function(a[place.a], b[place.b]);
+  });
+}
+
+int32_t Binary(CudaContext* context, const BinaryLaunch& launch) {
+  using Op = BinaryLaunch::Op;
+  switch (launch.op) {
+    case Op::kAdd:
+      return Map2(context, launch, [] COHORT_DEVICE(float a, float b) { return a + b; });
+    case Op::kSub:
+      return Map2(context, launch, [] COHORT_DEVICE(float a, float b) { return a - b; });
+    case Op::kMul:
+      return Map2(context, launch, [] COHORT_DEVICE(float a, float b) { return a * b; });
+    case Op::kDiv:
+      return Map2(context, launch, [] COHORT_DEVICE(float a, float b) { return a / b; });
+  }
+  return kCudaDone;
+}
+
+template <typename Function>
+int32_t MapGrad(CudaContext* context, const UnaryGradLaunch& launch, Function function) {
+  const float* const dy = launch.dy;
+  const float* const y = launch.y;
+  float* const dx = launch.dx;
+  return ForEach(context, launch.count,
+                 [=] COHORT_DEVICE(int64_t i) { dx[i] = function(dy[i], y[i]); });
+}
+
+int32_t UnaryGrad(CudaContext* context, const UnaryGradLaunch& launch) {
+  using Op = UnaryGradLaunch::Op;
+  switch (launch.op) {
+    case Op::kRelu:
+      return MapGrad(context, launch,
+                     [] COHORT_DEVICE(float dy, float y) { return y > 0 ? dy : 0.0f; });
+    case Op::kSigmoid:
+      return MapGrad(context, launch,
+                     [] COHORT_DEVICE(float dy, float y) { return dy * y * (1 - y); });
+    case Op::kTanh:
+      return MapGrad(context, launch,
+                     [] COHORT_DEVICE(float dy, float y) { return dy * (1 - y * y); });
   }
   return kCudaDone;
 }
 
 }  // namespace
 
-ElementwiseLaunches MakeElementwiseLaunches() { return {Unary}; }
+ElementwiseLaunches MakeElementwiseLaunches() { return {Unary, Binary, UnaryGrad}; }
 
 }  // namespace cohort

@@ -4,7 +4,15 @@ namespace cohort {
 
 CudaLaunches MakeCudaLaunches() {
   CudaLaunches launches = {};
+  launches.batch_norm = MakeBatchNormLaunches();
+  launches.dropout = MakeDropoutLaunches();
   launches.elementwise = MakeElementwiseLaunches();
+  launches.losses = MakeLossesLaunches();
+  launches.padding = MakePaddingLaunches();
+  launches.pooling = MakePoolingLaunches();
+  launches.products = MakeProductsLaunches();
+  launches.reduce = MakeReduceLaunches();
+  launches.softmax = MakeSoftmaxLaunches();
   return launches;
 }
 

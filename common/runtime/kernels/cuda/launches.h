@@ -7,7 +7,16 @@
 //
 // Plain C++: nvcc compiles this, too.
 
+#include "common/runtime/kernels/cuda/batch_normalization_launches.h"
+#include "common/runtime/kernels/cuda/convolution_launches.h"
+#include "common/runtime/kernels/cuda/dropout_launches.h"
 #include "common/runtime/kernels/cuda/elementwise_launches.h"
+#include "common/runtime/kernels/cuda/losses_launches.h"
+#include "common/runtime/kernels/cuda/padding_launches.h"
+#include "common/runtime/kernels/cuda/pooling_launches.h"
+#include "common/runtime/kernels/cuda/products_launches.h"
+#include "common/runtime/kernels/cuda/reduce_launches.h"
+#include "common/runtime/kernels/cuda/softmax_launches.h"
 
 namespace cohort {
 
@@ -16,7 +25,18 @@ struct CudaContext;
 inline constexpr int32_t kCudaDone = 0;
 
 struct CudaLaunches {
+  BatchNormLaunches batch_norm;
+  DropoutLaunches dropout;
   ElementwiseLaunches elementwise;
+  LossesLaunches losses;
+  PaddingLaunches padding;
+  PoolingLaunches pooling;
+  ProductsLaunches products;
+  ReduceLaunches reduce;
+  SoftmaxLaunches softmax;
+  // Of libraries.
+  ConvLibrary convolution;
+  GemmLibrary gemm;
 };
 
 // All but those of libraries.

@@ -10,8 +10,17 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
 }
 
 void RegisterCudaKernels(KernelRegistry& registry) {
+  RegisterCudaBatchNormalization(registry);
+  RegisterCudaConvolution(registry);
   RegisterCudaCopies(registry);
+  RegisterCudaDropout(registry);
   RegisterCudaElementwise(registry);
+  RegisterCudaLosses(registry);
+  RegisterCudaPooling(registry);
+  RegisterCudaProducts(registry);
+  RegisterCudaReduce(registry);
+  RegisterCudaShapes(registry);
+  RegisterCudaSoftmax(registry);
 }
 
 }  // namespace cohort

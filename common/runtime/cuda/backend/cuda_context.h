@@ -1,0 +1,45 @@
+#pragma once
+
+// What a context of cuda_table.h is inside the module. Only code that is compiled against CUDA
+// includes this.
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "common/runtime/kernels/cuda/launches.h"
+
+struct cudnnContext;  // cudnn.h is for dnn_calls.cc alone
+
+namespace cohort {
+
+// The libraries' handles belong to the stream.
+struct CudaContext {
+  int device = 0;
+  cudaStream_t stream = nullptr;
+  cublasHandle_t blas = nullptr;
+  cudnnContext* dnn = nullptr;  // made by the first convolution
+  void* workspace = nullptr;    // of convolutions; grows
+  uint64_t workspace_bytes = 0;
+};
+
+// Errors of CUDA, cuBLAS and cuDNN in one number.
+inline constexpr int32_t kCudaErrors = 1'000'000;
+inline constexpr int32_t kBlasErrors = 2'000'000;
+inline constexpr int32_t kDnnErrors = 3'000'000;
+
+inline int32_t Code(cudaError_t error) {
+  return error == cudaSuccess ? kCudaDone : kCudaErrors + static_cast<int32_t>(error);
+}
+inline int32_t Code(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? kCudaDone : kBlasErrors + static_cast<int32_t>(status);
+}
+
+// CUDA's present device belongs to the thread.
+inline int32_t Enter(const CudaContext* context) { return Code(cudaSetDevice(context->device)); }
+
+// Of a kernel that was just started.
+inline int32_t LastLaunch() { return Code(cudaGetLastError()); }
+
+}  // namespace cohort

@@ -1,0 +1,16 @@
+#pragma once
+
+// What the module asks of cuDNN beside its convolutions. Of `without_dnn.cc` where it was built
+// without: then every convolution fails, saying so.
+
+#include <cstdint>
+
+#include "common/runtime/cuda/backend/cuda_context.h"
+
+namespace cohort {
+
+void DnnErrorWords(int32_t code, char* words, uint64_t bytes);
+// Frees what convolutions left in the context.
+void CloseDnn(CudaContext* context);
+
+}  // namespace cohort

@@ -1,0 +1,22 @@
+#include <cstdio>
+
+#include "common/runtime/cuda/backend/dnn_calls.h"
+#include "common/runtime/kernels/cuda/convolution_launches.h"
+
+namespace cohort {
+
+namespace {
+
+int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }
+
+}  // namespace
+
+void DnnErrorWords(int32_t, char* words, uint64_t bytes) {
+  std::snprintf(words, bytes, "cuDNN: this module was built without it");
+}
+
+void CloseDnn(CudaContext*) {}
+
+ConvLibrary MakeConvLibrary() { return {Refuse, Refuse, Refuse}; }
+
+}  // namespace cohort

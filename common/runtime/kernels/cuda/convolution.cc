@@ -1,0 +1,204 @@
+#include <limits>
+
+#include "common/runtime/kernels/cuda/cuda_kernel.h"
+#include "common/runtime/kernels/window_shape.h"
+
+namespace cohort {
+
+namespace {
+
+// Libraries pad both ends alike. Where that gives other outputs, x is padded before, and `framed`
+// is what lies in what.
+struct Plan {
+  ConvLaunch launch;
+  FramedPlanes framed;
+  bool is_framed = false;
+};
+
+int64_t OutputsOf(const ConvAxis& axis) {
+  const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
+  return (axis.input + 2 * axis.pad - extent) / axis.stride + 1;
+}
+
+absl::Status CheckSizes(const ConvShape& shape, const Plan& plan) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const int64_t x = shape.batch * shape.groups * shape.inputs * plan.framed.large_rows *
+                    plan.framed.large_columns;
+  if (x <= kMost && shape.y.num_elements() <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a GPU's convolution takes ", kMost, " elements at most; use a smaller batch"));
+}
+
+absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
+  if (shape.window.axes.size() != 2) {  // what the factory may not have seen
+    return absl::InvalidArgumentError(absl::StrCat("a GPU's convolution has 2 axes, not ",
+                                                   shape.window.axes.size(), "; use cpu devices"));
+  }
+  const auto along = [](const WindowAxis& axis) {
+    return ConvAxis{axis.input,  axis.output,   axis.kernel,
+                    axis.stride, axis.dilation, axis.pad_begin};
+  };
+  const WindowAxis& rows = shape.window.axes[0];
+  const WindowAxis& columns = shape.window.axes[1];
+  Plan plan;
+  plan.launch = {shape.batch,   shape.groups, shape.inputs,
+                 shape.outputs, along(rows),  along(columns)};
+  ConvLaunch& launch = plan.launch;
+  plan.is_framed =
+      OutputsOf(launch.rows) != rows.output || OutputsOf(launch.columns) != columns.output;
+  plan.framed = {shape.batch * shape.groups * shape.inputs,
+                 rows.input,
+                 columns.input,
+                 0,
+                 0,
+                 rows.input,
+                 columns.input};
+  if (plan.is_framed) {
+    plan.framed.top = rows.pad_begin;
+    plan.framed.left = columns.pad_begin;
+    launch.rows.input = plan.framed.large_rows += rows.pad_begin + rows.pad_end;
+    launch.columns.input = plan.framed.large_columns += columns.pad_begin + columns.pad_end;
+    launch.rows.pad = launch.columns.pad = 0;
+  }
+  RETURN_IF_ERROR(CheckSizes(shape, plan));
+  return plan;
+}
+
+Tensor NewFrame(CudaStream& stream, const FramedPlanes& framed) {
+  return stream.NewTensor(DType::kFloat32,
+                          Shape{framed.planes, framed.large_rows, framed.large_columns});
+}
+
+// x as the library is to see it.
+Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
+  if (!plan.is_framed) return x;
+  Tensor frame = NewFrame(stream, plan.framed);
+  stream.Launch(&CudaLaunches::padding, &PaddingLaunches::pad,
+                {plan.framed, OnDevice<float>(x), OnDevice<float>(frame)});
+  return frame;
+}
+
+// Where one of the operands is empty, there is nothing to add up.
+bool IsEmpty(const ConvShape& shape, const Tensor& a, const Tensor& b) {
+  return a.num_elements() == 0 || b.num_elements() == 0 || shape.y.num_elements() == 0;
+}
+
+absl::Status CheckBias(const Tensor& w, const Tensor& bias) {
+  if (!bias.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(RequireSameType(w, bias));
+  if (bias.shape() == Shape{w.shape().dim(0)}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("bias ", bias.TypeString(), " for ", w.shape().dim(0), " channels"));
+}
+
+absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
+  const Tensor x = context.input(0);
+  const Tensor w = context.input(1);
+  const Tensor bias = context.input(2);
+  RETURN_IF_ERROR(RequireSameType(x, w));
+  ASSIGN_OR_RETURN(const ConvShape shape, ResolveConv(x.shape(), w.shape(), parameters));
+  RETURN_IF_ERROR(CheckBias(w, bias));
+  ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
+  const bool is_empty = IsEmpty(shape, x, w);
+  if (is_empty && bias.has_value() && shape.y.num_elements() > 0) {
+    return absl::InvalidArgumentError("a GPU's convolution of nothing has no bias");
+  }
+  CudaStream& stream = context.stream();
+  Tensor& y = context.Output(0, DType::kFloat32, shape.y);
+  if (is_empty) {
+    stream.FillZeros(y);
+    return absl::OkStatus();
+  }
+  const Tensor frame = Framed(stream, plan, x);
+  plan.launch.first = OnDevice<float>(frame);
+  plan.launch.second = OnDevice<float>(w);
+  plan.launch.bias = bias.has_value() ? OnDevice<float>(bias) : nullptr;
+  plan.launch.result = OnDevice<float>(y);
+  stream.Launch(&CudaLaunches::convolution, &ConvLibrary::forward, plan.launch);
+  return absl::OkStatus();
+}
+
+absl::Status RunConvInputGrad(KernelContext& context, const ConvParameters& parameters) {
+  const Tensor dy = context.input(0);
+  const Tensor w = context.input(1);
+  const Shape x = context.input(2).shape();
+  RETURN_IF_ERROR(RequireSameType(dy, w));
+  ASSIGN_OR_RETURN(const ConvShape shape, ResolveConvGrad(dy, x, w.shape(), parameters));
+  ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
+  CudaStream& stream = context.stream();
+  Tensor& dx = context.Output(0, DType::kFloat32, x);
+  if (IsEmpty(shape, w, dx)) {
+    stream.FillZeros(dx);
+    return absl::OkStatus();
+  }
+  Tensor frame = plan.is_framed ? NewFrame(stream, plan.framed) : dx;
+  plan.launch.first = OnDevice<float>(dy);
+  plan.launch.second = OnDevice<float>(w);
+  plan.launch.result = plan.is_framed ? OnDevice<float>(frame) : OnDevice<float>(dx);
+  stream.Launch(&CudaLaunches::convolution, &ConvLibrary::input_grad, plan.launch);
+  if (!plan.is_framed) return absl::OkStatus();
+  stream.Launch(&CudaLaunches::padding, &PaddingLaunches::crop,
+                {plan.framed, plan.launch.result, OnDevice<float>(dx)});
+  return absl::OkStatus();
+}
+
+absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& parameters) {
+  const Tensor dy = context.input(0);
+  const Tensor x = context.input(1);
+  const Shape w = context.input(2).shape();
+  RETURN_IF_ERROR(RequireSameType(dy, x));
+  ASSIGN_OR_RETURN(const ConvShape shape, ResolveConvGrad(dy, x.shape(), w, parameters));
+  ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
+  CudaStream& stream = context.stream();
+  Tensor& dw = context.Output(0, DType::kFloat32, w);
+  if (IsEmpty(shape, x, dw)) {
+    stream.FillZeros(dw);
+    return absl::OkStatus();
+  }
+  const Tensor frame = Framed(stream, plan, x);
+  plan.launch.first = OnDevice<float>(dy);
+  plan.launch.second = OnDevice<float>(frame);
+  plan.launch.result = OnDevice<float>(dw);
+  stream.Launch(&CudaLaunches::convolution, &ConvLibrary::weight_grad, plan.launch);
+  return absl::OkStatus();
+}
+
+// How many axes the node's window has; 2 where no attribute tells.
+size_t AxesOf(const ConvParameters& parameters) {
+  const WindowParameters& window = parameters.window;
+  if (!window.kernel.empty()) return window.kernel.size();
+  if (!window.strides.empty()) return window.strides.size();
+  if (!window.dilations.empty()) return window.dilations.size();
+  return window.pads.empty() ? 2 : window.pads.size() / 2;
+}
+
+// Windows of other than two axes stay on the processor.
+KernelDefinition OfPlanes(KernelDefinition definition) {
+  definition.make = [make = definition.make](
+                        const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    AttributeReader reader(node);
+    const size_t axes = AxesOf(ParseConv(reader));
+    if (axes != 2) {
+      return absl::UnimplementedError(absl::StrCat("a convolution of ", axes, " axes, for a GPU"));
+    }
+    return make(node);
+  };
+  definition.rank = 4;
+  return definition;
+}
+
+}  // namespace
+
+void RegisterCudaConvolution(KernelRegistry& registry) {
+  registry.Add("", "Conv", OfPlanes(DeviceKernel({2, 3, {kFloat32}}, {}, ParseConv, RunConv)));
+  // The last input lends its shape.
+  const std::vector<InputPlace> places = {InputPlace::kDevice, InputPlace::kDevice,
+                                          InputPlace::kEither};
+  const Signature signature = {3, 3, {kFloat32, kFloat32, kAnyType}};
+  registry.Add("cohort", "ConvInputGrad",
+               OfPlanes(DeviceKernel(signature, places, ParseConv, RunConvInputGrad)));
+  registry.Add("cohort", "ConvWeightGrad",
+               OfPlanes(DeviceKernel(signature, places, ParseConv, RunConvWeightGrad)));
+}
+
+}  // namespace cohort

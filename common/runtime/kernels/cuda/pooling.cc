@@ -1,0 +1,131 @@
+#include "common/runtime/kernels/cuda/cuda_kernel.h"
+#include "common/runtime/kernels/window_shape.h"
+
+namespace cohort {
+
+namespace {
+
+Slide SlideOf(const PoolShape& shape) {
+  Slide slide;
+  slide.planes = shape.planes;
+  slide.inputs = shape.window.inputs;
+  slide.outputs = shape.window.outputs;
+  const size_t count = shape.window.axes.size();
+  COHORT_CHECK(count <= kSlideAxes, "the factory has looked");
+  for (size_t i = 0; i < count; ++i) {
+    const WindowAxis& axis = shape.window.axes[i];
+    slide.axes[kSlideAxes - count + i] = {axis.input,    axis.output,    axis.kernel, axis.stride,
+                                          axis.dilation, axis.pad_begin, axis.pad_end};
+  }
+  return slide;
+}
+
+// An output that nobody wants gets no memory, and null.
+template <typename T>
+T* WantedOutput(KernelContext& context, int output, DType dtype, const Shape& shape) {
+  if (!context.output_wanted(output)) return nullptr;
+  return OnDevice<T>(context.Output(output, dtype, shape));
+}
+
+absl::Status RunMaxPool(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor x = context.input(0);
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePool(x.shape(), parameters));
+  const Slide slide = SlideOf(shape);
+  float* const y = WantedOutput<float>(context, 0, DType::kFloat32, shape.y);
+  int64_t* const indices = WantedOutput<int64_t>(context, 1, DType::kInt64, shape.y);
+  context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool,
+                          {slide, OnDevice<float>(x), y, indices});
+  if (indices == nullptr) return absl::OkStatus();
+  context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool_indices,
+                          {slide, parameters.column_major, indices, indices});
+  return absl::OkStatus();
+}
+
+absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor dy = context.input(0);
+  const Tensor x = context.input(1);
+  RETURN_IF_ERROR(RequireSameType(dy, x));
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePoolGrad(dy, x.shape(), parameters));
+  const Slide slide = SlideOf(shape);
+  Tensor at = context.stream().NewTensor(DType::kInt64, shape.y);
+  Tensor& dx = context.Output(0, DType::kFloat32, x.shape());
+  context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool,
+                          {slide, OnDevice<float>(x), nullptr, OnDevice<int64_t>(at)});
+  context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool_grad,
+                          {slide, OnDevice<float>(dy), OnDevice<int64_t>(at), OnDevice<float>(dx)});
+  return absl::OkStatus();
+}
+
+absl::Status RunAveragePool(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor x = context.input(0);
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePool(x.shape(), parameters));
+  const Slide slide = SlideOf(shape);
+  Tensor& y = context.Output(0, DType::kFloat32, shape.y);
+  context.stream().Launch(
+      &CudaLaunches::pooling, &PoolingLaunches::average_pool,
+      {slide, parameters.count_padding, OnDevice<float>(x), OnDevice<float>(y)});
+  return absl::OkStatus();
+}
+
+absl::Status RunAveragePoolGrad(KernelContext& context, const PoolParameters& parameters) {
+  const Tensor dy = context.input(0);
+  const Shape x = context.input(1).shape();
+  ASSIGN_OR_RETURN(const PoolShape shape, ResolvePoolGrad(dy, x, parameters));
+  const Slide slide = SlideOf(shape);
+  Tensor& dx = context.Output(0, DType::kFloat32, x);
+  context.stream().Launch(
+      &CudaLaunches::pooling, &PoolingLaunches::average_pool_grad,
+      {slide, parameters.count_padding, OnDevice<float>(dy), OnDevice<float>(dx)});
+  return absl::OkStatus();
+}
+
+// The mean of each plane.
+absl::Status RunGlobalAveragePool(KernelContext& context) {
+  const Tensor x = context.input(0);
+  const int rank = x.shape().rank();
+  if (rank < 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("needs [batch, channels, positions ...], not ", x.TypeString()));
+  }
+  absl::InlinedVector<int64_t, 4> dims(static_cast<size_t>(rank), 1);
+  dims[0] = x.shape().dim(0);
+  dims[1] = x.shape().dim(1);
+  const Shape shape(absl::MakeConstSpan(dims));
+  const int64_t size = ViewAroundAxis(x.shape(), 1).inner;
+  Tensor& y = context.Output(0, DType::kFloat32, shape);
+  context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::global_average_pool,
+                          {shape.num_elements(), size, OnDevice<float>(x), OnDevice<float>(y)});
+  return absl::OkStatus();
+}
+
+// Windows of more axes stay on the processor.
+KernelDefinition OfFewAxes(KernelDefinition definition) {
+  definition.make = [make = definition.make](
+                        const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    AttributeReader reader(node);
+    const size_t axes = ParseWindow(reader).kernel.size();
+    if (axes > kSlideAxes) {
+      return absl::UnimplementedError(absl::StrCat("a window of ", axes, " axes, for a GPU"));
+    }
+    return make(node);
+  };
+  return definition;
+}
+
+}  // namespace
+
+void RegisterCudaPooling(KernelRegistry& registry) {
+  registry.Add("", "MaxPool",
+               OfFewAxes(DeviceKernel({1, 1, {kFloat32}, 2}, {}, ParseMaxPool, RunMaxPool)));
+  registry.Add("cohort", "MaxPoolGrad",
+               OfFewAxes(DeviceKernel({2, 2, {kFloat32}}, {}, ParseMaxPool, RunMaxPoolGrad)));
+  registry.Add("", "AveragePool",
+               OfFewAxes(DeviceKernel({1, 1, {kFloat32}}, {}, ParseAveragePool, RunAveragePool)));
+  registry.Add("cohort", "AveragePoolGrad",
+               OfFewAxes(DeviceKernel({2, 2, {kFloat32, kAnyType}},
+                                      {InputPlace::kDevice, InputPlace::kEither}, ParseAveragePool,
+                                      RunAveragePoolGrad)));
+  registry.Add("", "GlobalAveragePool", DeviceKernel({1, 1, {kFloat32}}, {}, RunGlobalAveragePool));
+}
+
+}  // namespace cohort

@@ -1,0 +1,80 @@
+#pragma once
+
+// Of windows that slide over the planes of an image.
+
+#include <cstdint>
+
+namespace cohort {
+
+struct CudaContext;
+
+// As WindowAxis.
+struct SlideAxis {
+  int64_t input = 1;
+  int64_t output = 1;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  int64_t pad_begin = 0;
+  int64_t pad_end = 0;
+};
+
+inline constexpr int kSlideAxes = 3;
+
+// A plane with fewer axes has ones of 1 before them.
+struct Slide {
+  SlideAxis axes[kSlideAxes];
+  int64_t planes = 0;
+  int64_t inputs = 1;
+  int64_t outputs = 1;
+};
+
+struct MaxPoolLaunch {
+  Slide slide;
+  const float* x = nullptr;
+  float* y = nullptr;  // unless null
+  // Where in its plane each window has its largest, or -1; unless null.
+  int64_t* at = nullptr;
+};
+
+struct MaxPoolIndicesLaunch {
+  Slide slide;
+  bool column_major = false;
+  const int64_t* at = nullptr;
+  int64_t* indices = nullptr;  // may be at
+};
+
+struct MaxPoolGradLaunch {
+  Slide slide;
+  const float* dy = nullptr;
+  const int64_t* at = nullptr;
+  float* dx = nullptr;
+};
+
+struct AveragePoolLaunch {
+  Slide slide;
+  bool count_padding = false;
+  const float* in = nullptr;  // x, or dy of the gradient
+  float* out = nullptr;
+};
+
+struct GlobalAveragePoolLaunch {
+  int64_t planes = 0;
+  int64_t size = 0;
+  const float* x = nullptr;
+  float* y = nullptr;
+};
+
+struct PoolingLaunches {
+  int32_t (*max_pool)(CudaContext* context, const MaxPoolLaunch& launch);
+  int32_t (*max_pool_indices)(CudaContext* context, const MaxPoolIndicesLaunch& launch);
+  int32_t (*max_pool_grad)(CudaContext* context, const MaxPoolGradLaunch& launch);
+  int32_t (*average_pool)(CudaContext* context, const AveragePoolLaunch& launch);
+  int32_t (*average_pool_grad)(CudaContext* context, const AveragePoolLaunch& launch);
+  int32_t (*global_average_pool)(CudaContext* context, const GlobalAveragePoolLaunch& launch);
+};
+
+// In pooling.cu.
+PoolingLaunches MakePoolingLaunches();
+
+}  // namespace cohort

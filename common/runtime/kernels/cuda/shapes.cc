@@ -1,0 +1,45 @@
+// Operators that compute nothing: those of shape_kernels.h, where the bytes that they share, or
+// only measure, are a device's. They take all types, as no element is looked at.
+
+#include "common/runtime/kernels/cuda/cuda_kernel.h"
+#include "common/runtime/kernels/shape_kernels.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status RunZerosLike(KernelContext& context) {
+  const Tensor& like = context.input(0);
+  Tensor& output = context.Output(0, like.dtype(), like.shape());
+  if (output.num_bytes() > 0) context.stream().FillZeros(output);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterCudaShapes(KernelRegistry& registry) {
+  KernelRegistry shared;
+  RegisterShapeKernels(shared);
+  // It stays where its first input is.
+  const auto follow = [&](const char* domain, const char* op, InputPlace shape) {
+    KernelDefinition definition = *shared.Find(domain, op);
+    definition.places = {InputPlace::kDevice, shape};
+    definition.follows = true;
+    registry.Add(domain, op, std::move(definition));
+  };
+  follow("", "Reshape", InputPlace::kHost);
+  follow("", "Flatten", InputPlace::kDevice);
+  follow("", "Identity", InputPlace::kDevice);
+  follow("cohort", "ReshapeLike", InputPlace::kEither);
+
+  KernelDefinition zeros = DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kEither}, RunZerosLike);
+  zeros.follows = true;
+  registry.Add("cohort", "ZerosLike", std::move(zeros));
+
+  KernelDefinition size = *shared.Find("", "Size");
+  size.places = {InputPlace::kEither};
+  size.outputs_on_host = true;
+  registry.Add("", "Size", std::move(size));
+}
+
+}  // namespace cohort
