@@ -53,8 +53,10 @@ absl::StatusOr<std::string> PsTask::Start() {
   return server_->address();
 }
 
+void PsTask::StartDraining() { task_service_->StartDraining(); }
+
 void PsTask::Drain(absl::Duration grace) {
-  task_service_->StartDraining();
+  StartDraining();
   if (server_) server_->Drain(grace);
 }
 

@@ -74,8 +74,10 @@ absl::StatusOr<std::string> WorkerTask::Start() {
   return server_->address();
 }
 
+void WorkerTask::StartDraining() { task_service_->StartDraining(); }
+
 void WorkerTask::Drain(absl::Duration grace) {
-  task_service_->StartDraining();
+  StartDraining();
   if (server_) server_->Drain(grace);
 }
 

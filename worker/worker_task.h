@@ -49,7 +49,9 @@ class WorkerTask {
   // Listens. The bound address. Errors: UNAVAILABLE or ALREADY_EXISTS naming the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports DRAINING, refuses new calls and waits up to `grace` for open ones. Blocks.
+  // Reports DRAINING, and may not be attached any more.
+  void StartDraining();
+  // StartDraining; then refuses new calls and waits up to `grace` for open ones. Blocks.
   void Drain(absl::Duration grace);
 
  private:

@@ -60,7 +60,8 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   };
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
-  // On the strand alone. The epoch that was attached before.
+  // On the strand alone. The epoch that was attached before. Errors: UNAVAILABLE from a task that
+  // ends: who attached it would give it work that it refuses, again and again.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
@@ -119,9 +120,17 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
   }
   const EpochGrant wanted = {request.epoch(), request.coordinator_incarnation(), request.job()};
   EpochGrant held;
+  bool ends = false;
   {
     MutexLock lock(mutex_);
     held = grant_;
+    ends = stopped_ || state_ != proto::SERVING;
+  }
+  if (ends) {
+    return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
+                                absl::StrCat(TaskName(ref_), " is shutting down"),
+                                proto::TRANSIENT),
+                      ref_);
   }
   const bool is_held = wanted.epoch == held.epoch &&
                        wanted.coordinator_incarnation == held.coordinator_incarnation;

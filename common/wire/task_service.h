@@ -56,7 +56,7 @@ class TaskService {
   // STALE naming both epochs, with this task as origin.
   absl::Status CheckEpoch(uint64_t epoch) const;
 
-  // From now on Watch reports DRAINING.
+  // From now on Watch reports DRAINING, and Attach is refused with UNAVAILABLE.
   void StartDraining();
 
   // Answers what is open with UNAVAILABLE, and from now on everything at once.

@@ -35,6 +35,11 @@ void TestCluster::Kill(TaskId task) {
   workers_.erase(task);
 }
 
+void TestCluster::StartDraining(TaskId task) {
+  if (task.role == Role::kPs) return ps_.at(task)->StartDraining();
+  workers_.at(task)->StartDraining();
+}
+
 void TestCluster::Start(TaskId task) {
   ++last_incarnation_;
   if (task.role == Role::kPs) return StartPs(task);

@@ -54,6 +54,8 @@ class TestCluster {
 
   // The process is gone at once, with all its memory.
   void Kill(TaskId task);
+  // It is told to end, and has not ended yet.
+  void StartDraining(TaskId task);
   // A new process start under the same address.
   void Start(TaskId task);
   // Starts a worker that no coordinator knows yet. Its address.

@@ -111,6 +111,21 @@ TEST_F(TaskServiceTest, WatchEndsWhenTheStateChanges) {
   EXPECT_EQ(state->state(), proto::DRAINING);
 }
 
+// Not by its holder either, which would give it work, and not by another, which keeps its epoch.
+TEST_F(TaskServiceTest, ATaskThatEndsIsNotAttached) {
+  ASSERT_TRUE(Attach(1, 1).ok());
+  service_->StartDraining();
+  for (const uint64_t epoch : {1, 2}) {
+    const absl::Status refused = Attach(epoch, 1).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+    EXPECT_EQ(ClassOf(refused), proto::TRANSIENT);
+    EXPECT_NE(refused.message().find("is shutting down"), absl::string_view::npos) << refused;
+  }
+  EXPECT_TRUE(service_->CheckEpoch(1).ok());
+  service_->Stop();
+  EXPECT_EQ(Attach(1, 1).status().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(TaskServiceTest, WatchEndsAfterItsWait) {
   ASSERT_TRUE(Attach(1, 1).ok());
   const auto state = Watch(1, 1).get();
