@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/wire/error_detail.h"
-#include "worker/collective/form_group.h"
+#include "worker/collective/nccl/form_nccl_group.h"
 
 namespace cohort {
 
@@ -48,6 +48,11 @@ std::string SocketOf(const proto::Gang& gang) {
   return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
 }
 
+absl::Status NoNccl() {
+  return MakeError(absl::StatusCode::kFailedPrecondition, "this worker has no NCCL",
+                   proto::CONFIGURATION);
+}
+
 // Another coordinator counts its generations anew.
 std::string NameOf(uint64_t coordinator) {
   return absl::StrCat("workers/", absl::Hex(coordinator));
@@ -55,7 +60,8 @@ std::string NameOf(uint64_t coordinator) {
 
 }  // namespace
 
-GangGroups::GangGroups(World world) : world_(world), table_(std::make_shared<GroupTable>()) {}
+GangGroups::GangGroups(World world, FindNccl find_nccl)
+    : world_(world), find_nccl_(std::move(find_nccl)), table_(std::make_shared<GroupTable>()) {}
 
 void GangGroups::Restart(uint64_t coordinator) {
   std::shared_ptr<Generation> before;
@@ -112,44 +118,61 @@ std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gan
 
 void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
                       std::shared_ptr<Generation> generation) {
-  FormGroupOptions options;
-  options.group.name = {NameOf(coordinator), gang.generation()};
-  options.group.rank = -1;
-  options.group.size = gang.members_size();
+  LaneGroupOptions group;
+  group.name = {NameOf(coordinator), gang.generation()};
+  group.rank = -1;
+  group.size = gang.members_size();
+  std::vector<std::string> addresses;
   for (int rank = 0; rank < gang.members_size(); ++rank) {
     const proto::Peer& member = gang.members(rank);
-    options.group.tasks.push_back(member.task());
-    options.addresses.push_back(member.address());
-    if (member.task().index() == own_.index()) options.group.rank = rank;
+    group.tasks.push_back(member.task());
+    addresses.push_back(member.address());
+    if (member.task().index() == own_.index()) group.rank = rank;
   }
-  if (options.group.rank < 0) {
+  if (group.rank < 0) {
     return EndGeneration(*generation,
                          absl::InvalidArgumentError(absl::StrCat(
                              "a gang of ", gang.members_size(), " workers, of which ",
                              TaskName(own_), " is none")));
   }
-  if (MayShareMemory(gang)) options.shm_socket = SocketOf(gang);
-  FormGroup({world_.clock, world_.executor, world_.transport, table_}, std::move(options),
-            [self = shared_from_this(), generation](FormedGroup formed) {
-              Log(LogLevel::kInfo, "gang_group",
-                  {{"generation", generation->number},
-                   {"rank", formed.communicator->rank()},
-                   {"size", formed.communicator->size()},
-                   {"how", formed.how}});
-              auto group = std::make_shared<GangGroup>(std::move(formed.communicator),
-                                                       self->world_.executor);
-              std::vector<Ready> waiting;
-              absl::Status ended;
-              {
-                MutexLock lock(self->mutex_);
-                generation->group = group;
-                generation->recorder = std::move(formed.recorder);
-                ended = generation->ended;
-                waiting = std::exchange(generation->waiting, {});
-              }
-              if (!ended.ok()) group->communicator().Abort(ended);
-              for (Ready& ready : waiting) ready(group);
-            });
+  const GroupResources resources{world_.clock, world_.executor, world_.transport, table_};
+  auto formed = [self = shared_from_this(), generation](FormedGroup group) {
+    self->Formed(*generation, std::move(group));
+  };
+  if (!gang.has_nccl_device()) {
+    std::string socket = MayShareMemory(gang) ? SocketOf(gang) : "";
+    return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
+                     std::move(formed));
+  }
+  // Not here: NCCL is loaded the first time.
+  world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
+                        device = gang.nccl_device(), find_nccl = find_nccl_,
+                        formed = std::move(formed)]() mutable {
+    absl::StatusOr<const NcclTable*> table = NoNccl();
+    if (find_nccl != nullptr) table = find_nccl();
+    FormNcclGroup(resources, {std::move(group), std::move(addresses), device, std::move(table)},
+                  std::move(formed));
+  });
+}
+
+void GangGroups::Formed(Generation& generation, FormedGroup formed) {
+  Log(LogLevel::kInfo, "gang_group",
+      {{"generation", generation.number},
+       {"rank", formed.communicator->rank()},
+       {"size", formed.communicator->size()},
+       {"how", formed.how}});
+  auto group = std::make_shared<GangGroup>(std::move(formed.communicator), world_.executor);
+  std::vector<Ready> waiting;
+  absl::Status ended;
+  {
+    MutexLock lock(mutex_);
+    generation.group = group;
+    generation.recorder = std::move(formed.recorder);
+    ended = generation.ended;
+    waiting = std::exchange(generation.waiting, {});
+  }
+  if (!ended.ok()) group->communicator().Abort(ended);
+  for (Ready& ready : waiting) ready(group);
 }
 
 void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) {

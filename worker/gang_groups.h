@@ -15,7 +15,9 @@
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/worker.pb.h"
+#include "worker/collective/form_group.h"
 #include "worker/collective/group_table.h"
+#include "worker/collective/nccl/nccl_library.h"
 #include "worker/gang_group.h"
 
 namespace cohort {
@@ -27,7 +29,7 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   // (TRANSIENT) when a later one has begun; INVALID_ARGUMENT when this worker is no member.
   using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
 
-  explicit GangGroups(World world);
+  GangGroups(World world, FindNccl find_nccl);
 
   // Before all others: as whom this worker is a member.
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
@@ -54,9 +56,11 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   // Null for one that is over.
   std::shared_ptr<Generation> Enter(const proto::Gang& gang);
   void Form(const proto::Gang& gang, uint64_t coordinator, std::shared_ptr<Generation> generation);
+  void Formed(Generation& generation, FormedGroup formed);
   void EndGeneration(Generation& generation, const absl::Status& why);
 
   const World world_;
+  const FindNccl find_nccl_;
   const std::shared_ptr<GroupTable> table_;  // shared by the communicators and the service
   proto::TaskRef own_;                       // constant after SetOwn
   Mutex mutex_;

@@ -17,6 +17,7 @@
 #include "common/runtime/cuda/cuda_library.h"
 #include "common/wire/real_world.h"
 #include "common/wire/task_program.h"
+#include "worker/collective/nccl/nccl_library.h"
 #include "worker/compute_share.h"
 #include "worker/compute_threads.h"
 #include "worker/home/variables_home.h"
@@ -57,6 +58,7 @@ int Serve(const RoleOptions& options) {
     return compute.Of(replica);
   };
   task_options.find_cuda = [] { return LoadCuda(ModulePath("libcohort_cuda.so")); };
+  task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

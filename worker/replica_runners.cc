@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/gpu_number.h"
 #include "common/runtime/cuda/cuda_stream.h"
 
 namespace cohort {
@@ -16,15 +16,6 @@ namespace cohort {
 namespace {
 
 constexpr absl::string_view kProcessor = "cpu:";
-constexpr absl::string_view kGpu = "gpu:";
-
-// The number of a GPU; none for anything else.
-std::optional<int32_t> GpuNumber(const std::string& device) {
-  int32_t number = 0;
-  if (!absl::StartsWith(device, kGpu)) return std::nullopt;
-  if (!absl::SimpleAtoi(device.substr(kGpu.size()), &number)) return std::nullopt;
-  return number;
-}
 
 absl::StatusOr<std::shared_ptr<CudaStream>> OpenGpu(int32_t number, const FindCuda& find_cuda) {
   if (find_cuda == nullptr) {

@@ -31,6 +31,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
     FindCuda find_cuda;  // null: programs run on the processor
+    FindNccl find_nccl;  // null: no gang can be joined by NCCL
   };
   WorkerService(World world, Options options);
 

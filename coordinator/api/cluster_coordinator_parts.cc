@@ -97,6 +97,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
     };
   }
   options.shared_memory = options_.shared_memory;
+  options.nccl_device = options_.nccl_device;
   if (options_.steps_ahead_max) options.steps_ahead_max = *options_.steps_ahead_max;
   options.attempts_max = options_.attempts_max;
   options.quarantine_after = options_.quarantine_after;

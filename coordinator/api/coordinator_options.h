@@ -29,6 +29,7 @@ struct ClusterCoordinatorOptions {
   // of synchronization ON_READ made in a scope. 0: such variables are as others.
   int64_t replicas = 0;
   uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
+  std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
   std::string job = "job";
   uint64_t seed = 0;
   std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned

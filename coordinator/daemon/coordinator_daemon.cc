@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "coordinator/strategy/strategy.h"
+#include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 #include "coordinator/train/trainer.h"
 
 namespace cohort {
@@ -38,6 +38,7 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
 void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
+  options.nccl_device = NcclDeviceOf(job.strategy);
   options.workers.max = options.cluster.NumTasks(Role::kWorker);
   if (!options.mirrored) options.workers.min = options.workers.max;
   // Whoever asks for another way does not want memory to be shared.

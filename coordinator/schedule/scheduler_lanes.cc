@@ -69,6 +69,7 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
     run.channel = run.members.front().channel;
   } else {
     run.gang.set_shared_memory(options_.shared_memory);
+    if (options_.nccl_device) run.gang.set_nccl_device(*options_.nccl_device);
     run.session = gangs_.session();
     run.gang_channel = std::make_shared<GangChannel>(
         run.members,

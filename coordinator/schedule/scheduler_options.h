@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -29,6 +30,7 @@ struct SchedulerOptions {
   int gang_size = 1;                // workers that run a gang closure: all that are in step
   int gang_min = 1;                 // of gangs of several: with fewer in step they wait
   uint64_t shared_memory = 0;       // of gangs of several workers: Gang.shared_memory
+  std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
   // Bounded staleness: a closure starts only when its last step is at most so many ids ahead of the
   // oldest one that has not ended. So what was scheduled more than that before it is in what it
   // reads.

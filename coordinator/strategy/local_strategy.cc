@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/gpu_number.h"
 #include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/plan_parts.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kProcessor[] = "cpu:0";
 
-bool IsGpu(const std::string& device) { return absl::StartsWith(device, "gpu:"); }
+bool IsGpu(const std::string& device) { return GpuNumber(device).has_value(); }
 
 // All replicas of a worker share its memory, so each way of TensorFlow's gives the same sum, in
 // the order of join_replicas.h; but one that is for GPUs says what the user believes to have.

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/gpu_number.h"
 #include "common/tensor/dtype.h"
 #include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/plan_parts.h"
@@ -12,6 +12,7 @@
 namespace cohort {
 namespace {
 
+constexpr char kNccl[] = "nccl";
 constexpr double kMillisecondsOfSecond = 1000;
 
 absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& spec,
@@ -23,8 +24,8 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
       static_cast<int64_t>(std::ceil(spec.timeout_seconds * kMillisecondsOfSecond)));
   ASSIGN_OR_RETURN(const DType gradient, DTypeFromName(spec.gradient_dtype));
   communication.set_gradient_dtype(static_cast<int32_t>(gradient));
-  for (size_t i = 0; spec.implementation == "nccl" && i < devices.size(); ++i) {
-    if (absl::StartsWith(devices[i], "gpu:")) continue;
+  for (size_t i = 0; spec.implementation == kNccl && i < devices.size(); ++i) {
+    if (GpuNumber(devices[i]).has_value()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "strategy.communication_options.implementation is 'nccl', which joins GPUs, and replica ",
         i, " of each worker is on ", devices[i],
@@ -34,6 +35,15 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
 }
 
 }  // namespace
+
+std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec) {
+  if (spec.type != kMultiWorkerMirrored || spec.communication.implementation != kNccl) {
+    return std::nullopt;
+  }
+  if (spec.devices.empty()) return 0;
+  const absl::StatusOr<std::string> first = CanonicalDevice(spec.devices[0]);
+  return first.ok() ? GpuNumber(*first) : std::nullopt;
+}
 
 absl::StatusOr<std::unique_ptr<const Strategy>> MultiWorkerMirroredStrategy::Make(
     const StrategySpec& spec) {

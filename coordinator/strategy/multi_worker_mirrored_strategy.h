@@ -8,7 +8,9 @@
 //
 // Evaluation and prediction are closures of single workers, which all have the same values.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,10 @@
 #include "coordinator/strategy/strategy.h"
 
 namespace cohort {
+
+// The number of the GPU by which each worker joins the others over NCCL, which is its first one.
+// None: they are not joined so.
+std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec);
 
 // Immutable; thread-safe.
 class MultiWorkerMirroredStrategy final : public Strategy {

@@ -52,6 +52,11 @@ TEST_F(House, CodeFollowsTheRules) { ExpectNone(CheckCode); }
 TEST_F(House, NothingBelongsToOneMachine) { ExpectNone(CheckPortable); }
 TEST_F(House, IncludesFollowThePlan) { ExpectNone(CheckIncludes); }
 
+TEST_F(House, EveryTypeHasANameOfItsOwn) {
+  const Findings findings = CheckTypeNames(files_);
+  EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
+}
+
 TEST_F(House, TopLevelIsFixed) {
   EXPECT_THAT(UnknownTopLevelEntries(COHORT_SOURCE_DIR), IsEmpty());
 }
@@ -141,6 +146,19 @@ TEST(CheckCode, ClassesSayWhereTheyMayBeUsed) {
   EXPECT_THAT(check("// A thing. Thread-safe.\nclass A {\n};\n"), IsEmpty());
   EXPECT_THAT(check("// Lives on strand x.\ntemplate <class T>\nclass A {\n};\n"), IsEmpty());
   EXPECT_THAT(check("class A;\n"), IsEmpty());
+}
+
+TEST(CheckTypeNames, ANameBelongsToOneType) {
+  const auto check = [](const std::string& one, const std::string& other) {
+    return CheckTypeNames({MakeFile("worker/a.h", one), MakeFile("common/b.cc", other)});
+  };
+  const std::string type = "namespace cohort {\nstruct A {\n};\n}\n";
+  EXPECT_THAT(check(type, "// Thread-safe.\nclass A final : public B {\n};\n"),
+              ElementsAre("common/b.cc:2: A is a type at worker/a.h:2 too: what links both has "
+                          "one of them at random"));
+  EXPECT_THAT(check(type, "namespace {\nstruct A {\n};\n}  // namespace\n"), IsEmpty());
+  EXPECT_THAT(check(type, "struct A;\nstruct B {\n  struct A {\n  };\n};\nclass B::A {\n};\n"),
+              IsEmpty());
 }
 
 TEST(CheckPortable, FindsOpenEndsAndMachines) {

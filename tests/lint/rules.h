@@ -27,6 +27,8 @@ Findings JudgeSizes(const std::vector<Excess>& excesses, const std::string& exce
 
 // Sleeps, environment reads, open ends, #pragma once, file names, class comments.
 Findings CheckCode(const SourceFile& file);
+// A type that others can name is defined once in the product: all of it is one namespace.
+Findings CheckTypeNames(const std::vector<SourceFile>& files);
 // Paths of one machine and hosts of package registries, in any text file.
 Findings CheckPortable(const SourceFile& file);
 // The arrows of ARCHITECTURE.md section 2.

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"
+#include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 
 namespace cohort {
 
@@ -43,6 +44,7 @@ ClusterCoordinator::Options CoordinatorOptionsOf(const JobSpec& job) {
   options.seed = job.seed;
   options.homes = HomesOf(job.strategy);
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
+  options.nccl_device = NcclDeviceOf(job.strategy);
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
   return options;
 }

@@ -83,6 +83,7 @@ void TestCluster::StartWorker(TaskId task) {
     static const CudaTable& gpus = MakeCudaStandIn(kGpusOfTestWorkers, kMemory);
     return &gpus;
   };
+  options.find_nccl = options_.find_nccl;
   const World world = options_.world_of(task.ToString());
   VariablesHomeOptions home;
   if (!options_.grant_directory.empty() && options_.ps.empty()) {

@@ -28,7 +28,7 @@ LaneGroupOptions Completed(LaneGroupOptions options) {
   return options;
 }
 
-absl::InlinedVector<int, 8> SendersTo(const Plan& plan) {
+absl::InlinedVector<int, 8> SendersTo(const RankPlan& plan) {
   absl::InlinedVector<int, 8> ranks;
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::kReceive) continue;

@@ -69,7 +69,7 @@ Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays w
 }
 
 void Operation::LinkSteps() {
-  const Plan& plan = setup_.plan;
+  const RankPlan& plan = setup_.plan;
   std::vector<uint32_t> readers(plan.steps.size() + 1);
   for (const Ref& ref : plan.refs) {
     if (ref.step != Ref::kNoStep) ++readers[ref.step + 1];
@@ -95,7 +95,7 @@ void Operation::LinkSteps() {
 
 // Frames that are copied to the output as they come.
 void Operation::OfferPlaces() {
-  const Plan& plan = setup_.plan;
+  const RankPlan& plan = setup_.plan;
   for (uint32_t index = 0; index < plan.steps.size(); ++index) {
     const PlanStep& step = plan.steps[index];
     if (step.kind != PlanStep::Kind::kCopy || step.target.place != Ref::Place::kOutput) continue;

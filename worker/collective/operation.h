@@ -50,7 +50,7 @@ struct OperationSetup {
   uint64_t sequence = 0;
   CollectiveCall call;
   std::string description;  // of the call
-  Plan plan;
+  RankPlan plan;
   int rank = 0;
   int size = 1;
 };

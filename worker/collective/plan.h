@@ -42,10 +42,10 @@ struct PlanStep {
   uint32_t tag = 0;    // of sends and receives: once for each pair of ranks and direction
   Ref target;          // what it makes
   uint32_t refs_begin = 0;
-  uint32_t refs_end = 0;  // what it reads: Plan::refs[refs_begin, refs_end)
+  uint32_t refs_end = 0;  // what it reads: RankPlan::refs[refs_begin, refs_end)
 };
 
-struct Plan {
+struct RankPlan {
   std::vector<PlanStep> steps;
   std::vector<Ref> refs;
 
@@ -79,7 +79,7 @@ class PlanBuilder {
   // Nothing, when all of these have come.
   Ref Join(absl::Span<const Ref> all);
 
-  Plan Finish() && { return std::move(plan_); }
+  RankPlan Finish() && { return std::move(plan_); }
 
  private:
   uint32_t Add(PlanStep::Kind kind, absl::Span<const Ref> refs);
@@ -87,7 +87,7 @@ class PlanBuilder {
   Ref Made(PlanStep::Kind kind, absl::Span<const Ref> refs, bool partial);
   Ref MadeAt(PlanStep::Kind kind, absl::Span<const Ref> refs, Ref target, bool partial);
 
-  Plan plan_;
+  RankPlan plan_;
 };
 
 }  // namespace cohort

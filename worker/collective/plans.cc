@@ -6,14 +6,14 @@ namespace cohort {
 
 namespace {
 
-Plan AlonePlan(const PlanInput& in) {
+RankPlan AlonePlan(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = OutputElements(in.call, 0);
   plan.CopyInto(PlanBuilder::Input(0, count), PlanBuilder::Output(0, count));
   return std::move(plan).Finish();
 }
 
-Plan AllReducePlan(const PlanInput& in, CollectiveAlgorithm algorithm) {
+RankPlan AllReducePlan(const PlanInput& in, CollectiveAlgorithm algorithm) {
   switch (algorithm) {
     case CollectiveAlgorithm::kOneShot:
       return OneShotAllReduce(in);
@@ -30,7 +30,7 @@ Plan AllReducePlan(const PlanInput& in, CollectiveAlgorithm algorithm) {
 
 }  // namespace
 
-Plan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm) {
+RankPlan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm) {
   if (in.size == 1) return AlonePlan(in);
   const bool ring = algorithm == CollectiveAlgorithm::kRing;
   const bool tree = algorithm == CollectiveAlgorithm::kTree;

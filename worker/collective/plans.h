@@ -35,32 +35,32 @@ struct PlanInput {
   const HostLayout& hosts;
 };
 
-Plan OneShotAllReduce(const PlanInput& in);
-Plan TwoShotAllReduce(const PlanInput& in);
-Plan RecursiveDoublingAllReduce(const PlanInput& in);
-Plan RingAllReduce(const PlanInput& in);
+RankPlan OneShotAllReduce(const PlanInput& in);
+RankPlan TwoShotAllReduce(const PlanInput& in);
+RankPlan RecursiveDoublingAllReduce(const PlanInput& in);
+RankPlan RingAllReduce(const PlanInput& in);
 // Only where RanksPerHostBlock is not 0.
-Plan HierarchicalAllReduce(const PlanInput& in);
+RankPlan HierarchicalAllReduce(const PlanInput& in);
 
-Plan DirectReduceScatter(const PlanInput& in);
-Plan RingReduceScatter(const PlanInput& in);
-Plan DirectAllGather(const PlanInput& in);
-Plan RingAllGather(const PlanInput& in);
-Plan DirectAllToAll(const PlanInput& in);
+RankPlan DirectReduceScatter(const PlanInput& in);
+RankPlan RingReduceScatter(const PlanInput& in);
+RankPlan DirectAllGather(const PlanInput& in);
+RankPlan RingAllGather(const PlanInput& in);
+RankPlan DirectAllToAll(const PlanInput& in);
 
-Plan TreeBroadcast(const PlanInput& in);
-Plan ChainBroadcast(const PlanInput& in);
-Plan TreeReduce(const PlanInput& in);
-Plan ScatteredReduce(const PlanInput& in);  // reduce-scatter, then gathered by the root
+RankPlan TreeBroadcast(const PlanInput& in);
+RankPlan ChainBroadcast(const PlanInput& in);
+RankPlan TreeReduce(const PlanInput& in);
+RankPlan ScatteredReduce(const PlanInput& in);  // reduce-scatter, then gathered by the root
 
-Plan DisseminationBarrier(const PlanInput& in);
+RankPlan DisseminationBarrier(const PlanInput& in);
 
 // Nothing moves; who has made it knows that all ranks have started the same call. The ranks of an
 // all-to-all hear of each other first, because their counts are compared in pairs.
-Plan AgreementPlan(const PlanInput& in);
+RankPlan AgreementPlan(const PlanInput& in);
 
 // The plan of a call by an algorithm that AlgorithmFor gave (algorithm_choice.h).
-Plan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm);
+RankPlan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm);
 
 // How many ranks each host has, when the hosts are blocks of the tree: the same power of two on
 // each but the last, which may have fewer. Else 0; 0 too for one host or hosts of one rank.

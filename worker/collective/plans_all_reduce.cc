@@ -7,7 +7,7 @@ namespace cohort {
 
 // All ranks' inputs meet at every rank, which sums for itself. What is sent is a copy, because the
 // output may lie where the input is and a peer may still be reading when the sum is made.
-Plan OneShotAllReduce(const PlanInput& in) {
+RankPlan OneShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
@@ -31,7 +31,7 @@ Plan OneShotAllReduce(const PlanInput& in) {
 
 // Rank i owns chunk i. Everybody sends each owner its chunk, and each owner its sum to everybody.
 // A chunk of the output is written when its owner has answered, who has read our part by then.
-Plan TwoShotAllReduce(const PlanInput& in) {
+RankPlan TwoShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
   const int64_t chunk = EvenChunkElements(dtype, in.call.count, in.size);
@@ -108,7 +108,7 @@ Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment
 
 }  // namespace
 
-Plan RecursiveDoublingAllReduce(const PlanInput& in) {
+RankPlan RecursiveDoublingAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {

@@ -18,7 +18,7 @@ std::vector<Segment> SegmentsOf(DType dtype, int64_t first, int64_t count) {
 
 }  // namespace
 
-Plan DirectReduceScatter(const PlanInput& in) {
+RankPlan DirectReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   const std::vector<int64_t> begins = Begins(in.call.counts);
   for (int turn = 1; turn < in.size; ++turn) {
@@ -42,7 +42,7 @@ Plan DirectReduceScatter(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-Plan DirectAllGather(const PlanInput& in) {
+RankPlan DirectAllGather(const PlanInput& in) {
   PlanBuilder plan;
   const std::vector<int64_t> begins = Begins(in.call.counts);
   const int64_t own = in.call.counts[static_cast<size_t>(in.rank)];
@@ -66,7 +66,7 @@ Plan DirectAllGather(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-Plan DirectAllToAll(const PlanInput& in) {
+RankPlan DirectAllToAll(const PlanInput& in) {
   PlanBuilder plan;
   const std::vector<int64_t> sent = Begins(in.call.counts);
   const std::vector<int64_t> received = Begins(in.call.receive_counts);
@@ -106,7 +106,7 @@ void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan)
 
 }  // namespace
 
-Plan DisseminationBarrier(const PlanInput& in) {
+RankPlan DisseminationBarrier(const PlanInput& in) {
   PlanBuilder plan;
   Disseminate(in, Phase::kScatter, PlanBuilder::Input(0, 0), plan);
   return std::move(plan).Finish();
@@ -114,7 +114,7 @@ Plan DisseminationBarrier(const PlanInput& in) {
 
 // A rank whose pairs all fit says so to nobody before it has heard of all of them, so that none
 // goes on where one pair does not fit.
-Plan AgreementPlan(const PlanInput& in) {
+RankPlan AgreementPlan(const PlanInput& in) {
   if (in.call.op != CollectiveOp::kAllToAll || in.size == 1) return DisseminationBarrier(in);
   PlanBuilder plan;
   std::vector<Ref> all;

@@ -111,7 +111,7 @@ class Unit {
 
 }  // namespace
 
-Plan HierarchicalAllReduce(const PlanInput& in) {
+RankPlan HierarchicalAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const Hosts hosts{in.size, RanksPerHostBlock(in.hosts)};
   const int chunks = hosts.block * hosts.count();

@@ -72,7 +72,7 @@ std::vector<PartSegment> PartSegments(const PlanInput& in) {
 // which divides a mean and sends the chunk round again. The output serves as memory for the sums
 // on their way, where they have its type: what we sent of a chunk has been added to at the next
 // rank before the chunk comes back as a whole.
-Plan RingAllReduce(const PlanInput& in) {
+RankPlan RingAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
   const int64_t chunk = TensorFlowChunkElements(dtype, in.call.count, in.size);
@@ -97,7 +97,7 @@ Plan RingAllReduce(const PlanInput& in) {
 }
 
 // The part of rank c is summed from rank c+1 round to rank c.
-Plan RingReduceScatter(const PlanInput& in) {
+RankPlan RingReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   for (const PartSegment& part : PartSegments(in)) {
     SumOnTheWay(plan, in, (part.owner + 1) % in.size, Tag(Phase::kScatter, part.index),
@@ -107,7 +107,7 @@ Plan RingReduceScatter(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-Plan RingAllGather(const PlanInput& in) {
+RankPlan RingAllGather(const PlanInput& in) {
   PlanBuilder plan;
   for (const PartSegment& part : PartSegments(in)) {
     const Ref input = PlanBuilder::Input(part.in_part, part.count);

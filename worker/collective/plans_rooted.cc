@@ -35,7 +35,7 @@ TreePlace ChainPlace(const PlanInput& in) {
   return place;
 }
 
-Plan BroadcastAlong(const PlanInput& in, const TreePlace& place) {
+RankPlan BroadcastAlong(const PlanInput& in, const TreePlace& place) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
@@ -50,13 +50,13 @@ Plan BroadcastAlong(const PlanInput& in, const TreePlace& place) {
 
 }  // namespace
 
-Plan TreeBroadcast(const PlanInput& in) { return BroadcastAlong(in, BinaryTreePlace(in)); }
+RankPlan TreeBroadcast(const PlanInput& in) { return BroadcastAlong(in, BinaryTreePlace(in)); }
 
-Plan ChainBroadcast(const PlanInput& in) { return BroadcastAlong(in, ChainPlace(in)); }
+RankPlan ChainBroadcast(const PlanInput& in) { return BroadcastAlong(in, ChainPlace(in)); }
 
 // The sum of a subtree is made at its first rank, the last one at rank 0, which hands it to the
 // root.
-Plan TreeReduce(const PlanInput& in) {
+RankPlan TreeReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
   const int root = in.call.root;
@@ -88,7 +88,7 @@ Plan TreeReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-Plan ScatteredReduce(const PlanInput& in) {
+RankPlan ScatteredReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
   const int root = in.call.root;

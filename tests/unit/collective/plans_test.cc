@@ -46,7 +46,7 @@ int64_t BytesOf(const Ref& ref, DType dtype) {
   return ref.count * static_cast<int64_t>(ElementSize(ref.partial ? AccumulatorOf(dtype) : dtype));
 }
 
-Sent SentBy(const Plan& plan, DType dtype) {
+Sent SentBy(const RankPlan& plan, DType dtype) {
   Sent sent;
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::kSend) continue;
@@ -56,8 +56,8 @@ Sent SentBy(const Plan& plan, DType dtype) {
   return sent;
 }
 
-std::vector<Plan> PlansOf(const CollectiveCall& call, int size, const HostLayout& hosts) {
-  std::vector<Plan> plans;
+std::vector<RankPlan> PlansOf(const CollectiveCall& call, int size, const HostLayout& hosts) {
+  std::vector<RankPlan> plans;
   for (int rank = 0; rank < size; ++rank) {
     const PlanInput in{call, rank, size, hosts};
     plans.push_back(PlanOf(in, ChooseAlgorithm(in).algorithm));
@@ -66,11 +66,11 @@ std::vector<Plan> PlansOf(const CollectiveCall& call, int size, const HostLayout
 }
 
 // The most dependent messages in a row, in the plans of all ranks together.
-int StepsInARow(const std::vector<Plan>& plans) {
+int StepsInARow(const std::vector<RankPlan>& plans) {
   std::map<std::tuple<size_t, int, uint32_t>, int> arrived;  // from, to, tag: messages in a row
   int longest = 0;
   std::vector<std::vector<int>> depth;
-  for (const Plan& plan : plans) depth.emplace_back(plan.steps.size(), -1);
+  for (const RankPlan& plan : plans) depth.emplace_back(plan.steps.size(), -1);
   for (bool moved = true; moved;) {
     moved = false;
     for (size_t rank = 0; rank < plans.size(); ++rank) {
@@ -116,7 +116,7 @@ TEST(Plans, TwoShotAndRingSendAsLittleAsCanBe) {
             CallOf(CollectiveOp::kAllReduce, DType::kFloat32, count, algorithm), n, OneEach(n));
         int64_t all = 0;
         const double ideal = 2.0 * (n - 1) / n * static_cast<double>(count) * 4;
-        for (const Plan& plan : plans) {
+        for (const RankPlan& plan : plans) {
           const int64_t bytes = SentBy(plan, DType::kFloat32).bytes;
           all += bytes;
           // Chunks are whole cache lines, which moves a line or two between neighbours.
@@ -156,7 +156,7 @@ TEST(Plans, HierarchicalSendsLittleAcrossHosts) {
       CallOf(CollectiveOp::kAllReduce, DType::kFloat32, kCount, A::kHierarchical), 8, hosts);
   int64_t across = 0;
   for (int rank = 0; rank < 8; ++rank) {
-    const Plan& plan = plans[static_cast<size_t>(rank)];
+    const RankPlan& plan = plans[static_cast<size_t>(rank)];
     for (const PlanStep& step : plan.steps) {
       if (step.kind != PlanStep::Kind::kSend || step.peer / 4 == rank / 4) continue;
       across += BytesOf(plan.RefsOf(step)[0], DType::kFloat32);
@@ -177,7 +177,7 @@ TEST(Plans, SixteenBitFloatsTravelAsSuchWhereNothingIsSummedYet) {
   const auto ring =
       PlansOf(CallOf(CollectiveOp::kAllReduce, DType::kBfloat16, count, A::kRing), 4, OneEach(4));
   int64_t all = 0;
-  for (const Plan& plan : ring) all += SentBy(plan, DType::kBfloat16).bytes;
+  for (const RankPlan& plan : ring) all += SentBy(plan, DType::kBfloat16).bytes;
   EXPECT_EQ(all, (4 + 2 * 2) * count * 2);
 }
 
@@ -225,7 +225,7 @@ TEST(Plans, MoreThanFourGigabytes) {
     // Every element of the output is written once with a sum of all.
     int64_t written = 0;
     std::set<int64_t> firsts;
-    for (const Plan& plan : plans) {
+    for (const RankPlan& plan : plans) {
       for (const PlanStep& step : plan.steps) {
         if (!step.final || step.target.place != Ref::Place::kOutput) continue;
         written += step.target.count;

@@ -66,6 +66,18 @@ TEST(MultiWorkerMirroredStrategy, CommunicationOptionsTravelWithTheTrainStep) {
   EXPECT_EQ(options.gradient_dtype(), static_cast<int32_t>(DType::kFloat16));
 }
 
+TEST(MultiWorkerMirroredStrategy, WorkersJoinOverNcclByTheirFirstGpu) {
+  StrategySpec spec = Spec();
+  spec.devices = {"/device:GPU:2", "gpu:0"};
+  EXPECT_EQ(NcclDeviceOf(spec), std::nullopt);
+  spec.communication.implementation = "nccl";
+  EXPECT_EQ(NcclDeviceOf(spec), 2);
+  spec.devices = {};
+  EXPECT_EQ(NcclDeviceOf(spec), 0) << "all that a worker has begin with it";
+  spec.type = "mirrored";
+  EXPECT_EQ(NcclDeviceOf(spec), std::nullopt);
+}
+
 TEST(MultiWorkerMirroredStrategy, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(PlanError(Spec(), {.ps = {0}, .workers = {0}}),
               AllOf(HasSubstr("1 ps"), HasSubstr("--local worker=3")));

@@ -5,6 +5,7 @@
 // loaded when somebody asks for it.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,6 +21,9 @@ std::string NcclModulePath();
 // the module is not there, cannot be loaded or is of another build; the message says what was tried
 // and what to do.
 absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path);
+
+// Asked when a group is to be joined by NCCL. Thread-safe. Errors: those of LoadNccl.
+using FindNccl = std::function<absl::StatusOr<const NcclTable*>()>;
 
 // Whether the machine has this device. Errors: FAILED_PRECONDITION saying why not.
 absl::Status CheckNcclDevice(const NcclTable& table, int32_t device);

@@ -16,7 +16,7 @@ constexpr int64_t kRowsAtOnce = 8;
 
 // Rows of embeddings are short: a call for each would take longer than the copy.
 template <size_t kBytes, typename Index>
-COHORT_INLINE void GatherFixed(const RowTable& table, absl::Span<const Index> indices,
+COHORT_INLINE void GatherFixed(const RowBlock& table, absl::Span<const Index> indices,
                                std::byte* out) {
   for (const Index index : indices) {
     std::memcpy(out, table.data + static_cast<size_t>(index) * kBytes, kBytes);
@@ -25,7 +25,7 @@ COHORT_INLINE void GatherFixed(const RowTable& table, absl::Span<const Index> in
 }
 
 template <typename Index>
-COHORT_INLINE void GatherAny(const RowTable& table, absl::Span<const Index> indices,
+COHORT_INLINE void GatherAny(const RowBlock& table, absl::Span<const Index> indices,
                              std::byte* out) {
   switch (table.row_bytes) {
     case 16:
@@ -113,11 +113,11 @@ COHORT_SIMD bool AreInside(absl::Span<const int64_t> indices, int64_t size) {
   return AreAllBelow(indices, size);
 }
 
-COHORT_SIMD void GatherRows(const RowTable& table, absl::Span<const int32_t> indices,
+COHORT_SIMD void GatherRows(const RowBlock& table, absl::Span<const int32_t> indices,
                             std::byte* out) {
   GatherAny(table, indices, out);
 }
-COHORT_SIMD void GatherRows(const RowTable& table, absl::Span<const int64_t> indices,
+COHORT_SIMD void GatherRows(const RowBlock& table, absl::Span<const int64_t> indices,
                             std::byte* out) {
   GatherAny(table, indices, out);
 }

@@ -11,7 +11,7 @@
 namespace cohort {
 
 // Rows of one length, one after another.
-struct RowTable {
+struct RowBlock {
   const std::byte* data;
   size_t row_bytes;
 };
@@ -21,8 +21,8 @@ bool AreInside(absl::Span<const int32_t> indices, int64_t size);
 bool AreInside(absl::Span<const int64_t> indices, int64_t size);
 
 // The row of each index, one after another.
-void GatherRows(const RowTable& table, absl::Span<const int32_t> indices, std::byte* out);
-void GatherRows(const RowTable& table, absl::Span<const int64_t> indices, std::byte* out);
+void GatherRows(const RowBlock& table, absl::Span<const int32_t> indices, std::byte* out);
+void GatherRows(const RowBlock& table, absl::Span<const int64_t> indices, std::byte* out);
 
 // Rows of floats, each `width` long.
 struct FloatRows {

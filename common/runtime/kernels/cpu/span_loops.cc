@@ -11,8 +11,8 @@ namespace {
 
 // The strides are constants of each instance, so that the loop vectorises.
 template <typename Function>
-COHORT_INLINE void Map2(const Operand& operand_a, const Operand& operand_b, const FloatRun& run,
-                        Function function) {
+COHORT_INLINE void Map2(const FloatOperand& operand_a, const FloatOperand& operand_b,
+                        const FloatRun& run, Function function) {
   const float* a = operand_a.data;
   const float* b = operand_b.data;
   const auto [out, count] = run;
@@ -44,7 +44,8 @@ COHORT_INLINE float Rectified(float x) { return x < 0 ? 0.0f : x; }
 
 }  // namespace
 
-COHORT_SIMD void BinaryLoop(BinaryOp op, const Operand& a, const Operand& b, const FloatRun& run) {
+COHORT_SIMD void BinaryLoop(BinaryOp op, const FloatOperand& a, const FloatOperand& b,
+                            const FloatRun& run) {
   switch (op) {
     case BinaryOp::kAdd:
       return Map2(a, b, run, [](float x, float y) { return x + y; });
@@ -77,8 +78,8 @@ COHORT_SIMD void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run) {
 }
 
 COHORT_SIMD void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run) {
-  const Operand gradient = {dy, 1};
-  const Operand result = {y, 1};
+  const FloatOperand gradient = {dy, 1};
+  const FloatOperand result = {y, 1};
   switch (op) {
     case GradOp::kRelu:
       return Map2(gradient, result, run, [](float g, float v) { return v > 0 ? g : 0.0f; });
@@ -89,7 +90,7 @@ COHORT_SIMD void GradLoop(GradOp op, const float* dy, const float* y, const Floa
   }
 }
 
-COHORT_SIMD void ScaleLoop(float scale, const Operand& in, const FloatRun& run) {
+COHORT_SIMD void ScaleLoop(float scale, const FloatOperand& in, const FloatRun& run) {
   Map2(in, {&scale, 0}, run, [](float x, float factor) { return x * factor; });
 }
 

@@ -14,7 +14,7 @@ enum class UnaryOp { kNeg, kSqrt, kExp, kLog, kRelu, kSigmoid, kTanh };
 enum class GradOp { kRelu, kSigmoid, kTanh };
 
 // An operand that repeats one element has stride 0, else 1.
-struct Operand {
+struct FloatOperand {
   const float* data;
   int64_t stride;
 };
@@ -23,13 +23,13 @@ struct FloatRun {
   int64_t count;
 };
 
-void BinaryLoop(BinaryOp op, const Operand& a, const Operand& b, const FloatRun& run);
+void BinaryLoop(BinaryOp op, const FloatOperand& a, const FloatOperand& b, const FloatRun& run);
 void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run);
 // dx from dy and the forward result y.
 void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run);
 
 // out = scale * in; in repeated where its stride is 0.
-void ScaleLoop(float scale, const Operand& in, const FloatRun& run);
+void ScaleLoop(float scale, const FloatOperand& in, const FloatRun& run);
 // out += in
 void AccumulateLoop(const float* in, const FloatRun& run);
 // Sum in 16 lanes, then of the lanes: the same order on every instruction set.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/unit/collective/lane_groups.h"
-#include "tests/unit/collective/nccl/fake_nccl.h"
+#include "tests/support/fake_nccl/fake_nccl.h"
 #include "worker/collective/nccl/nccl_communicator.h"
 
 namespace cohort {

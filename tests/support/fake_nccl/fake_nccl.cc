@@ -1,10 +1,10 @@
-#include "tests/unit/collective/nccl/fake_nccl.h"
+#include "tests/support/fake_nccl/fake_nccl.h"
 
 #include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/collective/nccl/fake_context.h"
+#include "tests/support/fake_nccl/fake_context.h"
 #include "worker/collective/reduce_tree.h"
 
 namespace cohort {

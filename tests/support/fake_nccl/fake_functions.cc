@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
-#include "tests/unit/collective/nccl/fake_context.h"
+#include "tests/support/fake_nccl/fake_context.h"
 
 namespace cohort {
 

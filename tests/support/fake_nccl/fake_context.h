@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/collective/nccl/fake_nccl.h"
+#include "tests/support/fake_nccl/fake_nccl.h"
 #include "worker/collective/nccl/nccl_pieces.h"
 
 namespace cohort {
