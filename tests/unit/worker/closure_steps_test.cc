@@ -25,8 +25,8 @@ class ClosureStepsTest : public testing::Test {
 
   ClosureStepsTest() {
     EXPECT_TRUE(cluster_.Attach(1).ok());
-    EXPECT_TRUE(cluster_.CreateVariables(PerceptronLayouts()).ok());
-    EXPECT_TRUE(cluster_.Register(train_, PerceptronLayouts()).ok());
+    EXPECT_TRUE(cluster_.CreateVariables(Layouts()).ok());
+    EXPECT_TRUE(cluster_.Register(train_, Layouts()).ok());
     proto::DatasetSpec spec;
     Tensor x(DType::kFloat32, Shape{kSteps * kBatch, 4});
     Tensor y(DType::kInt64, Shape{kSteps * kBatch});
@@ -38,6 +38,15 @@ class ClosureStepsTest : public testing::Test {
     AddInline(spec, y);
     spec.add_transforms()->mutable_batch()->set_size(kBatch);
     EXPECT_TRUE(cluster_.CreateDataset(1, spec).ok());
+  }
+
+  // Adam corrects by the number of the step.
+  static std::vector<proto::VariableLayout> Layouts() {
+    std::vector<proto::VariableLayout> layouts = PerceptronLayouts();
+    proto::UpdateRule& rule = *layouts[0].mutable_rule();
+    rule.set_op("adam");
+    rule.clear_parameters();
+    return layouts;
   }
 
   // Of the steps from `first` on, under the ids that these have.
@@ -69,7 +78,7 @@ class ClosureStepsTest : public testing::Test {
   }
   std::vector<float> Weights() {
     const proto::Program read = ReadProgram("w1", DType::kFloat32, {4, 6});
-    EXPECT_TRUE(cluster_.Register(read, PerceptronLayouts()).ok());
+    EXPECT_TRUE(cluster_.Register(read, Layouts()).ok());
     proto::RunClosureRequest request = cluster_.Closure(read);
     request.set_closure_id(1000);
     const auto fetched = cluster_.Run(request);
