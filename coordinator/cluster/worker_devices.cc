@@ -18,12 +18,11 @@ namespace cohort {
 
 namespace {
 
-// Until it is noticed that who did not answer is lost.
+// Until it may be known that who did not answer is lost.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
 struct Answer {
   int worker = 0;
-  uint64_t incarnation = 0;
   absl::Status status;
   proto::ListDevicesResponse devices;
 };
@@ -49,7 +48,7 @@ absl::StatusOr<std::vector<Answer>> AskOnce(Waiter& waiter, uint64_t epoch,
     StartCall<proto::ListDevicesResponse>(
         *links[i].data, "/cohort.proto.WorkerService/ListDevices", std::move(request),
         call_timeout, [task = links[i].task, done = std::move(done)](auto response) mutable {
-          Answer answer{task.index(), task.incarnation(), response.status(), {}};
+          Answer answer{task.index(), response.status(), {}};
           if (response.ok()) {
             answer.devices = std::move(response->header);
           } else if (!MayAnswerLater(answer.status)) {
@@ -139,9 +138,7 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
     for (const Answer& answer : round) {
       if (answer.status.ok()) {
         answers[answer.worker] = answer.devices;
-      } else if (MayAnswerLater(answer.status)) {
-        cluster.SuspectWorker(answer.worker, answer.incarnation);
-      } else {
+      } else if (!MayAnswerLater(answer.status)) {
         return answer.status;
       }
     }
