@@ -18,15 +18,17 @@ namespace {
 constexpr absl::string_view kProcessor = "cpu:";
 
 absl::StatusOr<std::shared_ptr<CudaStream>> OpenGpu(int32_t number, const FindCuda& find_cuda) {
-  if (find_cuda == nullptr) {
-    return absl::FailedPreconditionError(
-        "this worker computes on its processor alone: name cpu:0, cpu:1, ...");
-  }
-  ASSIGN_OR_RETURN(const CudaTable* const table, find_cuda());
+  ASSIGN_OR_RETURN(const CudaTable* const table, CudaOf(find_cuda));
   return CudaStream::Open(*table, number);
 }
 
 }  // namespace
+
+absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda) {
+  if (find_cuda != nullptr) return find_cuda();
+  return absl::FailedPreconditionError(
+      "this worker computes on its processor alone: name cpu:0, cpu:1, ...");
+}
 
 absl::StatusOr<int> NumReplicas(const proto::Program& program) {
   const auto& devices = program.replicas().devices();

@@ -19,6 +19,9 @@ namespace cohort {
 // there is none, and what to do.
 using FindCuda = std::function<absl::StatusOr<const CudaTable*>()>;
 
+// Null, too, is none.
+absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda);
+
 inline constexpr int kReplicasMax = 64;
 
 // How many the program asks for, at least 1. Errors: INVALID_ARGUMENT for a device that is none,

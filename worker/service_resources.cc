@@ -1,10 +1,11 @@
-// RegisterProgram, CreateDataset, CreateIterator and ReleaseResources.
+// RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and ListDevices.
 
 #include <algorithm>
 #include <utility>
 
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "worker/local_devices.h"
 #include "worker/worker_service.h"
 
 namespace cohort {
@@ -64,6 +65,15 @@ absl::StatusOr<Envelope<proto::ReleaseResourcesResponse>> WorkerService::Release
     const proto::ReleaseResourcesRequest& request) {
   resources_.Release(request.ids());
   return Envelope<proto::ReleaseResourcesResponse>();
+}
+
+absl::StatusOr<Envelope<proto::ListDevicesResponse>> WorkerService::ListDevices(
+    const proto::ListDevicesRequest&) {
+  const LocalDevices local = ListLocalDevices(options_.find_cuda);
+  Envelope<proto::ListDevicesResponse> response;
+  for (const std::string& name : local.names) response.header.add_devices(name);
+  response.header.set_no_gpu_reason(local.no_gpu_reason);
+  return response;
 }
 
 }  // namespace cohort

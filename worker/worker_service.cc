@@ -85,6 +85,7 @@ Service WorkerService::service() {
   BindSlow(service, "CreateDataset", &WorkerService::CreateDataset);
   BindSlow(service, "CreateIterator", &WorkerService::CreateIterator);
   BindSlow(service, "ReleaseResources", &WorkerService::ReleaseResources);
+  BindSlow(service, "ListDevices", &WorkerService::ListDevices);
   service.handlers["RunClosure"] =
       Guarded(MakeHandler<proto::RunClosureRequest, proto::RunClosureResponse>(
           [self = shared_from_this()](ClosureRun::Request request, ClosureRun::Replied reply) {

@@ -71,6 +71,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
       const proto::CreateIteratorRequest& request);
   Answer<proto::ReleaseResourcesResponse> ReleaseResources(
       const proto::ReleaseResourcesRequest& request);
+  Answer<proto::ListDevicesResponse> ListDevices(const proto::ListDevicesRequest& request);
   void RunClosure(ClosureRun::Request request, ClosureRun::Replied reply);
   void EndGangs(const Envelope<proto::EndGangsRequest>& request,
                 TypedReply<proto::EndGangsResponse> reply);

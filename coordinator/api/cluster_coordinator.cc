@@ -13,6 +13,7 @@
 #include "coordinator/api/closure_check.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
+#include "coordinator/cluster/worker_devices.h"
 
 namespace cohort {
 
@@ -255,6 +256,16 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
                              });
                        })));
   return response.header;
+}
+
+absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strategy) {
+  ClusterShape shape{options_.cluster.Indices(Role::kPs), options_.cluster.Indices(Role::kWorker)};
+  if (!strategy.TakesAllDevices()) return shape;
+  ASSIGN_OR_RETURN(shape.devices,
+                   AskForDevices(world_, waiter_, *cluster_,
+                                 {shape.workers, options_.connect_timeout,
+                                  std::min(options_.call_timeout, 2 * options_.lease)}));
+  return shape;
 }
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,

@@ -34,6 +34,7 @@
 #include "coordinator/recovery/copies.h"
 #include "coordinator/recovery/recovery.h"
 #include "coordinator/schedule/scheduler.h"
+#include "coordinator/strategy/strategy.h"
 #include "coordinator/strategy/variable_creator.h"
 
 namespace cohort {
@@ -94,6 +95,10 @@ class ClusterCoordinator {
   // Type of an element, as a worker that built the data set says. Errors: what the worker answers
   // (a missing file); UNAVAILABLE without a worker.
   absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
+
+  // What the strategy plans for: the tasks, and where it takes all devices what workers say that
+  // they have, which takes until all workers have answered. Errors: those of AskForDevices.
+  absl::StatusOr<ClusterShape> ShapeFor(const Strategy& strategy);
 
   // Blocks while the queue is full or a Join waits. Errors: INVALID_ARGUMENT for a program, data
   // set or iterator that is null or another coordinator's, and for an argument without value

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -42,8 +41,13 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
     }
     devices.push_back(*std::move(device));
   }
-  if (devices.empty()) devices.push_back("cpu:0");
   return devices;
+}
+
+std::vector<std::string> DevicesIn(const std::vector<std::string>& named,
+                                   const std::vector<std::string>& all) {
+  if (!named.empty()) return named;
+  return all.empty() ? std::vector<std::string>{"cpu:0"} : all;
 }
 
 }  // namespace cohort

@@ -10,32 +10,13 @@
 #include "coordinator/strategy/plan_parts.h"
 
 namespace cohort {
-namespace {
-
-constexpr char kProcessor[] = "cpu:0";
-
-bool IsGpu(const std::string& device) { return GpuNumber(device).has_value(); }
-
-// All replicas of a worker share its memory, so each way of TensorFlow's gives the same sum, in
-// the order of join_replicas.h; but one that is for GPUs says what the user believes to have.
-absl::Status CheckCrossDeviceOps(const StrategySpec& spec, absl::Span<const std::string> devices) {
-  const auto processor = std::find_if_not(devices.begin(), devices.end(), IsGpu);
-  if (spec.cross_device_ops != "nccl" || processor == devices.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "strategy.cross_device_ops is 'nccl', which joins GPUs, and replica ",
-      processor - devices.begin(), " is on ", *processor,
-      ": leave it out, or name GPUs in strategy.devices"));
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
-  std::vector<std::string> devices = {kProcessor};
+  std::vector<std::string> devices = {"cpu:0"};
   if (spec.type == "one_device") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.device", {spec.device}));
   } else if (spec.type == "mirrored") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.devices", spec.devices));
-    RETURN_IF_ERROR(CheckCrossDeviceOps(spec, devices));
   } else if (spec.type == "central_storage") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.compute_devices", spec.compute_devices));
     ASSIGN_OR_RETURN(const std::vector<std::string> home,
@@ -46,7 +27,34 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
           "', but a worker keeps variables in its processor's memory: name cpu:0"));
     }
   }
-  return std::unique_ptr<const Strategy>(new LocalStrategy(spec.type, std::move(devices)));
+  std::unique_ptr<const LocalStrategy> made(new LocalStrategy(spec, std::move(devices)));
+  RETURN_IF_ERROR(made->CheckCrossDeviceOps(made->devices_));
+  return made;
+}
+
+// All replicas of a worker share its memory, so each way of TensorFlow's gives the same sum, in
+// the order of join_replicas.h; but one that is for GPUs says what the user believes to have.
+absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
+  const auto processor = std::find_if_not(devices.begin(), devices.end(), IsGpu);
+  const bool nccl = type_ == "mirrored" && cross_device_ops_ == "nccl";
+  if (!nccl || processor == devices.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy.cross_device_ops is 'nccl', which joins GPUs, and replica ",
+      processor - devices.begin(), " is on ", *processor,
+      ": leave it out, or name GPUs in strategy.devices"));
+}
+
+std::vector<std::string> LocalStrategy::NotesOn(const ClusterShape& cluster) const {
+  std::vector<std::string> notes;
+  if (TakesAllDevices() && cluster.devices.empty()) notes.emplace_back(kDevicesUnknown);
+  const std::vector<std::string> devices = DevicesIn(devices_, cluster.devices);
+  if (type_ != "mirrored" || cross_device_ops_ == "auto") return notes;
+  if (std::none_of(devices.begin(), devices.end(), IsGpu)) return notes;
+  notes.push_back(absl::StrCat(
+      "strategy.cross_device_ops '", cross_device_ops_,
+      "': replicas of one worker are added up in its memory, where the variables are, in one "
+      "order, whatever cross_device_ops says"));
+  return notes;
 }
 
 absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
@@ -66,18 +74,21 @@ absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
 absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
                                              const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
+  if (TakesAllDevices()) RETURN_IF_ERROR(CheckCrossDeviceOps(cluster.devices));
   ReplicatedTraining how;
   how.home = cluster.workers;
   how.reason = "every variable is in the worker's own memory";
-  how.devices = devices_;
+  how.devices = DevicesIn(devices_, cluster.devices);
   how.replicas = NumReplicasInSync(cluster);
   // As in TensorFlow: where variables are not mirrored all replicas share one value.
   how.own_values = type_ == "mirrored" ? how.replicas : 0;
-  return PlanReplicated(model, how);
+  ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
+  plan.notes = NotesOn(cluster);
+  return plan;
 }
 
-int64_t LocalStrategy::NumReplicasInSync(const ClusterShape&) const {
-  return static_cast<int64_t>(devices_.size());
+int64_t LocalStrategy::NumReplicasInSync(const ClusterShape& cluster) const {
+  return static_cast<int64_t>(DevicesIn(devices_, cluster.devices).size());
 }
 
 }  // namespace cohort

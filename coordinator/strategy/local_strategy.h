@@ -11,14 +11,15 @@
 //   central_storage  a replica on each of strategy.compute_devices, the variables on
 //                    strategy.parameter_device alone
 //
-// A worker computes on its processor alone, so all its devices are one memory: the copies of
-// `mirrored` are one, and it plans what central_storage does. All local devices, which is what no
-// list of devices means, are "cpu:0".
+// The devices of a worker share its memory, where variables are and gradients are added up: the
+// copies of `mirrored` are one, and it plans what central_storage does. No list of devices means
+// all of the worker's (ClusterShape.devices).
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "coordinator/strategy/strategy.h"
 
 namespace cohort {
@@ -33,14 +34,18 @@ class LocalStrategy final : public Strategy {
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
   absl::Status CheckCluster(const ClusterShape& cluster) const override;
+  bool TakesAllDevices() const override { return devices_.empty(); }
   int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
 
  private:
-  LocalStrategy(std::string type, std::vector<std::string> devices)
-      : type_(std::move(type)), devices_(std::move(devices)) {}
+  LocalStrategy(const StrategySpec& spec, std::vector<std::string> devices)
+      : type_(spec.type), cross_device_ops_(spec.cross_device_ops), devices_(std::move(devices)) {}
+  absl::Status CheckCrossDeviceOps(absl::Span<const std::string> devices) const;
+  std::vector<std::string> NotesOn(const ClusterShape& cluster) const;
 
   const std::string type_;
-  const std::vector<std::string> devices_;  // canonical, one of each replica
+  const std::string cross_device_ops_;      // of mirrored
+  const std::vector<std::string> devices_;  // canonical, one of each replica; none: all
 };
 
 }  // namespace cohort

@@ -15,8 +15,7 @@ namespace {
 constexpr char kNccl[] = "nccl";
 constexpr double kMillisecondsOfSecond = 1000;
 
-absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& spec,
-                                                       absl::Span<const std::string> devices) {
+absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& spec) {
   proto::Communication communication;
   communication.set_ring(spec.implementation == "ring");
   communication.set_bytes_per_pack(spec.bytes_per_pack);
@@ -24,17 +23,22 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
       static_cast<int64_t>(std::ceil(spec.timeout_seconds * kMillisecondsOfSecond)));
   ASSIGN_OR_RETURN(const DType gradient, DTypeFromName(spec.gradient_dtype));
   communication.set_gradient_dtype(static_cast<int32_t>(gradient));
-  for (size_t i = 0; spec.implementation == kNccl && i < devices.size(); ++i) {
-    if (GpuNumber(devices[i]).has_value()) continue;
+  return communication;
+}
+
+}  // namespace
+
+absl::Status MultiWorkerMirroredStrategy::CheckImplementation(
+    absl::Span<const std::string> devices) const {
+  for (size_t i = 0; implementation_ == kNccl && i < devices.size(); ++i) {
+    if (IsGpu(devices[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "strategy.communication_options.implementation is 'nccl', which joins GPUs, and replica ",
         i, " of each worker is on ", devices[i],
         ": leave it out, or name GPUs in strategy.devices"));
   }
-  return communication;
+  return absl::OkStatus();
 }
-
-}  // namespace
 
 std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec) {
   if (spec.type != kMultiWorkerMirrored || spec.communication.implementation != kNccl) {
@@ -50,9 +54,11 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MultiWorkerMirroredStrategy::Mak
   ASSIGN_OR_RETURN(std::vector<std::string> devices,
                    ReplicaDevices("strategy.devices", spec.devices));
   ASSIGN_OR_RETURN(proto::Communication communication,
-                   ReadCommunication(spec.communication, devices));
-  return std::unique_ptr<const Strategy>(
-      new MultiWorkerMirroredStrategy(std::move(devices), std::move(communication)));
+                   ReadCommunication(spec.communication));
+  std::unique_ptr<const MultiWorkerMirroredStrategy> made(new MultiWorkerMirroredStrategy(
+      std::move(devices), spec.communication.implementation, std::move(communication)));
+  RETURN_IF_ERROR(made->CheckImplementation(made->devices_));
+  return made;
 }
 
 absl::Status MultiWorkerMirroredStrategy::CheckCluster(const ClusterShape& cluster) const {
@@ -71,19 +77,22 @@ absl::Status MultiWorkerMirroredStrategy::CheckCluster(const ClusterShape& clust
 absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& model,
                                                            const ClusterShape& cluster) const {
   RETURN_IF_ERROR(CheckCluster(cluster));
+  if (TakesAllDevices()) RETURN_IF_ERROR(CheckImplementation(cluster.devices));
   ReplicatedTraining how;
   how.home.assign(cluster.workers.begin(), cluster.workers.begin() + 1);
   how.reason = "every worker has a copy; this one is read";
-  how.devices = devices_;
+  how.devices = DevicesIn(devices_, cluster.devices);
   how.replicas = how.own_values = NumReplicasInSync(cluster);
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
   *plan.train_step.mutable_replicas()->mutable_communication() = communication_;
+  if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }
 
 int64_t MultiWorkerMirroredStrategy::NumReplicasInSync(const ClusterShape& cluster) const {
-  return static_cast<int64_t>(cluster.workers.size() * devices_.size());
+  return static_cast<int64_t>(cluster.workers.size() *
+                              DevicesIn(devices_, cluster.devices).size());
 }
 
 }  // namespace cohort

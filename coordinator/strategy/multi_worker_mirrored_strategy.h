@@ -1,7 +1,8 @@
 #pragma once
 
 // Synchronous training in all workers of the cluster, without parameter servers. Every worker's
-// process is a home of every variable and runs a replica on each of strategy.devices. A step is a
+// process is a home of every variable and runs a replica on each of strategy.devices; without a
+// list on all its devices, which are as many in every worker (ClusterShape.devices). A step is a
 // gang closure of all of them: the batch, which is the global one, is shared out over the replicas
 // of all workers, their gradients are added up between the workers, and each worker makes the same
 // update of its own variables. The number of replicas is that of workers times that of devices.
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "coordinator/strategy/strategy.h"
 
 namespace cohort {
@@ -33,13 +35,19 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
   absl::Status CheckCluster(const ClusterShape& cluster) const override;
+  bool TakesAllDevices() const override { return devices_.empty(); }
   int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
 
  private:
-  MultiWorkerMirroredStrategy(std::vector<std::string> devices, proto::Communication communication)
-      : devices_(std::move(devices)), communication_(std::move(communication)) {}
+  MultiWorkerMirroredStrategy(std::vector<std::string> devices, std::string implementation,
+                              proto::Communication communication)
+      : devices_(std::move(devices)),
+        implementation_(std::move(implementation)),
+        communication_(std::move(communication)) {}
+  absl::Status CheckImplementation(absl::Span<const std::string> devices) const;
 
-  const std::vector<std::string> devices_;  // canonical, one of each replica of a worker
+  const std::vector<std::string> devices_;  // canonical, of the replicas of a worker; none: all
+  const std::string implementation_;
   const proto::Communication communication_;
 };
 

@@ -27,6 +27,7 @@ class ParameterServerStrategy final : public Strategy {
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
   absl::Status CheckCluster(const ClusterShape& cluster) const override;
+  bool TakesAllDevices() const override { return false; }
   int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
 
  private:

@@ -22,6 +22,11 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
 // The program with a replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
+// Of a plan whose devices are not known: that they are not.
+inline constexpr char kDevicesUnknown[] =
+    "no devices are named, which means all of each worker; which these are the workers say when "
+    "the job starts, and this plan has cpu:0 in their place";
+
 // Synchronous training without parameter servers.
 struct ReplicatedTraining {
   std::vector<int> home;             // the worker that keeps the variables

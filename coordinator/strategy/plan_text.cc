@@ -95,6 +95,7 @@ std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& s
 
 std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
   std::string text = Heading(plan, spec, summary);
+  for (const std::string& note : plan.notes) absl::StrAppend(&text, note, "\n");
   for (const auto& [index, server] : summary.servers) {
     absl::StrAppendFormat(&text, "  %s:%-3d %14d bytes %6d pieces", RoleName(summary.homes), index,
                           server.bytes, server.pieces);
@@ -135,6 +136,7 @@ std::string ToJson(const Plan& plan, const StrategySpec& spec, const Summary& su
   const std::vector<std::string> replicas(devices.begin(), devices.end());
   const ordered_json whole = {{"strategy", spec.type},
                               {"replicas", replicas},
+                              {"notes", plan.notes},
                               {"placement", spec.placement},
                               {"measured", summary.measured},
                               {"bytes", summary.all.bytes},

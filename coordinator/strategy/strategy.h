@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,8 @@ struct ClusterShape {
   std::vector<int> ps = {};
   std::vector<int> workers = {};
   MeasuredLoads loads = {};  // of an earlier run's parameter servers; empty: nothing was measured
+  // Of each worker, as it has said (Strategy::TakesAllDevices); empty: nobody was asked.
+  std::vector<std::string> devices = {};
 };
 
 // What is sent out: where variables live and what workers run.
@@ -34,6 +37,7 @@ struct Plan {
   std::vector<PiecePlacement> placement;  // of their slices, in the same order: for people
   Role homes = Role::kPs;                 // of the slices
   bool gangs = false;  // train steps are gang closures, each of them an update
+  std::vector<std::string> notes = {};  // for people: what the strategy's options come to
 };
 
 // Immutable; thread-safe.
@@ -47,6 +51,9 @@ class Strategy {
   // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, or with some
   // that it has no use for, naming them and the remedy.
   virtual absl::Status CheckCluster(const ClusterShape& cluster) const = 0;
+  // Whether the plan depends on ClusterShape.devices: no list says where replicas run, which means
+  // all devices of each worker.
+  virtual bool TakesAllDevices() const = 0;
   // Replicas whose gradients make one update.
   virtual int64_t NumReplicasInSync(const ClusterShape& cluster) const = 0;
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace cohort {
 
 bool TrainProgress::Begun::IsLeft(ClosureId id) const {
@@ -22,6 +25,15 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
         "recovery.directory, to start anew");
   }
   MutexLock lock(mutex_);
+  const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
+  if (!devices.empty() && devices != devices_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the recovery checkpoint was made on all devices of each worker, which were ",
+        absl::StrJoin(devices, ", "), ", and now are ", absl::StrJoin(devices_, ", "),
+        ": start workers that have the same ones; or, to start anew, remove its directory or name "
+        "another one in recovery.directory, where checkpoint.restore=latest goes on from the last "
+        "checkpoint of checkpoint.directory"));
+  }
   progress_ = {train.global_step(), train.epochs_done()};
   totals_ = {train.examples(), train.seconds()};
   if (train.first_id() == 0) return absl::OkStatus();
@@ -75,6 +87,11 @@ void TrainProgress::SetProgress(const Progress& progress) {
   progress_ = progress;
 }
 
+void TrainProgress::SetDevices(std::vector<std::string> devices) {
+  MutexLock lock(mutex_);
+  devices_ = std::move(devices);
+}
+
 void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
   MutexLock lock(mutex_);
   homes_ = std::move(homes);
@@ -89,6 +106,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_examples(totals_.examples);
   train.set_seconds(totals_.seconds);
   train.mutable_homes()->Add(homes_.begin(), homes_.end());
+  for (const std::string& device : devices_) train.add_devices(device);
   train.set_first_id(first_.value);
   if (first_.value == 0) return train.SerializeAsString();
   for (const Cut::Covered& covered : cut.covered) {

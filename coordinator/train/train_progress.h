@@ -30,8 +30,8 @@ class TrainProgress {
   // settings: crc32c of what must be the same in the process that goes on.
   explicit TrainProgress(uint32_t settings) : settings_(settings) {}
 
-  // Takes up what an earlier process saved. Errors: FAILED_PRECONDITION for other settings;
-  // DATA_LOSS.
+  // Takes up what an earlier process saved. Errors: FAILED_PRECONDITION for other settings, and
+  // other devices; DATA_LOSS.
   absl::Status Load(const proto::CoordinatorState& state);
 
   // What SetHomes was given where `state` was saved; nothing else is taken up by this.
@@ -59,6 +59,8 @@ class TrainProgress {
   void EndEpoch(int64_t steps, const Totals& epoch);
   // Where the slices lie, by id; empty: that follows from the job and its cluster.
   void SetHomes(std::vector<uint32_t> homes);
+  // All of each worker, which the job takes; empty: it names its devices. Before Load.
+  void SetDevices(std::vector<std::string> devices);
   // Progress that did not come from a recovery checkpoint.
   void SetProgress(const Progress& progress);
 
@@ -71,6 +73,7 @@ class TrainProgress {
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);
   ClosureId first_ ABSL_GUARDED_BY(mutex_);               // 0: no epoch is under way
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);  // of an earlier process
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);  // by covered closures

@@ -133,10 +133,11 @@ absl::Status Trainer::PrepareModel() {
 
 absl::Status Trainer::PlanVariables() {
   ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job_.strategy));
-  const ClusterSpec& cluster = coordinator_.cluster();
-  ClusterShape shape{cluster.Indices(Role::kPs), cluster.Indices(Role::kWorker)};
+  ASSIGN_OR_RETURN(ClusterShape shape, coordinator_.ShapeFor(*strategy));
   ASSIGN_OR_RETURN(shape.loads, ReadJobLoads(world_.files, job_));
   ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
+  for (const std::string& note : plan_.notes) Log(LogLevel::kInfo, "plan", {{"note", note}});
+  progress_->SetDevices(shape.devices);
   if (!IsMeasured()) return absl::OkStatus();
   // Another checkpoint may be the latest one by now; the slices lie where they lay.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());

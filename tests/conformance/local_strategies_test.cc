@@ -24,6 +24,8 @@ Trained Train(const std::vector<std::string>& overrides, const RunSetup& setup =
   return TrainJob(PerceptronJob(overrides), setup);
 }
 
+constexpr char kTwoGpus[] = R"(strategy.devices=["gpu:0","gpu:1"])";
+
 std::vector<std::string> Mirrored(int replicas) {
   return {"strategy.type=mirrored", absl::StrCat("strategy.devices=", Devices(replicas))};
 }
@@ -51,14 +53,15 @@ TEST(LocalStrategies, MirroredHasTheLossCurveOfOneDeviceWithAnyNumberOfReplicas)
 // The devices are the stand-in's: their kernels and copies are the product's.
 TEST(LocalStrategies, OnGpusTheLossCurveIsThatOfTheProcessor) {
   const Trained one = Train({"strategy.type=one_device"});
-  ExpectSameCurve(Train({"strategy.type=one_device", "strategy.device=gpu:3"}), one, "one_device");
-  const std::string two = R"(=["gpu:0","gpu:1"])";
-  const Trained mirrored = Train({"strategy.type=mirrored", "strategy.devices" + two});
+  const RunSetup gpus = {.gpus = 4};
+  ExpectSameCurve(Train({"strategy.type=one_device", "strategy.device=gpu:3"}, gpus), one,
+                  "one_device");
+  const Trained mirrored = Train({"strategy.type=mirrored", kTwoGpus}, gpus);
   ExpectSameCurve(mirrored, one, "mirrored");
-  ExpectSameCurve(Train({"strategy.type=mirrored", R"(strategy.devices=["gpu:0","cpu:0"])"}), one,
-                  "one of each kind");
-  const Trained central =
-      Train({"strategy.type=central_storage", "strategy.compute_devices" + two});
+  ExpectSameCurve(Train({"strategy.type=mirrored", R"(strategy.devices=["gpu:0","cpu:0"])"}, gpus),
+                  one, "one of each kind");
+  const Trained central = Train(
+      {"strategy.type=central_storage", R"(strategy.compute_devices=["gpu:0","gpu:1"])"}, gpus);
   EXPECT_EQ(central.values, mirrored.values);
 }
 

@@ -64,9 +64,8 @@ absl::Status StepwiseTraining::Begin() {
   ASSIGN_OR_RETURN(const auto described, coordinator_.DescribeDataset(data_));
   ASSIGN_OR_RETURN(const ModelPrograms model, BuildPrograms(job_, described.element_spec()));
   ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(job_.strategy));
-  const ClusterSpec& cluster = coordinator_.cluster();
-  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model, {.ps = cluster.Indices(Role::kPs),
-                                                     .workers = cluster.Indices(Role::kWorker)}));
+  ASSIGN_OR_RETURN(const ClusterShape shape, coordinator_.ShapeFor(*strategy));
+  ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model, shape));
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(program_, coordinator_.Register(plan_.train_step));
   return coordinator_.ResumeState().status();

@@ -4,11 +4,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "ps_server/grant_file.h"
 #include "tests/support/cuda_stand_in/cuda_stand_in.h"
 #include "worker/home/variables_home.h"
 
 namespace cohort {
+
+namespace {
+
+// Few: tables live to the end of the process.
+const CudaTable& StandInOf(int32_t gpus) {
+  constexpr uint64_t kMemory = uint64_t{1} << 30;
+  static Mutex mutex;
+  static std::map<int32_t, const CudaTable*> tables;
+  MutexLock lock(mutex);
+  const CudaTable*& table = tables[gpus];
+  if (table == nullptr) table = &MakeCudaStandIn(gpus, kMemory);
+  return *table;
+}
+
+}  // namespace
 
 bool SimWaiter::Wait(const Event& event, absl::Duration timeout) {
   // A simulation that makes no progress for a simulated day is stuck.
@@ -54,6 +70,8 @@ std::string TestCluster::AddWorker(int index) {
   return address;
 }
 
+void TestCluster::SetGpus(TaskId worker, int32_t gpus) { *gpus_.at(worker) = gpus; }
+
 void TestCluster::StartPs(TaskId task) {
   PsTask::Options options;
   options.task = task;
@@ -78,10 +96,11 @@ void TestCluster::StartWorker(TaskId task) {
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
-  options.find_cuda = [] {
-    constexpr uint64_t kMemory = uint64_t{1} << 30;
-    static const CudaTable& gpus = MakeCudaStandIn(kGpusOfTestWorkers, kMemory);
-    return &gpus;
+  std::shared_ptr<std::atomic<int32_t>>& gpus = gpus_[task];
+  if (gpus == nullptr) gpus = std::make_shared<std::atomic<int32_t>>(0);
+  options.find_cuda = [gpus]() -> absl::StatusOr<const CudaTable*> {
+    if (*gpus > 0) return &StandInOf(*gpus);
+    return absl::FailedPreconditionError("no GPU can be used: this test's worker has none");
   };
   options.find_nccl = options_.find_nccl;
   const World world = options_.world_of(task.ToString());

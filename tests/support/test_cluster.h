@@ -3,6 +3,7 @@
 // A cluster inside the test's process: the production tasks over any world. Each task has a
 // transport of its own, so that the simulator knows who speaks.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,9 +19,6 @@
 #include "worker/worker_task.h"
 
 namespace cohort {
-
-// Each worker has so many, of the stand-in (cuda_stand_in.h).
-inline constexpr int32_t kGpusOfTestWorkers = 4;
 
 // Runs the simulation until the event has happened.
 class SimWaiter final : public Waiter {
@@ -59,6 +57,8 @@ class TestCluster {
   void StartDraining(TaskId task);
   // A new process start under the same address.
   void Start(TaskId task);
+  // So many GPUs of the stand-in (cuda_stand_in.h) from now on; at first it has none.
+  void SetGpus(TaskId worker, int32_t gpus);
   // Starts a worker that no coordinator knows yet. Its address.
   std::string AddWorker(int index);
 
@@ -69,6 +69,8 @@ class TestCluster {
   const Options options_;
   ClusterSpec spec_;
   uint64_t last_incarnation_ = 0;
+  // Shared with workers, which ask on threads of theirs.
+  std::map<TaskId, std::shared_ptr<std::atomic<int32_t>>> gpus_;
   std::map<TaskId, std::unique_ptr<PsTask>> ps_;
   std::map<TaskId, std::unique_ptr<WorkerTask>> workers_;
 };

@@ -33,7 +33,9 @@ constexpr int kWorkers = 2;
 // A job's workers and coordinator. Belongs to the thread of the test.
 class ThreadedJob {
  public:
-  explicit ThreadedJob(FindNccl find_nccl) : cluster_(TaskOptions(std::move(find_nccl))) {}
+  explicit ThreadedJob(FindNccl find_nccl) : cluster_(TaskOptions(std::move(find_nccl))) {
+    for (int worker = 0; worker < kWorkers; ++worker) cluster_.SetGpus({Role::kWorker, worker}, 2);
+  }
 
   TestCluster& cluster() { return cluster_; }
 

@@ -28,15 +28,18 @@ absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path) {
   return table;
 }
 
-absl::Status CheckCudaDevice(const CudaTable& table, int32_t device) {
+absl::StatusOr<int32_t> CountCudaDevices(const CudaTable& table) {
   int32_t count = 0;
   const int32_t code = table.device_count(table.library, &count);
   const absl::Status counted = CudaStatus(table, code, "looking for GPUs");
-  if (!counted.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no GPU can be used: ", counted.message(),
-                     "; install the driver that nvidia-smi needs, or use cpu devices"));
-  }
+  if (counted.ok()) return count;
+  return absl::FailedPreconditionError(
+      absl::StrCat("no GPU can be used: ", counted.message(),
+                   "; install the driver that nvidia-smi needs, or use cpu devices"));
+}
+
+absl::Status CheckCudaDevice(const CudaTable& table, int32_t device) {
+  ASSIGN_OR_RETURN(const int32_t count, CountCudaDevices(table));
   if (device >= 0 && device < count) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("gpu:", device,
                                                     " is not there: this machine has ", count,

@@ -18,6 +18,9 @@ namespace cohort {
 // and what to do.
 absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path);
 
+// How many devices the machine has. Errors: FAILED_PRECONDITION saying why nobody can tell.
+absl::StatusOr<int32_t> CountCudaDevices(const CudaTable& table);
+
 // Whether the machine has this device. Errors: FAILED_PRECONDITION saying why not.
 absl::Status CheckCudaDevice(const CudaTable& table, int32_t device);
 

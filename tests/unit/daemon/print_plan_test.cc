@@ -95,6 +95,19 @@ TEST(PrintPlan, ShowsReplicasAndTheWorkerThatHasTheVariables) {
   EXPECT_EQ(plan["servers"][0]["worker"], 0);
 }
 
+TEST(PrintPlan, SaysThatOnlyTheWorkersKnowAllTheirDevices) {
+  const std::vector<std::string> all = {"--local", "worker=1", "--set", "strategy.type=mirrored",
+                                        "--set", "strategy.cross_device_ops=nccl"};
+  const absl::StatusOr<std::string> text = Print(Job(), all);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("with slots\nno devices are named, which means all of each worker"));
+  std::vector<std::string> as_json = all;
+  as_json.emplace_back("--json");
+  const json plan = json::parse(Print(Job(), as_json).value_or("{}"));
+  EXPECT_EQ(plan["replicas"], json::parse(R"(["cpu:0"])"));
+  EXPECT_EQ(plan["notes"].size(), 1u);
+}
+
 // Before anything is started.
 TEST(PrintPlan, AClusterThatTheStrategyCannotUseIsRefused) {
   const auto problem = [](std::vector<std::string> arguments) {
@@ -105,7 +118,8 @@ TEST(PrintPlan, AClusterThatTheStrategyCannotUseIsRefused) {
   EXPECT_THAT(problem({"--local", "worker=2", "--set", "strategy.type=one_device"}),
               HasSubstr("--local: strategy 'one_device' trains in one worker"));
   EXPECT_THAT(problem({"--local", "worker=1", "--set", "strategy.type=mirrored", "--set",
-                       "strategy.cross_device_ops=nccl"}),
+                       "strategy.cross_device_ops=nccl", "--set",
+                       "strategy.devices=[\"cpu:0\"]"}),
               HasSubstr("/job.json: strategy.cross_device_ops is 'nccl'"));
 }
 

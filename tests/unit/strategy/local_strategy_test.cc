@@ -2,6 +2,7 @@
 
 #include "coordinator/strategy/local_strategy.h"
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/strategy/device_name.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -15,8 +16,11 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 const ClusterShape kOneWorker = {.workers = {0}};
+const ClusterShape kTwoGpus = {.workers = {0}, .devices = {"gpu:0", "gpu:1"}};
+const ClusterShape kProcessor = {.workers = {0}, .devices = {"cpu:0"}};
 
 std::vector<std::string> DevicesOf(const absl::StatusOr<Plan>& plan) {
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -81,6 +85,33 @@ TEST(LocalStrategy, AReplicaRunsOnEachDevice) {
   EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("cpu:0"));
 }
 
+TEST(LocalStrategy, NoListOfDevicesMeansAllThatTheWorkerHas) {
+  for (const char* const type : {"mirrored", "central_storage"}) {
+    const StrategySpec spec = SpecOf(type);
+    EXPECT_TRUE((*MakeStrategy(spec))->TakesAllDevices()) << type;
+    EXPECT_THAT(DevicesOf(PlanOf(spec, kTwoGpus)), ElementsAre("gpu:0", "gpu:1")) << type;
+    EXPECT_EQ((*MakeStrategy(spec))->NumReplicasInSync(kTwoGpus), 2) << type;
+    EXPECT_THAT(PlanOf(spec, kTwoGpus)->notes, IsEmpty()) << type;
+    EXPECT_THAT(DevicesOf(PlanOf(spec, kProcessor)), ElementsAre("cpu:0")) << type;
+    EXPECT_THAT(PlanOf(spec, kProcessor)->notes, IsEmpty()) << type;
+    EXPECT_THAT(DevicesOf(PlanOf(spec, kOneWorker)), ElementsAre("cpu:0")) << "nobody was asked";
+    EXPECT_THAT(PlanOf(spec, kOneWorker)->notes, ElementsAre(HasSubstr("no devices are named")));
+  }
+  EXPECT_EQ(ValuesOfOnRead(SpecOf("mirrored"), kTwoGpus), 2);
+  StrategySpec named = SpecOf("mirrored");
+  named.devices = {"gpu:1"};
+  named.compute_devices = {"gpu:1"};
+  for (const char* const type : {"mirrored", "central_storage"}) {
+    named.type = type;
+    EXPECT_FALSE((*MakeStrategy(named))->TakesAllDevices()) << type;
+    EXPECT_THAT(DevicesOf(PlanOf(named, kTwoGpus)), ElementsAre("gpu:1")) << type;
+  }
+  for (const char* const type : {"one_device", "default", "parameter_server"}) {
+    EXPECT_FALSE((*MakeStrategy(SpecOf(type)))->TakesAllDevices()) << type;
+  }
+  EXPECT_THAT(DevicesOf(PlanOf(SpecOf("default"), kTwoGpus)), ElementsAre("cpu:0"));
+}
+
 TEST(LocalStrategy, OnlyMirroredVariablesHaveAValueOfEachReplica) {
   StrategySpec spec = SpecOf("mirrored");
   EXPECT_EQ(ValuesOfOnRead(spec, kOneWorker), 1);
@@ -114,9 +145,30 @@ TEST(LocalStrategy, NcclIsForGpus) {
     EXPECT_TRUE(PlanOf(spec, kOneWorker).ok()) << ops;
   }
   spec.cross_device_ops = "nccl";
-  EXPECT_THAT(Error(spec), AllOf(HasSubstr("'nccl'"), HasSubstr("cpu:0")));
+  EXPECT_TRUE(PlanOf(spec, kOneWorker).ok()) << "what the worker has is not known";
+  EXPECT_TRUE(PlanOf(spec, kTwoGpus).ok());
+  const std::string nothing_else = Error(spec, kProcessor);
+  EXPECT_THAT(nothing_else, AllOf(HasSubstr("'nccl'"), HasSubstr("cpu:0")));
+  spec.devices = {"cpu:0"};
+  EXPECT_EQ(std::string(MakeStrategy(spec).status().message()), nothing_else);
   spec.devices = {"gpu:0", "gpu:1"};
   EXPECT_TRUE(PlanOf(spec, kOneWorker).ok());
+  spec = SpecOf("central_storage");
+  spec.cross_device_ops = "nccl";
+  EXPECT_TRUE(PlanOf(spec, kProcessor).ok()) << "it is mirrored's";
+}
+
+TEST(LocalStrategy, WhoAsksForAWayToJoinGpusIsToldWhatIsDone) {
+  StrategySpec spec = SpecOf("mirrored");
+  for (const char* const ops : {"nccl", "hierarchical_copy", "reduction_to_one_device"}) {
+    spec.cross_device_ops = ops;
+    EXPECT_THAT(PlanOf(spec, kTwoGpus)->notes,
+                ElementsAre(AllOf(HasSubstr(absl::StrCat("strategy.cross_device_ops '", ops, "'")),
+                                  HasSubstr("added up in its memory"))));
+  }
+  EXPECT_THAT(PlanOf(spec, kProcessor)->notes, IsEmpty()) << "of a processor it is true";
+  spec.type = "central_storage";
+  EXPECT_THAT(PlanOf(spec, kTwoGpus)->notes, IsEmpty());
 }
 
 TEST(LocalStrategy, AClusterThatDoesNotFitIsRefused) {

@@ -54,6 +54,23 @@ TEST(MultiWorkerMirroredStrategy, AReplicaRunsOnEachDeviceOfEachWorker) {
   EXPECT_EQ(alone->train_step.name(), "train_step") << "one replica";
 }
 
+TEST(MultiWorkerMirroredStrategy, NoListOfDevicesMeansAllThatEachWorkerHas) {
+  const ClusterShape gpus = {.workers = {0, 1, 2}, .devices = {"gpu:0", "gpu:1"}};
+  const auto plan = PlanOf(Spec(), gpus);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->train_step.replicas().devices(), ElementsAre("gpu:0", "gpu:1"));
+  EXPECT_THAT(plan->notes, testing::IsEmpty());
+  EXPECT_EQ((*MakeStrategy(Spec()))->NumReplicasInSync(gpus), 6);
+  EXPECT_EQ(ValuesOfOnRead(Spec(), gpus), 6);
+  EXPECT_TRUE((*MakeStrategy(Spec()))->TakesAllDevices());
+  EXPECT_THAT(PlanOf(Spec(), {.workers = {0}})->notes,
+              ElementsAre(HasSubstr("no devices are named")));
+  StrategySpec spec = Spec();
+  spec.devices = {"cpu:0"};
+  EXPECT_FALSE((*MakeStrategy(spec))->TakesAllDevices());
+  EXPECT_EQ((*MakeStrategy(spec))->NumReplicasInSync(gpus), 3);
+}
+
 TEST(MultiWorkerMirroredStrategy, CommunicationOptionsTravelWithTheTrainStep) {
   StrategySpec spec = Spec();
   spec.communication = {"ring", 4096, 1.5, "float16"};
@@ -84,9 +101,12 @@ TEST(MultiWorkerMirroredStrategy, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(PlanError(Spec(), {}), HasSubstr("needs workers"));
   StrategySpec spec = Spec();
   spec.communication.implementation = "nccl";
-  EXPECT_THAT(
-      PlanError(spec, {.workers = {0}}),
-      AllOf(HasSubstr("strategy.communication_options.implementation"), HasSubstr("cpu:0")));
+  EXPECT_TRUE(PlanOf(spec, {.workers = {0}}).ok()) << "what it has is not known";
+  const std::string processor = PlanError(spec, {.workers = {0}, .devices = {"cpu:0"}});
+  EXPECT_THAT(processor, AllOf(HasSubstr("strategy.communication_options.implementation"),
+                               HasSubstr("cpu:0")));
+  spec.devices = {"cpu:0"};
+  EXPECT_EQ(PlanError(spec, {.workers = {0}}), processor);
   spec.devices = {"gpu:0"};
   EXPECT_TRUE(PlanOf(spec, {.workers = {0}}).ok());
 }

@@ -1,10 +1,12 @@
 #include "tests/unit/worker/worker_cluster.h"
 
+#include <utility>
+
 #include "common/program/program.h"
 
 namespace cohort {
 
-WorkerCluster::WorkerCluster(int num_ps) {
+WorkerCluster::WorkerCluster(int num_ps, FindCuda find_cuda) {
   for (int i = 0; i < num_ps; ++i) {
     PsTask::Options options;
     options.task = TaskId{Role::kPs, i};
@@ -18,6 +20,7 @@ WorkerCluster::WorkerCluster(int num_ps) {
   options.listen_address = "worker:0";
   options.incarnation = 7;
   options.retry.first_backoff = absl::Milliseconds(1);
+  options.find_cuda = std::move(find_cuda);
   worker_ = std::make_unique<WorkerTask>(world_, options);
   worker_address_ = *worker_->Start();
 }

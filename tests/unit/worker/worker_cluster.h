@@ -28,7 +28,7 @@ using Pending = std::future<absl::StatusOr<Envelope<Response>>>;
 // Thread-compatible.
 class WorkerCluster {
  public:
-  explicit WorkerCluster(int num_ps);
+  explicit WorkerCluster(int num_ps, FindCuda find_cuda = nullptr);
 
   FaultTransport& faults() { return faults_; }
   WorkerTask& worker() { return *worker_; }
