@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/memory_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/status.h"
@@ -42,7 +43,7 @@ class ThreadedJob {
   absl::StatusOr<StepwiseTraining*> Begin(const std::string& implementation) {
     const JobSpec job = PerceptronJob(
         {"strategy.type=multi_worker_mirrored", R"(strategy.devices=["gpu:0","gpu:1"])",
-         "strategy.communication_options.implementation=" + implementation});
+         absl::StrCat("strategy.communication_options.implementation=", implementation)});
     ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
     options.cluster = cluster_.spec();
     options.recovery_directory = "/recovery";  // else the loss of a worker is an error
