@@ -42,7 +42,7 @@ class NcclGpu : public testing::Test {
     const auto table = LoadNccl(kModule);
     ASSERT_TRUE(table.ok()) << table.status();
     int32_t count = 0;
-    const int32_t code = (*table)->device_count((*table)->library, &count);
+    const int32_t code = (*table)->device_count((*table)->self, &count);
     if (code != kNcclDone || count == 0) GTEST_SKIP() << "needs a GPU";
     nccl_.name = "NCCL";
     nccl_.make = [table = *table](int size) { return std::make_unique<GpuRanks>(table, size); };
