@@ -84,7 +84,7 @@ void WeightGrad(const ConvLaunch& l) {
 
 template <void (*kWork)(const ConvLaunch&)>
 int32_t OnDevice(CudaContext* context, const ConvLaunch& launch) {
-  return ForEach(context, 1, [&](int64_t) { kWork(launch); });
+  return PostToDevice(context, [launch] { kWork(launch); });
 }
 
 }  // namespace
