@@ -8,8 +8,10 @@ compgen -G "/dev/nvidia[0-9]*" >/dev/null || {
   exit 1
 }
 deploy/install_dependencies.sh
-cmake --preset cuda
-cmake --build --preset cuda --target nccl_test cohort_cuda
+# Kernels for the GPUs that are here, such as "80;90": those for the default one do not run on an older one.
+architectures=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | tr -d . | sort -u | paste -sd ';')
+cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES="$architectures"
+cmake --build --preset cuda --target nccl_test device_test device_training_test
 status=0
 (cd build/cuda && ctest -L '^gpu$' --output-on-failure) || status=$?
 tests/check_skips.sh build/cuda/Testing/Temporary/LastTest.log || status=1

@@ -23,6 +23,7 @@ struct RunSetup {
   uint64_t seed = 1;      // of the simulation: the order of everything that is not ordered
   int64_t examples = 99;  // batches of 32, 32, 32 and 3
   int64_t steps = 10;
+  FindCuda find_cuda = nullptr;  // null: the stand-in's
 };
 
 struct Trained {

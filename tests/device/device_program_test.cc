@@ -1,5 +1,6 @@
 // Programs on a device: what runs there and what stays on the processor, values that go from one to
-// the other, memory, and what fails. Over the stand-in, whose memory nobody else can touch.
+// the other, memory, and what fails. What the stand-in alone can do, be told to fail and see who
+// touches its memory, is in tests of its own.
 
 #include <string>
 #include <vector>
@@ -31,16 +32,11 @@ std::vector<float> Values(const Tensor& tensor) {
   return {span.begin(), span.end()};
 }
 
-class DeviceProgramTest : public testing::Test {
+class Programs {
  protected:
-  DeviceProgramTest() {
+  Programs() {
     RegisterCpuKernels(host_, 1);
     RegisterCudaKernels(device_);
-  }
-  ~DeviceProgramTest() override { FailCudaStandInAfter(-1); }
-
-  std::shared_ptr<CudaStream> OpenStream(uint64_t bytes = kMemory) {
-    return *CudaStream::Open(MakeCudaStandIn(1, bytes), 0);
   }
 
   absl::StatusOr<std::unique_ptr<ProgramRunner>> Compile(const onnx::ModelProto& model,
@@ -62,6 +58,22 @@ class DeviceProgramTest : public testing::Test {
   KernelRegistry device_;
 };
 
+class DeviceProgramTest : public OnCudaDevices, protected Programs {
+ protected:
+  std::shared_ptr<CudaStream> OpenStream() { return *CudaStream::Open(*table(), 0); }
+};
+
+class StandInProgramTest : public testing::Test, protected Programs {
+ protected:
+  ~StandInProgramTest() override {
+    FailCudaStandInAfter(-1);
+    FailCudaStandInLateAfter(-1);
+  }
+  std::shared_ptr<CudaStream> OpenStream(uint64_t bytes = kMemory) {
+    return *CudaStream::Open(MakeCudaStandIn(1, bytes), 0);
+  }
+};
+
 // exp(-x) on the device; ArgMax has no kernel there; both are fetched, and so is a value between.
 onnx::ModelProto ThereAndBack() {
   GraphBuilder builder("there_and_back");
@@ -74,7 +86,7 @@ onnx::ModelProto ThereAndBack() {
   return *builder.Finish();
 }
 
-TEST_F(DeviceProgramTest, ValuesGoThereAndBack) {
+TEST_P(DeviceProgramTest, ValuesGoThereAndBack) {
   auto runner = Compile(ThereAndBack(), OpenStream());
   ASSERT_TRUE(runner.ok()) << runner.status();
   for (int run = 0; run < 3; ++run) {
@@ -90,7 +102,7 @@ TEST_F(DeviceProgramTest, ValuesGoThereAndBack) {
   }
 }
 
-TEST_F(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
+TEST_P(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
   auto runner = *Compile(ThereAndBack(), OpenStream());
   const std::vector<Tensor> inputs = {Floats({1, 2})};
   ASSERT_TRUE(runner->Run(inputs, RunContext{}).ok());
@@ -102,7 +114,7 @@ TEST_F(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
   EXPECT_EQ(runner->memory().allocations, after_one);
 }
 
-TEST_F(DeviceProgramTest, WhichNodesRunThere) {
+TEST_F(StandInProgramTest, WhichNodesRunThere) {
   const onnx::ModelProto model = ThereAndBack();
   const std::vector<onnx::NodeProto> nodes(model.graph().node().begin(),
                                            model.graph().node().end());
@@ -114,7 +126,7 @@ TEST_F(DeviceProgramTest, WhichNodesRunThere) {
                                          "Sqrt", "ToHost", "ToHost"));
 }
 
-TEST_F(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
+TEST_P(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
   GraphBuilder builder("doubles");
   builder.Output(builder.Op("Neg", {builder.Input("x", DType::kFloat64, {-1})}));
   const onnx::ModelProto model = *builder.Finish();
@@ -127,7 +139,7 @@ TEST_F(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
   EXPECT_FALSE(PlaceNodes(model.graph(), nodes, device_)[0].on_device);
 }
 
-TEST_F(DeviceProgramTest, AWeightIsCopiedOnce) {
+TEST_F(StandInProgramTest, AWeightIsCopiedOnce) {
   GraphBuilder builder("weights");
   const std::string weight = builder.Constant("w", Floats({4, 9}));
   builder.Output(builder.Op("Sqrt", {weight}));
@@ -138,7 +150,7 @@ TEST_F(DeviceProgramTest, AWeightIsCopiedOnce) {
   EXPECT_EQ(Values((*outputs)[0]), (std::vector<float>{2, 3}));
 }
 
-TEST_F(DeviceProgramTest, ATrainStepComputesWhatTheProcessorDoes) {
+TEST_P(DeviceProgramTest, ATrainStepComputesWhatTheProcessorDoes) {
   const auto graph = *MakeTrainGraph({.inputs = 20, .units = {12, 5}});
   std::vector<Tensor> inputs;
   uint64_t stream = 0;
@@ -168,7 +180,7 @@ TEST_F(DeviceProgramTest, ATrainStepComputesWhatTheProcessorDoes) {
   }
 }
 
-TEST_F(DeviceProgramTest, AFailureEndsTheRunAndNotTheStream) {
+TEST_F(StandInProgramTest, AFailureEndsTheRunAndNotTheStream) {
   auto runner = *Compile(ThereAndBack(), OpenStream());
   const std::vector<Tensor> inputs = {Floats({1, 2})};
   for (int calls = 0; calls < 7; ++calls) {
@@ -183,7 +195,53 @@ TEST_F(DeviceProgramTest, AFailureEndsTheRunAndNotTheStream) {
   }
 }
 
-TEST_F(DeviceProgramTest, WithoutMemoryARunFailsInWords) {
+// A value whose shape alone is wanted is read back by nobody.
+onnx::ModelProto OnlyASize() {
+  GraphBuilder builder("only_a_size");
+  const std::string x = builder.Input("x", DType::kFloat32, {-1});
+  builder.Output(builder.Op("Size", {builder.Op("Neg", {x})}));
+  return *builder.Finish();
+}
+
+TEST_F(StandInProgramTest, ARunThatHasEndedHasLeftNothingOnTheDevice) {
+  const auto stream = OpenStream();
+  auto runner = *Compile(OnlyASize(), stream);
+  FailCudaStandInLateAfter(1);  // the copy, then the kernel
+  const auto failed = runner->Run(std::vector<Tensor>{Floats({1, 2})}, RunContext{});
+  EXPECT_EQ(failed.status().message(),
+            "gpu:0: computing: stand-in: an illegal memory access (700)");
+  const auto outputs = runner->Run(std::vector<Tensor>{Floats({1, 2})}, RunContext{});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ((*outputs)[0].data<int64_t>()[0], 2);
+  FailCudaStandInLateAfter(0);
+  EXPECT_TRUE(stream->Wait().ok()) << "nothing runs any more";
+}
+
+// What a kernel does wrong is seen when the device has come to it, by whoever waits.
+TEST_F(StandInProgramTest, AFailureOnTheDeviceEndsTheRunAndNotTheStream) {
+  auto runner = *Compile(ThereAndBack(), OpenStream());
+  const std::vector<Tensor> inputs = {Floats({1, 2})};
+  for (int work = 0; work < 7; ++work) {
+    FailCudaStandInLateAfter(work);
+    const auto failed = runner->Run(inputs, RunContext{});
+    ASSERT_FALSE(failed.ok()) << work;
+    EXPECT_THAT(std::string(failed.status().message()),
+                HasSubstr("gpu:0: computing: stand-in: an illegal memory access (700)"));
+    FailCudaStandInLateAfter(-1);
+    EXPECT_TRUE(runner->Run(inputs, RunContext{}).ok());
+  }
+}
+
+TEST_F(StandInProgramTest, MemoryOfOtherSizesIsGivenBackWhereThereIsNoneLeft) {
+  auto runner = *Compile(ThereAndBack(), OpenStream(1 << 16));
+  for (const int64_t elements : {1000, 2000, 3000, 1000}) {
+    const Tensor x = Tensor::Zeros(DType::kFloat32, Shape{elements});
+    const auto outputs = runner->Run(std::vector<Tensor>{x}, RunContext{});
+    ASSERT_TRUE(outputs.ok()) << elements << ": " << outputs.status();
+  }
+}
+
+TEST_F(StandInProgramTest, WithoutMemoryARunFailsInWords) {
   auto runner = *Compile(ThereAndBack(), OpenStream(4096));
   const auto failed =
       runner->Run(std::vector<Tensor>{Tensor::Zeros(DType::kFloat32, Shape{5000})}, RunContext{});
@@ -192,13 +250,13 @@ TEST_F(DeviceProgramTest, WithoutMemoryARunFailsInWords) {
   EXPECT_TRUE(runner->Run(std::vector<Tensor>{Floats({1})}, RunContext{}).ok());
 }
 
-TEST_F(DeviceProgramTest, ADeviceThatIsNotThereIsNamed) {
+TEST_F(StandInProgramTest, ADeviceThatIsNotThereIsNamed) {
   const auto stream = CudaStream::Open(MakeCudaStandIn(2, kMemory), 2);
   EXPECT_THAT(std::string(stream.status().message()),
               HasSubstr("gpu:2 is not there: this machine has 2 GPUs"));
 }
 
-using DeviceMemoryDeathTest = DeviceProgramTest;
+using DeviceMemoryDeathTest = StandInProgramTest;
 
 // What makes the tests above worth something.
 TEST_F(DeviceMemoryDeathTest, NobodyElseTouchesTheDevicesMemory) {
@@ -211,6 +269,8 @@ TEST_F(DeviceMemoryDeathTest, NobodyElseTouchesTheDevicesMemory) {
       },
       "");
 }
+
+COHORT_ON_CUDA_DEVICES(DeviceProgramTest);
 
 }  // namespace
 }  // namespace cohort

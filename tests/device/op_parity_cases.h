@@ -33,6 +33,8 @@ inline constexpr double kLongSums = 20;
 inline constexpr const char* kOnnx = "";
 inline constexpr const char* kCohort = kCohortDomain;
 
+// Arithmetic, products, reductions and movement (op_parity_cases.cc), and all below.
+std::vector<OpCase> AllOpCases();
 // Softmax and losses (op_parity_loss_cases.cc).
 std::vector<OpCase> LossOpCases();
 // Convolution, pooling and normalization (op_parity_image_cases.cc).

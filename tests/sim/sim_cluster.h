@@ -26,6 +26,13 @@ class SimCluster {
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers)) {}
   SimCluster(uint64_t seed, int ps, int workers, Disks disks)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), disks) {}
+  // With other GPUs than the stand-in's.
+  SimCluster(uint64_t seed, int ps, int workers, FindCuda find_cuda)
+      : disks_(Disks::kShared),
+        sim_(seed),
+        network_(sim_),
+        waiter_(sim_),
+        cluster_(TaskOptions(FirstIndices(ps), FirstIndices(workers), std::move(find_cuda))) {}
   // With the task indices of a sparse cluster.
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers)
       : SimCluster(seed, std::move(ps), std::move(workers), Disks::kShared) {}
@@ -75,8 +82,10 @@ class SimCluster {
     return indices;
   }
 
-  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers) {
+  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers,
+                                   FindCuda find_cuda = nullptr) {
     TestCluster::Options options;
+    options.find_cuda = std::move(find_cuda);
     options.ps = std::move(ps);
     options.workers = std::move(workers);
     options.grant_directory = "/";

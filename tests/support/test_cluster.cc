@@ -78,11 +78,14 @@ void TestCluster::StartWorker(TaskId task) {
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
-  options.find_cuda = [] {
-    constexpr uint64_t kMemory = uint64_t{1} << 30;
-    static const CudaTable& gpus = MakeCudaStandIn(kGpusOfTestWorkers, kMemory);
-    return &gpus;
-  };
+  options.find_cuda = options_.find_cuda;
+  if (options.find_cuda == nullptr) {
+    options.find_cuda = [] {
+      constexpr uint64_t kMemory = uint64_t{1} << 30;
+      static const CudaTable& gpus = MakeCudaStandIn(kGpusOfTestWorkers, kMemory);
+      return &gpus;
+    };
+  }
   const World world = options_.world_of(task.ToString());
   VariablesHomeOptions home;
   if (!options_.grant_directory.empty() && options_.ps.empty()) {

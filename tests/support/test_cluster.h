@@ -43,6 +43,7 @@ class TestCluster {
     // The world of a process start on a host ("worker:1"), and how a host's death is made known.
     std::function<World(const std::string& host)> world_of;
     std::function<void(const std::string& host)> kill_host;
+    FindCuda find_cuda;  // of the workers; empty: the stand-in's
     // The process ended as it started: what it has granted cannot be read now. By default a bug.
     std::function<void(TaskId)> on_start_failed;
   };
