@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +20,10 @@ namespace cohort {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
+// Behind each memory, so that what is written beyond its end is seen when it is freed.
+constexpr uint64_t kGuard = 256;
+constexpr int kFresh = 0xff;  // memory is not zero when it is new: NaN, -1
+constexpr std::byte kGuarded{0xa5};
 constexpr int32_t kNoMemory = 2;  // the codes are CUDA's
 constexpr int32_t kBroken = 700;
 
@@ -35,22 +40,31 @@ class DeviceMemory {
 
   void* Allocate(uint64_t bytes) {
     MutexLock lock(mutex_);
-    const uint64_t wanted = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const uint64_t wanted = (bytes + kGuard + kAlignment - 1) / kAlignment * kAlignment;
     uint64_t at = 0;
-    for (const auto& [begin, size] : taken_) {
+    for (const auto& [begin, taken] : taken_) {
       if (begin - at >= wanted) break;
-      at = begin + size;
+      at = begin + taken.size;
     }
     if (bytes_ - at < wanted) return nullptr;
-    taken_[at] = wanted;
+    taken_[at] = {bytes, wanted};
     used_ += wanted;
+    OpenLocked();
+    std::memset(begin_ + at, kFresh, bytes);
+    std::fill_n(begin_ + at + bytes, kGuard, kGuarded);
+    CloseLocked();
     return begin_ + at;
   }
   void Free(void* memory) {
     MutexLock lock(mutex_);
     const auto found = taken_.find(static_cast<uint64_t>(static_cast<std::byte*>(memory) - begin_));
     COHORT_CHECK(found != taken_.end(), "memory of the device is freed once");
-    used_ -= found->second;
+    const std::byte* const end = static_cast<std::byte*>(memory) + found->second.bytes;
+    OpenLocked();
+    COHORT_CHECK(std::all_of(end, end + kGuard, [](std::byte b) { return b == kGuarded; }),
+                 "nobody writes beyond the end of memory of the device");
+    CloseLocked();
+    used_ -= found->second.size;
     taken_.erase(found);
   }
   uint64_t left() const {
@@ -61,18 +75,30 @@ class DeviceMemory {
 
   void Open() {
     MutexLock lock(mutex_);
-    if (open_++ == 0) mprotect(begin_, bytes_, PROT_READ | PROT_WRITE);
+    OpenLocked();
   }
   void Close() {
     MutexLock lock(mutex_);
-    if (--open_ == 0) mprotect(begin_, bytes_, PROT_NONE);
+    CloseLocked();
   }
 
  private:
+  struct Taken {
+    uint64_t bytes = 0;  // that were asked for
+    uint64_t size = 0;
+  };
+
+  void OpenLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (open_++ == 0) mprotect(begin_, bytes_, PROT_READ | PROT_WRITE);
+  }
+  void CloseLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (--open_ == 0) mprotect(begin_, bytes_, PROT_NONE);
+  }
+
   const uint64_t bytes_;
   std::byte* const begin_;
   mutable Mutex mutex_;
-  std::map<uint64_t, uint64_t> taken_ ABSL_GUARDED_BY(mutex_);  // begin to size
+  std::map<uint64_t, Taken> taken_ ABSL_GUARDED_BY(mutex_);  // by begin
   uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;  // functions that run
 };

@@ -10,24 +10,24 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(AlgorithmChoice, TriesWhatIsPossibleAndGivesTheSameBitsFastestFirst) {
+TEST(DnnAlgorithms, TriesWhatIsPossibleAndGivesTheSameBitsFastestFirst) {
   EXPECT_THAT(AlgorithmsToTry({{3, true, true}, {4, true, false}, {5, false, true}, {6, true, true}},
                               1),
               ElementsAre(3, 6, 1));
 }
 
-TEST(AlgorithmChoice, TheSureOneKeepsItsPlace) {
+TEST(DnnAlgorithms, TheSureOneKeepsItsPlace) {
   EXPECT_THAT(AlgorithmsToTry({{3, true, true}, {1, true, true}, {6, true, true}}, 1),
               ElementsAre(3, 1, 6));
 }
 
-TEST(AlgorithmChoice, TheSureOneIsTriedWhateverTheLibrarySays) {
+TEST(DnnAlgorithms, TheSureOneIsTriedWhateverTheLibrarySays) {
   EXPECT_THAT(AlgorithmsToTry({}, 1), ElementsAre(1));
   EXPECT_THAT(AlgorithmsToTry({{1, false, true}, {2, true, false}}, 1), ElementsAre(1));
   EXPECT_THAT(AlgorithmsToTry({{1, true, false}}, 1), ElementsAre(1));
 }
 
-TEST(AlgorithmChoice, TheFirstThatRunsIsTheLastThatIsTried) {
+TEST(DnnAlgorithms, TheFirstThatRunsIsTheLastThatIsTried) {
   std::vector<int32_t> tried;
   const int32_t code = FirstThatRuns({3, 6, 1}, [&](int32_t algorithm) {
     tried.push_back(algorithm);
@@ -37,7 +37,7 @@ TEST(AlgorithmChoice, TheFirstThatRunsIsTheLastThatIsTried) {
   EXPECT_THAT(tried, ElementsAre(3, 6));
 }
 
-TEST(AlgorithmChoice, WhereNoneRunsTheLastOnesCodeIsTold) {
+TEST(DnnAlgorithms, WhereNoneRunsTheLastOnesCodeIsTold) {
   EXPECT_EQ(FirstThatRuns({3, 1}, [](int32_t algorithm) { return 100 + algorithm; }), 101);
 }
 

@@ -60,14 +60,10 @@ int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
   return AddUpLines(
       context, launch.lines,
       [=] COHORT_DEVICE(int64_t line, int64_t at) {
-        if (truth[at] == 0) return 0.0;
         const double q = static_cast<double>(p[at]) / sums[line];
         return -static_cast<double>(truth[at]) * log(Clamped(q));
       },
-      [=] COHORT_DEVICE(int64_t line, double loss) {
-        const double sum = sums[line];
-        out[line] = static_cast<float>(sum == sum ? loss : sum);  // NaN, whatever the truth
-      });
+      [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
 }
 
 int32_t DenseGradOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
