@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a machine with GPUs, CUDA and NCCL: builds the modules for them (preset cuda) and runs every test that has the label gpu.
+# On a machine with GPUs, CUDA, cuDNN and NCCL: builds the modules for them (preset cuda) and runs every test that has the label gpu.
 # Prints what was skipped for want of more GPUs; fails where a test fails, or is skipped without need.
 set -euo pipefail
 cd "$(dirname "$0")/.."

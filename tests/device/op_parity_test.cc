@@ -291,7 +291,8 @@ void CheckMatMulBias(const Backend& backend) {
                                                                  {{2, 3, 7}, {7, 4}},
                                                                  {{128, 33}, {33, 17}}}) {
     for (const bool relu : {false, true}) {
-      OpCase each = {kRuntimeDomain, "MatMulBias", {{a}, {b}, {Shape{b.dim(1)}}}};
+      const OpInput bias = {Shape{b.dim(1)}, b.dim(1) > 10 ? OpFill::kSpecial : OpFill::kNormal};
+      OpCase each = {kRuntimeDomain, "MatMulBias", {{a}, {b}, bias}};
       if (relu) each.attributes.push_back(StringAttribute("activation", "Relu"));
       SCOPED_TRACE(Label(each));
       CheckCase(backend, each, InputsOf(each, rng), [&](const std::vector<Tensor>& given) {
