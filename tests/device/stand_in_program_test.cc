@@ -1,5 +1,5 @@
-// Programs and streams where a device fails or has no memory left, which only the stand-in does when
-// it is told to; and what it alone sees: who touches its memory.
+// Programs and streams where a device fails or has no memory left, which only the stand-in does
+// when it is told to; and what it alone sees: who touches its memory.
 
 #include <string>
 #include <vector>
@@ -102,6 +102,17 @@ TEST_F(StandInProgramTest, ADeviceThatIsNotThereIsNamed) {
   const auto stream = CudaStream::Open(MakeCudaStandIn(2, kStandInMemory), 2);
   EXPECT_THAT(std::string(stream.status().message()),
               HasSubstr("gpu:2 is not there: this machine has 2 GPUs"));
+}
+
+TEST_F(StandInProgramTest, ADeviceThatCannotBeOpenedIsNamedWithWhatToDo) {
+  CudaTable table = MakeCudaStandIn(1, kStandInMemory);
+  table.open = [](void*, int32_t, CudaContext**) { return 700; };
+  const auto stream = CudaStream::Open(table, 0);
+  EXPECT_EQ(stream.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(stream.status().message()),
+              testing::AllOf(HasSubstr("gpu:0 cannot be used: stand-in: an illegal memory access"),
+                             HasSubstr("see with nvidia-smi what else uses it"),
+                             HasSubstr("CMAKE_CUDA_ARCHITECTURES"), HasSubstr("cpu devices")));
 }
 
 // The kernel's own memory: of its softmax, twice a double for each line.

@@ -11,9 +11,9 @@ namespace {
 using testing::ElementsAre;
 
 TEST(DnnAlgorithms, TriesWhatIsPossibleAndGivesTheSameBitsFastestFirst) {
-  EXPECT_THAT(AlgorithmsToTry({{3, true, true}, {4, true, false}, {5, false, true}, {6, true, true}},
-                              1),
-              ElementsAre(3, 6, 1));
+  const std::vector<OfferedAlgorithm> offered = {
+      {3, true, true}, {4, true, false}, {5, false, true}, {6, true, true}};
+  EXPECT_THAT(AlgorithmsToTry(offered, 1), ElementsAre(3, 6, 1));
 }
 
 TEST(DnnAlgorithms, TheSureOneKeepsItsPlace) {

@@ -13,7 +13,8 @@ int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }
 
 void DnnErrorWords(int32_t, char* words, uint64_t bytes) {
   std::snprintf(words, bytes,
-                "cuDNN: this module was built without it; build it where cuDNN is, or use cpu devices");
+                "cuDNN: this module was built without it; build it where cuDNN is, or use cpu "
+                "devices");
 }
 
 void CloseDnn(CudaContext*) {}
