@@ -50,7 +50,8 @@ TEST_P(DeviceBadInput, LabelsAreOfClasses) {
   const Tensor labels = Tensor::FromVector<int64_t>({0, 3}, Shape{2});
   const std::vector<Tensor> inputs = {labels, Zeros({2, 3})};
   const auto model = OneNode(kCohortDomain, "SparseCategoricalCrossentropy", inputs);
-  EXPECT_THAT(Refusal(Compile(model, OpenStream()), inputs), HasSubstr("label 3 at position 1 is not in [0, 3)"));
+  EXPECT_THAT(Refusal(Compile(model, OpenStream()), inputs),
+              HasSubstr("label 3 at position 1 is not in [0, 3)"));
 }
 
 // The library counts elements in 31 bits.
