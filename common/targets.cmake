@@ -80,6 +80,33 @@ function(cohort_library)
   endif()
 endfunction()
 
+# Tells whether a module for GPUs is built, in the cache variable `have`: `missing` lists what it would need, `with` what it
+# has. COHORT_CUDA: AUTO builds a module where its libraries are found, ON fails where they are not, OFF does not look.
+function(cohort_look_for_module name have missing with)
+  if(missing AND COHORT_CUDA AND NOT COHORT_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR
+      "COHORT_CUDA is ${COHORT_CUDA}, and not found: ${missing}set COHORT_CUDA=OFF to build without")
+  endif()
+  if(missing)
+    message(STATUS "Without the ${name} module: ${missing}")
+    set(${have} OFF CACHE INTERNAL "The ${name} module is built")
+  else()
+    message(STATUS "With the ${name} module: ${with}")
+    set(${have} ON CACHE INTERNAL "The ${name} module is built")
+  endif()
+endfunction()
+
+# A module that is loaded when it is asked for. It lies beside the programs, where they look for it.
+function(cohort_module target)
+  add_library(${target} MODULE ${ARGN})
+  target_link_libraries(${target} PRIVATE cohort_options)
+  set_target_properties(${target} PROPERTIES
+    LINKER_LANGUAGE CXX
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    INSTALL_RPATH "$ORIGIN")
+endfunction()
+
 # cohort_test(NAME base_test DEPS cohort_base): one GoogleTest binary of all *_test.cc in the folder.
 function(cohort_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "DEPS;LABELS" ${ARGN})
@@ -104,4 +131,24 @@ function(cohort_test)
   endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
   set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# For tests of the module cohort_`name`: builds it, where it can be built, and defines COHORT_HAVE_`NAME`, which says so.
+function(cohort_test_uses_module test name)
+  string(TOUPPER ${name} upper)
+  set(have 0)
+  if(COHORT_HAVE_${upper})
+    set(have 1)
+    add_dependencies(${test} cohort_${name})
+  endif()
+  target_compile_definitions(${test} PRIVATE COHORT_HAVE_${upper}=${have})
+endfunction()
+
+# For the test that a module of another build is refused: makes one of other_version.cc, and defines COHORT_OTHER_VERSION, its
+# path.
+function(cohort_test_other_version test)
+  add_library(${test}_other_version MODULE other_version.cc)
+  target_link_libraries(${test}_other_version PRIVATE cohort_test_options absl::status absl::strings)
+  add_dependencies(${test} ${test}_other_version)
+  target_compile_definitions(${test} PRIVATE COHORT_OTHER_VERSION="$<TARGET_FILE:${test}_other_version>")
 endfunction()

@@ -10,7 +10,11 @@ reason_holds() {
   case "$1" in
     "needs a GPU"*) ! compgen -G "/dev/nvidia[0-9]*" >/dev/null ;;
     "needs "[0-9]*" GPUs"*) (($(compgen -G "/dev/nvidia[0-9]*" | wc -l) < $(tr -dc 0-9 <<<"$1"))) ;;
-    "needs a build with NCCL"*) grep -q "^COHORT_HAVE_NCCL:INTERNAL=OFF$" "$cache" ;;
+    "needs a build with NCCL"* | "needs a build with CUDA"*)
+      local -a module
+      read -ra module <<<"$1"
+      grep -q "^COHORT_HAVE_${module[4]}:INTERNAL=OFF$" "$cache"
+      ;;
     "needs root"*) [[ $(id -u) != 0 ]] ;;
     "needs network namespaces"*) ! unshare --net true 2>/dev/null ;;
     "needs a user other than root"*) [[ $(id -u) == 0 ]] ;;

@@ -32,10 +32,12 @@ expect accepted "more GPUs than there are"
 gtest_skip "needs 0 GPUs" >"$scratch/log"
 expect refused "GPUs that are there"
 mkdir -p "$scratch/build/Testing/Temporary"
-gtest_skip "needs a build with NCCL" >"$scratch/build/Testing/Temporary/log"
-for built in ON OFF; do
-  echo "COHORT_HAVE_NCCL:INTERNAL=$built" >"$scratch/build/CMakeCache.txt"
-  got=refused
-  if "$here/check_skips.sh" "$scratch/build/Testing/Temporary/log" >/dev/null 2>&1; then got=accepted; fi
-  [[ $got == "$([[ $built == ON ]] && echo refused || echo accepted)" ]] || { echo "NCCL $built: $got"; exit 1; }
+for module in NCCL CUDA; do
+  gtest_skip "needs a build with $module" >"$scratch/build/Testing/Temporary/log"
+  for built in ON OFF; do
+    printf 'COHORT_HAVE_%s:INTERNAL=%s\n' "$module" "$built" >"$scratch/build/CMakeCache.txt"
+    got=refused
+    if "$here/check_skips.sh" "$scratch/build/Testing/Temporary/log" >/dev/null 2>&1; then got=accepted; fi
+    [[ $got == "$([[ $built == ON ]] && echo refused || echo accepted)" ]] || { echo "$module $built: $got"; exit 1; }
+  done
 done

@@ -24,6 +24,12 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
       });
 }
 
+void OutputPool::DropFree() {
+  std::map<size_t, std::vector<std::shared_ptr<Buffer>>> dropped;  // ends outside of the lock
+  MutexLock lock(mutex_);
+  dropped.swap(free_);
+}
+
 void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
   if (buffer->memory() != nullptr && !buffer->memory()->writable()) return;
   MutexLock lock(mutex_);

@@ -25,6 +25,8 @@ class OutputPool : public std::enable_shared_from_this<OutputPool> {
       : allocate_(std::move(allocate)), max_free_per_size_(max_free_per_size) {}
 
   std::shared_ptr<Buffer> Take(size_t bytes);
+  // Ends the buffers that wait for another use.
+  void DropFree();
 
  private:
   void Return(std::shared_ptr<Buffer> buffer);

@@ -169,6 +169,10 @@ class ProgramRunner::Impl {
         return;
       }
     }
+    // A value whose shape alone was wanted has been waited for by nobody, and reads the inputs.
+    if (stream_ != nullptr) {
+      if (absl::Status status = stream_->Wait(); !status.ok()) return Fail(std::move(status));
+    }
     std::vector<Tensor> outputs;
     outputs.reserve(program_->outputs.size());
     for (const int value : program_->outputs) outputs.push_back(values_.value(value));

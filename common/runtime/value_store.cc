@@ -118,7 +118,6 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   const size_t bytes = Bytes(dtype, shape);
   const Tensor over = values_[Index(input)];
   const int storage = current_[Index(input)].storage;
-  if (IsOnDeviceSide(value) != IsOnDeviceSide(input)) return Allocate(node, value, dtype, shape);
   if (!planned_) {
     if (!MayOverwrite(node, input, bytes)) return Record(node, value, dtype, shape);
     ++storages_[Index(storage)].live;

@@ -10,7 +10,7 @@
 #include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/kernel_registry.h"
 #include "common/runtime/program_runner.h"
-#include "tests/support/cuda_stand_in/cuda_stand_in.h"
+#include "tests/support/cuda_devices.h"
 
 namespace cohort {
 
@@ -20,24 +20,24 @@ struct Backend {
   // Of a device; else null and empty.
   std::shared_ptr<CudaStream> stream;
   KernelRegistry device;
+  bool is_gpu = false;  // products are in float32 there, added up in an order of its own
 };
 
 inline Backend CpuBackend() {
-  Backend backend = {"cpu", {}, nullptr, {}};
+  Backend backend = {"cpu", {}, nullptr, {}, false};
   RegisterCpuKernels(backend.registry, 1);
   return backend;
 }
 
 inline Backend ReferenceBackend() {
-  Backend backend = {"reference", {}, nullptr, {}};
+  Backend backend = {"reference", {}, nullptr, {}, false};
   RegisterReferenceKernels(backend.registry);
   return backend;
 }
 
-// A device's kernels over the stand-in; what they lack is the reference's.
-inline Backend CudaBackend() {
-  constexpr uint64_t kMemory = uint64_t{256} << 20;
-  Backend backend = {"cuda (stand-in)", {}, *CudaStream::Open(MakeCudaStandIn(1, kMemory), 0), {}};
+// A device's kernels; what they lack is the reference's.
+inline Backend DeviceBackend(const CudaTable& table, CudaDevices devices) {
+  Backend backend = {"cuda", {}, *CudaStream::Open(table, 0), {}, devices == CudaDevices::kGpus};
   RegisterReferenceKernels(backend.registry);
   RegisterCudaKernels(backend.device);
   return backend;

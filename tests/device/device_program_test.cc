@@ -1,80 +1,19 @@
-// Programs on a device: what runs there and what stays on the processor, values that go from one to
-// the other, memory, and what fails. Over the stand-in, whose memory nobody else can touch.
+// Programs on a device, of which a part stays on the processor, against the processor alone.
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/program/graph_builder.h"
-#include "common/runtime/cuda/cuda_stream.h"
-#include "common/runtime/placement.h"
-#include "common/runtime/program_runner.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/device/backends.h"
+#include "tests/device/device_programs.h"
 #include "tests/device/train_graph.h"
-#include "tests/support/cuda_stand_in/cuda_stand_in.h"
 
 namespace cohort {
 namespace {
 
-using ::testing::HasSubstr;
-
-constexpr uint64_t kMemory = 64 << 20;
-
-Tensor Floats(const std::vector<float>& values) {
-  return Tensor::FromVector<float>(values, Shape{static_cast<int64_t>(values.size())});
-}
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto span = tensor.span<float>();
-  return {span.begin(), span.end()};
-}
-
-class DeviceProgramTest : public testing::Test {
- protected:
-  DeviceProgramTest() {
-    RegisterCpuKernels(host_, 1);
-    RegisterCudaKernels(device_);
-  }
-  ~DeviceProgramTest() override { FailCudaStandInAfter(-1); }
-
-  std::shared_ptr<CudaStream> OpenStream(uint64_t bytes = kMemory) {
-    return *CudaStream::Open(MakeCudaStandIn(1, bytes), 0);
-  }
-
-  absl::StatusOr<std::unique_ptr<ProgramRunner>> Compile(const onnx::ModelProto& model,
-                                                         std::shared_ptr<CudaStream> stream) {
-    const DeviceTarget target{device_, stream};
-    auto program = CompileProgram(model, host_, &target);
-    if (!program.ok()) return program.status();
-    return std::make_unique<ProgramRunner>(*program, Buffer::Allocate, std::move(stream));
-  }
-
-  absl::StatusOr<std::vector<Tensor>> RunOnHost(const onnx::ModelProto& model,
-                                                const std::vector<Tensor>& inputs) {
-    auto program = CompileProgram(model, host_);
-    if (!program.ok()) return program.status();
-    return ProgramRunner(*program).Run(inputs, RunContext{});
-  }
-
-  KernelRegistry host_;
-  KernelRegistry device_;
-};
-
-// exp(-x) on the device; ArgMax has no kernel there; both are fetched, and so is a value between.
-onnx::ModelProto ThereAndBack() {
-  GraphBuilder builder("there_and_back");
-  const std::string x = builder.Input("x", DType::kFloat32, {-1});
-  const std::string negated = builder.Op("Neg", {x});
-  const std::string grown = builder.Op("Exp", {negated});
-  builder.Output(negated);
-  builder.Output(builder.Op("ArgMax", {grown}));
-  builder.Output(builder.Op("Sqrt", {grown}));
-  return *builder.Finish();
-}
-
-TEST_F(DeviceProgramTest, ValuesGoThereAndBack) {
+TEST_P(DeviceProgramTest, ValuesGoThereAndBack) {
   auto runner = Compile(ThereAndBack(), OpenStream());
   ASSERT_TRUE(runner.ok()) << runner.status();
   for (int run = 0; run < 3; ++run) {
@@ -90,7 +29,7 @@ TEST_F(DeviceProgramTest, ValuesGoThereAndBack) {
   }
 }
 
-TEST_F(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
+TEST_P(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
   auto runner = *Compile(ThereAndBack(), OpenStream());
   const std::vector<Tensor> inputs = {Floats({1, 2})};
   ASSERT_TRUE(runner->Run(inputs, RunContext{}).ok());
@@ -102,19 +41,7 @@ TEST_F(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
   EXPECT_EQ(runner->memory().allocations, after_one);
 }
 
-TEST_F(DeviceProgramTest, WhichNodesRunThere) {
-  const onnx::ModelProto model = ThereAndBack();
-  const std::vector<onnx::NodeProto> nodes(model.graph().node().begin(),
-                                           model.graph().node().end());
-  std::vector<std::string> walk;
-  for (const PlacedNode& placed : PlaceNodes(model.graph(), nodes, device_)) {
-    walk.push_back(placed.node.op_type() + (placed.on_device ? "" : " (processor)"));
-  }
-  EXPECT_THAT(walk, testing::ElementsAre("ToDevice", "Neg", "Exp", "ToHost", "ArgMax (processor)",
-                                         "Sqrt", "ToHost", "ToHost"));
-}
-
-TEST_F(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
+TEST_P(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
   GraphBuilder builder("doubles");
   builder.Output(builder.Op("Neg", {builder.Input("x", DType::kFloat64, {-1})}));
   const onnx::ModelProto model = *builder.Finish();
@@ -122,23 +49,9 @@ TEST_F(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
   const auto outputs =
       runner->Run(std::vector<Tensor>{Tensor::FromVector<double>({2}, Shape{1})}, RunContext{});
   EXPECT_EQ((*outputs)[0].data<double>()[0], -2);
-  const std::vector<onnx::NodeProto> nodes(model.graph().node().begin(),
-                                           model.graph().node().end());
-  EXPECT_FALSE(PlaceNodes(model.graph(), nodes, device_)[0].on_device);
 }
 
-TEST_F(DeviceProgramTest, AWeightIsCopiedOnce) {
-  GraphBuilder builder("weights");
-  const std::string weight = builder.Constant("w", Floats({4, 9}));
-  builder.Output(builder.Op("Sqrt", {weight}));
-  auto runner = *Compile(*builder.Finish(), OpenStream());
-  FailCudaStandInAfter(2);  // the kernel and the copy back
-  const auto outputs = runner->Run(std::vector<Tensor>{}, RunContext{});
-  ASSERT_TRUE(outputs.ok()) << outputs.status();
-  EXPECT_EQ(Values((*outputs)[0]), (std::vector<float>{2, 3}));
-}
-
-TEST_F(DeviceProgramTest, ATrainStepComputesWhatTheProcessorDoes) {
+TEST_P(DeviceProgramTest, ATrainStepComputesWhatTheProcessorDoes) {
   const auto graph = *MakeTrainGraph({.inputs = 20, .units = {12, 5}});
   std::vector<Tensor> inputs;
   uint64_t stream = 0;
@@ -168,49 +81,105 @@ TEST_F(DeviceProgramTest, ATrainStepComputesWhatTheProcessorDoes) {
   }
 }
 
-TEST_F(DeviceProgramTest, AFailureEndsTheRunAndNotTheStream) {
-  auto runner = *Compile(ThereAndBack(), OpenStream());
-  const std::vector<Tensor> inputs = {Floats({1, 2})};
-  for (int calls = 0; calls < 7; ++calls) {
-    FailCudaStandInAfter(calls);
-    const auto failed = runner->Run(inputs, RunContext{});
-    ASSERT_FALSE(failed.ok()) << calls;
-    EXPECT_THAT(std::string(failed.status().message()),
-                HasSubstr("stand-in: an illegal memory access (700)"));
-    EXPECT_THAT(std::string(failed.status().message()), HasSubstr("node '"));
-    FailCudaStandInAfter(-1);
-    EXPECT_TRUE(runner->Run(inputs, RunContext{}).ok());
+// A kernel reads a shape's values on the host, and shares or makes bytes where the others are.
+TEST_P(DeviceProgramTest, ShapesAreReadOnTheHost) {
+  GraphBuilder builder("shapes");
+  const std::string y = builder.Op("Neg", {builder.Input("x", DType::kFloat32, {2, 3})});
+  const std::string shape = builder.Constant("shape", Tensor::FromVector<int64_t>({3, 2}, {2}));
+  const std::string turned = builder.Op("Reshape", {y, shape});
+  const std::string flat = builder.Op("Flatten", {turned}, {IntAttribute("axis", 0)});
+  const std::string like = builder.Op("ReshapeLike", {flat, y}, {}, kCohortDomain);
+  const std::string zeros = builder.Op("ZerosLike", {like}, {}, kCohortDomain);
+  builder.Output(builder.Op("Exp", {turned}));
+  builder.Output(builder.Op("Sub", {zeros, builder.Op("Identity", {like})}));
+  builder.Output(builder.Op("Size", {zeros}));
+  const onnx::ModelProto model = *builder.Finish();
+  auto runner = *Compile(model, OpenStream());
+  const std::vector<Tensor> inputs = {Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, {2, 3})};
+  const auto expected = *RunOnHost(model, inputs);
+  for (int run = 0; run < 2; ++run) {
+    const auto outputs = runner->Run(inputs, RunContext{});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_EQ((*outputs)[0].shape(), (Shape{3, 2}));
+    for (size_t i = 0; i < 6; ++i) {
+      EXPECT_NEAR(Values((*outputs)[0])[i], Values(expected[0])[i], 1e-6);
+    }
+    EXPECT_EQ(Values((*outputs)[1]), Values(expected[1]));
+    EXPECT_EQ((*outputs)[2].data<int64_t>()[0], 6);
   }
 }
 
-TEST_F(DeviceProgramTest, WithoutMemoryARunFailsInWords) {
-  auto runner = *Compile(ThereAndBack(), OpenStream(4096));
-  const auto failed =
-      runner->Run(std::vector<Tensor>{Tensor::Zeros(DType::kFloat32, Shape{5000})}, RunContext{});
-  EXPECT_EQ(failed.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(failed.status().message()), HasSubstr("gpu:0 has no memory for 20000"));
-  EXPECT_TRUE(runner->Run(std::vector<Tensor>{Floats({1})}, RunContext{}).ok());
+// What is copied to a device is read there later: nothing is written in its place before.
+TEST_P(DeviceProgramTest, ValuesOfTheProcessorLiveUntilTheyAreCopied) {
+  GraphBuilder builder("turns");
+  for (const char* const name : {"a", "b", "c"}) {
+    const std::string x = builder.Input(name, DType::kFloat32, {2, 3});
+    builder.Output(builder.Op("Neg", {builder.Op("Transpose", {x})}));
+  }
+  const onnx::ModelProto model = *builder.Finish();
+  auto runner = *Compile(model, OpenStream());
+  std::vector<Tensor> inputs;
+  for (const float first : {1.0f, 10.0f, 100.0f}) {
+    inputs.push_back(Tensor::FromVector<float>(
+        {first, first + 1, first + 2, first + 3, first + 4, first + 5}, {2, 3}));
+  }
+  const auto expected = *RunOnHost(model, inputs);
+  for (int run = 0; run < 3; ++run) {
+    const auto outputs = *runner->Run(inputs, RunContext{});
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(Values(outputs[i]), Values(expected[i]));
+  }
 }
 
-TEST_F(DeviceProgramTest, ADeviceThatIsNotThereIsNamed) {
-  const auto stream = CudaStream::Open(MakeCudaStandIn(2, kMemory), 2);
-  EXPECT_THAT(std::string(stream.status().message()),
-              HasSubstr("gpu:2 is not there: this machine has 2 GPUs"));
+// Runs of which one needs more memory than the plan has, or shares what was not to be shared.
+class DeviatingRuns : public DeviceProgramTest {
+ protected:
+  void Check(const onnx::ModelProto& model, const std::vector<std::vector<Tensor>>& runs) {
+    auto runner = *Compile(model, OpenStream());
+    for (const std::vector<Tensor>& inputs : runs) {
+      const auto expected = *RunOnHost(model, inputs);
+      const auto outputs = runner->Run(inputs, RunContext{});
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ((*outputs)[i].shape(), expected[i].shape());
+        const std::vector<float> wanted = Values(expected[i]);
+        for (size_t k = 0; k < wanted.size(); ++k) {
+          ASSERT_NEAR(Values((*outputs)[i])[k], wanted[k], 1e-5 * std::abs(wanted[k]));
+        }
+      }
+    }
+  }
+  static Tensor SmallNumbers() {
+    Tensor x(DType::kFloat32, {2, 300});
+    for (int64_t i = 0; i < 600; ++i) x.mutable_data<float>()[i] = static_cast<float>(i % 7) / 100;
+    return x;
+  }
+};
+
+TEST_P(DeviatingRuns, MoreMemoryThanThePlanHas) {
+  const Tensor x = SmallNumbers();
+  const auto axis = [](int64_t of) { return Tensor::FromVector<int64_t>({of}, Shape{1}); };
+  Check(OneNode("", "ReduceSum", {x, axis(1)}),
+        {{x, axis(1)}, {x, axis(0)}, {x, axis(1)}, {x, axis(0)}});
 }
 
-using DeviceMemoryDeathTest = DeviceProgramTest;
-
-// What makes the tests above worth something.
-TEST_F(DeviceMemoryDeathTest, NobodyElseTouchesTheDevicesMemory) {
-  const auto stream = OpenStream();
-  const Tensor there = stream->Upload(Floats({1}));
-  EXPECT_DEATH(
-      {
-        volatile std::byte read = *there.raw();
-        (void)read;
-      },
-      "");
+// Without training the result shares its input's bytes, which Exp overwrites.
+TEST_P(DeviatingRuns, SharedWhereThePlanDoesNot) {
+  GraphBuilder builder("drops");
+  const std::string x = builder.Input("x", DType::kFloat32, {2, 300});
+  const std::string training = builder.Input("training", DType::kBool, {});
+  const std::string y = builder.Op("Neg", {x});
+  const std::string ratio = builder.Constant("ratio", Tensor::Scalar<float>(0.5f));
+  const std::string dropped = builder.OpN("Dropout", {y, ratio, training}, 1)[0];
+  builder.Output(builder.Op("Exp", {y}));
+  builder.Output(builder.Op("Neg", {dropped}));
+  const auto inputs = [](bool trains) {
+    return std::vector<Tensor>{SmallNumbers(), Tensor::Scalar<bool>(trains)};
+  };
+  Check(*builder.Finish(), {inputs(true), inputs(false), inputs(false), inputs(true)});
 }
+
+COHORT_ON_CUDA_DEVICES(DeviatingRuns);
+COHORT_ON_CUDA_DEVICES(DeviceProgramTest);
 
 }  // namespace
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// ONNX's own operator tests (packed by collect_onnx_node_tests.py) on both backends, with ONNX's
+// ONNX's own operator tests (packed by collect_onnx_node_tests.py) on each backend, with ONNX's
 // tolerances.
 
 #include <cmath>
@@ -83,37 +83,49 @@ void ExpectSame(const Tensor& actual, const Tensor& expected) {
   }
 }
 
-class OnnxNodeTest : public testing::TestWithParam<const char*> {};
-
-TEST_P(OnnxNodeTest, GivesOnnxResults) {
-  const Cases cases = ReadPack(GetParam());
+void CheckCases(const std::string& family, const Backend& backend) {
+  const Cases cases = ReadPack(family);
   ASSERT_FALSE(cases.empty());
-  const Backend backends[] = {CpuBackend(), ReferenceBackend(), CudaBackend()};
   for (const auto& [name, files] : cases) {
+    SCOPED_TRACE(name + " on " + backend.name);
     const absl::StatusOr<onnx::ModelProto> model = LoadModel(files.at("model.onnx"));
-    ASSERT_TRUE(model.ok()) << name << ": " << model.status();
+    ASSERT_TRUE(model.ok()) << model.status();
     const std::vector<Tensor> inputs = ReadTensors(files, "input_");
     const std::vector<Tensor> expected = ReadTensors(files, "output_");
     ASSERT_FALSE(expected.empty());
-    for (const Backend& backend : backends) {
-      SCOPED_TRACE(name + " on " + backend.name);
-      const auto runner = MakeRunner(backend, *model);
-      ASSERT_TRUE(runner.ok()) << runner.status();
-      // Twice: the second run takes its memory from the plan of the first.
-      for (int run = 0; run < 2; ++run) {
-        const auto outputs = (*runner)->Run(inputs, RunContext{});
-        ASSERT_TRUE(outputs.ok()) << outputs.status();
-        ASSERT_EQ(outputs->size(), expected.size());
-        for (size_t i = 0; i < expected.size(); ++i) ExpectSame((*outputs)[i], expected[i]);
-      }
+    const auto runner = MakeRunner(backend, *model);
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    // Twice: the second run takes its memory from the plan of the first.
+    for (int run = 0; run < 2; ++run) {
+      const auto outputs = (*runner)->Run(inputs, RunContext{});
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      ASSERT_EQ(outputs->size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) ExpectSame((*outputs)[i], expected[i]);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, OnnxNodeTest,
-                         testing::Values("arithmetic", "unary", "matmul", "softmax", "loss",
-                                         "dropout", "reduce", "movement", "indexing", "size",
-                                         "convolution", "pooling", "normalization"));
+constexpr const char* kFamilies[] = {
+    "arithmetic", "unary",    "matmul", "softmax",     "loss",    "dropout",      "reduce",
+    "movement",   "indexing", "size",   "convolution", "pooling", "normalization"};
+
+class OnnxNodeTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnnxNodeTest, GivesOnnxResults) {
+  CheckCases(GetParam(), CpuBackend());
+  CheckCases(GetParam(), ReferenceBackend());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, OnnxNodeTest, testing::ValuesIn(kFamilies));
+
+using OnnxNodeDeviceTest = OnCudaDevices;
+
+TEST_P(OnnxNodeDeviceTest, GivesOnnxResults) {
+  const Backend backend = DeviceBackend(*table(), GetParam());
+  for (const char* const family : kFamilies) CheckCases(family, backend);
+}
+
+COHORT_ON_CUDA_DEVICES(OnnxNodeDeviceTest);
 
 }  // namespace
 }  // namespace cohort

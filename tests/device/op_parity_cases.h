@@ -10,7 +10,16 @@
 
 namespace cohort {
 
-enum class OpFill { kNormal, kPositive, kProbability, kLabel, kMask, kOneHot };
+enum class OpFill {
+  kNormal,
+  kPositive,
+  kProbability,
+  kLabel,
+  kMask,
+  kOneHot,
+  kLow,      // so far below 0 that exp gives 0
+  kSpecial,  // normal, with a NaN, an infinity and a 0 now and then
+};
 
 struct OpInput {
   Shape shape;
@@ -33,6 +42,10 @@ inline constexpr double kLongSums = 20;
 inline constexpr const char* kOnnx = "";
 inline constexpr const char* kCohort = kCohortDomain;
 
+// Arithmetic, products, reductions and movement (op_parity_cases.cc), and all below.
+std::vector<OpCase> AllOpCases();
+// Where floats are special, and a device's kernels have branches of their own: for these alone.
+std::vector<OpCase> DeviceOpCases();
 // Softmax and losses (op_parity_loss_cases.cc).
 std::vector<OpCase> LossOpCases();
 // Convolution, pooling and normalization (op_parity_image_cases.cc).

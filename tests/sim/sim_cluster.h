@@ -26,15 +26,15 @@ class SimCluster {
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers)) {}
   SimCluster(uint64_t seed, int ps, int workers, Disks disks)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), disks) {}
+  // With other GPUs than the stand-in's.
+  SimCluster(uint64_t seed, int ps, int workers, FindCuda find_cuda)
+      : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), Disks::kShared,
+                   std::move(find_cuda)) {}
   // With the task indices of a sparse cluster.
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers)
       : SimCluster(seed, std::move(ps), std::move(workers), Disks::kShared) {}
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks)
-      : disks_(disks),
-        sim_(seed),
-        network_(sim_),
-        waiter_(sim_),
-        cluster_(TaskOptions(std::move(ps), std::move(workers))) {}
+      : SimCluster(seed, std::move(ps), std::move(workers), disks, nullptr) {}
 
   SimWorld& sim() { return sim_; }
   SimNetwork& network() { return network_; }
@@ -69,17 +69,27 @@ class SimCluster {
   }
 
  private:
+  SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks,
+             FindCuda find_cuda)
+      : disks_(disks),
+        sim_(seed),
+        network_(sim_),
+        waiter_(sim_),
+        cluster_(TaskOptions(std::move(ps), std::move(workers), std::move(find_cuda))) {}
+
   static std::vector<int> FirstIndices(int count) {
     std::vector<int> indices(static_cast<size_t>(count));
     std::iota(indices.begin(), indices.end(), 0);
     return indices;
   }
 
-  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers) {
+  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers,
+                                   FindCuda find_cuda) {
     TestCluster::Options options;
+    options.find_cuda = std::move(find_cuda);
     options.ps = std::move(ps);
     options.workers = std::move(workers);
-    options.grant_directory = "/";
+    options.grant_directory = std::string("/");  // of a literal, GCC 12 warns without reason
     options.world_of = [this](const std::string& host) { return WorldOf(host); };
     options.kill_host = [this](const std::string& host) { network_.Kill(host); };
     return options;

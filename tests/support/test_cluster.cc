@@ -91,18 +91,23 @@ void TestCluster::StartPs(TaskId task) {
   COHORT_CHECK(ps_[task]->Start().ok(), "a test's ps listens");
 }
 
+FindCuda TestCluster::StandInFinder(TaskId worker) {
+  std::shared_ptr<std::atomic<int32_t>>& gpus = gpus_[worker];
+  if (gpus == nullptr) gpus = std::make_shared<std::atomic<int32_t>>(0);
+  return [gpus]() -> absl::StatusOr<const CudaTable*> {
+    if (*gpus > 0) return &StandInOf(*gpus);
+    return absl::FailedPreconditionError("no GPU can be used: this test's worker has none");
+  };
+}
+
 void TestCluster::StartWorker(TaskId task) {
   WorkerTask::Options options;
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
-  std::shared_ptr<std::atomic<int32_t>>& gpus = gpus_[task];
-  if (gpus == nullptr) gpus = std::make_shared<std::atomic<int32_t>>(0);
-  options.find_cuda = [gpus]() -> absl::StatusOr<const CudaTable*> {
-    if (*gpus > 0) return &StandInOf(*gpus);
-    return absl::FailedPreconditionError("no GPU can be used: this test's worker has none");
-  };
   options.find_nccl = options_.find_nccl;
+  options.find_cuda = StandInFinder(task);
+  if (options_.find_cuda != nullptr) options.find_cuda = options_.find_cuda;
   const World world = options_.world_of(task.ToString());
   VariablesHomeOptions home;
   if (!options_.grant_directory.empty() && options_.ps.empty()) {

@@ -41,6 +41,7 @@ class TestCluster {
     // The world of a process start on a host ("worker:1"), and how a host's death is made known.
     std::function<World(const std::string& host)> world_of;
     std::function<void(const std::string& host)> kill_host;
+    FindCuda find_cuda;  // of the workers; null: SetGpus says what they have
     FindNccl find_nccl;  // of the workers; null: they have no NCCL
     // The process ended as it started: what it has granted cannot be read now. By default a bug.
     std::function<void(TaskId)> on_start_failed;
@@ -65,6 +66,7 @@ class TestCluster {
  private:
   void StartPs(TaskId task);
   void StartWorker(TaskId task);
+  FindCuda StandInFinder(TaskId worker);
 
   const Options options_;
   ClusterSpec spec_;

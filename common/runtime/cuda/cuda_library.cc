@@ -30,7 +30,7 @@ absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path) {
 
 absl::StatusOr<int32_t> CountCudaDevices(const CudaTable& table) {
   int32_t count = 0;
-  const int32_t code = table.device_count(table.library, &count);
+  const int32_t code = table.device_count(table.self, &count);
   const absl::Status counted = CudaStatus(table, code, "looking for GPUs");
   if (counted.ok()) return count;
   return absl::FailedPreconditionError(
@@ -49,7 +49,7 @@ absl::Status CheckCudaDevice(const CudaTable& table, int32_t device) {
 absl::Status CudaStatus(const CudaTable& table, int32_t code, absl::string_view doing) {
   if (code == kCudaDone) return absl::OkStatus();
   std::array<char, 512> words = {};
-  table.error_words(table.library, code, words.data(), words.size());
+  table.error_words(table.self, code, words.data(), words.size());
   return absl::UnavailableError(absl::StrCat(doing, ": ", words.data()));
 }
 

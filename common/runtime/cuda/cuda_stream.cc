@@ -60,8 +60,13 @@ absl::StatusOr<std::shared_ptr<CudaStream>> CudaStream::Open(const CudaTable& ta
                                                              int32_t device) {
   RETURN_IF_ERROR(CheckCudaDevice(table, device));
   CudaContext* opened = nullptr;
-  const int32_t code = table.open(table.library, device, &opened);
-  RETURN_IF_ERROR(CudaStatus(table, code, absl::StrCat("opening gpu:", device)));
+  const int32_t code = table.open(table.self, device, &opened);
+  if (code != kCudaDone) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        CudaStatus(table, code, absl::StrCat("gpu:", device, " cannot be used")).message(),
+        "; see with nvidia-smi what else uses it, or build the module for it "
+        "(CMAKE_CUDA_ARCHITECTURES), or use cpu devices"));
+  }
   return std::shared_ptr<CudaStream>(
       new CudaStream(table, device, std::make_shared<Context>(table, opened)));
 }
@@ -85,7 +90,11 @@ void CudaStream::Keep(int32_t code, const char* doing) {
 
 std::shared_ptr<Buffer> CudaStream::Fresh(size_t bytes) {
   void* memory = nullptr;
-  const int32_t code = status_.ok() ? table_.allocate(context(), bytes, &memory) : kCudaDone;
+  int32_t code = status_.ok() ? table_.allocate(context(), bytes, &memory) : kCudaDone;
+  if (code != kCudaDone) {
+    pool_->DropFree();  // of other sizes
+    code = table_.allocate(context(), bytes, &memory);
+  }
   if (memory != nullptr) {
     return Buffer::Of(std::make_shared<Memory>(context_, memory),
                       absl::MakeSpan(static_cast<std::byte*>(memory), bytes));

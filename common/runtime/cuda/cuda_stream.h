@@ -27,7 +27,7 @@ bool IsOnDevice(const Tensor& tensor);
 class CudaStream {
  public:
   // `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION for a device that is
-  // not there, saying what is.
+  // not there, or cannot be used, saying why.
   static absl::StatusOr<std::shared_ptr<CudaStream>> Open(const CudaTable& table, int32_t device);
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;

@@ -17,21 +17,20 @@
 
 namespace cohort {
 
-inline constexpr uint32_t kCudaTableVersion = 1;
+inline constexpr uint32_t kCudaTableVersion = 2;
 // Of the one function that the module exports: const CudaTable* f().
 inline constexpr char kCudaTableSymbol[] = "cohort_cuda_table";
 
 struct CudaTable {
   uint32_t version = kCudaTableVersion;
-  void* library = nullptr;  // first argument of the functions that take no context
+  void* self = nullptr;  // first argument of the functions that take no context
 
   // Into `words`, with a zero at the end.
-  void (*error_words)(void* library, int32_t code, char* words, uint64_t bytes);
-  int32_t (*device_count)(void* library, int32_t* count);
-  // Into `words`: what the device is called, and why it cannot be used, or nothing.
-  int32_t (*device_name)(void* library, int32_t device, char* words, uint64_t bytes);
+  void (*error_words)(void* self, int32_t code, char* words, uint64_t bytes);
+  int32_t (*device_count)(void* self, int32_t* count);
 
-  int32_t (*open)(void* library, int32_t device, CudaContext** context);
+  // Fails for a device that cannot run the module's kernels.
+  int32_t (*open)(void* self, int32_t device, CudaContext** context);
   // Nothing runs, and its memory has been freed.
   void (*close)(CudaContext* context);
 

@@ -153,6 +153,14 @@ absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, cons
   return shape;
 }
 
+absl::Status CheckConvBias(const Tensor& w, const Tensor& bias) {
+  if (!bias.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(RequireSameType(w, bias));
+  if (bias.shape() == Shape{w.shape().dim(0)}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("bias ", bias.TypeString(), " for ", w.shape().dim(0), " channels"));
+}
+
 PoolParameters ParseMaxPool(AttributeReader& reader) {
   PoolParameters parameters;
   parameters.window = ParseWindow(reader);
@@ -182,6 +190,18 @@ absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
   ASSIGN_OR_RETURN(PoolShape shape, ResolvePool(x, parameters));
   RETURN_IF_ERROR(RequireShape(dy, shape.y));
   return shape;
+}
+
+absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x) {
+  const int rank = x.shape().rank();
+  if (rank < 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("needs [batch, channels, positions ...], not ", x.TypeString()));
+  }
+  absl::InlinedVector<int64_t, 4> dims(static_cast<size_t>(rank), 1);
+  dims[0] = x.shape().dim(0);
+  dims[1] = x.shape().dim(1);
+  return GlobalPoolShape{ViewAroundAxis(x.shape(), 1).inner, Shape(absl::MakeConstSpan(dims))};
 }
 
 std::vector<double> AverageDivisors(const Window& window, bool count_padding) {

@@ -92,6 +92,8 @@ absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
 // Of a gradient operator, whose dy has to be of the convolution's shape.
 absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
                                           const ConvParameters& parameters);
+// Errors: INVALID_ARGUMENT for a bias that is there and has not one element for each output of `w`.
+absl::Status CheckConvBias(const Tensor& w, const Tensor& bias);
 
 struct PoolParameters {
   WindowParameters window;
@@ -109,6 +111,13 @@ struct PoolShape {
 absl::StatusOr<PoolShape> ResolvePool(const Shape& x, const PoolParameters& parameters);
 absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
                                           const PoolParameters& parameters);
+
+// A pooling of whole planes.
+struct GlobalPoolShape {
+  int64_t size = 0;  // of a plane
+  Shape y;
+};
+absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x);
 
 // What an average pooling divides each output by.
 std::vector<double> AverageDivisors(const Window& window, bool count_padding);

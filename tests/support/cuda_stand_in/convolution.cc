@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/runtime/kernels/cuda/convolution_launches.h"
 #include "common/runtime/kernels/cuda/for_each.cuh"
 
@@ -82,9 +83,19 @@ void WeightGrad(const ConvLaunch& l) {
   Narrow(sums, l.result);
 }
 
+// As cuDNN does, which pads both ends alike.
+void CheckAxis(const ConvAxis& axis) {
+  const int64_t covered = (axis.kernel - 1) * axis.dilation + 1;
+  const int64_t outputs = (axis.input + 2 * axis.pad - covered) / axis.stride + 1;
+  COHORT_CHECK(outputs == axis.output && outputs > 0, "a convolution has the outputs it should");
+}
+
 template <void (*kWork)(const ConvLaunch&)>
 int32_t OnDevice(CudaContext* context, const ConvLaunch& launch) {
-  return ForEach(context, 1, [&](int64_t) { kWork(launch); });
+  COHORT_CHECK(launch.batch > 0 && launch.inputs > 0 && launch.outputs > 0, "nothing is empty");
+  CheckAxis(launch.rows);
+  CheckAxis(launch.columns);
+  return PostToDevice(context, [launch] { kWork(launch); });
 }
 
 }  // namespace

@@ -2,10 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
@@ -16,6 +20,10 @@ namespace cohort {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
+// Behind each memory, so that what is written beyond its end is seen when it is freed.
+constexpr uint64_t kGuard = 256;
+constexpr int kFresh = 0xff;  // memory is not zero when it is new: NaN, -1
+constexpr std::byte kGuarded{0xa5};
 constexpr int32_t kNoMemory = 2;  // the codes are CUDA's
 constexpr int32_t kBroken = 700;
 
@@ -32,22 +40,31 @@ class DeviceMemory {
 
   void* Allocate(uint64_t bytes) {
     MutexLock lock(mutex_);
-    const uint64_t wanted = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const uint64_t wanted = (bytes + kGuard + kAlignment - 1) / kAlignment * kAlignment;
     uint64_t at = 0;
-    for (const auto& [begin, size] : taken_) {
+    for (const auto& [begin, taken] : taken_) {
       if (begin - at >= wanted) break;
-      at = begin + size;
+      at = begin + taken.size;
     }
     if (bytes_ - at < wanted) return nullptr;
-    taken_[at] = wanted;
+    taken_[at] = {bytes, wanted};
     used_ += wanted;
+    OpenLocked();
+    std::memset(begin_ + at, kFresh, bytes);
+    std::fill_n(begin_ + at + bytes, kGuard, kGuarded);
+    CloseLocked();
     return begin_ + at;
   }
   void Free(void* memory) {
     MutexLock lock(mutex_);
     const auto found = taken_.find(static_cast<uint64_t>(static_cast<std::byte*>(memory) - begin_));
     COHORT_CHECK(found != taken_.end(), "memory of the device is freed once");
-    used_ -= found->second;
+    const std::byte* const end = static_cast<std::byte*>(memory) + found->second.bytes;
+    OpenLocked();
+    COHORT_CHECK(std::all_of(end, end + kGuard, [](std::byte b) { return b == kGuarded; }),
+                 "nobody writes beyond the end of memory of the device");
+    CloseLocked();
+    used_ -= found->second.size;
     taken_.erase(found);
   }
   uint64_t left() const {
@@ -58,18 +75,30 @@ class DeviceMemory {
 
   void Open() {
     MutexLock lock(mutex_);
-    if (open_++ == 0) mprotect(begin_, bytes_, PROT_READ | PROT_WRITE);
+    OpenLocked();
   }
   void Close() {
     MutexLock lock(mutex_);
-    if (--open_ == 0) mprotect(begin_, bytes_, PROT_NONE);
+    CloseLocked();
   }
 
  private:
+  struct Taken {
+    uint64_t bytes = 0;  // that were asked for
+    uint64_t size = 0;
+  };
+
+  void OpenLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (open_++ == 0) mprotect(begin_, bytes_, PROT_READ | PROT_WRITE);
+  }
+  void CloseLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (--open_ == 0) mprotect(begin_, bytes_, PROT_NONE);
+  }
+
   const uint64_t bytes_;
   std::byte* const begin_;
   mutable Mutex mutex_;
-  std::map<uint64_t, uint64_t> taken_ ABSL_GUARDED_BY(mutex_);  // begin to size
+  std::map<uint64_t, Taken> taken_ ABSL_GUARDED_BY(mutex_);  // by begin
   uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;  // functions that run
 };
@@ -82,53 +111,104 @@ struct Library {
 };
 
 std::atomic<int64_t> fail_after{-1};
+std::atomic<int64_t> fail_late_after{-1};
+
+// Counts down, and is true once.
+bool IsNow(std::atomic<int64_t>& calls) { return calls >= 0 && calls-- == 0; }
 
 }  // namespace
 
+// What was posted runs when it is waited for. Memory that is freed before is freed then.
 struct CudaContext {
+  explicit CudaContext(Library& library) : library(library) {}
+
+  void Free(void* memory) {
+    MutexLock lock(mutex_);
+    freed_.push_back(memory);
+    if (posted_.empty() && !runs_) FreeAllLocked();
+  }
+  int32_t Post(std::function<void()> work) {
+    if (IsNow(fail_after)) return kBroken;
+    MutexLock lock(mutex_);
+    posted_.push_back(std::move(work));
+    return kCudaDone;
+  }
+  int32_t Run() {
+    std::vector<std::function<void()>> now;
+    {
+      MutexLock lock(mutex_);
+      now.swap(posted_);
+      runs_ = true;
+    }
+    int32_t code = kCudaDone;
+    library.memory.Open();
+    for (const auto& work : now) {
+      if (IsNow(fail_late_after)) code = kBroken;
+      if (code == kCudaDone) work();
+    }
+    library.memory.Close();
+    MutexLock lock(mutex_);
+    runs_ = false;
+    FreeAllLocked();
+    return code;
+  }
+  int64_t size() {
+    MutexLock lock(mutex_);
+    return static_cast<int64_t>(posted_.size());
+  }
+
   Library& library;
+
+ private:
+  void FreeAllLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    for (void* const memory : freed_) library.memory.Free(memory);
+    freed_.clear();
+  }
+
+  Mutex mutex_;
+  std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mutex_);
+  std::vector<void*> freed_ ABSL_GUARDED_BY(mutex_);
+  bool runs_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-int32_t OpenDevice(CudaContext* context) {
-  if (fail_after >= 0 && fail_after-- == 0) return kBroken;
-  context->library.memory.Open();
-  return kCudaDone;
+int32_t PostToDevice(CudaContext* context, std::function<void()> work) {
+  return context->Post(std::move(work));
 }
-
-void CloseDevice(CudaContext* context) { context->library.memory.Close(); }
 
 namespace {
 
-Library& LibraryOf(void* library) { return *static_cast<Library*>(library); }
+Library& LibraryOf(void* self) { return *static_cast<Library*>(self); }
 
 void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
   std::snprintf(words, bytes, "stand-in: %s (%d)",
                 code == kNoMemory ? "out of memory" : "an illegal memory access", code);
 }
 
-int32_t DeviceCount(void* library, int32_t* count) {
-  *count = LibraryOf(library).devices;
+int32_t DeviceCount(void* self, int32_t* count) {
+  *count = LibraryOf(self).devices;
   return kCudaDone;
 }
 
-int32_t DeviceName(void*, int32_t, char* words, uint64_t bytes) {
-  std::snprintf(words, bytes, "stand-in");
+int32_t OpenContext(void* self, int32_t, CudaContext** context) {
+  *context = new CudaContext(LibraryOf(self));
   return kCudaDone;
 }
 
-int32_t OpenContext(void* library, int32_t, CudaContext** context) {
-  *context = new CudaContext{LibraryOf(library)};
-  return kCudaDone;
+void CloseContext(CudaContext* context) {
+  COHORT_CHECK(context->size() == 0, "what was posted is waited for");
+  delete context;
 }
 
-void CloseContext(CudaContext* context) { delete context; }
-
+// As cudaFree waits, what was freed is there again.
 int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
+  *memory = context->library.memory.Allocate(bytes);
+  if (*memory != nullptr) return kCudaDone;
+  if (const int32_t code = context->Run(); code != kCudaDone) return code;
   *memory = context->library.memory.Allocate(bytes);
   return *memory == nullptr ? kNoMemory : kCudaDone;
 }
 
-void Free(CudaContext* context, void* memory) { context->library.memory.Free(memory); }
+void Free(CudaContext* context, void* memory) { context->Free(memory); }
 
 int32_t MemoryLeft(CudaContext* context, uint64_t* left, uint64_t* all) {
   *left = context->library.memory.left();
@@ -137,30 +217,23 @@ int32_t MemoryLeft(CudaContext* context, uint64_t* left, uint64_t* all) {
 }
 
 int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
-  if (const int32_t code = OpenDevice(context); code != kCudaDone) return code;
-  std::memcpy(to, from, bytes);
-  CloseDevice(context);
-  return kCudaDone;
+  return context->Post([=] { std::memcpy(to, from, bytes); });
 }
 
 int32_t FillZeros(CudaContext* context, void* device, uint64_t bytes) {
-  if (const int32_t code = OpenDevice(context); code != kCudaDone) return code;
-  std::memset(device, 0, bytes);
-  CloseDevice(context);
-  return kCudaDone;
+  return context->Post([=] { std::memset(device, 0, bytes); });
 }
 
-int32_t Wait(CudaContext*) { return kCudaDone; }
+int32_t Wait(CudaContext* context) { return context->Run(); }
 
 }  // namespace
 
 const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
   // Kept to the end: memory may be freed by whatever goes last.
   auto* const table = new CudaTable;
-  table->library = new Library(devices, bytes);
+  table->self = new Library(devices, bytes);
   table->error_words = ErrorWords;
   table->device_count = DeviceCount;
-  table->device_name = DeviceName;
   table->open = OpenContext;
   table->close = CloseContext;
   table->allocate = Allocate;
@@ -178,5 +251,7 @@ const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
 }
 
 void FailCudaStandInAfter(int64_t calls) { fail_after = calls; }
+
+void FailCudaStandInLateAfter(int64_t calls) { fail_late_after = calls; }
 
 }  // namespace cohort

@@ -2,8 +2,9 @@
 
 // Devices without a GPU: the table of cuda_table.h over the processor. The loops of kernels/cuda
 // run as they stand in the .cu files, compiled for the processor; in the place of cuBLAS are plain
-// loops. The memory of a device is protected while no function of the table runs, so whoever else
-// touches it dies by SIGSEGV.
+// loops. What is posted runs late, when it is waited for, so that whoever gives it memory of the
+// host that ends before that, or reads a result sooner, is seen. The memory of a device is
+// protected while nothing runs, so whoever else touches it dies by SIGSEGV.
 
 #include <cstdint>
 
@@ -19,5 +20,9 @@ const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes);
 // What the functions of any stand-in do next: after so many calls that post something they fail,
 // once. Negative: they do not.
 void FailCudaStandInAfter(int64_t calls);
+
+// The same of what was posted, when it runs: it fails with all that was posted after it, and `wait`
+// tells.
+void FailCudaStandInLateAfter(int64_t calls);
 
 }  // namespace cohort

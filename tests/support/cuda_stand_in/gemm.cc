@@ -1,5 +1,6 @@
 #include "tests/support/cuda_stand_in/gemm.h"
 
+#include "common/base/check.h"
 #include "common/runtime/kernels/cuda/for_each.cuh"
 
 namespace cohort {
@@ -17,6 +18,8 @@ Strides StridesOf(bool transposed, int64_t rows, int64_t columns) {
 }
 
 int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
+  COHORT_CHECK(launch.m > 0 && launch.n > 0 && launch.k > 0 && launch.batch > 0,
+               "nothing is empty");
   const Strides in_a = StridesOf(launch.transpose_a, launch.m, launch.k);
   const Strides in_b = StridesOf(launch.transpose_b, launch.k, launch.n);
   const int64_t of_product = launch.m * launch.n;

@@ -18,31 +18,31 @@ constexpr int kAsks = 2;
 
 // The functions of the table. Each finds its machine in its first argument.
 struct FakeFunctions {
-  static FakeNccl& Of(void* library) { return *static_cast<FakeNccl*>(library); }
+  static FakeNccl& Of(void* self) { return *static_cast<FakeNccl*>(self); }
 
   static void ErrorWords(NcclContext*, int32_t code, char* words, uint64_t bytes) {
     const char* text = code == 7001 ? "NCCL: a remote process has ended" : "CUDA: a copy failed";
     if (code == kNoDevice) text = "CUDA: invalid device";
     std::snprintf(words, bytes, "%s (%d)", text, code);
   }
-  static int32_t Version(void* library, int32_t* version) {
-    MutexLock lock(Of(library).mutex_);
-    *version = Of(library).version_;
+  static int32_t Version(void* self, int32_t* version) {
+    MutexLock lock(Of(self).mutex_);
+    *version = Of(self).version_;
     return kNcclDone;
   }
-  static int32_t DeviceCount(void* library, int32_t* count) {
-    *count = Of(library).devices_;
+  static int32_t DeviceCount(void* self, int32_t* count) {
+    *count = Of(self).devices_;
     return kNcclDone;
   }
-  static int32_t UniqueId(void* library, uint8_t* id) {
-    MutexLock lock(Of(library).mutex_);
+  static int32_t UniqueId(void* self, uint8_t* id) {
+    MutexLock lock(Of(self).mutex_);
     std::memset(id, 0x5a, kNcclIdBytes);
-    id[kNcclIdBytes - 1] = ++Of(library).ids_;
+    id[kNcclIdBytes - 1] = ++Of(self).ids_;
     return kNcclDone;
   }
 
-  static int32_t Open(void* library, int32_t device, NcclContext** context) {
-    FakeNccl& fake = Of(library);
+  static int32_t Open(void* self, int32_t device, NcclContext** context) {
+    FakeNccl& fake = Of(self);
     if (device < 0 || device >= fake.devices_) return kNoDevice;
     auto* const opened = new FakeContext;
     opened->fake = &fake;
@@ -270,7 +270,7 @@ struct FakeFunctions {
 
 FakeNccl::FakeNccl(int devices) : devices_(devices) {
   using F = FakeFunctions;
-  table_.library = this;
+  table_.self = this;
   table_.error_words = F::ErrorWords;
   table_.nccl_version = F::Version;
   table_.device_count = F::DeviceCount;

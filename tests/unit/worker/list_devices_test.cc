@@ -17,7 +17,7 @@ using testing::IsEmpty;
 // Of so many devices; negative: the driver fails.
 CudaTable Counting(int32_t& devices) {
   CudaTable table;
-  table.library = &devices;
+  table.self = &devices;
   table.device_count = [](void* library, int32_t* count) -> int32_t {
     *count = *static_cast<int32_t*>(library);
     return *count < 0 ? 100 : kCudaDone;

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<NcclDevice>> NcclDevice::Open(const NcclTable& ta
                                                              Options options) {
   RETURN_IF_ERROR(CheckNcclDevice(table, options.device));
   NcclContext* context = nullptr;
-  const int32_t code = table.open(table.library, options.device, &context);
+  const int32_t code = table.open(table.self, options.device, &context);
   RETURN_IF_ERROR(NcclStatus(table, nullptr, code, absl::StrCat("opening gpu:", options.device)));
   std::unique_ptr<NcclDevice> device(new NcclDevice(table, context, std::move(options)));
   RETURN_IF_ERROR(device->Allocate());

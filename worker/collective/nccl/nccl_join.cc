@@ -44,11 +44,11 @@ NcclPass NcclCommunicator::OwnPass() {
   pass.usable = opened.status();
   if (!pass.usable.ok()) return pass;
   device_ = *std::move(opened);
-  pass.usable = NcclStatus(table, nullptr, table.nccl_version(table.library, &pass.nccl_version),
+  pass.usable = NcclStatus(table, nullptr, table.nccl_version(table.self, &pass.nccl_version),
                            "asking for NCCL's version");
   if (rank() != 0 || !pass.usable.ok()) return pass;
   pass.usable =
-      NcclStatus(table, nullptr, table.unique_id(table.library, pass.id.data()), "making an id");
+      NcclStatus(table, nullptr, table.unique_id(table.self, pass.id.data()), "making an id");
   return pass;
 }
 

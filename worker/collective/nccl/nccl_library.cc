@@ -41,7 +41,7 @@ absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
 
 absl::Status CheckNcclDevice(const NcclTable& table, int32_t device) {
   int32_t count = 0;
-  const int32_t code = table.device_count(table.library, &count);
+  const int32_t code = table.device_count(table.self, &count);
   const absl::Status counted = NcclStatus(table, nullptr, code, "looking for GPUs");
   if (!counted.ok()) {
     return Missing(absl::StrCat("no GPU can be used: ", counted.message(),

@@ -18,7 +18,7 @@
 
 namespace cohort {
 
-inline constexpr uint32_t kNcclTableVersion = 1;
+inline constexpr uint32_t kNcclTableVersion = 2;
 inline constexpr size_t kNcclIdBytes = 128;
 // Of the one function that the module exports: const NcclTable* f().
 inline constexpr char kNcclTableSymbol[] = "cohort_nccl_table";
@@ -38,15 +38,15 @@ struct NcclContext;  // the module's
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
-  void* library = nullptr;  // first argument of the functions that take no context
+  void* self = nullptr;  // first argument of the functions that take no context
 
   // Into `words`, with a zero at the end. The context, which may be null, may know more.
   void (*error_words)(NcclContext* context, int32_t code, char* words, uint64_t bytes);
-  int32_t (*nccl_version)(void* library, int32_t* version);  // 22809: 2.28.9
-  int32_t (*device_count)(void* library, int32_t* count);
-  int32_t (*unique_id)(void* library, uint8_t* id);  // kNcclIdBytes; needs no device
+  int32_t (*nccl_version)(void* self, int32_t* version);  // 22809: 2.28.9
+  int32_t (*device_count)(void* self, int32_t* count);
+  int32_t (*unique_id)(void* self, uint8_t* id);  // kNcclIdBytes; needs no device
 
-  int32_t (*open)(void* library, int32_t device, NcclContext** context);
+  int32_t (*open)(void* self, int32_t device, NcclContext** context);
   // Its memory has been freed; it has left, or was aborted, or never joined.
   void (*close)(NcclContext* context);
   int32_t (*allocate_device)(NcclContext* context, uint64_t bytes, void** memory);

@@ -2,7 +2,6 @@
 // CUDA. It holds no logic that could be elsewhere, because it runs only where a GPU is.
 
 #include <cstdio>
-#include <cstring>
 #include <new>
 
 #include "common/runtime/cuda/backend/blas_calls.h"
@@ -59,26 +58,16 @@ int32_t Prepare(CudaContext* context) {
   return code;
 }
 
-int32_t Open(void*, int32_t device, CudaContext** context) {
-  auto* const opened = new (std::nothrow) CudaContext{device};
-  if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
-  const int32_t code = Prepare(opened);
-  if (code != kCudaDone) {
-    Close(opened);
-    return Forget(code);
-  }
-  *context = opened;
-  return kCudaDone;
-}
-
 int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
   const int32_t code = Enter(context);
   return code == kCudaDone ? Forget(Code(cudaMalloc(memory, bytes))) : code;
 }
 
-// cudaFree waits until the device has nothing to do: what was posted may use the memory.
+// What was posted may use the memory. cudaFree is said to wait, but not of what.
 void Free(CudaContext* context, void* memory) {
-  if (Enter(context) == kCudaDone) cudaFree(memory);
+  if (Enter(context) != kCudaDone) return;
+  cudaStreamSynchronize(context->stream);
+  cudaFree(memory);
 }
 
 int32_t MemoryLeft(CudaContext* context, uint64_t* free, uint64_t* all) {
@@ -133,23 +122,19 @@ int32_t Try(CudaContext* context) {
   }
   if (code == kCudaDone) code = Wait(context);
   Free(context, memory);
-  return Forget(code);
+  return code;
 }
 
-int32_t DeviceName(void* library, int32_t device, char* words, uint64_t bytes) {
-  cudaDeviceProp properties;
-  int32_t code = Code(cudaGetDeviceProperties(&properties, device));
-  if (code != kCudaDone) return Forget(code);
-  CudaContext* context = nullptr;
-  code = Open(library, device, &context);
-  if (code == kCudaDone) {
-    code = Try(context);
-    Close(context);
+int32_t Open(void*, int32_t device, CudaContext** context) {
+  auto* const opened = new (std::nothrow) CudaContext{device};
+  if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
+  int32_t code = Prepare(opened);
+  if (code == kCudaDone) code = Try(opened);
+  if (code != kCudaDone) {
+    Close(opened);
+    return Forget(code);
   }
-  std::snprintf(words, bytes, "%s%s", properties.name,
-                code == kCudaDone ? "" : " cannot be used: ");
-  const uint64_t used = std::strlen(words);
-  if (code != kCudaDone) ErrorWords(library, code, words + used, bytes - used);
+  *context = opened;
   return kCudaDone;
 }
 
@@ -157,7 +142,6 @@ CudaTable MakeTable() {
   CudaTable table;
   table.error_words = ErrorWords;
   table.device_count = DeviceCount;
-  table.device_name = DeviceName;
   table.open = Open;
   table.close = Close;
   table.allocate = Allocate;

@@ -5,14 +5,16 @@
 #include <cudnn.h>
 
 #include <cstdio>
+#include <vector>
 
+#include "common/runtime/cuda/backend/algorithm_choice.h"
 #include "common/runtime/kernels/cuda/convolution_launches.h"
 
 namespace cohort {
 
 namespace {
 
-// Algorithms that want more are left out.
+// An algorithm that wants more is not run.
 constexpr size_t kWorkspaceMax = size_t{1} << 30;
 constexpr int kAlgorithmsMax = 16;
 
@@ -84,90 +86,161 @@ int32_t Prepare(CudaContext* context) {
   return code == kCudaDone ? DnnCode(cudnnSetStream(context->dnn, context->stream)) : code;
 }
 
-// The memory grows; cudaFree waits for what still uses the smaller one.
+// The memory grows.
 int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
   if (bytes <= context->workspace_bytes) return kCudaDone;
-  if (context->workspace != nullptr) cudaFree(context->workspace);
+  if (context->workspace != nullptr) {
+    cudaStreamSynchronize(context->stream);  // of what still uses the smaller one
+    cudaFree(context->workspace);
+  }
   context->workspace = nullptr;
   context->workspace_bytes = 0;
   const int32_t code = Code(cudaMalloc(&context->workspace, bytes));
-  if (code == kCudaDone) {
-    context->workspace_bytes = bytes;
-  } else {
-    (void)cudaGetLastError();  // or the next kernel would seem to have failed
-  }
+  if (code == kCudaDone) context->workspace_bytes = bytes;
   return code;
-}
-
-// The first, which cuDNN holds for the fastest, of those that may be used.
-template <typename Choice>
-int32_t Choose(CudaContext* context, const Choice* choices, int count, Choice& chosen) {
-  for (int i = 0; i < count; ++i) {
-    if (choices[i].status != CUDNN_STATUS_SUCCESS || choices[i].memory > kWorkspaceMax ||
-        choices[i].determinism != CUDNN_DETERMINISTIC || choices[i].mathType != CUDNN_FMA_MATH) {
-      continue;
-    }
-    chosen = choices[i];
-    return NeedWorkspace(context, chosen.memory);
-  }
-  return DnnCode(CUDNN_STATUS_NOT_SUPPORTED);
 }
 
 constexpr float kOne = 1;
 constexpr float kZero = 0;
 
-int32_t Forward(CudaContext* context, const ConvLaunch& launch) {
+// The calls of the three directions: kSure takes every convolution and gives the same bits each
+// time. By Fourier transforms the error of an element would be that of the largest one of its
+// image, so they are left out.
+struct Forward {
+  using Offer = cudnnConvolutionFwdAlgoPerf_t;
+  using Algorithm = cudnnConvolutionFwdAlgo_t;
+  static constexpr Algorithm kSure = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
+  static constexpr Algorithm kLeftOut[] = {CUDNN_CONVOLUTION_FWD_ALGO_FFT,
+                                           CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING};
+
+  static cudnnStatus_t Ask(CudaContext* context, const Descriptors& of, int* count, Offer* offers) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(context->dnn, of.x, of.w, of.convolution, of.y,
+                                                  kAlgorithmsMax, count, offers);
+  }
+  static cudnnStatus_t Workspace(CudaContext* context, const Descriptors& of, Algorithm algorithm,
+                                 size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(context->dnn, of.x, of.w, of.convolution, of.y,
+                                                   algorithm, bytes);
+  }
+  static cudnnStatus_t Run(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
+                           Algorithm algorithm) {
+    return cudnnConvolutionForward(context->dnn, &kOne, of.x, launch.first, of.w, launch.second,
+                                   of.convolution, algorithm, context->workspace,
+                                   context->workspace_bytes, &kZero, of.y, launch.result);
+  }
+};
+
+struct InputGrad {
+  using Offer = cudnnConvolutionBwdDataAlgoPerf_t;
+  using Algorithm = cudnnConvolutionBwdDataAlgo_t;
+  static constexpr Algorithm kSure = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+  static constexpr Algorithm kLeftOut[] = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT,
+                                           CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING};
+
+  static cudnnStatus_t Ask(CudaContext* context, const Descriptors& of, int* count, Offer* offers) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(context->dnn, of.w, of.y, of.convolution,
+                                                       of.x, kAlgorithmsMax, count, offers);
+  }
+  static cudnnStatus_t Workspace(CudaContext* context, const Descriptors& of, Algorithm algorithm,
+                                 size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(context->dnn, of.w, of.y, of.convolution,
+                                                        of.x, algorithm, bytes);
+  }
+  static cudnnStatus_t Run(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
+                           Algorithm algorithm) {
+    return cudnnConvolutionBackwardData(context->dnn, &kOne, of.w, launch.second, of.y,
+                                        launch.first, of.convolution, algorithm,
+                                        context->workspace, context->workspace_bytes, &kZero, of.x,
+                                        launch.result);
+  }
+};
+
+struct WeightGrad {
+  using Offer = cudnnConvolutionBwdFilterAlgoPerf_t;
+  using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
+  static constexpr Algorithm kSure = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+  static constexpr Algorithm kLeftOut[] = {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT,
+                                           CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING};
+
+  static cudnnStatus_t Ask(CudaContext* context, const Descriptors& of, int* count, Offer* offers) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(context->dnn, of.x, of.y, of.convolution,
+                                                         of.w, kAlgorithmsMax, count, offers);
+  }
+  static cudnnStatus_t Workspace(CudaContext* context, const Descriptors& of, Algorithm algorithm,
+                                 size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(context->dnn, of.x, of.y, of.convolution,
+                                                          of.w, algorithm, bytes);
+  }
+  static cudnnStatus_t Run(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
+                           Algorithm algorithm) {
+    return cudnnConvolutionBackwardFilter(context->dnn, &kOne, of.x, launch.second, of.y,
+                                          launch.first, of.convolution, algorithm,
+                                          context->workspace, context->workspace_bytes, &kZero,
+                                          of.w, launch.result);
+  }
+};
+
+// cuDNN says of the math only what it looked at; what runs is the descriptor's, which is FMA. So
+// an offer for tensor cores is none, and one of the default math is a good one.
+template <typename Direction>
+bool IsPossible(const typename Direction::Offer& offer) {
+  for (const auto left_out : Direction::kLeftOut) {
+    if (offer.algo == left_out) return false;
+  }
+  return offer.status == CUDNN_STATUS_SUCCESS &&
+         (offer.mathType == CUDNN_FMA_MATH || offer.mathType == CUDNN_DEFAULT_MATH);
+}
+
+// A failure to offer is none to run: the sure one is left.
+template <typename Direction>
+std::vector<int32_t> Algorithms(CudaContext* context, const Descriptors& of) {
+  typename Direction::Offer offers[kAlgorithmsMax];
+  int count = 0;
+  if (Direction::Ask(context, of, &count, offers) != CUDNN_STATUS_SUCCESS) count = 0;
+  std::vector<OfferedAlgorithm> offered;
+  for (int i = 0; i < count; ++i) {
+    offered.push_back({offers[i].algo, IsPossible<Direction>(offers[i]),
+                       offers[i].determinism == CUDNN_DETERMINISTIC});
+  }
+  return AlgorithmsToTry(offered, Direction::kSure);
+}
+
+// How much memory it needs is asked of the descriptor's math, which may not be that of the offer.
+template <typename Direction>
+int32_t TryOne(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
+               typename Direction::Algorithm algorithm) {
+  size_t bytes = 0;
+  int32_t code = DnnCode(Direction::Workspace(context, of, algorithm, &bytes));
+  if (code == kCudaDone && bytes > kWorkspaceMax) code = DnnCode(CUDNN_STATUS_NOT_SUPPORTED);
+  if (code == kCudaDone) code = NeedWorkspace(context, bytes);
+  if (code == kCudaDone) code = DnnCode(Direction::Run(context, of, launch, algorithm));
+  if (code != kCudaDone) (void)cudaGetLastError();  // or the next kernel would seem to have failed
+  return code;
+}
+
+template <typename Direction>
+int32_t Convolve(CudaContext* context, const ConvLaunch& launch, const Descriptors& of) {
+  if (of.code != kCudaDone) return of.code;
+  return FirstThatRuns(Algorithms<Direction>(context, of), [&](int32_t algorithm) {
+    return TryOne<Direction>(context, of, launch,
+                             static_cast<typename Direction::Algorithm>(algorithm));
+  });
+}
+
+int32_t RunForward(CudaContext* context, const ConvLaunch& launch) {
   int32_t code = Prepare(context);
   if (code != kCudaDone) return code;
   const Descriptors of(launch);
-  if (of.code != kCudaDone) return of.code;
-  cudnnConvolutionFwdAlgoPerf_t choices[kAlgorithmsMax];
-  int count = 0;
-  code = DnnCode(cudnnGetConvolutionForwardAlgorithm_v7(context->dnn, of.x, of.w, of.convolution,
-                                                        of.y, kAlgorithmsMax, &count, choices));
-  cudnnConvolutionFwdAlgoPerf_t chosen;
-  if (code == kCudaDone) code = Choose(context, choices, count, chosen);
-  if (code != kCudaDone) return code;
-  code = DnnCode(cudnnConvolutionForward(
-      context->dnn, &kOne, of.x, launch.first, of.w, launch.second, of.convolution, chosen.algo,
-      context->workspace, context->workspace_bytes, &kZero, of.y, launch.result));
+  code = Convolve<Forward>(context, launch, of);
   if (code != kCudaDone || launch.bias == nullptr) return code;
   return DnnCode(
       cudnnAddTensor(context->dnn, &kOne, of.bias, launch.bias, &kOne, of.y, launch.result));
 }
 
-int32_t InputGrad(CudaContext* context, const ConvLaunch& launch) {
-  int32_t code = Prepare(context);
-  if (code != kCudaDone) return code;
-  const Descriptors of(launch);
-  if (of.code != kCudaDone) return of.code;
-  cudnnConvolutionBwdDataAlgoPerf_t choices[kAlgorithmsMax];
-  int count = 0;
-  code = DnnCode(cudnnGetConvolutionBackwardDataAlgorithm_v7(
-      context->dnn, of.w, of.y, of.convolution, of.x, kAlgorithmsMax, &count, choices));
-  cudnnConvolutionBwdDataAlgoPerf_t chosen;
-  if (code == kCudaDone) code = Choose(context, choices, count, chosen);
-  if (code != kCudaDone) return code;
-  return DnnCode(cudnnConvolutionBackwardData(
-      context->dnn, &kOne, of.w, launch.second, of.y, launch.first, of.convolution, chosen.algo,
-      context->workspace, context->workspace_bytes, &kZero, of.x, launch.result));
-}
-
-int32_t WeightGrad(CudaContext* context, const ConvLaunch& launch) {
-  int32_t code = Prepare(context);
-  if (code != kCudaDone) return code;
-  const Descriptors of(launch);
-  if (of.code != kCudaDone) return of.code;
-  cudnnConvolutionBwdFilterAlgoPerf_t choices[kAlgorithmsMax];
-  int count = 0;
-  code = DnnCode(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-      context->dnn, of.x, of.y, of.convolution, of.w, kAlgorithmsMax, &count, choices));
-  cudnnConvolutionBwdFilterAlgoPerf_t chosen;
-  if (code == kCudaDone) code = Choose(context, choices, count, chosen);
-  if (code != kCudaDone) return code;
-  return DnnCode(cudnnConvolutionBackwardFilter(
-      context->dnn, &kOne, of.x, launch.second, of.y, launch.first, of.convolution, chosen.algo,
-      context->workspace, context->workspace_bytes, &kZero, of.w, launch.result));
+template <typename Direction>
+int32_t RunGrad(CudaContext* context, const ConvLaunch& launch) {
+  const int32_t code = Prepare(context);
+  return code == kCudaDone ? Convolve<Direction>(context, launch, Descriptors(launch)) : code;
 }
 
 }  // namespace
@@ -183,6 +256,6 @@ void CloseDnn(CudaContext* context) {
   context->dnn = nullptr;
 }
 
-ConvLibrary MakeConvLibrary() { return {Forward, InputGrad, WeightGrad}; }
+ConvLibrary MakeConvLibrary() { return {RunForward, RunGrad<InputGrad>, RunGrad<WeightGrad>}; }
 
 }  // namespace cohort

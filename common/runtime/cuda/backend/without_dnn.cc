@@ -12,7 +12,9 @@ int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }
 }  // namespace
 
 void DnnErrorWords(int32_t, char* words, uint64_t bytes) {
-  std::snprintf(words, bytes, "cuDNN: this module was built without it");
+  std::snprintf(words, bytes,
+                "cuDNN: this module was built without it; build it where cuDNN is, or use cpu "
+                "devices");
 }
 
 void CloseDnn(CudaContext*) {}

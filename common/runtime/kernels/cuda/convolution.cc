@@ -30,7 +30,7 @@ absl::Status CheckSizes(const ConvShape& shape, const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
-  if (shape.window.axes.size() != 2) {  // what the factory may not have seen
+  if (shape.window.axes.size() != 2) {  // a type that was declared may be wrong
     return absl::InvalidArgumentError(absl::StrCat("a GPU's convolution has 2 axes, not ",
                                                    shape.window.axes.size(), "; use cpu devices"));
   }
@@ -83,21 +83,13 @@ bool IsEmpty(const ConvShape& shape, const Tensor& a, const Tensor& b) {
   return a.num_elements() == 0 || b.num_elements() == 0 || shape.y.num_elements() == 0;
 }
 
-absl::Status CheckBias(const Tensor& w, const Tensor& bias) {
-  if (!bias.has_value()) return absl::OkStatus();
-  RETURN_IF_ERROR(RequireSameType(w, bias));
-  if (bias.shape() == Shape{w.shape().dim(0)}) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("bias ", bias.TypeString(), " for ", w.shape().dim(0), " channels"));
-}
-
 absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
   const Tensor x = context.input(0);
   const Tensor w = context.input(1);
   const Tensor bias = context.input(2);
   RETURN_IF_ERROR(RequireSameType(x, w));
   ASSIGN_OR_RETURN(const ConvShape shape, ResolveConv(x.shape(), w.shape(), parameters));
-  RETURN_IF_ERROR(CheckBias(w, bias));
+  RETURN_IF_ERROR(CheckConvBias(w, bias));
   ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
   const bool is_empty = IsEmpty(shape, x, w);
   if (is_empty && bias.has_value() && shape.y.num_elements() > 0) {
@@ -163,26 +155,8 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
   return absl::OkStatus();
 }
 
-// How many axes the node's window has; 2 where no attribute tells.
-size_t AxesOf(const ConvParameters& parameters) {
-  const WindowParameters& window = parameters.window;
-  if (!window.kernel.empty()) return window.kernel.size();
-  if (!window.strides.empty()) return window.strides.size();
-  if (!window.dilations.empty()) return window.dilations.size();
-  return window.pads.empty() ? 2 : window.pads.size() / 2;
-}
-
-// Windows of other than two axes stay on the processor.
+// Images of other than two axes stay on the processor.
 KernelDefinition OfPlanes(KernelDefinition definition) {
-  definition.make = [make = definition.make](
-                        const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    AttributeReader reader(node);
-    const size_t axes = AxesOf(ParseConv(reader));
-    if (axes != 2) {
-      return absl::UnimplementedError(absl::StrCat("a convolution of ", axes, " axes, for a GPU"));
-    }
-    return make(node);
-  };
   definition.rank = 4;
   return definition;
 }

@@ -14,6 +14,8 @@
 #include "common/runtime/cuda/backend/cuda_context.h"
 #define COHORT_DEVICE __device__
 #else
+#include <functional>
+
 #include "common/runtime/kernels/cuda/launches.h"
 #define COHORT_DEVICE
 #endif
@@ -89,16 +91,14 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #else
 
-// Of the stand-in: between the two the processor is the device.
-int32_t OpenDevice(CudaContext* context);
-void CloseDevice(CudaContext* context);
+// Of the stand-in: when it runs, the processor is the device.
+int32_t PostToDevice(CudaContext* context, std::function<void()> work);
 
 template <typename Body>
 int32_t ForEach(CudaContext* context, int64_t count, Body body) {
-  if (const int32_t code = OpenDevice(context); code != kCudaDone) return code;
-  for (int64_t i = 0; i < count; ++i) body(i);
-  CloseDevice(context);
-  return kCudaDone;
+  return PostToDevice(context, [=] {
+    for (int64_t i = 0; i < count; ++i) body(i);
+  });
 }
 
 template <typename Value, typename Load, typename Combine, typename Store>

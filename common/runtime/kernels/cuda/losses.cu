@@ -60,14 +60,10 @@ int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
   return AddUpLines(
       context, launch.lines,
       [=] COHORT_DEVICE(int64_t line, int64_t at) {
-        if (truth[at] == 0) return 0.0;
         const double q = static_cast<double>(p[at]) / sums[line];
         return -static_cast<double>(truth[at]) * log(Clamped(q));
       },
-      [=] COHORT_DEVICE(int64_t line, double loss) {
-        const double sum = sums[line];
-        out[line] = static_cast<float>(sum == sum ? loss : sum);  // NaN, whatever the truth
-      });
+      [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
 }
 
 int32_t DenseGradOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
@@ -127,47 +123,38 @@ int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
 }
 
+// Of each line: of logits the logarithm to normalise by, in the second half; else the sum, in the
+// first.
+int32_t FindSparseSums(CudaContext* context, const SparseLossLaunch& launch) {
+  if (!launch.from_logits) return FindClampedSum(context, launch);
+  return FindLogSumExp(context, launch.lines, launch.prediction, launch.sums,
+                       launch.sums + launch.lines.count);
+}
+
 int32_t Sparse(CudaContext* context, const SparseLossLaunch& launch) {
-  const DeviceLines lines = launch.lines;
-  const bool from_logits = launch.from_logits;
-  const int64_t* const labels = launch.labels;
-  const float* const x = launch.prediction;
-  float* const out = launch.out;
-  double* const sums = launch.sums;
-  double* const shifts = launch.sums + lines.count;
-  const int32_t code = from_logits ? FindLogSumExp(context, lines, x, sums, shifts)
-                                   : FindClampedSum(context, launch);
-  if (code != kCudaDone) return code;
-  return ForEach(context, lines.count, [=] COHORT_DEVICE(int64_t line) {
-    const double chosen = x[PlaceInLine(lines, line, labels[line])];
-    out[line] = static_cast<float>(from_logits ? shifts[line] - chosen
-                                               : log(sums[line]) - log(Clamped(chosen)));
+  if (const int32_t code = FindSparseSums(context, launch); code != kCudaDone) return code;
+  const SparseLossLaunch l = launch;
+  return ForEach(context, l.lines.count, [=] COHORT_DEVICE(int64_t line) {
+    const double chosen = l.prediction[PlaceInLine(l.lines, line, l.labels[line])];
+    l.out[line] = static_cast<float>(l.from_logits ? l.sums[l.lines.count + line] - chosen
+                                                   : log(l.sums[line]) - log(Clamped(chosen)));
   });
 }
 
 int32_t SparseGrad(CudaContext* context, const SparseLossLaunch& launch) {
-  const DeviceLines lines = launch.lines;
-  const bool from_logits = launch.from_logits;
-  const int64_t* const labels = launch.labels;
-  const float* const x = launch.prediction;
-  const float* const dloss = launch.dloss;
-  float* const out = launch.out;
-  double* const sums = launch.sums;
-  double* const shifts = launch.sums + lines.count;
-  const int32_t code = from_logits ? FindLogSumExp(context, lines, x, sums, shifts)
-                                   : FindClampedSum(context, launch);
-  if (code != kCudaDone) return code;
-  return ForEach(context, lines.count * lines.size, [=] COHORT_DEVICE(int64_t i) {
-    const int64_t line = LineOf(lines, i);
-    const double value = x[i];
-    const double target = PlaceInLine(lines, line, labels[line]) == i ? 1 : 0;
+  if (const int32_t code = FindSparseSums(context, launch); code != kCudaDone) return code;
+  const SparseLossLaunch l = launch;
+  return ForEach(context, l.lines.count * l.lines.size, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t line = LineOf(l.lines, i);
+    const double value = l.prediction[i];
+    const double target = PlaceInLine(l.lines, line, l.labels[line]) == i ? 1 : 0;
     double gradient = 0;
-    if (from_logits) {
-      gradient = exp(value - shifts[line]) - target;
+    if (l.from_logits) {
+      gradient = exp(value - l.sums[l.lines.count + line]) - target;
     } else if (IsInside(value)) {
-      gradient = (value / sums[line] - target) / value;
+      gradient = (value / l.sums[line] - target) / value;
     }
-    out[i] = static_cast<float>(static_cast<double>(dloss[line]) * gradient);
+    l.out[i] = static_cast<float>(static_cast<double>(l.dloss[line]) * gradient);
   });
 }
 

@@ -82,19 +82,11 @@ absl::Status RunAveragePoolGrad(KernelContext& context, const PoolParameters& pa
 // The mean of each plane.
 absl::Status RunGlobalAveragePool(KernelContext& context) {
   const Tensor x = context.input(0);
-  const int rank = x.shape().rank();
-  if (rank < 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("needs [batch, channels, positions ...], not ", x.TypeString()));
-  }
-  absl::InlinedVector<int64_t, 4> dims(static_cast<size_t>(rank), 1);
-  dims[0] = x.shape().dim(0);
-  dims[1] = x.shape().dim(1);
-  const Shape shape(absl::MakeConstSpan(dims));
-  const int64_t size = ViewAroundAxis(x.shape(), 1).inner;
-  Tensor& y = context.Output(0, DType::kFloat32, shape);
-  context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::global_average_pool,
-                          {shape.num_elements(), size, OnDevice<float>(x), OnDevice<float>(y)});
+  ASSIGN_OR_RETURN(const GlobalPoolShape shape, ResolveGlobalPool(x));
+  Tensor& y = context.Output(0, DType::kFloat32, shape.y);
+  context.stream().Launch(
+      &CudaLaunches::pooling, &PoolingLaunches::global_average_pool,
+      {shape.y.num_elements(), shape.size, OnDevice<float>(x), OnDevice<float>(y)});
   return absl::OkStatus();
 }
 

@@ -11,7 +11,7 @@ namespace {
 absl::Status RunZerosLike(KernelContext& context) {
   const Tensor& like = context.input(0);
   Tensor& output = context.Output(0, like.dtype(), like.shape());
-  if (output.num_bytes() > 0) context.stream().FillZeros(output);
+  context.stream().FillZeros(output);
   return absl::OkStatus();
 }
 

@@ -35,21 +35,13 @@ void Narrow(const std::vector<double>& wide, T* out) {
   std::transform(wide.begin(), wide.end(), out, [](double value) { return static_cast<T>(value); });
 }
 
-absl::Status CheckBias(const Tensor& w, const Tensor& bias) {
-  if (!bias.has_value()) return absl::OkStatus();
-  RETURN_IF_ERROR(RequireSameType(w, bias));
-  if (bias.shape() == Shape{w.shape().dim(0)}) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("bias ", bias.TypeString(), " for ", w.shape().dim(0), " channels"));
-}
-
 absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
   const Tensor& x = context.input(0);
   const Tensor& w = context.input(1);
   const Tensor& bias = context.input(2);
   RETURN_IF_ERROR(RequireSameType(x, w));
   ASSIGN_OR_RETURN(const ConvShape shape, ResolveConv(x.shape(), w.shape(), parameters));
-  RETURN_IF_ERROR(CheckBias(w, bias));
+  RETURN_IF_ERROR(CheckConvBias(w, bias));
   return DispatchFloats(x, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, x.dtype(), shape.y).template mutable_data<T>();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -136,23 +137,14 @@ absl::Status RunAveragePoolGrad(KernelContext& context, const PoolParameters& pa
 // The mean of each plane.
 absl::Status RunGlobalAveragePool(KernelContext& context) {
   const Tensor& x = context.input(0);
-  const int rank = x.shape().rank();
-  if (rank < 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("needs [batch, channels, positions ...], not ", x.TypeString()));
-  }
-  absl::InlinedVector<int64_t, 4> dims(static_cast<size_t>(rank), 1);
-  dims[0] = x.shape().dim(0);
-  dims[1] = x.shape().dim(1);
-  const Shape y(absl::MakeConstSpan(dims));
-  const int64_t size = ViewAroundAxis(x.shape(), 1).inner;
+  ASSIGN_OR_RETURN(const GlobalPoolShape shape, ResolveGlobalPool(x));
   return DispatchFloats(x, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    T* out = context.Output(0, x.dtype(), y).template mutable_data<T>();
-    for (int64_t p = 0; p < y.num_elements(); ++p) {
-      double sum = 0;
-      for (int64_t i = 0; i < size; ++i) sum += static_cast<double>(x.data<T>()[p * size + i]);
-      out[p] = static_cast<T>(sum / static_cast<double>(size));
+    const T* in = x.data<T>();
+    T* out = context.Output(0, x.dtype(), shape.y).template mutable_data<T>();
+    for (int64_t p = 0; p < shape.y.num_elements(); ++p, in += shape.size) {
+      const double sum = std::accumulate(in, in + shape.size, 0.0);
+      out[p] = static_cast<T>(sum / static_cast<double>(shape.size));
     }
     return absl::OkStatus();
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/support/gpus.h"
 #include "tests/unit/collective/conformance/conformance.h"
 #include "tests/unit/collective/nccl/nccl_groups.h"
 #include "worker/collective/nccl/nccl_library.h"
@@ -12,7 +13,6 @@ namespace cohort {
 namespace {
 
 constexpr char kModule[] = COHORT_BIN_DIR "/libcohort_nccl.so";
-constexpr bool kBuilt = COHORT_HAVE_NCCL;
 
 // Sums are in NCCL's order here.
 class GpuRanks final : public GroupUnderTest {
@@ -38,14 +38,19 @@ class GpuRanks final : public GroupUnderTest {
 class NcclGpu : public testing::Test {
  protected:
   void SetUp() override {
-    if (!kBuilt) GTEST_SKIP() << "needs a build with NCCL";
-    const auto table = LoadNccl(kModule);
-    ASSERT_TRUE(table.ok()) << table.status();
+    const NcclTable* table = nullptr;
+    const std::string why = WhyNoGpu(COHORT_HAVE_NCCL, "NCCL", [&table] {
+      const auto loaded = LoadNccl(kModule);
+      EXPECT_TRUE(loaded.ok()) << "what was built loads: " << loaded.status();
+      if (!loaded.ok()) return loaded.status();
+      table = *loaded;
+      return CheckNcclDevice(*table, 0);
+    });
+    if (!why.empty()) GTEST_SKIP() << why;
     int32_t count = 0;
-    const int32_t code = (*table)->device_count((*table)->library, &count);
-    if (code != kNcclDone || count == 0) GTEST_SKIP() << "needs a GPU";
+    ASSERT_EQ(table->device_count(table->self, &count), kNcclDone);
     nccl_.name = "NCCL";
-    nccl_.make = [table = *table](int size) { return std::make_unique<GpuRanks>(table, size); };
+    nccl_.make = [table](int size) { return std::make_unique<GpuRanks>(table, size); };
     nccl_.ranks_max = std::min(count, 8);
     nccl_.many_ranks = count >= 6;
     nccl_.first_call = NcclCommunicator::kCallsToJoin;

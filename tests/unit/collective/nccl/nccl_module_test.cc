@@ -37,7 +37,7 @@ TEST(NcclModule, ThatIsNotThereIsNamedWithWhatToDo) {
 
 TEST(NcclModule, OfAnotherBuildIsRefused) {
   EXPECT_THAT(Error(COHORT_OTHER_VERSION),
-              HasSubstr("is of another build (version 2 of its table, not 1)"));
+              HasSubstr("is of another build (version 3 of its table, not 2)"));
   EXPECT_THAT(Error("libm.so.6"), HasSubstr("(version 0 of its table"));
 }
 
@@ -77,18 +77,18 @@ TEST_F(BuiltModule, IsOfThisVersionAndFillsItsTable) {
 
 TEST_F(BuiltModule, MakesIdsOfGroups) {
   int32_t version = 0;
-  EXPECT_EQ(table_->nccl_version(table_->library, &version), kNcclDone);
+  EXPECT_EQ(table_->nccl_version(table_->self, &version), kNcclDone);
   EXPECT_GT(version, 21400) << "NCCL since 2.14 has communicators that do not block";
   std::array<uint8_t, kNcclIdBytes> one = {};
   std::array<uint8_t, kNcclIdBytes> other = {};
-  EXPECT_EQ(table_->unique_id(table_->library, one.data()), kNcclDone);
-  EXPECT_EQ(table_->unique_id(table_->library, other.data()), kNcclDone);
+  EXPECT_EQ(table_->unique_id(table_->self, one.data()), kNcclDone);
+  EXPECT_EQ(table_->unique_id(table_->self, other.data()), kNcclDone);
   EXPECT_NE(one, other);
 }
 
 TEST_F(BuiltModule, SaysInWordsWhichDeviceIsNotThere) {
   int32_t count = 0;
-  const int32_t code = table_->device_count(table_->library, &count);
+  const int32_t code = table_->device_count(table_->self, &count);
   const absl::Status beyond = CheckNcclDevice(*table_, count);
   EXPECT_EQ(beyond.code(), absl::StatusCode::kFailedPrecondition);
   if (code != kNcclDone) {
@@ -96,7 +96,7 @@ TEST_F(BuiltModule, SaysInWordsWhichDeviceIsNotThere) {
                 AllOf(StartsWith("no GPU can be used: looking for GPUs: CUDA: "),
                       HasSubstr("install the driver that nvidia-smi needs, or use cpu devices")));
     NcclContext* context = nullptr;
-    EXPECT_NE(table_->open(table_->library, 0, &context), kNcclDone);
+    EXPECT_NE(table_->open(table_->self, 0, &context), kNcclDone);
     EXPECT_EQ(context, nullptr);
     return;
   }

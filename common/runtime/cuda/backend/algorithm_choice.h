@@ -1,0 +1,47 @@
+#pragma once
+
+// A library offers algorithms for a convolution and cannot be relied on for any: it may refuse one
+// when it is to run, or there may be no memory for it. What is known beforehand orders them, and
+// they are tried in that order until one runs. Nothing here knows the library.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/runtime/kernels/cuda/launches.h"
+
+namespace cohort {
+
+struct OfferedAlgorithm {
+  int32_t algorithm = 0;
+  bool is_possible = false;       // for this convolution, as far as the library knows
+  bool is_deterministic = false;  // gives the same bits each time
+};
+
+// In the library's order, fastest first; then `sure`, if it was not among them: the algorithm that
+// takes every convolution and gives the same bits each time. It is tried whatever the library says.
+inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>& offered,
+                                            int32_t sure) {
+  std::vector<int32_t> algorithms;
+  bool has_sure = false;
+  for (const OfferedAlgorithm& each : offered) {
+    if (!each.is_possible || !each.is_deterministic) continue;
+    algorithms.push_back(each.algorithm);
+    has_sure = has_sure || each.algorithm == sure;
+  }
+  if (!has_sure) algorithms.push_back(sure);
+  return algorithms;
+}
+
+// The code of the first that runs; where none does, of the last, which says most: it is the one
+// that should have run. `run` is called with an algorithm, and gives its code.
+template <typename Run>
+int32_t FirstThatRuns(const std::vector<int32_t>& algorithms, const Run& run) {
+  int32_t code = kCudaDone;
+  for (const int32_t algorithm : algorithms) {
+    code = run(algorithm);
+    if (code == kCudaDone) return code;
+  }
+  return code;
+}
+
+}  // namespace cohort
