@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -226,12 +227,27 @@ int32_t FillZeros(CudaContext* context, void* device, uint64_t bytes) {
 
 int32_t Wait(CudaContext* context) { return context->Run(); }
 
+struct StandIn {
+  StandIn(int32_t devices, uint64_t bytes) : library(devices, bytes) {}
+
+  Library library;
+  CudaTable table;
+};
+
+// Kept to the end: memory may be freed by whatever goes last.
+StandIn& NewStandIn(int32_t devices, uint64_t bytes) {
+  static Mutex mutex;
+  static auto* const all = new std::vector<std::unique_ptr<StandIn>>;
+  MutexLock lock(mutex);
+  return *all->emplace_back(std::make_unique<StandIn>(devices, bytes));
+}
+
 }  // namespace
 
 const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
-  // Kept to the end: memory may be freed by whatever goes last.
-  auto* const table = new CudaTable;
-  table->self = new Library(devices, bytes);
+  StandIn& made = NewStandIn(devices, bytes);
+  CudaTable* const table = &made.table;
+  table->self = &made.library;
   table->error_words = ErrorWords;
   table->device_count = DeviceCount;
   table->open = OpenContext;
