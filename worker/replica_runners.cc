@@ -33,7 +33,7 @@ absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda) {
 absl::StatusOr<int> NumReplicas(const proto::Program& program) {
   const auto& devices = program.replicas().devices();
   for (const std::string& device : devices) {
-    if (absl::StartsWith(device, kProcessor) || GpuNumber(device).has_value()) continue;
+    if (absl::StartsWith(device, kProcessor) || IsGpu(device)) continue;
     return absl::InvalidArgumentError(absl::StrCat("program '", program.name(),
                                                    "' is to run on device '", device,
                                                    "', which is none: name cpu:0 or gpu:0"));

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
 namespace cohort {
@@ -13,8 +12,8 @@ namespace cohort {
 // TensorFlow takes them; "gpu:1" in the same way. Errors: INVALID_ARGUMENT for anything else.
 absl::StatusOr<std::string> CanonicalDevice(absl::string_view name);
 
-// Those of replicas, canonical. Errors: INVALID_ARGUMENT naming the field and
-// the device that is none, or named twice.
+// Those of replicas, canonical. Errors: INVALID_ARGUMENT naming the field and the device that is
+// none, or named twice.
 absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,
                                                         const std::vector<std::string>& names);
 
@@ -22,7 +21,5 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
 // whose devices are not known that is the processor.
 std::vector<std::string> DevicesIn(const std::vector<std::string>& named,
                                    const std::vector<std::string>& all);
-
-inline bool IsGpu(const std::string& canonical) { return absl::StartsWith(canonical, "gpu:"); }
 
 }  // namespace cohort

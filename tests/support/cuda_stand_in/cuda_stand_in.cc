@@ -228,9 +228,9 @@ int32_t FillZeros(CudaContext* context, void* device, uint64_t bytes) {
 int32_t Wait(CudaContext* context) { return context->Run(); }
 
 struct StandIn {
-  StandIn(int32_t devices, uint64_t bytes) : library(devices, bytes) {}
+  StandIn(int32_t devices, uint64_t bytes) : state(devices, bytes) {}
 
-  Library library;
+  Library state;
   CudaTable table;
 };
 
@@ -247,7 +247,7 @@ StandIn& NewStandIn(int32_t devices, uint64_t bytes) {
 const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
   StandIn& made = NewStandIn(devices, bytes);
   CudaTable* const table = &made.table;
-  table->self = &made.library;
+  table->self = &made.state;
   table->error_words = ErrorWords;
   table->device_count = DeviceCount;
   table->open = OpenContext;
