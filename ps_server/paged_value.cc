@@ -14,16 +14,16 @@ SlotSpans SpansOf(ValueBuffer& page, size_t begin, size_t count) {
 
 }  // namespace
 
-PagedValue::PagedValue(const Tensor& value, size_t page_elements, size_t spares_max) {
+PagedValue::PagedValue(const Tensor& value, VariableMemory& memory, const Pages& pages) {
   const size_t count = static_cast<size_t>(value.num_elements());
   const size_t size = ElementSize(value.dtype());
-  pages_.reserve(count / page_elements + 1);
+  pages_.reserve(count / pages.elements + 1);
   size_t begin = 0;
   do {  // an empty value has one empty page
-    const size_t elements = std::min(page_elements, count - begin);
+    const size_t elements = std::min(pages.elements, count - begin);
     pages_.emplace_back(Tensor(value.dtype(), Shape{static_cast<int64_t>(elements)}, value.buffer(),
                                value.offset() + begin * size),
-                        spares_max);
+                        memory, pages.spares_max);
     begin += elements;
   } while (begin < count);
 }

@@ -22,8 +22,12 @@ inline constexpr size_t kPageBytes = size_t{64} << 10;
 // Thread-compatible, as ValueBuffer.
 class PagedValue {
  public:
-  // `page_elements` is a number of whole rows. The memory of `value` becomes the pages.
-  PagedValue(const Tensor& value, size_t page_elements, size_t spares_max);
+  struct Pages {
+    size_t elements = 0;  // of each, whole rows
+    size_t spares_max = 0;
+  };
+  // `value` lies in `memory`, which outlives this, and its bytes become the pages.
+  PagedValue(const Tensor& value, VariableMemory& memory, const Pages& pages);
 
   size_t num_pages() const { return pages_.size(); }
   ValueBuffer& page(size_t i) { return pages_[i]; }

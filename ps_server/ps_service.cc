@@ -1,5 +1,7 @@
 #include "ps_server/ps_service.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
@@ -12,7 +14,7 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
       push_gate_(std::move(parts.push_gate)),
       receive_budget_(std::move(parts.receive_budget)),
       send_budget_(std::move(parts.send_budget)),
-      store_(options, world_.clock),
+      store_(std::move(options), world_.clock),
       strand_(world.executor),
       shard_strand_(world.executor) {}
 

@@ -106,11 +106,20 @@ UpdateStep VariableShard::StepOf(const UpdateContext& context) const {
 
 void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context) {
   UpdateStep step = StepOf(context);
+  PageWriter writer(value_, slots_, slot_widths_.slots);
+  if (memory_->in_one_piece()) {
+    if (num_bytes_ == 0) return;
+    std::shared_ptr<Buffer> copy;
+    const size_t count = value_.elements_of(0);
+    step.gradient = {reinterpret_cast<const float*>(gradient.NextWhole(num_bytes_, copy)), count};
+    writer.Enter(0);
+    writer.SetSpans(0, count, step);
+    return kernel_->Apply(step);
+  }
   // Whole rows, where a slot has one element for each.
   const size_t width = slot_widths_.largest;
   const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
   std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
-  PageWriter writer(value_, slots_, slot_widths_.slots);
   for (size_t page = 0; page < value_.num_pages(); ++page) {
     writer.Enter(page);
     const size_t count = value_.elements_of(page);

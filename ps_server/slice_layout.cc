@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
+#include "common/program/gpu_number.h"
 #include "common/tensor/key_bucket.h"
 #include "common/wire/message.h"
 #include "ps_server/table/row_layout.h"
@@ -76,6 +77,21 @@ absl::Status CheckReplicas(const SliceLayout& whole, int slices) {
                    shape.ToString(), " in ", slices, " under ", whole.rule.op()));
 }
 
+absl::Status CheckDevice(const SliceLayout& whole) {
+  if (whole.device.empty()) return absl::OkStatus();
+  if (!IsGpu(whole.device)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it is to be in the memory of '", whole.device,
+                     "', which is no GPU: name gpu:0, or none for the processor's"));
+  }
+  if (whole.dtype == DType::kFloat32 && !whole.dynamic.has_value() && whole.replicas == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "it is to be in the memory of ", whole.device,
+      ", which keeps float32 without keys and of no replicas: leave the device out"));
+}
+
 // The whole variable, as a slice that the homes then cut.
 absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   SliceLayout whole;
@@ -105,7 +121,9 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   whole.aggregation = layout.aggregation();
   whole.mirrored = layout.mirrored();
   whole.replicas = layout.replicas();
+  whole.device = layout.device();
   RETURN_IF_ERROR(CheckReplicas(whole, layout.slices_size()));
+  RETURN_IF_ERROR(CheckDevice(whole));
   RETURN_IF_ERROR(CheckAggregation(whole.aggregation, whole.dtype));
   return whole;
 }
@@ -180,7 +198,8 @@ std::string SliceLayout::ToString() const {
   return absl::StrCat("slice ", slice_id, ": ", variable, " ", DTypeName(dtype),
                       full_shape.ToString(), dynamic.has_value() ? " keys of buckets " : " rows ",
                       rows.begin, " to ",
-                      rows.begin + rows.count - 1, ", ", RuleString(rule), ", ", initializer.op);
+                      rows.begin + rows.count - 1, ", ", RuleString(rule), ", ", initializer.op,
+                      device.empty() ? "" : absl::StrCat(", on ", device));
 }
 
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout) {
@@ -195,7 +214,7 @@ absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& l
 bool SameLayout(const SliceLayout& a, const SliceLayout& b) {
   return a.slice_id == b.slice_id && a.variable == b.variable && a.dtype == b.dtype &&
          a.full_shape == b.full_shape && a.rows == b.rows && a.aggregation == b.aggregation &&
-         a.mirrored == b.mirrored && a.replicas == b.replicas &&
+         a.mirrored == b.mirrored && a.replicas == b.replicas && a.device == b.device &&
          RuleString(a.rule) == RuleString(b.rule) && a.dynamic == b.dynamic;
 }
 

@@ -31,6 +31,7 @@ struct SliceLayout {
   uint32_t ps = 0;
   bool mirrored = false;  // on every home
   int64_t replicas = 0;   // whose rows these are (common/program/replica_rows.h); 0: of none
+  std::string device;     // in whose memory: "gpu:1"; empty: the processor's
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape full_shape;
@@ -62,7 +63,8 @@ struct SliceLayout {
 // The slices of a variable, in row order. Errors: INVALID_ARGUMENT naming the variable and the
 // field: no name, an unknown type, a negative or overflowing shape, slices that leave a gap or
 // overlap, an unknown rule or initializer, a rule that does not fit the type; of a dynamic table
-// also what RowLayout and CheckRowPolicy refuse.
+// also what RowLayout and CheckRowPolicy refuse; a device that is no GPU, and what a GPU does not
+// keep.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
 // Everything but the initializer's seed and parameters: those matter only when a slice is made.

@@ -6,8 +6,10 @@
 
 namespace cohort {
 
-ValueBuffer::ValueBuffer(Tensor value, size_t spares_max)
-    : spares_max_(spares_max), current_(std::make_shared<Block>(std::move(value))) {}
+ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max)
+    : memory_(&memory),
+      spares_max_(spares_max),
+      current_(std::make_shared<Block>(std::move(value))) {}
 
 std::shared_ptr<const void> ValueBuffer::Lease() const {
   struct LeaseHolder {
@@ -33,7 +35,9 @@ std::shared_ptr<ValueBuffer::Block> ValueBuffer::TakeSpare() {
                                   [](const auto& spare) { return IsFree(*spare); });
   if (found == spares_.end()) {
     const Tensor& like = current_->tensor;
-    return std::make_shared<Block>(Tensor(like.dtype(), like.shape()));
+    absl::StatusOr<std::shared_ptr<Buffer>> buffer = memory_->Allocate(like.num_bytes());
+    COHORT_CHECK(buffer.ok(), buffer.status().ToString().c_str());
+    return std::make_shared<Block>(Tensor(like.dtype(), like.shape(), *std::move(buffer), 0));
   }
   std::shared_ptr<Block> spare = std::move(*found);
   spares_.erase(found);

@@ -1,10 +1,9 @@
 #pragma once
 
 // The memory of a page of a slice's value or slot (paged_value.h), readable while it is replaced. A
-// reader
-// takes a lease on the current block and may hold it for long (a transport sends from it, a
-// checkpoint writes it to a file). A writer that finds the
-// current block leased writes the new value to a spare block instead, so a reader never sees a
+// reader takes a lease on the current block and may hold it for long (a transport sends from it, a
+// checkpoint writes it to a file, a program on the device computes with it). A writer that finds
+// the current block leased writes the new value to a spare block instead, so a reader never sees a
 // value change under it; without a lease it writes in place. Blocks that readers have left come
 // back as spares, so a steady state allocates none.
 
@@ -13,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/runtime/variable_memory.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
@@ -26,7 +26,8 @@ inline constexpr size_t kSlotSpareBlocksMax = 1;
 // Thread-compatible: the owner of the slice's lock calls it; leases end on any thread.
 class ValueBuffer {
  public:
-  explicit ValueBuffer(Tensor value, size_t spares_max = kSpareBlocksMax);
+  // `value` lies in `memory`, which outlives this.
+  ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max = kSpareBlocksMax);
 
   const Tensor& current() const { return current_->tensor; }
 
@@ -64,6 +65,7 @@ class ValueBuffer {
   std::shared_ptr<Block> TakeSpare();
   size_t Copy();
 
+  VariableMemory* memory_;
   size_t spares_max_;
   // Shared with leases, which may outlive the slice.
   std::shared_ptr<Block> current_;

@@ -27,21 +27,37 @@ void ReplaceBy(const Tensor& tensor, PagedValue& paged) {
   COHORT_CHECK(done == tensor.num_bytes(), "a tensor of the slice's shape");
 }
 
-size_t PageRowsOf(const SliceLayout& layout) {
-  return std::max<size_t>(kPageBytes / (layout.row_width() * ElementSize(layout.dtype)), 1);
+size_t PageRowsOf(const SliceLayout& layout, const VariableMemory& memory) {
+  const size_t rows = memory.in_one_piece()
+                          ? static_cast<size_t>(layout.rows.count)
+                          : kPageBytes / (layout.row_width() * ElementSize(layout.dtype));
+  return std::max<size_t>(rows, 1);
+}
+
+// A new tensor's bytes, there. Those of the processor are there.
+absl::Status MoveTo(VariableMemory& memory, Tensor& tensor) {
+  if (&memory == HostMemory().get()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, memory.Allocate(tensor.num_bytes()));
+  Tensor moved(tensor.dtype(), tensor.shape(), std::move(buffer), 0);
+  if (moved.num_bytes() > 0) std::memcpy(moved.mutable_raw(), tensor.raw(), moved.num_bytes());
+  tensor = std::move(moved);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(SliceLayout layout,
-                                                                     const Clock& clock) {
+absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(
+    SliceLayout layout, const Clock& clock, std::shared_ptr<VariableMemory> memory) {
   Parts parts;
+  parts.memory = std::move(memory);
   if (layout.dynamic.has_value()) {
     ASSIGN_OR_RETURN(parts.rows, DynamicRows::Create(layout, clock));
   } else if (layout.dtype == DType::kFloat32) {
-    ASSIGN_OR_RETURN(parts.kernel, MakeUpdateKernel(layout.rule));
+    ASSIGN_OR_RETURN(parts.kernel, parts.memory->MakeKernel(layout.rule));
   }
   ASSIGN_OR_RETURN(parts.initial, InitialState(layout));
+  RETURN_IF_ERROR(MoveTo(*parts.memory, parts.initial.value));
+  for (Tensor& slot : parts.initial.slots) RETURN_IF_ERROR(MoveTo(*parts.memory, slot));
   return std::unique_ptr<VariableShard>(new VariableShard(std::move(layout), std::move(parts)));
 }
 
@@ -75,17 +91,19 @@ absl::StatusOr<VariableShard::State> VariableShard::InitialState(const SliceLayo
 
 VariableShard::VariableShard(SliceLayout layout, Parts parts)
     : layout_(std::move(layout)),
+      memory_(std::move(parts.memory)),
       shape_(layout_.shape()),
       num_bytes_(parts.initial.value.num_bytes()),
       kernel_(std::move(parts.kernel)),
       slot_widths_(WidthsOf(layout_)),
-      page_rows_(PageRowsOf(layout_)),
+      page_rows_(PageRowsOf(layout_, *memory_)),
       rows_(std::move(parts.rows)),
-      value_(parts.initial.value, page_rows_ * slot_widths_.row, kSpareBlocksMax) {
+      value_(parts.initial.value, *memory_, {page_rows_ * slot_widths_.row, kSpareBlocksMax}) {
   const size_t page_elements = page_rows_ * slot_widths_.row;
   for (size_t i = 0; i < parts.initial.slots.size(); ++i) {
-    slots_.emplace_back(parts.initial.slots[i], page_elements / slot_widths_.slots[i],
-                        kSlotSpareBlocksMax);
+    slots_.emplace_back(parts.initial.slots[i], *memory_,
+                        PagedValue::Pages{page_elements / slot_widths_.slots[i],
+                                          kSlotSpareBlocksMax});
   }
 }
 

@@ -20,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/runtime/update_kernel.h"
+#include "common/runtime/variable_memory.h"
 #include "common/wire/message.h"
 #include "proto/ps.pb.h"
 #include "ps_server/dynamic_rows.h"
@@ -37,10 +38,10 @@ namespace cohort {
 // Thread-safe.
 class VariableShard {
  public:
-  // Filled by the variable's initializer; a dynamic table is empty. `clock` outlives this. Errors:
-  // INVALID_ARGUMENT from the rule or the initializer.
-  static absl::StatusOr<std::unique_ptr<VariableShard>> Create(SliceLayout layout,
-                                                               const Clock& clock);
+  // Filled by the initializer, in `memory`, that of the layout's device; a dynamic table is empty.
+  // `clock` outlives this. Errors: INVALID_ARGUMENT of rule and initializer; those of the memory.
+  static absl::StatusOr<std::unique_ptr<VariableShard>> Create(
+      SliceLayout layout, const Clock& clock, std::shared_ptr<VariableMemory> memory);
 
   const SliceLayout& layout() const { return layout_; }
   const Shape& shape() const { return shape_; }
@@ -130,6 +131,7 @@ class VariableShard {
   };
 
   struct Parts {
+    std::shared_ptr<VariableMemory> memory;
     State initial;
     std::unique_ptr<UpdateKernel> kernel;
     std::unique_ptr<DynamicRows> rows;
@@ -176,6 +178,7 @@ class VariableShard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SliceLayout layout_;
+  const std::shared_ptr<VariableMemory> memory_;  // shared with other slices
   const Shape shape_;
   const size_t num_bytes_;
   const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers and dynamic tables

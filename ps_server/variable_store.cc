@@ -61,13 +61,32 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<VariableShard>> VariableStore::Make(
+    const SliceLayout& slice) const {
+  if (slice.device.empty()) return VariableShard::Create(slice, clock_, HostMemory());
+  const auto in_memory = [&]() -> absl::StatusOr<std::unique_ptr<VariableShard>> {
+    if (options_.find_memory == nullptr) {
+      return absl::FailedPreconditionError(
+          "this home keeps variables in its processor's memory: name no device for them");
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<VariableMemory> memory, options_.find_memory(slice.device));
+    return VariableShard::Create(slice, clock_, std::move(memory));
+  };
+  auto made = in_memory();
+  if (made.ok()) return made;
+  return MakeError(made.status().code(),
+                   absl::StrCat("variable '", slice.variable, "' is to be in the memory of ",
+                                slice.device, ": ", made.status().message()),
+                   proto::CONFIGURATION);
+}
+
 absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
     const Layouts& layouts, absl::FunctionRef<absl::Status()> admit) {
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> missing, MissingOf(layouts));
   RETURN_IF_ERROR(CheckMemory(missing));
   std::vector<std::unique_ptr<VariableShard>> made;
   for (const SliceLayout& slice : missing) {
-    ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, VariableShard::Create(slice, clock_));
+    ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, Make(slice));
     made.push_back(std::move(shard));
   }
   RETURN_IF_ERROR(admit());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -25,16 +26,19 @@ class VariableStore {
     uint32_t ps = 0;                // index of this ps
     // Of all values and slots, without spare blocks, and what dynamic tables are limited to.
     size_t resident_bytes_max = 0;
+    FindVariableMemory find_memory = nullptr;  // null: the processor's alone
   };
   // `clock` outlives this.
-  VariableStore(Options options, const Clock& clock) : options_(options), clock_(clock) {}
+  VariableStore(Options options, const Clock& clock)
+      : options_(std::move(options)), clock_(clock) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
   // Makes the slices whose home is this ps and that are not here yet, all or none. The ids of the
   // new ones. `admit` is asked before they become visible. Errors: those of `admit`;
   // INVALID_ARGUMENT from SlicesOf, for an id or a name that occurs twice, or printing both layouts
   // where one differs from the slice held; RESOURCE_EXHAUSTED (CONFIGURATION) when they do not fit
-  // into the memory limit.
+  // into the memory limit; FAILED_PRECONDITION (CONFIGURATION) for the memory of a device that
+  // cannot be used.
   absl::StatusOr<std::vector<uint32_t>> Create(const Layouts& layouts,
                                                absl::FunctionRef<absl::Status()> admit);
 
@@ -48,6 +52,7 @@ class VariableStore {
  private:
   absl::StatusOr<std::vector<SliceLayout>> MissingOf(const Layouts& layouts) const;
   absl::Status CheckMemory(absl::Span<const SliceLayout> missing) const;
+  absl::StatusOr<std::unique_ptr<VariableShard>> Make(const SliceLayout& slice) const;
 
   const Options options_;
   const Clock& clock_;

@@ -142,7 +142,8 @@ absl::StatusOr<std::unique_ptr<BenchTable>> MakeDenseTable(const TableSizes& siz
   layout.mutable_initializer()->set_op("zeros");
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> slices, SlicesOf(layout));
   static const SimWorld clock(1);  // such a table asks for no time
-  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, VariableShard::Create(slices[0], clock));
+  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, 
+                   VariableShard::Create(slices[0], clock, HostMemory()));
   return std::make_unique<DenseTable>(std::move(shard));
 }
 

@@ -117,7 +117,8 @@ const Clock& StillClock() {
 }
 
 std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec) {
-  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], StillClock());
+  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], StillClock(),
+                                  HostMemory());
 }
 
 VariableSpec TableSpec(const std::string& name, int64_t width, const proto::UpdateRule& rule) {

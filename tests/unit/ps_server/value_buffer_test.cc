@@ -15,7 +15,7 @@ float Current(const ValueBuffer& buffer) { return buffer.current().data<float>()
 
 class ValueBufferTest : public testing::Test {
  protected:
-  ValueBuffer buffer_{Tensor::FromVector<float>({1}, Shape{1})};
+  ValueBuffer buffer_{Tensor::FromVector<float>({1}, Shape{1}), *HostMemory()};
 };
 
 TEST_F(ValueBufferTest, WritesInPlaceWithoutReaders) {
@@ -62,7 +62,8 @@ TEST_F(ValueBufferTest, ManyReadersOfManyVersionsStayIntactAndSparesStayBounded)
 }
 
 TEST(ValueBuffer, ALeaseOutlivesTheSlice) {
-  auto buffer = std::make_unique<ValueBuffer>(Tensor::FromVector<float>({7}, Shape{1}));
+  auto buffer = std::make_unique<ValueBuffer>(Tensor::FromVector<float>({7}, Shape{1}),
+                                              *HostMemory());
   const std::byte* const raw = buffer->current().raw();
   const std::shared_ptr<const void> lease = buffer->Lease();
   buffer.reset();
