@@ -14,7 +14,8 @@ SlotSpans SpansOf(ValueBuffer& page, size_t begin, size_t count) {
 
 }  // namespace
 
-PagedValue::PagedValue(const Tensor& value, VariableMemory& memory, const Pages& pages) {
+PagedValue::PagedValue(const Tensor& value, VariableMemory& memory, const Pages& pages)
+    : keeps_(memory.in_one_piece()) {
   const size_t count = static_cast<size_t>(value.num_elements());
   const size_t size = ElementSize(value.dtype());
   pages_.reserve(count / pages.elements + 1);
@@ -33,7 +34,13 @@ Payload PagedValue::Lease() const {
   payload.reserve(pages_.size());
   for (const ValueBuffer& page : pages_) {
     const Tensor& tensor = page.current();
-    if (tensor.num_bytes() > 0) payload.push_back({page.Lease(), tensor.raw(), tensor.num_bytes()});
+    if (tensor.num_bytes() == 0) continue;
+    const std::shared_ptr<const BufferMemory> lease = page.Lease();
+    payload.push_back({lease, tensor.raw(), tensor.num_bytes()});
+    if (!keeps_) continue;
+    // Nobody writes it: readers of a payload do not, and its memory says so.
+    auto* const bytes = const_cast<std::byte*>(tensor.raw());
+    payload.back().buffer = Buffer::Of(lease, absl::MakeSpan(bytes, tensor.num_bytes()));
   }
   return payload;
 }

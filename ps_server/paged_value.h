@@ -36,7 +36,8 @@ class PagedValue {
     return static_cast<size_t>(pages_[page].current().num_elements());
   }
 
-  // All bytes, as they are now.
+  // All bytes, as they are now. Of memory of a device a tensor may keep them, and then holds the
+  // lease.
   Payload Lease() const;
   // `fill` gets each page's bytes to write, in order.
   void Replace(absl::FunctionRef<void(std::byte* out, size_t size)> fill);
@@ -45,6 +46,7 @@ class PagedValue {
   size_t resident_bytes() const;
 
  private:
+  bool keeps_ = false;  // whether a tensor may keep a page
   std::vector<ValueBuffer> pages_;
 };
 

@@ -11,15 +11,16 @@ ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max
       spares_max_(spares_max),
       current_(std::make_shared<Block>(std::move(value))) {}
 
-std::shared_ptr<const void> ValueBuffer::Lease() const {
-  struct LeaseHolder {
+std::shared_ptr<const BufferMemory> ValueBuffer::Lease() const {
+  struct LeaseHolder : public BufferMemory {
     explicit LeaseHolder(std::shared_ptr<Block> block_in) : block(std::move(block_in)) {
       // Under the owner's lock, as is the writer's look at the count.
       block->readers.fetch_add(1, std::memory_order_relaxed);
     }
-    ~LeaseHolder() { block->readers.fetch_sub(1, std::memory_order_release); }
+    ~LeaseHolder() override { block->readers.fetch_sub(1, std::memory_order_release); }
     LeaseHolder(const LeaseHolder&) = delete;
     LeaseHolder& operator=(const LeaseHolder&) = delete;
+    bool writable() const override { return false; }
     const std::shared_ptr<Block> block;
   };
   return std::make_shared<const LeaseHolder>(current_);

@@ -32,7 +32,7 @@ class ValueBuffer {
   const Tensor& current() const { return current_->tensor; }
 
   // Keeps the current block unchanged as long as the result lives.
-  std::shared_ptr<const void> Lease() const;
+  std::shared_ptr<const BufferMemory> Lease() const;
 
   // The block to write the next value to: the current one if nobody reads it, else another one with
   // undefined content. Valid until Commit.

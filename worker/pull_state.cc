@@ -38,6 +38,10 @@ PullState::PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, 
     : plan_(std::move(plan)), rows_(std::move(rows)) {
   for (size_t i = 0; i < plan_->variables.size(); ++i) {
     const VariableType& type = plan_->variables[i];
+    if (IsKept(type)) {
+      pulled_.values.emplace_back();
+      continue;
+    }
     const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
     pulled_.values.push_back(allocate(type, shape));
     if (type.by_rows && (*rows_)[i].empty()) {
@@ -76,6 +80,12 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
   PayloadReader reader(answer.payload);
   for (int i = 0; i < count; ++i) {
     const proto::TensorMeta& meta = answer.header.tensors(i);
+    if (i < whole && IsKept(plan_->variables[home.slices[static_cast<size_t>(i)].variable])) {
+      const SliceTransfer& slice = home.slices[static_cast<size_t>(i)];
+      RETURN_IF_ERROR(Keep(slice, meta, home.ps, reader));
+      pulled_.versions[slice.ordinal] = answer.header.versions(i);
+      continue;
+    }
     const Place place = i < whole
                             ? PlaceOf(home.slices[static_cast<size_t>(i)], meta)
                             : PlaceOf(home.row_slices[static_cast<size_t>(i - whole)], meta);
@@ -90,6 +100,22 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
   }
   if (reader.remaining() == 0) return absl::OkStatus();
   return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes behind its tensors"));
+}
+
+bool PullState::IsKept(const VariableType& type) const {
+  return type.on_device && plan_->compression.pull == DType::kFloat32;
+}
+
+absl::Status PullState::Keep(const SliceTransfer& slice, const proto::TensorMeta& meta,
+                             uint32_t ps, PayloadReader& reader) {
+  const VariableType& type = plan_->variables[slice.variable];
+  if (!FitsSlice(type, slice, meta) || static_cast<DType>(meta.dtype()) != type.dtype) {
+    return BadAnswer(ps, absl::StrCat("a slice ", slice.slice_id, " of another type or shape"));
+  }
+  absl::StatusOr<Tensor> value = reader.ReadTensor(meta);
+  if (!value.ok()) return BadAnswer(ps, value.status().message());
+  pulled_.values[slice.variable] = *std::move(value);
+  return absl::OkStatus();
 }
 
 RowRun PullState::RunOf(const RowSlice& slice) const {

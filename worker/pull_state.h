@@ -44,6 +44,10 @@ class PullState {
     absl::Span<std::byte> bytes;
   };
 
+  // Whether its value is what comes, where that can be kept, and not a copy in a tensor of ours.
+  bool IsKept(const VariableType& type) const;
+  absl::Status Keep(const SliceTransfer& slice, const proto::TensorMeta& meta, uint32_t ps,
+                    PayloadReader& reader);
   RowRun RunOf(const RowSlice& slice) const;
   size_t RowBytes(const PsTransfer& home) const;
   Place PlaceOf(const SliceTransfer& slice, const proto::TensorMeta& meta);

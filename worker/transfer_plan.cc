@@ -144,6 +144,7 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
       return Bad(*layout, absl::StrCat("values of ", type.replicas,
                                        " replicas are as many rows, which move whole"));
     }
+    type.on_device = !layout->device().empty() && layout->slices_size() == 1 && !type.by_rows;
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), by_ps));
     plan.variables.push_back(std::move(type));
   }

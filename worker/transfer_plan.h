@@ -28,6 +28,7 @@ struct VariableType {
   bool by_rows = false;
   bool dynamic = false;  // rows under keys
   int64_t replicas = 0;  // whose rows the shape has (common/program/replica_rows.h); 0: of none
+  bool on_device = false;  // whole in the memory of a device: read there, without a copy
   Shape ValueShape() const;      // as a graph has it
   std::string ToString() const;  // "w: float32[784,256]"
   size_t row_bytes() const;

@@ -24,8 +24,8 @@ struct ByteSlice {
   std::shared_ptr<const void> owner;  // shared: the transport releases it when the bytes have left
   const std::byte* data = nullptr;
   size_t size = 0;
-  // The memory, where it came in parts and was put together for this message alone: a tensor may
-  // keep it instead of a copy.
+  // The memory, where a tensor may keep it instead of a copy: it came in parts and was put together
+  // for this message alone, or is lent by a home in this process (ps_server/paged_value.h).
   std::shared_ptr<Buffer> buffer = nullptr;
   // Of what is sent: the memory, where it is not the heap's.
   std::shared_ptr<const BufferMemory> memory = nullptr;

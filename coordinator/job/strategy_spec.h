@@ -108,7 +108,8 @@ struct StrategySpec {
   std::string cross_device_ops = "auto";     // mirrored
   int64_t num_packs = 1;                     // mirrored
   std::vector<std::string> compute_devices;  // central_storage; none: all that the worker has
-  std::string parameter_device = "cpu:0";    // central_storage
+  // central_storage; none: the GPU where one alone computes, else the processor.
+  std::string parameter_device;
   CommunicationSpec communication;           // multi_worker_mirrored
 
   // nullptr: steps are not of rounds.

@@ -13,21 +13,21 @@ namespace cohort {
 
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
   std::vector<std::string> devices = {"cpu:0"};
+  std::string parameter_device;
   if (spec.type == "one_device") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.device", {spec.device}));
   } else if (spec.type == "mirrored") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.devices", spec.devices));
   } else if (spec.type == "central_storage") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.compute_devices", spec.compute_devices));
-    ASSIGN_OR_RETURN(const std::vector<std::string> home,
-                     ReplicaDevices("strategy.parameter_device", {spec.parameter_device}));
-    if (IsGpu(home[0])) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "strategy.parameter_device is '", spec.parameter_device,
-          "', but a worker keeps variables in its processor's memory: name cpu:0"));
+    if (!spec.parameter_device.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> home,
+                       ReplicaDevices("strategy.parameter_device", {spec.parameter_device}));
+      parameter_device = home[0];
     }
   }
-  std::unique_ptr<const LocalStrategy> made(new LocalStrategy(spec, std::move(devices)));
+  std::unique_ptr<const LocalStrategy> made(
+      new LocalStrategy(spec, std::move(devices), std::move(parameter_device)));
   RETURN_IF_ERROR(made->CheckCrossDeviceOps(made->devices_));
   return made;
 }
@@ -42,6 +42,14 @@ absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> de
       "strategy.cross_device_ops is 'nccl', which joins GPUs, and replica ",
       processor - devices.begin(), " is on ", *processor,
       ": leave it out, or name GPUs in strategy.devices"));
+}
+
+// As in TensorFlow, the only GPU that computes keeps the variables, where nothing else is said.
+std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) const {
+  if (IsGpu(parameter_device_)) return parameter_device_;
+  const bool to_choose = type_ == "one_device" ||
+                         (type_ == "central_storage" && parameter_device_.empty());
+  return to_choose && devices.size() == 1 && IsGpu(devices[0]) ? devices[0] : "";
 }
 
 std::vector<std::string> LocalStrategy::NotesOn(const ClusterShape& cluster) const {
@@ -80,6 +88,7 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   how.reason = "every variable is in the worker's own memory";
   how.devices = DevicesIn(devices_, cluster.devices);
   how.replicas = NumReplicasInSync(cluster);
+  how.parameter_device = ParameterGpu(how.devices);
   // As in TensorFlow: where variables are not mirrored all replicas share one value.
   how.own_values = type_ == "mirrored" ? how.replicas : 0;
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));

@@ -6,14 +6,15 @@
 // after another.
 //
 //   default          one replica on the worker's processor; takes no options
-//   one_device       one replica on strategy.device
+//   one_device       one replica on strategy.device, which keeps the variables
 //   mirrored         a replica on each of strategy.devices, each with a copy of the variables
 //   central_storage  a replica on each of strategy.compute_devices, the variables on
-//                    strategy.parameter_device alone
+//                    strategy.parameter_device alone; not named, that is the GPU where there is
+//                    one alone to compute on, and else the processor
 //
-// The devices of a worker share its memory, where variables are and gradients are added up: the
-// copies of `mirrored` are one, and it plans what central_storage does. No list of devices means
-// all of the worker's (ClusterShape.devices).
+// The devices of a worker reach its memory, where variables are that are not on one GPU: the copies
+// of `mirrored` are one, and it plans what central_storage does on the processor. No list of
+// devices means all of the worker's (ClusterShape.devices).
 
 #include <memory>
 #include <string>
@@ -38,14 +39,21 @@ class LocalStrategy final : public Strategy {
   int64_t NumReplicasInSync(const ClusterShape& cluster) const override;
 
  private:
-  LocalStrategy(const StrategySpec& spec, std::vector<std::string> devices)
-      : type_(spec.type), cross_device_ops_(spec.cross_device_ops), devices_(std::move(devices)) {}
+  LocalStrategy(const StrategySpec& spec, std::vector<std::string> devices,
+                std::string parameter_device)
+      : type_(spec.type),
+        cross_device_ops_(spec.cross_device_ops),
+        devices_(std::move(devices)),
+        parameter_device_(std::move(parameter_device)) {}
   absl::Status CheckCrossDeviceOps(absl::Span<const std::string> devices) const;
+  // The GPU in whose memory variables are; none: in the processor's.
+  std::string ParameterGpu(absl::Span<const std::string> devices) const;
   std::vector<std::string> NotesOn(const ClusterShape& cluster) const;
 
   const std::string type_;
   const std::string cross_device_ops_;      // of mirrored
   const std::vector<std::string> devices_;  // canonical, one of each replica; none: all
+  const std::string parameter_device_;      // of central_storage, canonical; none: not named
 };
 
 }  // namespace cohort

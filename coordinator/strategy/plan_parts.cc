@@ -30,6 +30,34 @@ absl::Status CheckVariables(const proto::Program& program, const std::set<std::s
   return absl::OkStatus();
 }
 
+// Variables that a program looks rows up in.
+std::set<std::string> TablesOf(const ModelPrograms& model) {
+  std::set<std::string> tables;
+  for (const proto::Program* program : {&model.train_step, &model.eval_step, &model.predict}) {
+    for (const proto::InputBinding& input : program->inputs()) {
+      if (!input.rows_of().empty()) tables.insert(input.rows_of());
+    }
+  }
+  return tables;
+}
+
+// What a GPU updates and reads in every step. Rows are looked up, and statistics assigned, by the
+// processor.
+void KeepOn(const std::string& device, const ModelPrograms& model, Plan& plan) {
+  const std::set<std::string> tables = TablesOf(model);
+  size_t piece = 0;
+  for (size_t i = 0; i < plan.variables.size(); ++i) {
+    const VariableSpec& variable = model.variables[i];
+    proto::VariableLayout& layout = plan.variables[i];
+    const bool kept = variable.trainable && variable.dtype == DType::kFloat32 &&
+                      !tables.contains(variable.name) && layout.replicas() == 0;
+    if (kept) layout.set_device(device);
+    for (int slice = 0; slice < layout.slices_size(); ++slice, ++piece) {
+      if (kept) plan.placement[piece].reason = absl::StrCat("it is trained on ", device);
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPrograms& model,
@@ -68,6 +96,7 @@ absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const Replicated
   plan.placement =
       PlacePieces({how.home, PlacementPolicy::kRoundRobin, {}}, absl::MakeSpan(plan.variables));
   for (PiecePlacement& piece : plan.placement) piece.reason = how.reason;
+  if (!how.parameter_device.empty()) KeepOn(how.parameter_device, model, plan);
   const bool differs = how.replicas > 1 && !model.replicated_train_step.name().empty();
   plan.train_step =
       OnDevices(differs ? model.replicated_train_step : model.train_step, how.devices);

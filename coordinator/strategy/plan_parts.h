@@ -34,6 +34,8 @@ struct ReplicatedTraining {
   std::vector<std::string> devices;  // canonical, of the replicas of a worker
   int64_t replicas = 1;              // of all workers
   int64_t own_values = 0;            // VariableOptions.replicas
+  // "gpu:0": in its memory are the variables that are trained as a whole; none: in the processor's.
+  std::string parameter_device = {};
 };
 
 // Every variable in one slice, every program on all devices of a worker, every step a gang. Errors:

@@ -5,9 +5,12 @@
 //   per-worker            no slice: every worker keeps its own
 //   dynamic table         a slice on every ps, of equal shares of the keys; takes no turn
 //   colocated             one slice on the ps of the named variable or slice; takes no turn; never
-//   cut no initial value      an error, unless the variables are being loaded no partitioner, or a
-//   scalar            one slice the partitioner's answer n for axis 0  min(n, dim0) slices by the
-//   "div" rule, each to the next ps in turn
+//                         cut
+//   no initial value      an error, unless the variables are being loaded
+//   no partitioner, or a  one slice
+//   scalar
+//   the partitioner's     min(n, dim0) slices by the "div" rule, each to the next ps in turn
+//   answer n for axis 0
 // The answer must be non-empty, its first entry above 0 and all others 1. Slots of an optimizer are
 // no variables here: a ps keeps them beside each slice. Slice ids count up over all variables in
 // creation order.

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "ps_server/grant_file.h"
 #include "ps_server/ps_service.h"
+#include "worker/home/gpu_memories.h"
 
 namespace cohort {
 
@@ -17,14 +18,15 @@ absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& file
     };
   }
   const auto index = static_cast<uint32_t>(worker.task.index);
-  worker.make_home = [home, index](World world, std::shared_ptr<TaskService> task_service) {
+  worker.make_home = [home, index, memories = GpuMemories(worker.find_cuda)](
+                         World world, std::shared_ptr<TaskService> task_service) {
     auto gate = std::make_shared<PushGate>();
     const auto service = std::make_shared<PsService>(
         world,
         PsService::Parts{std::move(task_service), gate,
                          std::make_shared<ByteBudget>(home.receive_bytes_max),
                          std::make_shared<ByteBudget>(home.send_bytes_max)},
-        VariableStore::Options{index, home.resident_bytes_max});
+        VariableStore::Options{index, home.resident_bytes_max, memories});
     // The service keeps itself; variables stay when another coordinator comes.
     return WorkerHome{service->service(), [gate](const proto::AttachRequest& request) {
                         gate->StartEpoch(request.epoch(), request.coordinator_incarnation());

@@ -18,7 +18,8 @@ struct VariablesHomeOptions {
   std::string grant_file;                        // ps_server/grant_file.h; empty: none
 };
 
-// Adds the home to what the worker is made of. Errors: those of reading the grant file.
+// Adds the home to what the worker is made of, with the memory of the GPUs that it finds. Errors:
+// those of reading the grant file.
 absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& files,
                               WorkerTask::Options& worker);
 
