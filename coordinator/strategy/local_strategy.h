@@ -11,9 +11,10 @@
 //   central_storage  a replica on each of strategy.compute_devices, the variables on
 //                    strategy.parameter_device alone
 //
-// The devices of a worker share its memory, where variables are and gradients are added up: the
-// copies of `mirrored` are one, and it plans what central_storage does. No list of devices means
-// all of the worker's (ClusterShape.devices).
+// The devices of a worker share its memory, where variables are: the copies of `mirrored` are one,
+// and it plans what central_storage does. Where replicas are on GPUs their gradients are added up
+// there, by the cross_device_ops of `mirrored`; those of central_storage are reduced to one device,
+// as in TensorFlow. No list of devices means all of the worker's (ClusterShape.devices).
 
 #include <memory>
 #include <string>
@@ -39,12 +40,16 @@ class LocalStrategy final : public Strategy {
 
  private:
   LocalStrategy(const StrategySpec& spec, std::vector<std::string> devices)
-      : type_(spec.type), cross_device_ops_(spec.cross_device_ops), devices_(std::move(devices)) {}
+      : type_(spec.type),
+        cross_device_ops_(spec.cross_device_ops),
+        num_packs_(spec.num_packs),
+        devices_(std::move(devices)) {}
   absl::Status CheckCrossDeviceOps(absl::Span<const std::string> devices) const;
-  std::vector<std::string> NotesOn(const ClusterShape& cluster) const;
+  void SetSums(proto::Replicas& replicas) const;
 
   const std::string type_;
   const std::string cross_device_ops_;      // of mirrored
+  const int64_t num_packs_;                 // the same
   const std::vector<std::string> devices_;  // canonical, one of each replica; none: all
 };
 
