@@ -48,11 +48,6 @@ std::string SocketOf(const proto::Gang& gang) {
   return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
 }
 
-absl::Status NoNccl() {
-  return MakeError(absl::StatusCode::kFailedPrecondition, "this worker has no NCCL",
-                   proto::CONFIGURATION);
-}
-
 // Another coordinator counts its generations anew.
 std::string NameOf(uint64_t coordinator) {
   return absl::StrCat("workers/", absl::Hex(coordinator));
@@ -148,9 +143,7 @@ void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
   world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
                         device = gang.nccl_device(), find_nccl = find_nccl_,
                         formed = std::move(formed)]() mutable {
-    absl::StatusOr<const NcclTable*> table = NoNccl();
-    if (find_nccl != nullptr) table = find_nccl();
-    FormNcclGroup(resources, {std::move(group), std::move(addresses), device, std::move(table)},
+    FormNcclGroup(resources, {std::move(group), std::move(addresses), device, NcclOf(find_nccl)},
                   std::move(formed));
   });
 }

@@ -12,11 +12,6 @@ namespace cohort {
 
 namespace {
 
-absl::Status DoNotFit(const Tensor& a, const Tensor& b) {
-  return absl::InvalidArgumentError(absl::StrCat("replicas computed ", a.TypeString(), " and ",
-                                                 b.TypeString(), ", which do not fit together"));
-}
-
 template <typename T>
 void AddTo(const Tensor& value, Tensor& sum) {
   const T* const from = reinterpret_cast<const T*>(value.raw());
@@ -26,7 +21,7 @@ void AddTo(const Tensor& value, Tensor& sum) {
 }
 
 absl::Status Add(const Tensor& value, Tensor& sum) {
-  if (value.dtype() != sum.dtype() || value.shape() != sum.shape()) return DoNotFit(sum, value);
+  RETURN_IF_ERROR(CheckFit(sum, value));
   switch (sum.dtype()) {
     case DType::kFloat32: AddTo<float>(value, sum); return absl::OkStatus();
     case DType::kFloat64: AddTo<double>(value, sum); return absl::OkStatus();
@@ -55,6 +50,12 @@ float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t 
   if (rule == JoinRule::kMean) return 1.0f / static_cast<float>(replicas);
   if (rule != JoinRule::kOfExamples) return 1;
   return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
+}
+
+absl::Status CheckFit(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype() && a.shape() == b.shape()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("replicas computed ", a.TypeString(), " and ",
+                                                 b.TypeString(), ", which do not fit together"));
 }
 
 // x + -0.0 is x for every float, -0.0 too; x + 0.0 is not.

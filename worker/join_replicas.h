@@ -30,6 +30,9 @@ inline bool IsSum(JoinRule rule) {
 // What a replica's tensor is multiplied with before the sum; 1 where it is not.
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas);
 
+// Of values that are to be added up. Errors: INVALID_ARGUMENT for another type or shape.
+absl::Status CheckFit(const Tensor& a, const Tensor& b);
+
 // So many elements that change no number that they are added to.
 void FillNeutral(DType dtype, int64_t elements, std::byte* out);
 

@@ -53,7 +53,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const WorkerProgram> program,
                    MakeWorkerProgram(request, registration,
-                                     {*kernels, allocate_outputs_, find_cuda_}));
+                                     {*kernels, allocate_outputs_, find_cuda_, find_nccl_}));
   MutexLock lock(mutex_);
   programs_[request.program_id()] = std::move(program);
   return absl::OkStatus();

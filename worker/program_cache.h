@@ -19,9 +19,11 @@ inline constexpr size_t kProgramsMax = 4096;
 // Thread-safe.
 class ProgramCache {
  public:
-  // `allocate_outputs` is ProgramRunner's; `find_cuda` may be null.
-  ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda)
-      : allocate_outputs_(std::move(allocate_outputs)), find_cuda_(std::move(find_cuda)) {}
+  // `allocate_outputs` is ProgramRunner's; the others may be null.
+  ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda, FindNccl find_nccl)
+      : allocate_outputs_(std::move(allocate_outputs)),
+        find_cuda_(std::move(find_cuda)),
+        find_nccl_(std::move(find_nccl)) {}
 
   // For the programs that are registered from now on: how many threads compute one. Those of
   // several replicas have an equal share each.
@@ -39,6 +41,7 @@ class ProgramCache {
  private:
   const AllocateBuffer allocate_outputs_;
   const FindCuda find_cuda_;
+  const FindNccl find_nccl_;
   mutable Mutex mutex_;
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
   // By threads. Shared with registrations under way.

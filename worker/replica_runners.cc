@@ -45,7 +45,8 @@ absl::StatusOr<int> NumReplicas(const proto::Program& program) {
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
-    const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts) {
+    const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts,
+    const std::vector<bool>& left_there) {
   ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
   KernelRegistry device_kernels;
   RegisterCudaKernels(device_kernels);
@@ -67,7 +68,7 @@ absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
       return Annotate(stream.status(), absl::StrCat("program '", program.name(),
                                                     "' is to run on device '", device, "'"));
     }
-    const DeviceTarget target{device_kernels, *stream};
+    const DeviceTarget target{device_kernels, *stream, left_there};
     ASSIGN_OR_RETURN(auto compiled, CompileProgram(model, parts.kernels, &target));
     runners.push_back(std::make_unique<ProgramRunner>(std::move(compiled), parts.allocate_outputs,
                                                       *std::move(stream)));

@@ -12,6 +12,7 @@
 #include "common/runtime/cuda/cuda_table.h"
 #include "common/runtime/program_runner.h"
 #include "proto/worker.pb.h"
+#include "worker/collective/nccl/nccl_library.h"
 
 namespace cohort {
 
@@ -33,11 +34,13 @@ struct ReplicaParts {
   const KernelRegistry& kernels;  // the processor's
   AllocateBuffer allocate_outputs;
   FindCuda find_cuda;  // null: there is none
+  FindNccl find_nccl;  // the same
 };
 
-// By replica. Errors: those of CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the
+// By replica; on GPUs they leave outputs there as DeviceTarget.left_there says. Errors: those of CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the
 // program, and a GPU that cannot be used, with the reason.
 absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
-    const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts);
+    const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts,
+    const std::vector<bool>& left_there);
 
 }  // namespace cohort

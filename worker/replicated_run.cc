@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/program/replica_rows.h"
+#include "common/runtime/cuda/cuda_stream.h"
 #include "worker/rows_of_replicas.h"
 
 namespace cohort {
@@ -235,7 +236,7 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
   for (size_t i = 0; i < outputs.size(); ++i) {
     const JoinRule rule = program_->outputs[i].join;
     if (IsEarly(i)) outputs[i] = Tensor();  // back to its pool
-    if (all_parts_ == 1 || !IsSum(rule) || IsEarly(i)) continue;
+    if (all_parts_ == 1 || !IsSum(rule) || IsEarly(i) || IsOnDevice(outputs[i])) continue;
     const float weight = LeafWeight(rule, parts_[replica].count, examples_, all_parts_);
     ASSIGN_OR_RETURN(outputs[i], Weighted(outputs[i], weight, *strands_->pool()));
   }
@@ -281,16 +282,35 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
   return rows;
 }
 
+DeviceSummands ReplicatedRun::OnDevices(size_t output, std::vector<Tensor> values) const {
+  DeviceSummands summands;
+  summands.values = std::move(values);
+  for (const BatchPart& part : parts_) {
+    const JoinRule rule = program_->outputs[output].join;
+    summands.weights.push_back(LeafWeight(rule, part.count, examples_, all_parts_));
+  }
+  return summands;
+}
+
 absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
   RETURN_IF_ERROR(ErrorOfReplicas());
-  Outputs outputs;
-  for (size_t i = 0; i < program_->outputs.size(); ++i) {
-    outputs.emplace_back();
+  Outputs outputs(program_->outputs.size());
+  std::vector<DeviceSummands> left;
+  std::vector<size_t> left_outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
     if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    ASSIGN_OR_RETURN(outputs.back(), JoinOutput(i, std::move(values)));
+    if (IsOnDevice(values[0])) {  // as it is then of every replica: they run one program
+      left.push_back(OnDevices(i, std::move(values)));
+      left_outputs.push_back(i);
+      continue;
+    }
+    ASSIGN_OR_RETURN(outputs[i], JoinOutput(i, std::move(values)));
   }
+  if (left.empty()) return outputs;
+  ASSIGN_OR_RETURN(std::vector<Tensor> sums, program_->device_sums->Sum(left));
+  for (size_t i = 0; i < sums.size(); ++i) outputs[left_outputs[i]] = {std::move(sums[i])};
   return outputs;
 }
 

@@ -2,9 +2,9 @@
 
 // One run of a program by its replicas. Each gets its part of the batch, and everything else
 // whole, and computes on its own strand; what they computed is joined, output by output
-// (join_replicas.h). The last one that is done joins; what the program does to the joined values
-// runs on the strand of replica 0. Where nodes of the program join values, replicas meet while they
-// compute (replica_meeting.h).
+// (join_replicas.h), and what they have left on GPUs is added up there (device_sums.h). The last
+// one that is done joins; what the program does to the joined values runs on the strand of replica
+// 0. Where nodes of the program join values, replicas meet while they compute (replica_meeting.h).
 //
 // In a gang of several workers the batch is shared out over the replicas of all of them, rank after
 // rank, meetings are of all of them, and what those of this worker computed is added up with the
@@ -67,6 +67,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   absl::Status CheckReplicas(int64_t replicas) const;
   int64_t NumberOf(size_t replica) const { return first_part_ + static_cast<int64_t>(replica); }
   absl::StatusOr<std::vector<Tensor>> JoinOutput(size_t output, std::vector<Tensor> values) const;
+  DeviceSummands OnDevices(size_t output, std::vector<Tensor> values) const;
   absl::StatusOr<Outputs> Join();
   void SumOverWorkers(Outputs outputs);
   void AwaitEarlySums(std::vector<Tensor> sums);

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/program/program.h"
+#include "worker/make_device_sums.h"
 
 namespace cohort {
 
@@ -218,7 +219,8 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
                          const Layouts& layouts, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
   const std::set<std::string> whole;
-  const bool joins = bound.runners.size() > 1 || bound.communication.has_value();
+  const bool joins =
+      program.replicas().devices_size() > 1 || program.replicas().has_communication();
   Binder pushes(layouts, tables);
   Binder assigns(layouts, whole);
   for (int i = 0; i < program.outputs_size(); ++i) {
@@ -249,6 +251,21 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   }
   bound.training = !bound.pushes.empty() || !bound.assigns.empty();
   return absl::OkStatus();
+}
+
+// By output: sums, and what a replica alone pushes.
+std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::GraphProto& graph,
+                                const std::vector<OutputSink>& outputs) {
+  if (!SumsOnDevices(program)) return {};
+  const bool alone = program.replicas().devices_size() == 1;
+  std::vector<bool> left;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& type = graph.output(static_cast<int>(i)).type().tensor_type();
+    const bool sums =
+        IsSum(outputs[i].join) || (alone && outputs[i].kind == OutputSink::Kind::kPush);
+    left.push_back(sums && type.elem_type() == static_cast<int>(DType::kFloat32));
+  }
+  return left;
 }
 
 absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& graph,
@@ -309,7 +326,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
                      return parts.kernels.Problems(node, types);
                    }));
   auto bound = std::make_shared<WorkerProgram>();
-  ASSIGN_OR_RETURN(bound->runners, MakeReplicaRunners(program, model, parts));
+  RETURN_IF_ERROR(NumReplicas(program).status());
   if (program.replicas().has_communication()) {
     ASSIGN_OR_RETURN(bound->communication, CommunicationOf(program.replicas().communication()));
   }
@@ -323,6 +340,12 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   const std::string context = absl::StrCat("program '", program.name(), "'");
   RETURN_IF_ERROR(Annotate(BindInputs(program, model.graph(), layouts, *bound), context));
   RETURN_IF_ERROR(Annotate(BindOutputs(program, model.graph(), layouts, *bound), context));
+  ASSIGN_OR_RETURN(bound->runners,
+                   MakeReplicaRunners(program, model, parts,
+                                      LeftOnDevices(program, model.graph(), bound->outputs)));
+  absl::StatusOr<std::unique_ptr<DeviceSums>> sums = MakeDeviceSums(program, parts);
+  if (!sums.ok()) return Annotate(sums.status(), context);
+  bound->device_sums = *std::move(sums);
   RETURN_IF_ERROR(Annotate(BindJoined(program, model.graph(), parts.kernels, *bound), context));
   absl::StatusOr<Compression> compression = ReadCompression(program.compression());
   if (!compression.ok()) return Annotate(compression.status(), context);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/runtime/program_runner.h"
 #include "proto/worker.pb.h"
+#include "worker/device_sums.h"
 #include "worker/group_sum.h"
 #include "worker/join_replicas.h"
 #include "worker/replica_runners.h"
@@ -77,6 +78,7 @@ struct WorkerProgram {
   // Of a program that several workers may run together.
   std::optional<GroupCommunication> communication;
   std::vector<std::unique_ptr<ProgramRunner>> runners;  // by replica, at least one
+  std::unique_ptr<DeviceSums> device_sums;  // null: replicas leave nothing on devices
   // Program.joined_model, on the strand of replica 0; may be none.
   std::unique_ptr<ProgramRunner> joined_runner;
   std::vector<size_t> joined_outputs;  // of the graph, that it takes and replaces
@@ -85,7 +87,8 @@ struct WorkerProgram {
 // Loads, compiles and binds. Errors: INVALID_ARGUMENT that lists every unsupported node; naming the
 // variable without layout, or whose layout differs in type or shape from the graph's, or that
 // several replicas change and that has no aggregation; for a joined model that does not fit; naming
-// both ids when the content is not that of `program_id`; those of MakeReplicaRunners.
+// both ids when the content is not that of `program_id`; those of MakeReplicaRunners and
+// MakeDeviceSums.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const ReplicaParts& parts);

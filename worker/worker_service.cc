@@ -13,7 +13,7 @@ WorkerService::WorkerService(World world, Options options)
       parts_(std::make_shared<ClosureParts>(world,
                                             std::make_shared<PsClient>(world, options_.retry),
                                             options_.compute_executor, options_.find_nccl)),
-      programs_(world.transport.MemoryToSend(), options_.find_cuda),
+      programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl),
       resources_(world.executor, world.files),
       slow_calls_(world.executor) {}
 

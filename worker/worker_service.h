@@ -31,7 +31,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
     FindCuda find_cuda;  // null: programs run on the processor
-    FindNccl find_nccl;  // null: no gang can be joined by NCCL
+    FindNccl find_nccl;  // null: NCCL joins no GPUs
   };
   WorkerService(World world, Options options);
 

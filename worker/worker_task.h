@@ -31,7 +31,7 @@ class WorkerTask {
     // and keeps OpenMP at one team. The executors outlive the task.
     ReplicaStrands::ExecutorOf compute_executor;
     FindCuda find_cuda;          // null: programs run on the processor
-    FindNccl find_nccl;          // null: no gang can be joined by NCCL
+    FindNccl find_nccl;          // null: NCCL joins no GPUs
     MakeWorkerHome make_home;    // empty: no variables live here
     // Of a home, as in TaskService.
     EpochGrant granted;

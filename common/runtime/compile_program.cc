@@ -106,7 +106,7 @@ class Compiler {
   std::shared_ptr<CompiledProgram> program_;
   std::vector<onnx::NodeProto> nodes_;
   std::vector<int> order_;
-  std::vector<PlacedNode> placed_;
+  PlacedGraph placed_;
   std::map<std::string, int> values_;
   std::map<std::string, int> producer_;  // node that writes a value
   std::vector<std::string> errors_;      // the graph does not hold together: ends the walk
@@ -223,10 +223,13 @@ void Compiler::PlaceOrdered() {
   std::vector<onnx::NodeProto> ordered;
   for (const int index : order_) ordered.push_back(std::move(nodes_[static_cast<size_t>(index)]));
   if (device_ != nullptr) {
-    placed_ = PlaceNodes(model_.graph(), ordered, device_->kernels);
+    placed_ = PlaceNodes(model_.graph(), ordered, device_->kernels, device_->left_there);
     return;
   }
-  for (onnx::NodeProto& node : ordered) placed_.push_back({std::move(node), false});
+  for (onnx::NodeProto& node : ordered) placed_.nodes.push_back({std::move(node), false});
+  for (const onnx::ValueInfoProto& output : model_.graph().output()) {
+    placed_.outputs.push_back(output.name());
+  }
 }
 
 // A copy of a weight to the device is made once, here.
@@ -244,11 +247,11 @@ bool Compiler::IsWeightCopied(const PlacedNode& placed) {
 
 void Compiler::BindKernels() {
   std::set<std::string> read;
-  for (const PlacedNode& placed : placed_) {
+  for (const PlacedNode& placed : placed_.nodes) {
     read.insert(placed.node.input().begin(), placed.node.input().end());
   }
-  for (const onnx::ValueInfoProto& output : model_.graph().output()) read.insert(output.name());
-  for (const PlacedNode& placed : placed_) {
+  read.insert(placed_.outputs.begin(), placed_.outputs.end());
+  for (const PlacedNode& placed : placed_.nodes) {
     if (!IsWeightCopied(placed)) BindKernel(placed, read);
   }
 }
@@ -294,8 +297,8 @@ void Compiler::FindLastUses() {
       last = std::max(last, static_cast<int>(copied ? program_->nodes.size() - 1 : i));
     }
   }
-  for (const onnx::ValueInfoProto& output : model_.graph().output()) {
-    const int value = Find(output.name());
+  for (const std::string& output : placed_.outputs) {
+    const int value = Find(output);
     program_->outputs.push_back(value);
     last_use[static_cast<size_t>(value)] = CompiledProgram::kAfterTheEnd;
   }

@@ -19,14 +19,21 @@ class Placer {
   Placer(const onnx::GraphProto& graph, const KernelRegistry& device)
       : graph_(graph), device_(device), types_(graph) {}
 
-  std::vector<PlacedNode> Run(const std::vector<onnx::NodeProto>& nodes) {
+  PlacedGraph Run(const std::vector<onnx::NodeProto>& nodes, const std::vector<bool>& left_there) {
     for (const onnx::NodeProto& node : nodes) Place(node);
+    std::vector<std::string> outputs;
+    for (const onnx::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
     for (const std::string& value : made_) {
-      for (const onnx::ValueInfoProto& output : graph_.output()) {
-        if (output.name() == value) NeedOnHost(value);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i] != value) continue;
+        if (i < left_there.size() && left_there[i]) {
+          outputs[i] = DeviceName(value);
+        } else {
+          NeedOnHost(value);
+        }
       }
     }
-    return std::move(placed_);
+    return {std::move(placed_), std::move(outputs)};
   }
 
  private:
@@ -105,10 +112,9 @@ class Placer {
 
 }  // namespace
 
-std::vector<PlacedNode> PlaceNodes(const onnx::GraphProto& graph,
-                                   const std::vector<onnx::NodeProto>& nodes,
-                                   const KernelRegistry& device) {
-  return Placer(graph, device).Run(nodes);
+PlacedGraph PlaceNodes(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes,
+                       const KernelRegistry& device, const std::vector<bool>& left_there) {
+  return Placer(graph, device).Run(nodes, left_there);
 }
 
 }  // namespace cohort

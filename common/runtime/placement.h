@@ -23,12 +23,16 @@ struct PlacedNode {
   bool on_device = false;  // its kernel is the device's
 };
 
+struct PlacedGraph {
+  std::vector<PlacedNode> nodes;
+  std::vector<std::string> outputs;  // the values that the graph's outputs are
+};
+
 // `nodes` in an order in which they can run, and so are those given back: copies to the device
 // come before the first that needs them, and those of the graph's outputs at the end, because each
 // copy to the host waits for all that was posted. A node whose types are not all known, or whose
-// rank is not where that matters, stays on the processor.
-std::vector<PlacedNode> PlaceNodes(const onnx::GraphProto& graph,
-                                   const std::vector<onnx::NodeProto>& nodes,
-                                   const KernelRegistry& device);
+// rank is not where that matters, stays on the processor. `left_there` as DeviceTarget's.
+PlacedGraph PlaceNodes(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes,
+                       const KernelRegistry& device, const std::vector<bool>& left_there);
 
 }  // namespace cohort

@@ -1,7 +1,8 @@
 #pragma once
 
 // Runs the pure part of a program: an ONNX graph from input tensors to output tensors, on the
-// processor, or on a device what that has kernels for. Inputs and outputs are in host memory.
+// processor, or on a device what that has kernels for. Inputs and outputs are in host memory, but
+// for outputs that are to be left on the device (DeviceTarget).
 // Variables, batches and pushes are the caller's: it feeds inputs in the graph's order and
 // takes outputs in the graph's order.
 
@@ -50,6 +51,9 @@ class CompiledProgram;
 struct DeviceTarget {
   const KernelRegistry& kernels;
   std::shared_ptr<CudaStream> stream;  // shared with the runner
+  // By output of the graph, or empty: where a node on the device computes it, a run gives it as a
+  // tensor of the device (IsOnDevice) that nothing on the stream still writes.
+  std::vector<bool> left_there = {};
 };
 
 // Types are those of the graph's inputs, weights, outputs and value_info; what has none is checked

@@ -99,7 +99,8 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   const Storage& storage = storages_[Index(placement.storage)];
   if (Bytes(dtype, shape) > storage.bytes) return Deviate(value, dtype, shape);
   if (storage.escapes) {
-    return Place(value, Tensor(dtype, shape, pool_->Take(storage.bytes), 0), placement);
+    auto own = storage.on_device ? stream_->Allocate(storage.bytes) : pool_->Take(storage.bytes);
+    return Place(value, Tensor(dtype, shape, std::move(own), 0), placement);
   }
   const std::shared_ptr<Buffer>& arena = ArenaOf(storage.on_device);
   return Place(value, Tensor(dtype, shape, arena, storage.offset), placement);

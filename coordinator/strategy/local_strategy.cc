@@ -11,14 +11,28 @@
 
 namespace cohort {
 
+namespace {
+
+constexpr char kMirrored[] = "mirrored";
+constexpr char kCentralStorage[] = "central_storage";
+
+proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
+  if (name == "nccl") return proto::NCCL_ALL_REDUCE;
+  if (name == "hierarchical_copy") return proto::HIERARCHICAL_COPY;
+  if (name == "reduction_to_one_device") return proto::REDUCTION_TO_ONE_DEVICE;
+  return proto::AUTO_CROSS_DEVICE_OPS;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
   std::vector<std::string> devices = {"cpu:0"};
   std::string parameter_device;
   if (spec.type == "one_device") {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.device", {spec.device}));
-  } else if (spec.type == "mirrored") {
+  } else if (spec.type == kMirrored) {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.devices", spec.devices));
-  } else if (spec.type == "central_storage") {
+  } else if (spec.type == kCentralStorage) {
     ASSIGN_OR_RETURN(devices, ReplicaDevices("strategy.compute_devices", spec.compute_devices));
     if (!spec.parameter_device.empty()) {
       ASSIGN_OR_RETURN(const std::vector<std::string> home,
@@ -32,11 +46,11 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
   return made;
 }
 
-// All replicas of a worker share its memory, so each way of TensorFlow's gives the same sum, in
-// the order of join_replicas.h; but one that is for GPUs says what the user believes to have.
+// On processors each way of TensorFlow's gives the same sum, in the order of join_replicas.h; but
+// one that is for GPUs says what the user believes to have.
 absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
   const auto processor = std::find_if_not(devices.begin(), devices.end(), IsGpu);
-  const bool nccl = type_ == "mirrored" && cross_device_ops_ == "nccl";
+  const bool nccl = type_ == kMirrored && cross_device_ops_ == "nccl";
   if (!nccl || processor == devices.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "strategy.cross_device_ops is 'nccl', which joins GPUs, and replica ",
@@ -48,21 +62,18 @@ absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> de
 std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) const {
   if (IsGpu(parameter_device_)) return parameter_device_;
   const bool to_choose = type_ == "one_device" ||
-                         (type_ == "central_storage" && parameter_device_.empty());
+                         (type_ == kCentralStorage && parameter_device_.empty());
   return to_choose && devices.size() == 1 && IsGpu(devices[0]) ? devices[0] : "";
 }
 
-std::vector<std::string> LocalStrategy::NotesOn(const ClusterShape& cluster) const {
-  std::vector<std::string> notes;
-  if (TakesAllDevices() && cluster.devices.empty()) notes.emplace_back(kDevicesUnknown);
-  const std::vector<std::string> devices = DevicesIn(devices_, cluster.devices);
-  if (type_ != "mirrored" || cross_device_ops_ == "auto") return notes;
-  if (std::none_of(devices.begin(), devices.end(), IsGpu)) return notes;
-  notes.push_back(absl::StrCat(
-      "strategy.cross_device_ops '", cross_device_ops_,
-      "': replicas of one worker are added up in its memory, where the variables are, in one "
-      "order, whatever cross_device_ops says"));
-  return notes;
+// Of what trains: two communicators of NCCL on one GPU at a time may wait for each other for ever.
+void LocalStrategy::SetSums(proto::Replicas& replicas) const {
+  if (type_ == kMirrored) {
+    replicas.set_cross_device_ops(CrossDeviceOpsOf(cross_device_ops_));
+    replicas.set_num_packs(static_cast<int32_t>(num_packs_));
+  } else if (type_ == kCentralStorage) {
+    replicas.set_cross_device_ops(proto::REDUCTION_TO_ONE_DEVICE);
+  }
 }
 
 absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
@@ -90,9 +101,10 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   how.replicas = NumReplicasInSync(cluster);
   how.parameter_device = ParameterGpu(how.devices);
   // As in TensorFlow: where variables are not mirrored all replicas share one value.
-  how.own_values = type_ == "mirrored" ? how.replicas : 0;
+  how.own_values = type_ == kMirrored ? how.replicas : 0;
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
-  plan.notes = NotesOn(cluster);
+  SetSums(*plan.train_step.mutable_replicas());
+  if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }
 

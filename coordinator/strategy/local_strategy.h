@@ -13,8 +13,10 @@
 //                    one alone to compute on, and else the processor
 //
 // The devices of a worker reach its memory, where variables are that are not on one GPU: the copies
-// of `mirrored` are one, and it plans what central_storage does on the processor. No list of
-// devices means all of the worker's (ClusterShape.devices).
+// of `mirrored` are one, and it plans what central_storage does on the processor. Where replicas
+// are on GPUs their gradients are added up there, by the cross_device_ops of `mirrored`; those of
+// central_storage are reduced to one device, as in TensorFlow. No list of devices means all of the
+// worker's (ClusterShape.devices).
 
 #include <memory>
 #include <string>
@@ -43,15 +45,18 @@ class LocalStrategy final : public Strategy {
                 std::string parameter_device)
       : type_(spec.type),
         cross_device_ops_(spec.cross_device_ops),
+        num_packs_(spec.num_packs),
         devices_(std::move(devices)),
         parameter_device_(std::move(parameter_device)) {}
   absl::Status CheckCrossDeviceOps(absl::Span<const std::string> devices) const;
   // The GPU in whose memory variables are; none: in the processor's.
   std::string ParameterGpu(absl::Span<const std::string> devices) const;
-  std::vector<std::string> NotesOn(const ClusterShape& cluster) const;
+  void SetSums(proto::Replicas& replicas) const;
+
 
   const std::string type_;
   const std::string cross_device_ops_;      // of mirrored
+  const int64_t num_packs_;                 // the same
   const std::vector<std::string> devices_;  // canonical, one of each replica; none: all
   const std::string parameter_device_;      // of central_storage, canonical; none: not named
 };

@@ -11,6 +11,8 @@
 #include "coordinator/api/replica_values.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/support/cuda_stand_in/cuda_stand_in.h"
+#include "tests/support/fake_nccl/fake_nccl.h"
 #include "tests/support/stepwise_training.h"
 #include "tests/support/test_programs.h"
 
@@ -25,6 +27,8 @@ Trained Train(const std::vector<std::string>& overrides, const RunSetup& setup =
 }
 
 constexpr char kTwoGpus[] = R"(strategy.devices=["gpu:0","gpu:1"])";
+// The batches of 3 leave one without an example.
+constexpr char kFourGpus[] = R"(strategy.devices=["gpu:0","gpu:1","gpu:2","gpu:3"])";
 
 std::vector<std::string> Mirrored(int replicas) {
   return {"strategy.type=mirrored", absl::StrCat("strategy.devices=", Devices(replicas))};
@@ -63,6 +67,46 @@ TEST(LocalStrategies, OnGpusTheLossCurveIsThatOfTheProcessor) {
   const Trained central = Train(
       {"strategy.type=central_storage", R"(strategy.compute_devices=["gpu:0","gpu:1"])"}, gpus);
   EXPECT_EQ(central.values, mirrored.values);
+}
+
+// Added up on GPUs, which give the sum away once, in the order of the sum in host memory: that of
+// several workers, of which there is one.
+TEST(LocalStrategies, EachWayToAddUpOnGpusHasTheBitsOfTheSumInHostMemory) {
+  const Trained one = Train({"strategy.type=one_device"});
+  for (const char* const devices : {kTwoGpus, kFourGpus}) {
+    const RunSetup gpus = {.gpus = 4};
+    const Trained host = Train({"strategy.type=multi_worker_mirrored", devices}, gpus);
+    ExpectSameCurve(host, one, devices);
+    for (const char* const ops : {"auto", "hierarchical_copy", "reduction_to_one_device"}) {
+      for (const char* const packs : {"0", "1", "3"}) {
+        const Trained added = Train({"strategy.type=mirrored", devices,
+                                     absl::StrCat("strategy.cross_device_ops=", ops),
+                                     absl::StrCat("strategy.num_packs=", packs)},
+                                    gpus);
+        EXPECT_EQ(added.losses, host.losses) << ops << ", " << packs << " packs";
+        EXPECT_EQ(added.values, host.values) << ops << ", " << packs << " packs";
+      }
+    }
+  }
+}
+
+TEST(LocalStrategies, AddedUpByNcclTheLossCurveIsThatOfTheProcessor) {
+  const Trained one = Train({"strategy.type=one_device"});
+  for (const char* const devices : {kTwoGpus, kFourGpus}) {
+    const CudaTable& cuda = MakeCudaStandIn(4, uint64_t{256} << 20);
+    FakeNccl nccl(4);
+    nccl.RunOn([&cuda](const std::function<void()>& work) { RunOnCudaStandIn(cuda, work); });
+    RunSetup gpus;
+    gpus.find_cuda = [&cuda]() -> absl::StatusOr<const CudaTable*> { return &cuda; };
+    gpus.find_nccl = [&nccl] { return &nccl.table(); };
+    const Trained added = Train({"strategy.type=mirrored", devices,
+                                 "strategy.cross_device_ops=nccl", "strategy.num_packs=2"},
+                                gpus);
+    ExpectSameCurve(added, one, devices);
+    EXPECT_EQ(nccl.counters().reductions, 2 * kSteps) << "of two packs in each step";
+    EXPECT_EQ(nccl.counters().locals, 0) << "what was opened was closed";
+    EXPECT_THAT(nccl.misuse(), testing::IsEmpty());
+  }
 }
 
 // The statistics are those of the global batch, whoever has which part of it; of the batch of 3 the

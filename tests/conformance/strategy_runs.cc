@@ -13,7 +13,7 @@ constexpr uint64_t kTestExamples = 70;
 
 absl::StatusOr<Trained> TryToTrain(const JobSpec& job, const RunSetup& setup) {
   Trained trained;
-  SimCluster cluster(setup.seed, setup.num_ps, setup.workers, setup.find_cuda);
+  SimCluster cluster(setup.seed, setup.num_ps, setup.workers, {setup.find_cuda, setup.find_nccl});
   for (int i = 0; i < setup.workers; ++i) cluster.tasks().SetGpus({Role::kWorker, i}, setup.gpus);
   ASSIGN_OR_RETURN(const auto coordinator, cluster.Connect(CoordinatorOptionsOf(job)));
   StepwiseTraining training(*coordinator, job, setup.examples);

@@ -24,7 +24,8 @@ struct RunSetup {
   int64_t examples = 99;  // batches of 32, 32, 32 and 3
   int64_t steps = 10;
   int32_t gpus = 0;  // of each worker, of the stand-in
-  FindCuda find_cuda = nullptr;  // of the workers' real GPUs; null: those of the stand-in
+  FindCuda find_cuda = nullptr;  // of the workers; null: `gpus` of the stand-in
+  FindNccl find_nccl = nullptr;  // of the workers; null: they have none
 };
 
 struct Trained {

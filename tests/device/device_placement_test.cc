@@ -21,7 +21,7 @@ std::vector<std::string> Walk(const onnx::ModelProto& model) {
   const std::vector<onnx::NodeProto> nodes(model.graph().node().begin(),
                                            model.graph().node().end());
   std::vector<std::string> walk;
-  for (const PlacedNode& placed : PlaceNodes(model.graph(), nodes, device)) {
+  for (const PlacedNode& placed : PlaceNodes(model.graph(), nodes, device, {}).nodes) {
     walk.push_back(placed.node.op_type() + (placed.on_device ? "" : " (processor)"));
   }
   return walk;

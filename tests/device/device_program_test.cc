@@ -41,6 +41,55 @@ TEST_P(DeviceProgramTest, MemoryIsPlannedOnceAndOutputsAreOfTheHost) {
   EXPECT_EQ(runner->memory().allocations, after_one);
 }
 
+// A sum that is read on both sides, what it is over another shape, what the processor makes of it,
+// and an input.
+onnx::ModelProto Leaves() {
+  GraphBuilder builder("leaves");
+  const std::string x = builder.Input("x", DType::kFloat32, {4});
+  const std::string y = builder.Input("y", DType::kFloat32, {4});
+  const std::string sum = builder.Op("Add", {builder.Op("Neg", {x}), builder.Op("Exp", {y})});
+  builder.Output(sum);
+  const std::string shape = builder.Constant("shape", Tensor::FromVector<int64_t>({2, 2}, Shape{2}));
+  builder.Output(builder.Op("Reshape", {builder.Op("Sqrt", {builder.Op("Exp", {sum})}), shape}));
+  builder.Output(builder.Op("ArgMax", {sum}));
+  builder.Output(builder.Op("Neg", {x}));
+  return *builder.Finish();
+}
+
+TEST_P(DeviceProgramTest, WhatIsLeftOnTheDeviceIsThereAndNoLaterRunsWriteIt) {
+  const auto stream = OpenStream();
+  const DeviceTarget target{device_, stream, {true, true, true, false}};
+  const auto program = CompileProgram(Leaves(), host_, &target);
+  ASSERT_TRUE(program.ok()) << program.status();
+  ProgramRunner runner(*program, Buffer::Allocate, stream);
+  std::vector<std::pair<std::vector<Tensor>, std::vector<Tensor>>> runs;
+  for (int run = 0; run < 4; ++run) {
+    const auto shift = static_cast<float>(run);
+    const std::vector<Tensor> inputs = {Floats({1, -2, 3, shift}), Floats({shift, 0, 1, 2})};
+    auto outputs = runner.Run(inputs, RunContext{});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    for (const size_t i : {0, 1}) EXPECT_TRUE(IsOnDevice((*outputs)[i])) << i;
+    EXPECT_FALSE(IsOnDevice((*outputs)[2])) << "the processor computes it";
+    EXPECT_FALSE(IsOnDevice((*outputs)[3])) << "nobody asked for it to be left";
+    runs.emplace_back(*std::move(outputs), *RunOnHost(Leaves(), inputs));
+  }
+  for (auto& [outputs, expected] : runs) {
+    for (const size_t i : {0, 1}) {
+      Tensor host(outputs[i].dtype(), outputs[i].shape());
+      stream->CopyToHost(outputs[i], host);
+      ASSERT_TRUE(stream->Wait().ok());
+      ASSERT_EQ(host.shape(), expected[i].shape());
+      for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(Values(host)[k], Values(expected[i])[k], 1e-4);
+    }
+    EXPECT_EQ(outputs[2].data<int64_t>()[0], expected[2].data<int64_t>()[0]);
+    EXPECT_EQ(Values(outputs[3]), Values(expected[3]));
+  }
+  const int64_t allocations = runner.memory().allocations;
+  ASSERT_TRUE(runner.Run(std::vector<Tensor>{Floats({1, 2, 3, 4}), Floats({1, 2, 3, 4})},
+                         RunContext{}).ok());
+  EXPECT_EQ(runner.memory().allocations, allocations) << "it is planned once";
+}
+
 TEST_P(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
   GraphBuilder builder("doubles");
   builder.Output(builder.Op("Neg", {builder.Input("x", DType::kFloat64, {-1})}));

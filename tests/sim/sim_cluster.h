@@ -26,15 +26,19 @@ class SimCluster {
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers)) {}
   SimCluster(uint64_t seed, int ps, int workers, Disks disks)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), disks) {}
-  // With other GPUs than the stand-in's.
-  SimCluster(uint64_t seed, int ps, int workers, FindCuda find_cuda)
+  // How workers find GPUs; null: SetGpus says what they have, and they have no NCCL.
+  struct Gpus {
+    FindCuda find_cuda;
+    FindNccl find_nccl;
+  };
+  SimCluster(uint64_t seed, int ps, int workers, Gpus gpus)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), Disks::kShared,
-                   std::move(find_cuda)) {}
+                   std::move(gpus)) {}
   // With the task indices of a sparse cluster.
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers)
       : SimCluster(seed, std::move(ps), std::move(workers), Disks::kShared) {}
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks)
-      : SimCluster(seed, std::move(ps), std::move(workers), disks, nullptr) {}
+      : SimCluster(seed, std::move(ps), std::move(workers), disks, Gpus()) {}
 
   SimWorld& sim() { return sim_; }
   SimNetwork& network() { return network_; }
@@ -70,12 +74,12 @@ class SimCluster {
 
  private:
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks,
-             FindCuda find_cuda)
+             Gpus gpus)
       : disks_(disks),
         sim_(seed),
         network_(sim_),
         waiter_(sim_),
-        cluster_(TaskOptions(std::move(ps), std::move(workers), std::move(find_cuda))) {}
+        cluster_(TaskOptions(std::move(ps), std::move(workers), std::move(gpus))) {}
 
   static std::vector<int> FirstIndices(int count) {
     std::vector<int> indices(static_cast<size_t>(count));
@@ -83,10 +87,10 @@ class SimCluster {
     return indices;
   }
 
-  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers,
-                                   FindCuda find_cuda) {
+  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers, Gpus gpus) {
     TestCluster::Options options;
-    options.find_cuda = std::move(find_cuda);
+    options.find_cuda = std::move(gpus.find_cuda);
+    options.find_nccl = std::move(gpus.find_nccl);
     options.ps = std::move(ps);
     options.workers = std::move(workers);
     options.grant_directory = std::string("/");  // of a literal, GCC 12 warns without reason

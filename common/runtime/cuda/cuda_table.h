@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-inline constexpr uint32_t kCudaTableVersion = 2;
+inline constexpr uint32_t kCudaTableVersion = 3;
 // Of the one function that the module exports: const CudaTable* f().
 inline constexpr char kCudaTableSymbol[] = "cohort_cuda_table";
 

@@ -266,6 +266,13 @@ const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
   return *table;
 }
 
+void RunOnCudaStandIn(const CudaTable& table, const std::function<void()>& work) {
+  DeviceMemory& memory = LibraryOf(table.self).memory;
+  memory.Open();
+  work();
+  memory.Close();
+}
+
 void FailCudaStandInAfter(int64_t calls) { fail_after = calls; }
 
 void FailCudaStandInLateAfter(int64_t calls) { fail_late_after = calls; }

@@ -7,6 +7,7 @@
 // protected while nothing runs, so whoever else touches it dies by SIGSEGV.
 
 #include <cstdint>
+#include <functional>
 
 #include "common/runtime/cuda/cuda_table.h"
 
@@ -16,6 +17,10 @@ namespace cohort {
 // the process; make few. Functions may be called on several threads; what one thread must not
 // touch is protected only while no other calls.
 const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes);
+
+// Does what is no function of the table as the devices do it: what else runs on a GPU, such as
+// NCCL, touches its memory too.
+void RunOnCudaStandIn(const CudaTable& table, const std::function<void()>& work);
 
 // What the functions of any stand-in do next: after so many calls that post something they fail,
 // once. Negative: they do not.

@@ -16,6 +16,8 @@
 
 namespace cohort {
 
+inline constexpr int32_t kFakeLocalError = 7004;  // of open_local and reduce_local
+
 struct FakeOperation {
   NcclStep::Kind kind = NcclStep::Kind::kAllReduce;
   const std::byte* send = nullptr;

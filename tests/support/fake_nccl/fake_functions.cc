@@ -21,6 +21,10 @@ struct FakeFunctions {
   static FakeNccl& Of(void* self) { return *static_cast<FakeNccl*>(self); }
 
   static void ErrorWords(NcclContext*, int32_t code, char* words, uint64_t bytes) {
+    if (code == kFakeLocalError) {
+      std::snprintf(words, bytes, "NCCL: unhandled system error (%d)", code);
+      return;
+    }
     const char* text = code == 7001 ? "NCCL: a remote process has ended" : "CUDA: a copy failed";
     if (code == kNoDevice) text = "CUDA: invalid device";
     std::snprintf(words, bytes, "%s (%d)", text, code);
@@ -300,6 +304,7 @@ FakeNccl::FakeNccl(int devices) : devices_(devices) {
   table_.call_then = F::CallThen;
   table_.stream_state = F::StreamState;
   table_.stream_wait = F::StreamWait;
+  AddLocalFunctions();
 }
 
 FakeNccl::~FakeNccl() = default;

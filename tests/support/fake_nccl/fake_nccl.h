@@ -7,6 +7,10 @@
 // otherwise, stands for ever. Sums are in the order of the tree (reduce_tree.h), so that the bits
 // that come back show whether the right elements were sent the right way.
 //
+// The GPUs of one process (open_local) add up in another order, from the last one to the first. As
+// NCCL does it is given memory of another module's: where that is protected, RunOn says how to use
+// it.
+//
 // What may not be done is recorded: misuse().
 
 #include <cstdint>
@@ -47,6 +51,11 @@ class FakeNccl {
   void SetVersion(int32_t version);
   // Streams come back late from what they call.
   void LingerInCalls();
+  // Does what GPUs of one process do to memory that is not the fake's.
+  using Devices = std::function<void(const std::function<void()>& work)>;
+  void RunOn(Devices devices);
+  // After so many calls of open_local and reduce_local one fails, once.
+  void FailLocalAfter(int calls);
   // Ends what hangs in spite of abort, so that the test can.
   void EndAll();
 
@@ -58,13 +67,17 @@ class FakeNccl {
     int destroyed = 0;
     int contexts = 0;  // open
     int memories = 0;  // allocated
+    int locals = 0;    // open, of GPUs of one process
+    int reductions = 0;  // over those
   };
   Counters counters() const;
   std::vector<std::string> misuse() const;
 
  private:
   friend struct FakeFunctions;
+  friend struct FakeLocalFunctions;
 
+  void AddLocalFunctions();
   bool Lingers() const;
   void MisuseLocked(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // That the bytes were allocated.
@@ -83,6 +96,7 @@ class FakeNccl {
 
   NcclTable table_;
   const int devices_;
+  Devices run_on_ = [](const std::function<void()>& work) { work(); };  // set before its use
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<std::vector<uint8_t>, std::shared_ptr<FakeComm>> comms_ ABSL_GUARDED_BY(mutex_);
@@ -93,6 +107,7 @@ class FakeNccl {
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   uint8_t ids_ ABSL_GUARDED_BY(mutex_) = 0;
   int32_t version_ ABSL_GUARDED_BY(mutex_) = 22809;
+  int local_calls_left_ ABSL_GUARDED_BY(mutex_) = -1;  // until one fails; negative: none does
   bool lingers_ ABSL_GUARDED_BY(mutex_) = false;
   bool all_end_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -2,7 +2,8 @@
 
 #include "coordinator/strategy/local_strategy.h"
 
-#include "absl/strings/str_cat.h"
+#include <map>
+
 #include "coordinator/strategy/device_name.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -63,6 +64,10 @@ TEST(LocalStrategy, EveryVariableIsOneSliceInTheWorker) {
     EXPECT_EQ(made.DebugString(), expected.DebugString()) << type;
     proto::Program train = SmallModel().train_step;
     train.mutable_replicas()->add_devices("cpu:0");
+    if (type == "mirrored") train.mutable_replicas()->set_num_packs(1);
+    if (type == "central_storage") {
+      train.mutable_replicas()->set_cross_device_ops(proto::REDUCTION_TO_ONE_DEVICE);
+    }
     EXPECT_EQ(plan->train_step.DebugString(), train.DebugString()) << type;
     EXPECT_EQ((*MakeStrategy(SpecOf(type)))->NumReplicasInSync({.workers = {3}}), 1);
   }
@@ -153,22 +158,41 @@ TEST(LocalStrategy, NcclIsForGpus) {
   EXPECT_EQ(std::string(MakeStrategy(spec).status().message()), nothing_else);
   spec.devices = {"gpu:0", "gpu:1"};
   EXPECT_TRUE(PlanOf(spec, kOneWorker).ok());
+  spec.devices = {"gpu:0", "/device:GPU:0"};
+  EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices: gpu:0 is named twice"),
+                                 HasSubstr("each replica has a device of its own")));
   spec = SpecOf("central_storage");
   spec.cross_device_ops = "nccl";
   EXPECT_TRUE(PlanOf(spec, kProcessor).ok()) << "it is mirrored's";
 }
 
-TEST(LocalStrategy, WhoAsksForAWayToJoinGpusIsToldWhatIsDone) {
+TEST(LocalStrategy, HowGpusAreJoinedIsMirroredsToSay) {
   StrategySpec spec = SpecOf("mirrored");
-  for (const char* const ops : {"nccl", "hierarchical_copy", "reduction_to_one_device"}) {
+  spec.num_packs = 3;
+  const std::map<std::string, proto::CrossDeviceOps> ways = {
+      {"auto", proto::AUTO_CROSS_DEVICE_OPS},
+      {"nccl", proto::NCCL_ALL_REDUCE},
+      {"hierarchical_copy", proto::HIERARCHICAL_COPY},
+      {"reduction_to_one_device", proto::REDUCTION_TO_ONE_DEVICE}};
+  for (const auto& [ops, way] : ways) {
     spec.cross_device_ops = ops;
-    EXPECT_THAT(PlanOf(spec, kTwoGpus)->notes,
-                ElementsAre(AllOf(HasSubstr(absl::StrCat("strategy.cross_device_ops '", ops, "'")),
-                                  HasSubstr("added up in its memory"))));
+    spec.type = "mirrored";
+    const auto plan = PlanOf(spec, kTwoGpus);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->train_step.replicas().cross_device_ops(), way) << ops;
+    EXPECT_EQ(plan->train_step.replicas().num_packs(), 3);
+    EXPECT_THAT(plan->notes, IsEmpty());
+    for (const proto::Program* program : {&plan->eval_step, &plan->predict}) {
+      EXPECT_EQ(program->replicas().cross_device_ops(), proto::AUTO_CROSS_DEVICE_OPS)
+          << "NCCL joins a GPU once at a time";
+    }
+    spec.type = "central_storage";
+    EXPECT_EQ(PlanOf(spec, kTwoGpus)->train_step.replicas().cross_device_ops(),
+              proto::REDUCTION_TO_ONE_DEVICE);
+    spec.type = "one_device";
+    EXPECT_EQ(PlanOf(spec, kTwoGpus)->train_step.replicas().cross_device_ops(),
+              proto::AUTO_CROSS_DEVICE_OPS);
   }
-  EXPECT_THAT(PlanOf(spec, kProcessor)->notes, IsEmpty()) << "of a processor it is true";
-  spec.type = "central_storage";
-  EXPECT_THAT(PlanOf(spec, kTwoGpus)->notes, IsEmpty());
 }
 
 TEST(LocalStrategy, AClusterThatDoesNotFitIsRefused) {

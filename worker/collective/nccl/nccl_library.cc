@@ -39,6 +39,11 @@ absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
   return table;
 }
 
+absl::StatusOr<const NcclTable*> NcclOf(const FindNccl& find_nccl) {
+  if (find_nccl != nullptr) return find_nccl();
+  return Missing("this worker has no NCCL");
+}
+
 absl::Status CheckNcclDevice(const NcclTable& table, int32_t device) {
   int32_t count = 0;
   const int32_t code = table.device_count(table.self, &count);

@@ -22,8 +22,11 @@ std::string NcclModulePath();
 // and what to do.
 absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path);
 
-// Asked when a group is to be joined by NCCL. Thread-safe. Errors: those of LoadNccl.
+// Asked when GPUs are to be joined by NCCL. Thread-safe. Errors: those of LoadNccl.
 using FindNccl = std::function<absl::StatusOr<const NcclTable*>()>;
+
+// Null, too, is none.
+absl::StatusOr<const NcclTable*> NcclOf(const FindNccl& find_nccl);
 
 // Whether the machine has this device. Errors: FAILED_PRECONDITION saying why not.
 absl::Status CheckNcclDevice(const NcclTable& table, int32_t device);

@@ -11,6 +11,9 @@
 // A communicator does not block: what starts something may return kNcclUnderWay, and only when
 // comm_state has answered kNcclDone is it on the stream. Before that nothing else may be posted.
 //
+// Beside contexts, of ranks that are processes, there are the GPUs of one process, which one thread
+// drives: all of them are there, so these functions block.
+//
 // Codes: kNcclDone, kNcclUnderWay, or an error, of which error_words tells.
 
 #include <cstddef>
@@ -18,7 +21,7 @@
 
 namespace cohort {
 
-inline constexpr uint32_t kNcclTableVersion = 2;
+inline constexpr uint32_t kNcclTableVersion = 3;
 inline constexpr size_t kNcclIdBytes = 128;
 // Of the one function that the module exports: const NcclTable* f().
 inline constexpr char kNcclTableSymbol[] = "cohort_nccl_table";
@@ -35,6 +38,7 @@ struct NcclRun {
 };
 
 struct NcclContext;  // the module's
+struct NcclLocal;    // the same
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
@@ -82,6 +86,15 @@ struct NcclTable {
   int32_t (*call_then)(NcclContext* context, void (*then)(void*), void* argument);
   int32_t (*stream_state)(NcclContext* context);  // kNcclUnderWay while something runs
   int32_t (*stream_wait)(NcclContext* context);   // blocks until nothing runs
+
+  // So many GPUs, each once, with a communicator and a stream of each.
+  int32_t (*open_local)(void* self, int32_t count, const int32_t* devices, NcclLocal** local);
+  // Adds up what each GPU has at `send`, by GPU, into `receive` of the first one, which may be its
+  // `send`. No device writes any of it meanwhile. When this has failed nothing but close_local may
+  // follow.
+  int32_t (*reduce_local)(NcclLocal* local, const void* const* send, void* receive, NcclRun run);
+  // Ends what is on the devices.
+  void (*close_local)(NcclLocal* local);
 };
 
 }  // namespace cohort

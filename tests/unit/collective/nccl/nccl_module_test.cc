@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/collective/nccl/nccl_library.h"
+#include "worker/collective/nccl/nccl_local_group.h"
 
 namespace cohort {
 namespace {
@@ -37,7 +38,7 @@ TEST(NcclModule, ThatIsNotThereIsNamedWithWhatToDo) {
 
 TEST(NcclModule, OfAnotherBuildIsRefused) {
   EXPECT_THAT(Error(COHORT_OTHER_VERSION),
-              HasSubstr("is of another build (version 3 of its table, not 2)"));
+              HasSubstr("is of another build (version 4 of its table, not 3)"));
   EXPECT_THAT(Error("libm.so.6"), HasSubstr("(version 0 of its table"));
 }
 
@@ -73,6 +74,13 @@ TEST_F(BuiltModule, IsOfThisVersionAndFillsItsTable) {
     EXPECT_NE(*function, nullptr) << "function " << function - functions;
   }
   EXPECT_EQ((*LoadNccl(kModule))->version, kNcclTableVersion) << "again";
+}
+
+TEST_F(BuiltModule, GpusThatAreNotThereAreNotJoined) {
+  const auto group = NcclLocalGroup::Open(*table_, {4096});
+  EXPECT_THAT(std::string(group.status().message()),
+              StartsWith("joining the GPUs of this worker: "));
+  EXPECT_TRUE(absl::IsUnavailable(group.status()));
 }
 
 TEST_F(BuiltModule, MakesIdsOfGroups) {

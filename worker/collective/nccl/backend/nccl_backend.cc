@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "worker/collective/nccl/nccl_table.h"
 
@@ -18,6 +19,10 @@ struct NcclContext {
   int device = 0;
   cudaStream_t stream = nullptr;
   ncclComm_t comm = nullptr;
+};
+
+struct NcclLocal {
+  std::vector<NcclContext> ranks;
 };
 
 namespace {
@@ -239,6 +244,49 @@ int32_t StreamWait(NcclContext* context) {
   return code == kNcclDone ? Code(cudaStreamSynchronize(context->stream)) : code;
 }
 
+void CloseLocal(NcclLocal* local) {
+  for (NcclContext& rank : local->ranks) {
+    Abort(&rank);
+    if (rank.stream != nullptr && Enter(&rank) == kNcclDone) cudaStreamDestroy(rank.stream);
+  }
+  delete local;
+}
+
+int32_t OpenLocal(void*, int32_t count, const int32_t* devices, NcclLocal** local) {
+  auto* const opened = new (std::nothrow) NcclLocal;
+  if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
+  std::vector<ncclComm_t> comms(static_cast<size_t>(count));
+  int32_t code = Code(ncclCommInitAll(comms.data(), count, devices));
+  for (int32_t i = 0; i < count && code == kNcclDone; ++i) {
+    NcclContext& rank = opened->ranks.emplace_back(NcclContext{devices[i], nullptr, comms[i]});
+    code = Enter(&rank);
+    if (code != kNcclDone) continue;
+    code = Code(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking));
+  }
+  if (code == kNcclDone) {
+    *local = opened;
+  } else {
+    CloseLocal(opened);
+  }
+  return code;
+}
+
+int32_t ReduceLocal(NcclLocal* local, const void* const* send, void* receive, NcclRun run) {
+  int32_t code = Code(ncclGroupStart());
+  if (code != kNcclDone) return code;
+  for (size_t i = 0; i < local->ranks.size() && code == kNcclDone; ++i) {
+    code = Reduce(&local->ranks[i], send[i], i == 0 ? receive : nullptr, run, NcclReduction::kSum,
+                  /*root=*/0);
+  }
+  const int32_t ended = Code(ncclGroupEnd());  // one that was started is ended
+  if (code == kNcclDone) code = ended;
+  for (size_t i = 0; i < local->ranks.size() && code == kNcclDone; ++i) {
+    code = StreamWait(&local->ranks[i]);
+    if (code == kNcclDone) code = CommState(&local->ranks[i]);
+  }
+  return code;
+}
+
 NcclTable MakeTable() {
   NcclTable table;
   table.error_words = ErrorWords;
@@ -270,6 +318,9 @@ NcclTable MakeTable() {
   table.call_then = CallThen;
   table.stream_state = StreamState;
   table.stream_wait = StreamWait;
+  table.open_local = OpenLocal;
+  table.reduce_local = ReduceLocal;
+  table.close_local = CloseLocal;
   return table;
 }
 
