@@ -180,9 +180,15 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSum
 }
 
 // They are there when the first GPU's stream was waited for.
-std::vector<Tensor> DeviceSums::MoveToHost(absl::Span<const Tensor> sums) {
+std::vector<Tensor> DeviceSums::Move(absl::Span<const Tensor> sums,
+                                     absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> moved;
-  for (const Tensor& sum : sums) {
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const Tensor& sum = sums[i];
+    if (outputs[i].stays) {
+      moved.push_back(streams_[0]->CloneUnified(sum));
+      continue;
+    }
     auto buffer = pool_->Take(std::max<size_t>(sum.num_bytes(), 1));
     moved.emplace_back(sum.dtype(), sum.shape(), std::move(buffer), 0);
     streams_[0]->CopyToHost(sum, moved.back());
@@ -198,7 +204,7 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::Sum(absl::Span<const DeviceSumma
   RETURN_IF_ERROR(OpenStreams(1));
   absl::StatusOr<std::vector<Tensor>> sums = AddUp(outputs, runs);
   std::vector<Tensor> moved;
-  if (sums.ok()) moved = MoveToHost(*sums);
+  if (sums.ok()) moved = Move(*sums, outputs);
   const absl::Status ended = WaitForAll();
   RETURN_IF_ERROR(sums.status());
   RETURN_IF_ERROR(ended);

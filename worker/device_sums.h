@@ -1,7 +1,7 @@
 #pragma once
 
 // Adds up what the replicas of one worker have left on their GPUs (DeviceTarget.left_there), there,
-// and moves the sum, once, to where the variables are. How, TensorFlow's cross_device_ops say:
+// and moves the sum, once, to where its variable is. How, TensorFlow's cross_device_ops say:
 //
 //   reduction_to_one_device  every replica's values are copied to the first one's GPU, and added
 //                            there, each tensor by itself
@@ -43,6 +43,8 @@ inline SumWay BetterWay(size_t gpus) {
 struct DeviceSummands {
   std::vector<Tensor> values;  // float32, each on its replica's GPU, written to its end
   std::vector<float> weights;  // LeafWeight
+  // The sum is wanted on the first GPU, by a home of variables there: it is given in unified memory.
+  bool stays = false;
 };
 
 // Thread-safe: one sum at a time.
@@ -59,7 +61,7 @@ class DeviceSums {
   explicit DeviceSums(Options options);
   ~DeviceSums();
 
-  // In host memory, by output, from buffers that are used again. Of one replica alone they are its
+  // By output, in host memory or in the first GPU's, from buffers that are used again. Of one replica alone they are its
   // values. All outputs are of the same replicas. Errors: INVALID_ARGUMENT for shapes that differ;
   // those of CudaStream and NcclLocalGroup, after which the next sum may go well again.
   absl::StatusOr<std::vector<Tensor>> Sum(absl::Span<const DeviceSummands> outputs);
@@ -75,7 +77,7 @@ class DeviceSums {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddByNccl(const std::vector<GradientPack>& packs, std::vector<Tensor>& runs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<Tensor> MoveToHost(absl::Span<const Tensor> sums)
+  std::vector<Tensor> Move(absl::Span<const Tensor> sums, absl::Span<const DeviceSummands> outputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

@@ -285,6 +285,7 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
 DeviceSummands ReplicatedRun::OnDevices(size_t output, std::vector<Tensor> values) const {
   DeviceSummands summands;
   summands.values = std::move(values);
+  summands.stays = program_->outputs[output].stays;
   for (const BatchPart& part : parts_) {
     const JoinRule rule = program_->outputs[output].join;
     summands.weights.push_back(LeafWeight(rule, part.count, examples_, all_parts_));

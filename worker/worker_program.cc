@@ -292,6 +292,17 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
   return absl::OkStatus();
 }
 
+// What the joined model takes the processor computes with.
+void MarkWhatStays(WorkerProgram& bound) {
+  const std::vector<size_t>& joined = bound.joined_outputs;
+  for (size_t i = 0; i < bound.outputs.size(); ++i) {
+    OutputSink& sink = bound.outputs[i];
+    sink.stays = sink.kind == OutputSink::Kind::kPush &&
+                 bound.pushes.variables[sink.index].on_device &&
+                 std::find(joined.begin(), joined.end(), i) == joined.end();
+  }
+}
+
 std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPlan& pushes) {
   std::map<uint32_t, size_t> ordinal_of;
   for (const PsTransfer& home : pulls.by_ps) {
@@ -347,6 +358,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   if (!sums.ok()) return Annotate(sums.status(), context);
   bound->device_sums = *std::move(sums);
   RETURN_IF_ERROR(Annotate(BindJoined(program, model.graph(), parts.kernels, *bound), context));
+  MarkWhatStays(*bound);
   absl::StatusOr<Compression> compression = ReadCompression(program.compression());
   if (!compression.ok()) return Annotate(compression.status(), context);
   bound->pulls.compression = bound->pushes.compression = *compression;

@@ -35,6 +35,7 @@ struct OutputSink {
   size_t index = 0;  // push and assign: the variable of the plan
   std::string output;  // of the graph
   JoinRule join = JoinRule::kEach;
+  bool stays = false;  // its sum, where that is made on a GPU: the variable is there
   // Its type, where it is known before a run; else no type.
   DType dtype = DType::kUndefined;
   Shape shape;
