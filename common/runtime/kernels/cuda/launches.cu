@@ -13,6 +13,7 @@ CudaLaunches MakeCudaLaunches() {
   launches.products = MakeProductsLaunches();
   launches.reduce = MakeReduceLaunches();
   launches.softmax = MakeSoftmaxLaunches();
+  launches.updates = MakeUpdatesLaunches();
   return launches;
 }
 

@@ -17,6 +17,7 @@
 #include "common/runtime/kernels/cuda/products_launches.h"
 #include "common/runtime/kernels/cuda/reduce_launches.h"
 #include "common/runtime/kernels/cuda/softmax_launches.h"
+#include "common/runtime/kernels/cuda/updates_launches.h"
 
 namespace cohort {
 
@@ -34,6 +35,7 @@ struct CudaLaunches {
   ProductsLaunches products;
   ReduceLaunches reduce;
   SoftmaxLaunches softmax;
+  UpdatesLaunches updates;
   // Of libraries.
   ConvLibrary convolution;
   GemmLibrary gemm;
