@@ -37,7 +37,7 @@ TEST(CudaModule, ThatIsNoneIsNamed) {
 TEST(CudaModule, OfAnotherBuildIsRefused) {
   EXPECT_THAT(Error(COHORT_OTHER_VERSION),
               AllOf(HasSubstr(COHORT_OTHER_VERSION),
-                    HasSubstr("is of another build (version 3 of its table, not 2)")));
+                    HasSubstr("is of another build (version 4 of its table, not 3)")));
   EXPECT_THAT(Error("libm.so.6"), HasSubstr("(version 0 of its table"));
 }
 
