@@ -34,15 +34,18 @@ struct Betas {
 
 class AdamKernel : public OptimizerKernel {
  public:
-  AdamKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec), betas_(rule), amsgrad_(ParameterOf(rule, "amsgrad") != 0) {}
+  explicit AdamKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        betas_(options.rule),
+        amsgrad_(ParameterOf(options.rule, "amsgrad") != 0) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const AdamSlots slots = {Slot(step, 0), Slot(step, 1), amsgrad_ ? Slot(step, 2) : SlotSpan()};
-    AdamLoop(SpanOf(step), slots,
-             {static_cast<float>(Alpha(step)), static_cast<float>(1 - betas_.first),
-              static_cast<float>(1 - betas_.second), betas_.epsilon});
+    Run(&UpdatesLaunches::adam,
+        {SpanOf(step), slots,
+         {static_cast<float>(Alpha(step)), static_cast<float>(1 - betas_.first),
+          static_cast<float>(1 - betas_.second), betas_.epsilon}});
   }
 
   // AMSGrad's largest u stays, so that its moves fade as m does.
@@ -65,14 +68,15 @@ class AdamKernel : public OptimizerKernel {
 
 class AdamaxKernel : public OptimizerKernel {
  public:
-  AdamaxKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec), betas_(rule) {}
+  explicit AdamaxKernel(const KernelOptions& options)
+      : OptimizerKernel(options), betas_(options.rule) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    AdamaxLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
-               {static_cast<float>(Rate(step)), static_cast<float>(1 - betas_.first),
-                static_cast<float>(betas_.second), betas_.epsilon});
+    Run(&UpdatesLaunches::adamax,
+        {SpanOf(step), {Slot(step, 0), Slot(step, 1)},
+         {static_cast<float>(Rate(step)), static_cast<float>(1 - betas_.first),
+          static_cast<float>(betas_.second), betas_.epsilon}});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
@@ -96,8 +100,8 @@ class AdamaxKernel : public OptimizerKernel {
 // table up to there serves every t.
 class NadamKernel : public OptimizerKernel {
  public:
-  NadamKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec), betas_(rule) {
+  explicit NadamKernel(const KernelOptions& options)
+      : OptimizerKernel(options), betas_(options.rule) {
     products_[0] = 1;
     for (size_t t = 1; t < products_.size(); ++t) {
       products_[t] = products_[t - 1] * Schedule(static_cast<double>(t));
@@ -108,7 +112,7 @@ class NadamKernel : public OptimizerKernel {
   static double Schedule(double t) { return 1 - 0.5 * std::pow(0.96, t); }
 
   void ApplyRule(const UpdateStep& step) const override {
-    NadamLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step));
+    Run(&UpdatesLaunches::nadam, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
@@ -139,11 +143,11 @@ class NadamKernel : public OptimizerKernel {
 
 }  // namespace
 
-std::unique_ptr<UpdateKernel> MakeAdamKernel(const proto::UpdateRule& rule,
-                                             const UpdateRuleSpec& spec) {
-  if (rule.op() == "adam") return std::make_unique<AdamKernel>(rule, spec);
-  if (rule.op() == "adamax") return std::make_unique<AdamaxKernel>(rule, spec);
-  if (rule.op() == "nadam") return std::make_unique<NadamKernel>(rule, spec);
+std::unique_ptr<UpdateKernel> MakeAdamKernel(const KernelOptions& options) {
+  const std::string& op = options.rule.op();
+  if (op == "adam") return std::make_unique<AdamKernel>(options);
+  if (op == "adamax") return std::make_unique<AdamaxKernel>(options);
+  if (op == "nadam") return std::make_unique<NadamKernel>(options);
   return nullptr;
 }
 

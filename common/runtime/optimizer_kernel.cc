@@ -11,7 +11,7 @@ namespace cohort {
 namespace {
 
 // With an average the value is passed over twice; in parts of so many elements it stays in the
-// first-level cache meanwhile, and memory is still read and written once.
+// processor's first-level cache meanwhile, and memory is still read and written once.
 constexpr size_t kPartElements = 1024;
 
 template <typename T>
@@ -88,12 +88,13 @@ void ScaleSlot(const UpdateStep& step, size_t index, double factor) {
             static_cast<float>(factor));
 }
 
-OptimizerKernel::OptimizerKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-    : weight_decay_(ParameterOf(rule, "weight_decay")),
-      use_average_(ParameterOf(rule, "use_ema") != 0),
-      average_share_(static_cast<float>(1 - ParameterOf(rule, "ema_momentum"))),
-      overwrite_every_(static_cast<uint64_t>(ParameterOf(rule, "ema_overwrite_frequency"))),
-      last_step_(IndexOfSlot(spec, kLastStepSlot)) {}
+OptimizerKernel::OptimizerKernel(const KernelOptions& options)
+    : stream_(options.stream),
+      weight_decay_(ParameterOf(options.rule, "weight_decay")),
+      use_average_(ParameterOf(options.rule, "use_ema") != 0),
+      average_share_(static_cast<float>(1 - ParameterOf(options.rule, "ema_momentum"))),
+      overwrite_every_(static_cast<uint64_t>(ParameterOf(options.rule, "ema_overwrite_frequency"))),
+      last_step_(IndexOfSlot(options.spec, kLastStepSlot)) {}
 
 UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
@@ -136,7 +137,8 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
   const MissedSteps steps = {static_cast<double>(missed), weight_decay_ * step.learning_rate};
   if (use_average_) {
     const double share = 1 - std::pow(1 - average_share_, steps.count);
-    AverageLoop(ToSpan(step), Slot(step, step.slots.size() - 1), static_cast<float>(share));
+    RunLoop(AverageUpdate{ToSpan(step), Slot(step, step.slots.size() - 1),
+                          static_cast<float>(share)});
   }
   CatchUp(step, steps);
   UpdateStep now = step;
@@ -147,7 +149,7 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
 
 void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   const size_t part = std::max<size_t>(kPartElements / step.row_width, 1) * step.row_width;
-  if (!use_average_ || step.gradient.size() <= part) {
+  if (!use_average_ || stream_ != nullptr || step.gradient.size() <= part) {
     ApplyRule(step);
     if (use_average_) UpdateAverage(step);
     return;
@@ -164,14 +166,17 @@ void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
 void OptimizerKernel::UpdateAverage(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
   span.value_in = step.value_out.data();
-  const SlotSpans& slot = step.slots.back();
+  const SlotSpan average = Slot(step, step.slots.size() - 1);
   if (step.step == 1) {
-    Copy<float>(step.value_out, slot.out);
+    span.value_out = average.out;
+    Run(&UpdatesLaunches::keep, {span});
   } else {
-    AverageLoop(span, Slot(step, step.slots.size() - 1), average_share_);
+    Run(&UpdatesLaunches::average, {span, average, average_share_});
   }
-  const bool overwrites = overwrite_every_ != 0 && step.step % overwrite_every_ == 0;
-  if (overwrites) Copy<float>(slot.out, step.value_out);
+  if (overwrite_every_ == 0 || step.step % overwrite_every_ != 0) return;
+  span.value_in = average.out;
+  span.value_out = step.value_out.data();
+  Run(&UpdatesLaunches::keep, {span});
 }
 
 }  // namespace cohort

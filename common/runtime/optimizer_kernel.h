@@ -2,22 +2,48 @@
 
 // What all optimizers' kernels share: weight decay, the moving average, and the steps that a row
 // has missed. A kernel itself is a rule: what one step does, and what many without a gradient do.
+//
+// The loops of a step run on the processor at once, or are posted to a device's stream, on memory
+// that both reach. What rows have missed is always made up for by the processor: before the first
+// loop over those rows is posted, and no other reads or writes them.
+
+#include <type_traits>
 
 #include "common/program/update_rule.h"
+#include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/kernels/update/missed_loops.h"
 #include "common/runtime/kernels/update/update_loops.h"
 #include "common/runtime/update_kernel.h"
 
 namespace cohort {
 
-// Immutable; thread-safe.
+// The processor runs the loop where `stream` is null.
+template <typename Update>
+void RunLoopOn(CudaStream* stream, int32_t (*UpdatesLaunches::*launch)(CudaContext*, const Update&),
+               const std::type_identity_t<Update>& update) {
+  if (stream == nullptr) return RunLoop(update);
+  stream->Launch(&CudaLaunches::updates, launch, update);
+}
+
+struct KernelOptions {
+  const proto::UpdateRule& rule;
+  const UpdateRuleSpec& spec;
+  CudaStream* stream;  // outlives the kernel; null: the processor
+};
+
+// Immutable; thread-safe where the stream is.
 class OptimizerKernel : public UpdateKernel {
  public:
-  OptimizerKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec);
+  explicit OptimizerKernel(const KernelOptions& options);
 
   void Apply(const UpdateStep& step) const final;
 
  protected:
+  template <typename Update>
+  void Run(int32_t (*UpdatesLaunches::*launch)(CudaContext*, const Update&),
+           const std::type_identity_t<Update>& update) const {
+    RunLoopOn(stream_, launch, update);
+  }
   UpdateSpan SpanOf(const UpdateStep& step) const;
   // With what the value loses by all of them.
   static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
@@ -38,6 +64,7 @@ class OptimizerKernel : public UpdateKernel {
   void ApplyOnce(const UpdateStep& step) const;
   void UpdateAverage(const UpdateStep& step) const;
 
+  CudaStream* const stream_;
   const double weight_decay_;
   const bool use_average_;
   const float average_share_;       // of the value in its average
@@ -58,7 +85,6 @@ void KeepAll(const UpdateStep& step);
 void ScaleSlot(const UpdateStep& step, size_t index, double factor);
 
 // Adam, Adamax and Nadam (adam_kernels.cc); null for another operator.
-std::unique_ptr<UpdateKernel> MakeAdamKernel(const proto::UpdateRule& rule,
-                                             const UpdateRuleSpec& spec);
+std::unique_ptr<UpdateKernel> MakeAdamKernel(const KernelOptions& options);
 
 }  // namespace cohort

@@ -18,24 +18,18 @@ namespace {
 
 class SgdKernel : public OptimizerKernel {
  public:
-  SgdKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec),
-        momentum_(FloatOf(rule, "momentum")),
-        nesterov_(ParameterOf(rule, "nesterov") != 0),
-        of_gradients_(ParameterOf(rule, "momentum_of_gradients") != 0) {}
+  explicit SgdKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        momentum_(FloatOf(options.rule, "momentum")),
+        nesterov_(ParameterOf(options.rule, "nesterov") != 0),
+        of_gradients_(ParameterOf(options.rule, "momentum_of_gradients") != 0) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const float learning_rate = static_cast<float>(step.learning_rate);
-    if (momentum_ == 0) return SgdLoop(SpanOf(step), learning_rate);
-    const MomentumRates rates = {learning_rate, momentum_};
-    if (of_gradients_) {
-      nesterov_ ? GradientNesterovLoop(SpanOf(step), Slot(step, 0), rates)
-                : GradientMomentumLoop(SpanOf(step), Slot(step, 0), rates);
-    } else {
-      nesterov_ ? NesterovLoop(SpanOf(step), Slot(step, 0), rates)
-                : MomentumLoop(SpanOf(step), Slot(step, 0), rates);
-    }
+    if (momentum_ == 0) return Run(&UpdatesLaunches::sgd, {SpanOf(step), learning_rate});
+    Run(&UpdatesLaunches::momentum,
+        {SpanOf(step), Slot(step, 0), {learning_rate, momentum_, nesterov_, of_gradients_}});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
@@ -53,18 +47,20 @@ class SgdKernel : public OptimizerKernel {
 
 class AdagradKernel : public OptimizerKernel {
  public:
-  AdagradKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec),
-        per_row_(rule.op() == "rowwise_adagrad"),
-        epsilon_(FloatOf(rule, "epsilon")),
-        outside_(ParameterOf(rule, "epsilon_outside_root") != 0) {}
+  explicit AdagradKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        per_row_(options.rule.op() == "rowwise_adagrad"),
+        epsilon_(FloatOf(options.rule, "epsilon")),
+        outside_(ParameterOf(options.rule, "epsilon_outside_root") != 0) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const AdagradRates rates = {static_cast<float>(step.learning_rate), epsilon_, outside_};
-    if (!per_row_) return AdagradLoop(SpanOf(step), Slot(step, 0), rates);
-    RowwiseAdagradLoop(SpanOf(step), Slot(step, 0, step.row_width),
-                       static_cast<int64_t>(step.row_width), rates);
+    if (!per_row_) {
+      return Run(&UpdatesLaunches::adagrad, {SpanOf(step), Slot(step, 0), rates});
+    }
+    Run(&UpdatesLaunches::rowwise_adagrad, {SpanOf(step), Slot(step, 0, step.row_width),
+                                            static_cast<int64_t>(step.row_width), rates});
   }
 
   void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
@@ -86,24 +82,25 @@ class AdagradKernel : public OptimizerKernel {
 // Slots by name, because momentum and centered each add one.
 class RmspropKernel : public OptimizerKernel {
  public:
-  RmspropKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec),
-        rho_(ParameterOf(rule, "rho")),
-        momentum_(FloatOf(rule, "momentum")),
-        epsilon_(FloatOf(rule, "epsilon")),
-        outside_(ParameterOf(rule, "epsilon_outside_root") != 0),
-        velocity_index_(IndexOfSlot(spec, "velocity")),
-        momentum_index_(IndexOfSlot(spec, "momentum")),
-        average_index_(IndexOfSlot(spec, "average_gradient")) {}
+  explicit RmspropKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        rho_(ParameterOf(options.rule, "rho")),
+        momentum_(FloatOf(options.rule, "momentum")),
+        epsilon_(FloatOf(options.rule, "epsilon")),
+        outside_(ParameterOf(options.rule, "epsilon_outside_root") != 0),
+        velocity_index_(IndexOfSlot(options.spec, "velocity")),
+        momentum_index_(IndexOfSlot(options.spec, "momentum")),
+        average_index_(IndexOfSlot(options.spec, "average_gradient")) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const RmspropSlots slots = {SlotOrNone(step, velocity_index_),
                                 SlotOrNone(step, momentum_index_),
                                 SlotOrNone(step, average_index_)};
-    RmspropLoop(SpanOf(step), slots,
-                {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
-                 static_cast<float>(1 - rho_), momentum_, epsilon_, outside_});
+    Run(&UpdatesLaunches::rmsprop,
+        {SpanOf(step), slots,
+         {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
+          static_cast<float>(1 - rho_), momentum_, epsilon_, outside_}});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
@@ -133,16 +130,17 @@ class RmspropKernel : public OptimizerKernel {
 
 class AdadeltaKernel : public OptimizerKernel {
  public:
-  AdadeltaKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec),
-        rho_(ParameterOf(rule, "rho")),
-        epsilon_(FloatOf(rule, "epsilon")) {}
+  explicit AdadeltaKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        rho_(ParameterOf(options.rule, "rho")),
+        epsilon_(FloatOf(options.rule, "epsilon")) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    AdadeltaLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)},
-                 {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
-                  static_cast<float>(1 - rho_), epsilon_});
+    Run(&UpdatesLaunches::adadelta,
+        {SpanOf(step), {Slot(step, 0), Slot(step, 1)},
+         {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
+          static_cast<float>(1 - rho_), epsilon_}});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
@@ -156,19 +154,19 @@ class AdadeltaKernel : public OptimizerKernel {
 
 class FtrlKernel : public OptimizerKernel {
  public:
-  FtrlKernel(const proto::UpdateRule& rule, const UpdateRuleSpec& spec)
-      : OptimizerKernel(rule, spec),
-        power_(-FloatOf(rule, "learning_rate_power")),
-        l1_(FloatOf(rule, "l1_regularization_strength")),
-        l2_(ParameterOf(rule, "l2_regularization_strength")),
-        shrinkage_(FloatOf(rule, "l2_shrinkage_regularization_strength")),
-        beta_(ParameterOf(rule, "beta")) {}
+  explicit FtrlKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        power_(-FloatOf(options.rule, "learning_rate_power")),
+        l1_(FloatOf(options.rule, "l1_regularization_strength")),
+        l2_(ParameterOf(options.rule, "l2_regularization_strength")),
+        shrinkage_(FloatOf(options.rule, "l2_shrinkage_regularization_strength")),
+        beta_(ParameterOf(options.rule, "beta")) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
     // The formula divides by the rate, and a schedule may end at 0: then nothing moves.
     if (step.learning_rate == 0) return KeepAll(step);
-    FtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step));
+    Run(&UpdatesLaunches::ftrl, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
@@ -191,25 +189,41 @@ class FtrlKernel : public OptimizerKernel {
 
 class AssignAddKernel : public UpdateKernel {
  public:
-  void Apply(const UpdateStep& step) const override { AddLoop(ToSpan(step)); }
+  explicit AssignAddKernel(CudaStream* stream) : stream_(stream) {}
+
+  void Apply(const UpdateStep& step) const override {
+    RunLoopOn(stream_, &UpdatesLaunches::add, {ToSpan(step)});
+  }
+
+ private:
+  CudaStream* const stream_;
 };
+
+absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule,
+                                                   CudaStream* stream) {
+  ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));
+  const KernelOptions options = {rule, spec, stream};
+  const std::string& op = rule.op();
+  if (op == "sgd") return std::make_unique<SgdKernel>(options);
+  if (op == "adagrad" || op == "rowwise_adagrad") return std::make_unique<AdagradKernel>(options);
+  if (op == "rmsprop") return std::make_unique<RmspropKernel>(options);
+  if (op == "adadelta") return std::make_unique<AdadeltaKernel>(options);
+  if (op == "ftrl") return std::make_unique<FtrlKernel>(options);
+  if (op == "assign_add") return std::make_unique<AssignAddKernel>(stream);
+  if (std::unique_ptr<UpdateKernel> kernel = MakeAdamKernel(options)) return kernel;
+  return absl::InvalidArgumentError(
+      absl::StrCat("update rule '", op, "' has no kernel on this device"));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule) {
-  ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));
-  const std::string& op = rule.op();
-  if (op == "sgd") return std::make_unique<SgdKernel>(rule, spec);
-  if (op == "adagrad" || op == "rowwise_adagrad") {
-    return std::make_unique<AdagradKernel>(rule, spec);
-  }
-  if (op == "rmsprop") return std::make_unique<RmspropKernel>(rule, spec);
-  if (op == "adadelta") return std::make_unique<AdadeltaKernel>(rule, spec);
-  if (op == "ftrl") return std::make_unique<FtrlKernel>(rule, spec);
-  if (op == "assign_add") return std::make_unique<AssignAddKernel>();
-  if (std::unique_ptr<UpdateKernel> kernel = MakeAdamKernel(rule, spec)) return kernel;
-  return absl::InvalidArgumentError(
-      absl::StrCat("update rule '", op, "' has no kernel on this device"));
+  return Make(rule, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<UpdateKernel>> MakePostedUpdateKernel(const proto::UpdateRule& rule,
+                                                                     CudaStream& stream) {
+  return Make(rule, &stream);
 }
 
 void UpdateKernel::ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const {

@@ -2,7 +2,7 @@
 
 // Applies a pushed gradient to the rows of a slice. The update rule's slots and their start values
 // are defined in common/program/update_rule.h; this is the arithmetic, in Keras's form (formulas
-// with their sources in kernels/update/update_loops.h). The order is Keras's too: weight decay, the
+// with their sources in kernels/update/updates.h). The order is Keras's too: weight decay, the
 // rule, the moving average. Plain functions over spans of rows: the ps calls them, the ApplyUpdate
 // operator wraps them.
 
@@ -16,6 +16,8 @@
 #include "proto/plan.pb.h"
 
 namespace cohort {
+
+class CudaStream;
 
 struct SlotSpans {
   absl::Span<const float> in;
@@ -56,6 +58,12 @@ class UpdateKernel {
 
 // Errors: INVALID_ARGUMENT for an unknown op or parameter.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule);
+
+// Of a device, for its dense updates alone: Apply posts to `stream`, which outlives the kernel, and
+// returns. Whoever calls it uses the stream, waits for it, and then asks it what failed. Gradients
+// lie where the stream reaches them; all else is unified memory (cuda_stream.h). Errors: as above.
+absl::StatusOr<std::unique_ptr<UpdateKernel>> MakePostedUpdateKernel(const proto::UpdateRule& rule,
+                                                                     CudaStream& stream);
 
 // "assign_add" of an int64 variable (counters). Spans of one length; overflow wraps.
 void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,

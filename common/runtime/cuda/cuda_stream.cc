@@ -38,21 +38,42 @@ class CudaStream::Context {
   CudaContext* const context;
 };
 
-class CudaStream::Memory : public BufferMemory {
+// Of either kind.
+class CudaStream::Allocated : public BufferMemory {
  public:
-  Memory(std::shared_ptr<Context> context, void* memory)
+  Allocated(std::shared_ptr<Context> context, void* memory)
       : context_(std::move(context)), memory_(memory) {}
-  ~Memory() override { context_->table.free(context_->context, memory_); }
+  ~Allocated() override { context_->table.free(context_->context, memory_); }
 
  private:
   const std::shared_ptr<Context> context_;  // shared with the stream and its other memory
   void* const memory_;
 };
 
+class CudaStream::Memory : public Allocated {
+  using Allocated::Allocated;
+};
+
+// For the processor it is not on a device.
+class CudaStream::Unified : public Allocated {
+  using Allocated::Allocated;
+};
+
+// What lies elsewhere, as the device sees it.
+class CudaStream::Reached : public BufferMemory {
+ public:
+  explicit Reached(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) {}
+  bool writable() const override { return false; }
+
+ private:
+  const std::shared_ptr<Buffer> buffer_;  // shared with whoever else reads it
+};
+
 bool IsOnDevice(const Tensor& tensor) {
   if (tensor.buffer() == nullptr) return false;
   const BufferMemory* const memory = tensor.buffer()->memory().get();
   return dynamic_cast<const CudaStream::Memory*>(memory) != nullptr ||
+         dynamic_cast<const CudaStream::Reached*>(memory) != nullptr ||
          dynamic_cast<const NoMemory*>(memory) != nullptr;
 }
 
@@ -71,13 +92,17 @@ absl::StatusOr<std::shared_ptr<CudaStream>> CudaStream::Open(const CudaTable& ta
       new CudaStream(table, device, std::make_shared<Context>(table, opened)));
 }
 
-// The pool lives in the stream, and asks it only while the stream itself is asked.
+// The pools live in the stream, and ask it only while the stream itself is asked.
 CudaStream::CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<Context> context)
     : table_(table),
       name_(absl::StrCat("gpu:", device)),
       context_(std::move(context)),
-      pool_(std::make_shared<OutputPool>([this](size_t bytes) { return Fresh(bytes); },
-                                         kMaxFreePerSize)) {}
+      pool_(std::make_shared<OutputPool>(
+          [this](size_t bytes) { return Fresh<Memory>(&CudaTable::allocate, bytes); },
+          kMaxFreePerSize)),
+      unified_pool_(std::make_shared<OutputPool>(
+          [this](size_t bytes) { return Fresh<Unified>(&CudaTable::allocate_unified, bytes); },
+          kMaxFreePerSize)) {}
 
 CudaStream::~CudaStream() { (void)table_.wait(context()); }
 
@@ -88,31 +113,53 @@ void CudaStream::Keep(int32_t code, const char* doing) {
   status_ = CudaStatus(table_, code, absl::StrCat(name_, ": ", doing));
 }
 
-std::shared_ptr<Buffer> CudaStream::Fresh(size_t bytes) {
+template <typename Kind>
+std::shared_ptr<Buffer> CudaStream::Fresh(AllocateMemory allocate, size_t bytes) {
   void* memory = nullptr;
-  int32_t code = status_.ok() ? table_.allocate(context(), bytes, &memory) : kCudaDone;
+  int32_t code = status_.ok() ? (table_.*allocate)(context(), bytes, &memory) : kCudaDone;
   if (code != kCudaDone) {
-    pool_->DropFree();  // of other sizes
-    code = table_.allocate(context(), bytes, &memory);
+    pool_->DropFree();  // of other sizes, and of the other kind
+    unified_pool_->DropFree();
+    code = (table_.*allocate)(context(), bytes, &memory);
   }
   if (memory != nullptr) {
-    return Buffer::Of(std::make_shared<Memory>(context_, memory),
+    return Buffer::Of(std::make_shared<Kind>(context_, memory),
                       absl::MakeSpan(static_cast<std::byte*>(memory), bytes));
   }
-  if (status_.ok()) {
-    uint64_t left = 0;
-    uint64_t all = 0;
-    (void)table_.memory_left(context(), &left, &all);
-    const absl::Status why = CudaStatus(table_, code, "allocating");
-    status_ = absl::ResourceExhaustedError(absl::StrCat(
-        name_, " has no memory for ", bytes, " bytes more: ", left >> 20, " MiB of ", all >> 20,
-        " are free (", why.message(), "); use a smaller batch, or more replicas"));
-  }
+  if (status_.ok()) NoMemoryFor(bytes, code);
   return Buffer::Of(std::make_shared<NoMemory>(), absl::MakeSpan(Nowhere(), bytes));
+}
+
+void CudaStream::NoMemoryFor(size_t bytes, int32_t code) {
+  uint64_t left = 0;
+  uint64_t all = 0;
+  (void)table_.memory_left(context(), &left, &all);
+  const absl::Status why = CudaStatus(table_, code, "allocating");
+  status_ = absl::ResourceExhaustedError(absl::StrCat(
+      name_, " has no memory for ", bytes, " bytes more: ", left >> 20, " MiB of ", all >> 20,
+      " are free (", why.message(), "); use a smaller batch, or more replicas"));
 }
 
 std::shared_ptr<Buffer> CudaStream::Allocate(size_t bytes) {
   return pool_->Take(std::max<size_t>(bytes, 1));
+}
+
+std::shared_ptr<Buffer> CudaStream::AllocateUnified(size_t bytes) {
+  return unified_pool_->Take(std::max<size_t>(bytes, 1));
+}
+
+bool CudaStream::Reaches(const void* memory) {
+  bool yes = false;
+  if (status_.ok()) Keep(table_.reaches(context(), memory, &yes), "asking where memory is");
+  return yes;
+}
+
+Tensor CudaStream::InPlace(const Tensor& reached) const {
+  const std::shared_ptr<Buffer>& buffer = reached.buffer();
+  return Tensor(reached.dtype(), reached.shape(),
+                Buffer::Of(std::make_shared<Reached>(buffer),
+                           absl::MakeSpan(buffer->data(), buffer->size())),
+                reached.offset());
 }
 
 Tensor CudaStream::NewTensor(DType dtype, const Shape& shape) {
@@ -127,10 +174,19 @@ Tensor CudaStream::Upload(const Tensor& host) {
   return device;
 }
 
+std::shared_ptr<Buffer> CudaStream::Upload(absl::Span<const std::byte> host) {
+  std::shared_ptr<Buffer> device = Allocate(host.size());
+  CopyToDevice(device->data(), host.data(), host.size());
+  return device;
+}
+
 void CudaStream::CopyToDevice(const Tensor& host, Tensor& device) {
-  if (!status_.ok() || host.num_bytes() == 0) return;
-  Keep(table_.copy_to_device(context(), device.mutable_raw(), host.raw(), host.num_bytes()),
-       "copying to the device");
+  CopyToDevice(device.mutable_raw(), host.raw(), host.num_bytes());
+}
+
+void CudaStream::CopyToDevice(void* device, const void* host, size_t bytes) {
+  if (!status_.ok() || bytes == 0) return;
+  Keep(table_.copy_to_device(context(), device, host, bytes), "copying to the device");
 }
 
 void CudaStream::CopyToHost(const Tensor& device, Tensor& host) {

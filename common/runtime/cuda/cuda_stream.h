@@ -20,7 +20,7 @@
 
 namespace cohort {
 
-// Whether the bytes are a device's, which only the device may touch.
+// Whether the bytes are a device's, which only the device may touch; not so of unified memory.
 bool IsOnDevice(const Tensor& tensor);
 
 // Thread-compatible; tensors of its memory may be dropped on any thread, and outlive it.
@@ -45,8 +45,21 @@ class CudaStream {
   std::shared_ptr<Buffer> Allocate(size_t bytes);
   Tensor NewTensor(DType dtype, const Shape& shape);
 
+  // Unified memory whose home is the device: for the processor, memory of the host that it does
+  // not touch while something is posted that does. Else as above.
+  std::shared_ptr<Buffer> AllocateUnified(size_t bytes);
+
+  // Whether what is posted may use the memory where it lies, whoever made it: memory of this
+  // device, and unified memory whose home it is.
+  bool Reaches(const void* memory);
+  // The bytes of a tensor that it reaches, as one of the device. It is read, not written, and stays
+  // as it is until Wait.
+  Tensor InPlace(const Tensor& reached) const;
+
   // A copy on the device of a tensor in host memory, which lives until Wait.
   Tensor Upload(const Tensor& host);
+  // Of bytes that the caller keeps until Wait.
+  std::shared_ptr<Buffer> Upload(absl::Span<const std::byte> host);
   // `host` is left as it is until Wait.
   void CopyToDevice(const Tensor& host, Tensor& device);
   // `host` is written when Wait has returned.
@@ -68,18 +81,27 @@ class CudaStream {
 
  private:
   class Context;
+  class Allocated;
   class Memory;
+  class Unified;
+  class Reached;
+  using AllocateMemory = int32_t (*CudaTable::*)(CudaContext*, uint64_t, void**);
 
   CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<Context> context);
   CudaContext* context() const;
   void Keep(int32_t code, const char* doing);
-  std::shared_ptr<Buffer> Fresh(size_t bytes);
+  template <typename Kind>
+  std::shared_ptr<Buffer> Fresh(AllocateMemory allocate, size_t bytes);
+  void NoMemoryFor(size_t bytes, int32_t code);
+  void CopyToDevice(void* device, const void* host, size_t bytes);
 
   const CudaTable& table_;
   const std::string name_;
   const std::shared_ptr<Context> context_;  // shared with the memory
-  const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
-  std::vector<Tensor> uploaded_;            // until Wait
+  // Shared: buffers that are out refer to them.
+  const std::shared_ptr<OutputPool> pool_;
+  const std::shared_ptr<OutputPool> unified_pool_;
+  std::vector<Tensor> uploaded_;  // until Wait
   absl::Status status_;
 
   friend bool IsOnDevice(const Tensor& tensor);

@@ -36,11 +36,20 @@ struct CudaTable {
 
   // Aligned to 256 bytes. Freed memory may still be used by what was posted before.
   int32_t (*allocate)(CudaContext* context, uint64_t bytes, void** memory);
+  // Memory whose home is the device, and that the processor may touch as its own while nothing that
+  // was posted writes it. Fails where it does not fit into what is free of the device's memory, and
+  // on a device that does not let both touch such memory. Waits for what was posted.
+  int32_t (*allocate_unified)(CudaContext* context, uint64_t bytes, void** memory);
+  // Whether kernels of this context may use the memory where it lies: memory of this device, and
+  // unified memory whose home it is. Not so of another device's, nor of the host's.
+  int32_t (*reaches)(CudaContext* context, const void* memory, bool* yes);
+  // Of either.
   void (*free)(CudaContext* context, void* memory);
   // How much of the device's memory is free, and has.
   int32_t (*memory_left)(CudaContext* context, uint64_t* free, uint64_t* all);
 
-  // Host memory stays as it is, and is not read, until `wait` has returned.
+  // Host memory stays as it is, and is not read, until `wait` has returned. Either pointer
+  // may be of unified memory, and what is copied to or on a device may lie on another.
   int32_t (*copy_to_device)(CudaContext* context, void* device, const void* host, uint64_t bytes);
   int32_t (*copy_to_host)(CudaContext* context, void* host, const void* device, uint64_t bytes);
   int32_t (*copy_on_device)(CudaContext* context, void* to, const void* from, uint64_t bytes);

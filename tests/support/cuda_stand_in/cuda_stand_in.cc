@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,8 @@ constexpr std::byte kGuarded{0xa5};
 constexpr int32_t kNoMemory = 2;  // the codes are CUDA's
 constexpr int32_t kBroken = 700;
 
-// One mapping that the devices of a table share, handed out from the lowest free place.
-// Thread-safe.
+// What the devices of a table share: one mapping, handed out from the lowest free place, and beside
+// it, unprotected, as much of the heap as it leaves. Thread-safe.
 class DeviceMemory {
  public:
   explicit DeviceMemory(uint64_t bytes)
@@ -39,34 +40,48 @@ class DeviceMemory {
     COHORT_CHECK(begin_ != MAP_FAILED, "a mapping for the devices' memory");
   }
 
-  void* Allocate(uint64_t bytes) {
+  void* Allocate(int32_t device, uint64_t bytes) {
     MutexLock lock(mutex_);
-    const uint64_t wanted = (bytes + kGuard + kAlignment - 1) / kAlignment * kAlignment;
+    const uint64_t wanted = WithGuard(bytes);
+    if (bytes_ - used_ < wanted) return nullptr;
     uint64_t at = 0;
     for (const auto& [begin, taken] : taken_) {
       if (begin - at >= wanted) break;
       at = begin + taken.size;
     }
     if (bytes_ - at < wanted) return nullptr;
-    taken_[at] = {bytes, wanted};
+    taken_[at] = {bytes, wanted, device};
     used_ += wanted;
     OpenLocked();
-    std::memset(begin_ + at, kFresh, bytes);
-    std::fill_n(begin_ + at + bytes, kGuard, kGuarded);
+    Prepare(begin_ + at, bytes);
     CloseLocked();
     return begin_ + at;
   }
+  void* AllocateUnified(int32_t device, uint64_t bytes) {
+    MutexLock lock(mutex_);
+    const uint64_t wanted = WithGuard(bytes);
+    if (bytes_ - used_ < wanted) return nullptr;
+    auto* const memory = static_cast<std::byte*>(operator new(wanted, kAligned));
+    unified_[AddressOf(memory)] = {bytes, wanted, device};
+    used_ += wanted;
+    Prepare(memory, bytes);
+    return memory;
+  }
   void Free(void* memory) {
     MutexLock lock(mutex_);
-    const auto found = taken_.find(static_cast<uint64_t>(static_cast<std::byte*>(memory) - begin_));
-    COHORT_CHECK(found != taken_.end(), "memory of the device is freed once");
-    const std::byte* const end = static_cast<std::byte*>(memory) + found->second.bytes;
+    if (const auto unified = unified_.find(AddressOf(memory)); unified != unified_.end()) {
+      EndLocked(unified_, unified, memory);
+      operator delete(memory, kAligned);
+      return;
+    }
     OpenLocked();
-    COHORT_CHECK(std::all_of(end, end + kGuard, [](std::byte b) { return b == kGuarded; }),
-                 "nobody writes beyond the end of memory of the device");
+    EndLocked(taken_, taken_.find(AddressOf(memory) - AddressOf(begin_)), memory);
     CloseLocked();
-    used_ -= found->second.size;
-    taken_.erase(found);
+  }
+  bool IsOf(int32_t device, const void* memory) const {
+    MutexLock lock(mutex_);
+    return Has(unified_, AddressOf(memory), device) ||
+           Has(taken_, AddressOf(memory) - AddressOf(begin_), device);
   }
   uint64_t left() const {
     MutexLock lock(mutex_);
@@ -87,8 +102,34 @@ class DeviceMemory {
   struct Taken {
     uint64_t bytes = 0;  // that were asked for
     uint64_t size = 0;
+    int32_t device = 0;
   };
+  using Places = std::map<uint64_t, Taken>;  // by begin
+  static constexpr std::align_val_t kAligned{kAlignment};
 
+  static uint64_t AddressOf(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
+  static uint64_t WithGuard(uint64_t bytes) {
+    return (bytes + kGuard + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  static void Prepare(std::byte* memory, uint64_t bytes) {
+    std::memset(memory, kFresh, bytes);
+    std::fill_n(memory + bytes, kGuard, kGuarded);
+  }
+  static bool Has(const Places& places, uint64_t address, int32_t device) {
+    auto after = places.upper_bound(address);
+    if (after == places.begin()) return false;
+    const auto& [begin, taken] = *--after;
+    return address - begin < taken.bytes && taken.device == device;
+  }
+  void EndLocked(Places& places, Places::iterator place, const void* memory)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    COHORT_CHECK(place != places.end(), "memory of the device is freed once");
+    const auto* const end = static_cast<const std::byte*>(memory) + place->second.bytes;
+    COHORT_CHECK(std::all_of(end, end + kGuard, [](std::byte b) { return b == kGuarded; }),
+                 "nobody writes beyond the end of memory of the device");
+    used_ -= place->second.size;
+    places.erase(place);
+  }
   void OpenLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (open_++ == 0) mprotect(begin_, bytes_, PROT_READ | PROT_WRITE);
   }
@@ -99,7 +140,8 @@ class DeviceMemory {
   const uint64_t bytes_;
   std::byte* const begin_;
   mutable Mutex mutex_;
-  std::map<uint64_t, Taken> taken_ ABSL_GUARDED_BY(mutex_);  // by begin
+  Places taken_ ABSL_GUARDED_BY(mutex_);    // of the mapping, from its begin on
+  Places unified_ ABSL_GUARDED_BY(mutex_);  // of the heap
   uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;  // functions that run
 };
@@ -121,7 +163,7 @@ bool IsNow(std::atomic<int64_t>& calls) { return calls >= 0 && calls-- == 0; }
 
 // What was posted runs when it is waited for. Memory that is freed before is freed then.
 struct CudaContext {
-  explicit CudaContext(Library& library) : library(library) {}
+  CudaContext(Library& library, int32_t device) : library(library), device(device) {}
 
   void Free(void* memory) {
     MutexLock lock(mutex_);
@@ -159,6 +201,7 @@ struct CudaContext {
   }
 
   Library& library;
+  const int32_t device;
 
  private:
   void FreeAllLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -190,8 +233,8 @@ int32_t DeviceCount(void* self, int32_t* count) {
   return kCudaDone;
 }
 
-int32_t OpenContext(void* self, int32_t, CudaContext** context) {
-  *context = new CudaContext(LibraryOf(self));
+int32_t OpenContext(void* self, int32_t device, CudaContext** context) {
+  *context = new CudaContext(LibraryOf(self), device);
   return kCudaDone;
 }
 
@@ -202,11 +245,22 @@ void CloseContext(CudaContext* context) {
 
 // As cudaFree waits, what was freed is there again.
 int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
-  *memory = context->library.memory.Allocate(bytes);
+  *memory = context->library.memory.Allocate(context->device, bytes);
   if (*memory != nullptr) return kCudaDone;
   if (const int32_t code = context->Run(); code != kCudaDone) return code;
-  *memory = context->library.memory.Allocate(bytes);
+  *memory = context->library.memory.Allocate(context->device, bytes);
   return *memory == nullptr ? kNoMemory : kCudaDone;
+}
+
+int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
+  if (const int32_t code = context->Run(); code != kCudaDone) return code;
+  *memory = context->library.memory.AllocateUnified(context->device, bytes);
+  return *memory == nullptr ? kNoMemory : kCudaDone;
+}
+
+int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
+  *yes = context->library.memory.IsOf(context->device, memory);
+  return kCudaDone;
 }
 
 void Free(CudaContext* context, void* memory) { context->Free(memory); }
@@ -253,6 +307,8 @@ const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
   table->open = OpenContext;
   table->close = CloseContext;
   table->allocate = Allocate;
+  table->allocate_unified = AllocateUnified;
+  table->reaches = Reaches;
   table->free = Free;
   table->memory_left = MemoryLeft;
   table->copy_to_device = Copy;

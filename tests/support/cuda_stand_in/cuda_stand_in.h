@@ -4,7 +4,8 @@
 // run as they stand in the .cu files, compiled for the processor; in the place of cuBLAS are plain
 // loops. What is posted runs late, when it is waited for, so that whoever gives it memory of the
 // host that ends before that, or reads a result sooner, is seen. The memory of a device is
-// protected while nothing runs, so whoever else touches it dies by SIGSEGV.
+// protected while nothing runs, so whoever else touches it dies by SIGSEGV; its unified memory is
+// not, and counts as memory of the devices.
 
 #include <cstdint>
 #include <functional>

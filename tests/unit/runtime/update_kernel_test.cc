@@ -2,93 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "common/program/update_rule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/runtime/golden_updates.h"
+#include "tests/unit/runtime/random_updates.h"
 
 namespace cohort {
 namespace {
-
-// One optimizer's run as Keras computed it (tests/golden/optimizers).
-struct GoldenCase {
-  std::string label;
-  proto::UpdateRule rule;
-  double learning_rate = 0;
-  std::vector<std::pair<uint64_t, std::vector<double>>> values;  // by step
-};
-
-struct Golden {
-  size_t width = 0;  // elements of a row
-  std::vector<float> start;
-  std::vector<std::vector<float>> gradients;
-  std::vector<GoldenCase> cases;
-};
-
-template <typename T>
-std::vector<T> ReadNumbers(std::istream& in, size_t count) {
-  std::vector<T> numbers(count);
-  for (T& number : numbers) {
-    double value = 0;
-    in >> value;
-    number = static_cast<T>(value);
-  }
-  return numbers;
-}
-
-Golden ReadGolden() {
-  std::ifstream in(COHORT_SOURCE_DIR "/tests/golden/optimizers/optimizers.txt");
-  Golden golden;
-  size_t rows = 0;
-  size_t steps = 0;
-  in >> rows >> golden.width >> steps;
-  const size_t elements = rows * golden.width;
-  golden.start = ReadNumbers<float>(in, elements);
-  for (size_t i = 0; i < steps; ++i) golden.gradients.push_back(ReadNumbers<float>(in, elements));
-  std::string word;
-  while (in >> word) {
-    if (word == "case") {
-      GoldenCase next;
-      std::string op;
-      int parameters = 0;
-      in >> op >> next.learning_rate >> parameters;
-      next.rule.set_op(op);
-      next.label = op;
-      for (int i = 0; i < parameters; ++i) {
-        proto::HyperParameter& parameter = *next.rule.add_parameters();
-        double value = 0;
-        in >> *parameter.mutable_name() >> value;
-        parameter.set_value(value);
-        next.label += " " + parameter.name();
-      }
-      golden.cases.push_back(next);
-    } else {
-      uint64_t step = 0;
-      in >> step;
-      golden.cases.back().values.emplace_back(step, ReadNumbers<double>(in, elements));
-    }
-  }
-  return golden;
-}
-
-using Slots = std::vector<std::vector<float>>;
-
-// The slots that the ps would allocate.
-Slots MakeSlots(const proto::UpdateRule& rule, const std::vector<float>& start, size_t width) {
-  Slots slots;
-  const absl::StatusOr<UpdateRuleSpec> spec = DescribeUpdateRule(rule);
-  for (const SlotSpec& slot : spec->slots) {
-    slots.emplace_back(start.size() / (slot.per_row ? width : 1), slot.initial_value);
-    if (slot.starts_as_value) slots.back() = start;
-  }
-  return slots;
-}
 
 std::vector<SlotSpans> Spans(const Slots& in, Slots& out) {
   std::vector<SlotSpans> spans;
@@ -248,21 +173,11 @@ TEST(UpdateKernelTest, AnyMixOfInPlaceAndFreshBuffersGivesTheSameBits) {
   }
 }
 
-proto::UpdateRule Rule(const std::string& op, const std::map<std::string, double>& parameters) {
-  proto::UpdateRule rule;
-  rule.set_op(op);
-  for (const auto& [name, value] : parameters) {
-    rule.add_parameters()->set_name(name);
-    rule.mutable_parameters()->rbegin()->set_value(value);
-  }
-  return rule;
-}
-
 // Against the product as Keras multiplies it up, up to steps where nothing but beta_1 is left of
 // it.
 TEST(UpdateKernelTest, NadamKnowsTheProductOfItsMomentaAtAnyStep) {
   const double beta_1 = 0.99;
-  const auto kernel = MakeUpdateKernel(Rule("nadam", {{"beta_1", beta_1}, {"beta_2", 0.5}}));
+  const auto kernel = MakeUpdateKernel(RuleOf("nadam", {{"beta_1", beta_1}, {"beta_2", 0.5}}));
   const auto momentum = [&](double t) { return beta_1 * (1 - 0.5 * std::pow(0.96, t)); };
   double product = 1;
   for (uint64_t step = 1; step <= 3000; ++step) {
@@ -284,7 +199,7 @@ TEST(UpdateKernelTest, NadamKnowsTheProductOfItsMomentaAtAnyStep) {
 
 // A schedule may end at 0, where the formula would divide by it.
 TEST(UpdateKernelTest, FtrlWithoutALearningRateChangesNothing) {
-  const auto kernel = MakeUpdateKernel(Rule("ftrl", {{"beta", 1}}));
+  const auto kernel = MakeUpdateKernel(RuleOf("ftrl", {{"beta", 1}}));
   const std::vector<float> before = {1, -2};
   const std::vector<float> gradient = {3, 4};
   Slots slots = {{0.5f, 0.25f}, {7, 8}};
@@ -298,7 +213,7 @@ TEST(UpdateKernelTest, FtrlWithoutALearningRateChangesNothing) {
 
 // Keras divides 0 by 0 here.
 TEST(UpdateKernelTest, FtrlGivesZeroToAnElementThatHasNeverHadAGradient) {
-  const auto kernel = MakeUpdateKernel(Rule("ftrl", {{"initial_accumulator_value", 0}}));
+  const auto kernel = MakeUpdateKernel(RuleOf("ftrl", {{"initial_accumulator_value", 0}}));
   std::vector<float> value = {1};
   Slots slots = {{0}, {0}};
   (*kernel)->Apply({std::vector<float>{0}, value, absl::MakeSpan(value), InPlace(slots), 0.1, 1});
@@ -319,7 +234,7 @@ TEST(UpdateKernelTest, AssignAddAdds) {
 }
 
 TEST(UpdateKernelTest, EmptySlicesAreFine) {
-  std::vector<proto::UpdateRule> rules = {Rule("assign_add", {})};
+  std::vector<proto::UpdateRule> rules = {RuleOf("assign_add", {})};
   for (const GoldenCase& each : ReadGolden().cases) rules.push_back(each.rule);
   for (const proto::UpdateRule& rule : rules) {
     Slots slots = MakeSlots(rule, {}, 3);
@@ -328,9 +243,9 @@ TEST(UpdateKernelTest, EmptySlicesAreFine) {
 }
 
 TEST(UpdateKernelTest, UnknownOpOrParameterIsNamed) {
-  EXPECT_THAT(std::string(MakeUpdateKernel(Rule("lion", {})).status().message()),
+  EXPECT_THAT(std::string(MakeUpdateKernel(RuleOf("lion", {})).status().message()),
               testing::HasSubstr("lion"));
-  EXPECT_THAT(std::string(MakeUpdateKernel(Rule("sgd", {{"beta_1", 0}})).status().message()),
+  EXPECT_THAT(std::string(MakeUpdateKernel(RuleOf("sgd", {{"beta_1", 0}})).status().message()),
               testing::HasSubstr("beta_1"));
 }
 

@@ -1,6 +1,6 @@
 // A million random steps: every rule, with random hyper-parameters, from random values and slots,
 // dense and of some rows in all sparse modes, against its formula in double. The errors allowed are
-// those that update_loops.h and missed_loops.h document.
+// those that updates.h and missed_loops.h document.
 
 #include <algorithm>
 #include <bit>
@@ -14,62 +14,19 @@
 #include "common/runtime/update_kernel.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_seed.h"
+#include "tests/unit/runtime/random_updates.h"
 #include "tests/unit/runtime/sparse_rows.h"
 #include "tests/unit/runtime/update_formulas.h"
 
 namespace cohort {
 namespace {
 
-constexpr double kUnit = 1.0 / (1 << 24);  // half a unit of the last place of 1 in float32
 constexpr double kUnitsOfMissed = 2;  // more, where rows have missed steps
 constexpr size_t kRows = 4;
 constexpr size_t kWidth = 3;  // 12 elements: a vector and a rest
 constexpr uint64_t kMissedMax = 60;
 constexpr int kStepsOfAll = 1'000'000;
 constexpr int kStepsOfOneKernel = 10;
-
-// Those that the formula needs, in the ranges of use.
-Parameters RandomParameters(const std::string& op, SequenceRng& rng) {
-  const auto pick = [&](std::vector<double> values) { return values[rng.Below(values.size())]; };
-  Parameters p;
-  for (const RuleParameter& parameter : ParametersOf(op)) {
-    double value = parameter.otherwise;
-    if (parameter.range == ParameterRange::kFlag) value = pick({0, 1});
-    if (parameter.name == "momentum" || parameter.name == "rho") value = pick({0.5, 0.9, 0.99});
-    if (parameter.name == "momentum" && rng.Below(3) == 0) value = 0;
-    if (parameter.name == "beta_1") value = pick({0.5, 0.9, 0.95});
-    if (parameter.name == "beta_2") value = pick({0.96, 0.99, 0.999});
-    if (parameter.name == "epsilon") value = pick({1e-7, 1e-4, 1e-2});
-    if (parameter.name == "learning_rate_power") value = pick({-0.5, -0.5, -0.75, 0});
-    if (parameter.name == "beta") value = pick({0, 1});
-    if (parameter.name.find("l1_") == 0 || parameter.name.find("l2_") == 0) {
-      value = pick({0, 0.01, 0.1});
-    }
-    if (parameter.name == "weight_decay") value = pick({0, 0, 0.1});
-    if (parameter.name == "use_ema") value = 0;  // not of a formula of its own
-    p[parameter.name] = value;
-  }
-  return p;
-}
-
-// Squares of a mean of 0.7 at most of their root; all else of a size around 1.
-void RandomState(const UpdateRuleSpec& spec, SequenceRng& rng, Element& e) {
-  const RandomStream random(rng.Next(), "state");
-  uint64_t next = 0;
-  const auto normal = [&] { return static_cast<float>(random.Normal(next++)); };
-  e.g = normal();
-  e.v = normal();
-  e.slots.clear();
-  for (const SlotSpec& slot : spec.slots) {
-    const bool has_sign =
-        slot.name == "m" || slot.name == "momentum" || slot.name == "linear";
-    double value = has_sign ? normal() : 0.01 + std::abs(normal());
-    if (slot.name == "average_gradient") {
-      value = std::sqrt(e.slots[0]) * std::clamp<double>(normal(), -0.7, 0.7);
-    }
-    e.slots.push_back(static_cast<float>(value));
-  }
-}
 
 enum class Push { kDense, kDenseExact, kLazy, kLazyCompensated };
 constexpr Push kPushes[] = {Push::kDense, Push::kDenseExact, Push::kLazy, Push::kLazyCompensated};
@@ -79,14 +36,9 @@ class RandomSteps {
   RandomSteps(const RuleFormula& rule, Push push, uint64_t seed)
       : rule_(rule), push_(push), rng_(seed) {
     step_.p = RandomParameters(rule.op, rng_);
-    proto::UpdateRule proto;
-    proto.set_op(rule.op);
+    proto::UpdateRule proto = RuleOf(rule.op, step_.p);
     if (push == Push::kLazy) proto.set_sparse(proto::LAZY);
     if (push == Push::kLazyCompensated) proto.set_sparse(proto::LAZY_COMPENSATED);
-    for (const auto& [name, value] : step_.p) {
-      proto.add_parameters()->set_name(name);
-      proto.mutable_parameters()->rbegin()->set_value(value);
-    }
     const std::vector<float> start(kRows * kWidth);
     table_ = std::make_unique<SparseRows>(proto, start, kWidth);
   }
@@ -191,10 +143,8 @@ class RandomSteps {
         EXPECT_EQ(std::bit_cast<uint32_t>(table_->slots[k][i / kWidth]), step_.t);
         continue;
       }
-      const double size = std::max({std::abs(e.slots[k]), std::abs(e.g), std::abs(e.v), 1.0}) +
-                          (slot.name == "linear" ? e.scale / step_.lr * 10 : 0);
       EXPECT_NEAR(table_->slots[k][PerRow(k) ? i / kWidth : i], e.slots[k],
-                  rule_.units * kUnit * size * 8)
+                  SlotTolerance(rule_, slot, step_, e, k))
           << rule_.op << " " << slot.name;
     }
     return std::abs(table_->value[i] - e.v) / (kUnit * e.scale);

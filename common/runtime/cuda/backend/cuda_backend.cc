@@ -14,6 +14,12 @@ namespace cohort {
 namespace {
 
 void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
+  if (code == kNoUnifiedMemory) {
+    std::snprintf(words, bytes,
+                  "CUDA: the processor may not touch this device's memory while it runs "
+                  "(concurrentManagedAccess is 0)");
+    return;
+  }
   if (code >= kDnnErrors) return DnnErrorWords(code, words, bytes);
   if (code >= kBlasErrors) {
     const auto status = static_cast<cublasStatus_t>(code - kBlasErrors);
@@ -81,23 +87,11 @@ int32_t MemoryLeft(CudaContext* context, uint64_t* free, uint64_t* all) {
   return code;
 }
 
-int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes,
-             cudaMemcpyKind kind) {
+// CUDA knows by their addresses whose memories these are.
+int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
   const int32_t code = Enter(context);
   if (code != kCudaDone) return code;
-  return Code(cudaMemcpyAsync(to, from, bytes, kind, context->stream));
-}
-
-int32_t CopyToDevice(CudaContext* context, void* device, const void* host, uint64_t bytes) {
-  return Copy(context, device, host, bytes, cudaMemcpyHostToDevice);
-}
-
-int32_t CopyToHost(CudaContext* context, void* host, const void* device, uint64_t bytes) {
-  return Copy(context, host, device, bytes, cudaMemcpyDeviceToHost);
-}
-
-int32_t CopyOnDevice(CudaContext* context, void* to, const void* from, uint64_t bytes) {
-  return Copy(context, to, from, bytes, cudaMemcpyDeviceToDevice);
+  return Code(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, context->stream));
 }
 
 int32_t FillZeros(CudaContext* context, void* device, uint64_t bytes) {
@@ -108,6 +102,54 @@ int32_t FillZeros(CudaContext* context, void* device, uint64_t bytes) {
 int32_t Wait(CudaContext* context) {
   const int32_t code = Enter(context);
   return code == kCudaDone ? Code(cudaStreamSynchronize(context->stream)) : code;
+}
+
+#if CUDART_VERSION >= 13000
+cudaMemLocation HomeOn(int device) { return {cudaMemLocationTypeDevice, device}; }
+#else
+int HomeOn(int device) { return device; }
+#endif
+
+// Unified memory has no limit of its own: what does not fit beside the rest would be moved to and
+// fro. So it has to fit, and is taken at once, by being written.
+int32_t TakeUnified(CudaContext* context, uint64_t bytes, void** memory) {
+  uint64_t free = 0;
+  uint64_t all = 0;
+  int32_t code = MemoryLeft(context, &free, &all);
+  if (code == kCudaDone && bytes > free) code = Code(cudaErrorMemoryAllocation);
+  if (code == kCudaDone) code = Code(cudaMallocManaged(memory, bytes, cudaMemAttachGlobal));
+  if (code != kCudaDone) return code;
+  code = Code(cudaMemAdvise(*memory, bytes, cudaMemAdviseSetPreferredLocation,
+                            HomeOn(context->device)));
+  if (code == kCudaDone) code = FillZeros(context, *memory, bytes);
+  if (code == kCudaDone) code = Wait(context);
+  if (code == kCudaDone) return code;
+  cudaFree(*memory);
+  *memory = nullptr;
+  return code;
+}
+
+int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
+  int32_t code = Enter(context);
+  if (code != kCudaDone) return code;
+  int concurrent = 0;
+  code = Code(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess,
+                                     context->device));
+  if (code == kCudaDone && concurrent == 0) return kNoUnifiedMemory;
+  if (code == kCudaDone) code = TakeUnified(context, bytes, memory);
+  return code == kCudaDone ? code : Forget(code);
+}
+
+// Of unified memory `device` is that which was current when it was allocated, and so its home; of
+// what CUDA does not know it is -1, and the type is cudaMemoryTypeUnregistered.
+int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
+  int32_t code = Enter(context);
+  if (code != kCudaDone) return code;
+  cudaPointerAttributes attributes = {};
+  code = Forget(Code(cudaPointerGetAttributes(&attributes, memory)));
+  *yes = code == kCudaDone && attributes.device == context->device &&
+         (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged);
+  return code;
 }
 
 // Runs one kernel: of a device for which none was compiled, CUDA tells no sooner.
@@ -145,11 +187,13 @@ CudaTable MakeTable() {
   table.open = Open;
   table.close = Close;
   table.allocate = Allocate;
+  table.allocate_unified = AllocateUnified;
+  table.reaches = Reaches;
   table.free = Free;
   table.memory_left = MemoryLeft;
-  table.copy_to_device = CopyToDevice;
-  table.copy_to_host = CopyToHost;
-  table.copy_on_device = CopyOnDevice;
+  table.copy_to_device = Copy;
+  table.copy_to_host = Copy;
+  table.copy_on_device = Copy;
   table.fill_zeros = FillZeros;
   table.wait = Wait;
   table.launches = MakeCudaLaunches();

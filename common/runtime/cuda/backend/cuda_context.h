@@ -24,10 +24,11 @@ struct CudaContext {
   uint64_t workspace_bytes = 0;
 };
 
-// Errors of CUDA, cuBLAS and cuDNN in one number.
+// Errors of CUDA, cuBLAS and cuDNN in one number, and one of the module.
 inline constexpr int32_t kCudaErrors = 1'000'000;
 inline constexpr int32_t kBlasErrors = 2'000'000;
 inline constexpr int32_t kDnnErrors = 3'000'000;
+inline constexpr int32_t kNoUnifiedMemory = 4'000'000;
 
 inline int32_t Code(cudaError_t error) {
   return error == cudaSuccess ? kCudaDone : kCudaErrors + static_cast<int32_t>(error);

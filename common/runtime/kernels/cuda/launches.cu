@@ -14,6 +14,7 @@ CudaLaunches MakeCudaLaunches() {
   launches.reduce = MakeReduceLaunches();
   launches.softmax = MakeSoftmaxLaunches();
   launches.sums = MakeSumsLaunches();
+  launches.updates = MakeUpdatesLaunches();
   return launches;
 }
 

@@ -18,6 +18,7 @@
 #include "common/runtime/kernels/cuda/reduce_launches.h"
 #include "common/runtime/kernels/cuda/softmax_launches.h"
 #include "common/runtime/kernels/cuda/sums_launches.h"
+#include "common/runtime/kernels/cuda/updates_launches.h"
 
 namespace cohort {
 
@@ -36,6 +37,7 @@ struct CudaLaunches {
   ReduceLaunches reduce;
   SoftmaxLaunches softmax;
   SumsLaunches sums;
+  UpdatesLaunches updates;
   // Of libraries.
   ConvLibrary convolution;
   GemmLibrary gemm;

@@ -1,33 +1,15 @@
-#include "common/runtime/kernels/update/update_loops.h"
+// Adagrad where rows matter.
 
 #include <algorithm>
 #include <cmath>
 
-#include "common/runtime/kernels/simd.h"
-#include "common/runtime/kernels/update/decayed.h"
+#include "common/runtime/kernels/update/adagrad_bodies.h"
+#include "common/runtime/kernels/update/loop_over_body.h"
+#include "common/runtime/kernels/update/update_loops.h"
 
 namespace cohort {
 
 namespace {
-
-template <bool kOutside>
-COHORT_INLINE float Root(float sum, float epsilon) {
-  return kOutside ? std::sqrt(sum) + epsilon : std::sqrt(sum + epsilon);
-}
-
-template <bool kOutside>
-COHORT_INLINE void AdagradBody(const UpdateSpan& span, const SlotSpan& accumulator,
-                               const AdagradRates& rates) {
-  const auto [gradient, in, out, count, decay] = span;
-  const auto [sum_in, sum_out] = accumulator;
-  const auto [learning_rate, epsilon, outside] = rates;
-  COHORT_IVDEP
-  for (int64_t i = 0; i < count; ++i) {
-    const float next = sum_in[i] + gradient[i] * gradient[i];
-    sum_out[i] = next;
-    out[i] = Decayed(in[i], decay) - learning_rate * gradient[i] / Root<kOutside>(next, epsilon);
-  }
-}
 
 // Eight elements at a time: a row is short, and what surrounds a loop of unknown length would cost
 // as much as the row.
@@ -42,10 +24,10 @@ COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan&
     int64_t i = 0;
     for (; i + kOctet <= width; i += kOctet) {
       const UpdateSpan octet = {row.gradient + i, value + i, value + i, kOctet, decay};
-      AdagradBody<kOutside>(octet, {sum + i, sum + i}, rates);
+      EachElement()(AdagradBody<kOutside>{{octet, {sum + i, sum + i}, rates}});
     }
     const UpdateSpan rest = {row.gradient + i, value + i, value + i, width - i, decay};
-    AdagradBody<kOutside>(rest, {sum + i, sum + i}, rates);
+    EachElement()(AdagradBody<kOutside>{{rest, {sum + i, sum + i}, rates}});
   }
 }
 
@@ -83,12 +65,6 @@ COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t widt
 
 }  // namespace
 
-COHORT_SIMD void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator,
-                             const AdagradRates& rates) {
-  rates.epsilon_outside_root ? AdagradBody<true>(span, accumulator, rates)
-                             : AdagradBody<false>(span, accumulator, rates);
-}
-
 COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpan& span,
                                  const AdagradRates& rates) {
   rates.epsilon_outside_root ? AdagradRows<true>(rows, span, rates)
@@ -98,8 +74,8 @@ COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpa
 // Sums, then rates, then values, each for some rows: roots and quotients are of many rows at once,
 // and no row waits for that before it. So few that the processor, which fetches ahead of what is
 // read in order, goes on with that from one group to the next.
-COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator,
-                                    int64_t width, const AdagradRates& rates) {
+COHORT_SIMD void RunLoop(const RowwiseAdagradUpdate& update) {
+  const auto [span, accumulator, width, rates] = update;
   const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
@@ -124,23 +100,6 @@ COHORT_SIMD void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accu
     for (int64_t row = first; row < last; ++row) {
       UpdateRow({gradient, in, out, count, decay}, row * width, width, of_rows[row - first]);
     }
-  }
-}
-
-COHORT_SIMD void AdadeltaLoop(const UpdateSpan& span, const AdadeltaSlots& slots,
-                              const AdadeltaRates& rates) {
-  const auto [gradient, in, out, count, decay] = span;
-  const auto [sum_in, sum_out] = slots.gradient;
-  const auto [delta_in, delta_out] = slots.delta;
-  const auto [learning_rate, rho, one_minus_rho, epsilon] = rates;
-  COHORT_IVDEP
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i];
-    const float sum = rho * sum_in[i] + one_minus_rho * g * g;
-    const float delta = g * std::sqrt((delta_in[i] + epsilon) / (sum + epsilon));
-    sum_out[i] = sum;
-    delta_out[i] = rho * delta_in[i] + one_minus_rho * delta * delta;
-    out[i] = Decayed(in[i], decay) - learning_rate * delta;
   }
 }
 

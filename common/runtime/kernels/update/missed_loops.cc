@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/runtime/kernels/simd.h"
-#include "common/runtime/kernels/update/decayed.h"
+#include "common/runtime/kernels/update/update_body.h"
 
 namespace cohort {
 

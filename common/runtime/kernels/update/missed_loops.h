@@ -6,12 +6,12 @@
 //   m_k = b^k m,   v_k = (1 - decay)^k v + rate x sum over j = 1 ... k of (1 - decay)^(k-j) r^j,
 // where x is what one step's move is made of, and r how much less it is from step to step. The
 // loops take what is left when both sums are numbers. They add at most 2 to the 5 (FTRL: 6) times
-// 2^-24 that the step after them is off by (update_loops.h). Each `in` may equal its own `out`; no
+// 2^-24 that the step after them is off by (updates.h). Each `in` may equal its own `out`; no
 // other two pointers may overlap.
 
 #include <cstdint>
 
-#include "common/runtime/kernels/update/update_loops.h"
+#include "common/runtime/kernels/update/updates.h"
 
 namespace cohort {
 

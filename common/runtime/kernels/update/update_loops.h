@@ -1,169 +1,33 @@
 #pragma once
 
-// The arithmetic of the update rules: one pass over memory per rule, float32, vectorised.
-// Each `in` may equal its own `out`; no other two pointers may overlap. The formulas are Keras's
-// (keras/src/optimizers, the classes of the same names); t is the step, counted from 1, and enters
-// through the caller's bias correction. Two flags give those of TensorFlow's older kernels
-// (core/kernels/training_ops.cc) where they differ: Adagrad's and RMSprop's epsilon beside the root
-// instead of under it, and momentum as a sum of gradients, without the learning rate.
-//
-// One step gives a value that is off by at most 5 times 2^-24 of the sizes of what is added up to
-// it, 6 times for FTRL (update_steps_test.cc); centered RMSprop loses as many digits more as the
-// difference of square and mean does.
-
-#include <cstdint>
+// The loops of updates.h on the processor, vectorised.
 
 #include "absl/types/span.h"
+#include "common/runtime/kernels/update/updates.h"
 #include "common/runtime/update_kernel.h"
 
 namespace cohort {
 
-// Where a formula has v, it is v - decay v: decoupled weight decay, before the update. Without one
-// it is the same number, and the extra product hides behind memory.
-struct UpdateSpan {
-  const float* gradient;
-  const float* value_in;
-  float* value_out;
-  int64_t count;
-  float decay = 0;
-};
+void RunLoop(const SgdUpdate& update);
+void RunLoop(const MomentumUpdate& update);
+void RunLoop(const AdagradUpdate& update);
+void RunLoop(const RowwiseAdagradUpdate& update);
+void RunLoop(const AdadeltaUpdate& update);
+void RunLoop(const RmspropUpdate& update);
+void RunLoop(const AdamUpdate& update);
+void RunLoop(const AdamaxUpdate& update);
+void RunLoop(const NadamUpdate& update);
+void RunLoop(const FtrlUpdate& update);
+void RunLoop(const AddUpdate& update);
+void RunLoop(const AverageUpdate& update);
+void RunLoop(const KeepUpdate& update);
 
-// Without one: {nullptr, nullptr}.
-struct SlotSpan {
-  const float* in = nullptr;
-  float* out = nullptr;
-};
-
-// v -= lr g
-void SgdLoop(const UpdateSpan& span, float learning_rate);
-
-// m = momentum m - lr g;  v += m, or Nesterov: v += momentum m - lr g
-struct MomentumRates {
-  float learning_rate;
-  float momentum;
-};
-void MomentumLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
-void NesterovLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
-// m = momentum m + g;  v -= lr m, or Nesterov: v -= lr (g + momentum m)
-void GradientMomentumLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
-void GradientNesterovLoop(const UpdateSpan& span, const SlotSpan& m, const MomentumRates& rates);
-
-// a += g^2;  v -= lr g / sqrt(a + epsilon), or lr g / (sqrt(a) + epsilon)
-struct AdagradRates {
-  float learning_rate;
-  float epsilon;
-  bool epsilon_outside_root;
-};
-void AdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, const AdagradRates& rates);
-// The same for rows that lie anywhere.
+// Adagrad of rows that lie anywhere.
 struct RowsSpan {
   int64_t width;
   float decay;
 };
 void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpan& span,
                      const AdagradRates& rates);
-// a, one for each row of `width` > 0 elements: a += mean of the row's g^2; then the same.
-void RowwiseAdagradLoop(const UpdateSpan& span, const SlotSpan& accumulator, int64_t width,
-                        const AdagradRates& rates);
-
-// a = rho a + (1 - rho) g^2;  delta = g sqrt((d + epsilon) / (a + epsilon));
-// d = rho d + (1 - rho) delta^2;  v -= lr delta
-struct AdadeltaRates {
-  float learning_rate;
-  float rho;
-  float one_minus_rho;
-  float epsilon;
-};
-struct AdadeltaSlots {
-  SlotSpan gradient;  // a
-  SlotSpan delta;     // d
-};
-void AdadeltaLoop(const UpdateSpan& span, const AdadeltaSlots& slots, const AdadeltaRates& rates);
-
-// s = rho s + (1 - rho) g^2;  d = s;  centered: a = rho a + (1 - rho) g and d = s - a^2;
-// increment = lr g / sqrt(d + epsilon), or lr g / (sqrt(d) + epsilon);
-// with momentum: m = momentum m + increment and v -= m, else v -= increment.
-struct RmspropRates {
-  float learning_rate;
-  float rho;
-  float one_minus_rho;
-  float momentum;
-  float epsilon;
-  bool epsilon_outside_root;
-};
-struct RmspropSlots {
-  SlotSpan velocity;
-  SlotSpan momentum;          // or none
-  SlotSpan average_gradient;  // none: not centered
-};
-void RmspropLoop(const UpdateSpan& span, const RmspropSlots& slots, const RmspropRates& rates);
-
-// m += (g - m)(1 - beta_1);  u += (g^2 - u)(1 - beta_2);  v -= alpha m / (sqrt(u) + epsilon), where
-// alpha = lr sqrt(1 - beta_2^t) / (1 - beta_1^t). AMSGrad: h = max(h, u) stands for u under the
-// root.
-struct AdamRates {
-  float alpha;
-  float one_minus_beta_1;
-  float one_minus_beta_2;
-  float epsilon;
-};
-struct AdamSlots {
-  SlotSpan m;
-  SlotSpan u;
-  SlotSpan u_max;  // none: not AMSGrad
-};
-void AdamLoop(const UpdateSpan& span, const AdamSlots& slots, const AdamRates& rates);
-
-// m as Adam's;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
-// rate = lr / (1 - beta_1^t).
-struct AdamaxRates {
-  float rate;
-  float one_minus_beta_1;
-  float beta_2;
-  float epsilon;
-};
-struct AdamaxSlots {
-  SlotSpan m;
-  SlotSpan u;
-};
-void AdamaxLoop(const UpdateSpan& span, const AdamaxSlots& slots, const AdamaxRates& rates);
-
-// m and u as Adam's;  v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) + epsilon), where
-// scale = 1 / (1 - beta_2^t) and the rates are lr times those of Nesterov's look-ahead.
-struct NadamRates {
-  float momentum_rate;
-  float gradient_rate;
-  float scale;
-  float one_minus_beta_1;
-  float one_minus_beta_2;
-  float epsilon;
-};
-struct NadamSlots {
-  SlotSpan m;
-  SlotSpan u;
-};
-void NadamLoop(const UpdateSpan& span, const NadamSlots& slots, const NadamRates& rates);
-
-// n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
-// v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2), and 0 where that is 0 / 0 (an element that has
-// never had a gradient);  n = n'.
-struct FtrlRates {
-  float inverse_learning_rate;
-  float power;  // p
-  float l1;
-  float two_l2;  // with beta: 2 l2 + beta / lr
-  float two_shrinkage;
-};
-struct FtrlSlots {
-  SlotSpan accumulator;  // n
-  SlotSpan linear;       // z
-};
-void FtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRates& rates);
-
-// v += g, without decay
-void AddLoop(const UpdateSpan& span);
-
-// a += share (v - a). Writes the average only; the gradient is not read.
-void AverageLoop(const UpdateSpan& span, const SlotSpan& average, float share);
 
 }  // namespace cohort
