@@ -49,7 +49,8 @@ onnx::ModelProto Leaves() {
   const std::string y = builder.Input("y", DType::kFloat32, {4});
   const std::string sum = builder.Op("Add", {builder.Op("Neg", {x}), builder.Op("Exp", {y})});
   builder.Output(sum);
-  const std::string shape = builder.Constant("shape", Tensor::FromVector<int64_t>({2, 2}, Shape{2}));
+  const std::string shape =
+      builder.Constant("shape", Tensor::FromVector<int64_t>({2, 2}, Shape{2}));
   builder.Output(builder.Op("Reshape", {builder.Op("Sqrt", {builder.Op("Exp", {sum})}), shape}));
   builder.Output(builder.Op("ArgMax", {sum}));
   builder.Output(builder.Op("Neg", {x}));
