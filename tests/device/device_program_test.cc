@@ -91,6 +91,29 @@ TEST_P(DeviceProgramTest, WhatIsLeftOnTheDeviceIsThereAndNoLaterRunsWriteIt) {
   EXPECT_EQ(runner.memory().allocations, allocations) << "it is planned once";
 }
 
+// Also in the first run, which has no arena, and where nothing is copied back at the end.
+TEST_P(DeviceProgramTest, WhatTheProcessorMadeIsThereUntilTheDeviceHasReadIt) {
+  GraphBuilder builder("there");
+  const std::string x = builder.Input("x", DType::kInt64, {-1});
+  const std::string cast =
+      builder.Op("Cast", {x}, {IntAttribute("to", onnx::TensorProto::FLOAT)});
+  builder.Output(builder.Op("Neg", {cast}));
+  const auto stream = OpenStream();
+  const DeviceTarget target{device_, stream, {true}};
+  ProgramRunner runner(*CompileProgram(*builder.Finish(), host_, &target), Buffer::Allocate,
+                       stream);
+  for (int run = 0; run < 3; ++run) {
+    const auto outputs =
+        runner.Run(std::vector<Tensor>{Tensor::FromVector<int64_t>({1, 2, 3}, Shape{3})},
+                   RunContext{});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    Tensor host(DType::kFloat32, Shape{3});
+    stream->CopyToHost((*outputs)[0], host);
+    ASSERT_TRUE(stream->Wait().ok());
+    EXPECT_EQ(Values(host), (std::vector<float>{-1, -2, -3})) << "run " << run;
+  }
+}
+
 TEST_P(DeviceProgramTest, OtherTypesStayOnTheProcessor) {
   GraphBuilder builder("doubles");
   builder.Output(builder.Op("Neg", {builder.Input("x", DType::kFloat64, {-1})}));
