@@ -41,7 +41,7 @@ inline SumWay BetterWay(size_t gpus) {
 
 // What replicas computed of one output, by replica. They are the first ones, at least one.
 struct DeviceSummands {
-  std::vector<Tensor> values;  // float32, each on its replica's GPU, written to its end
+  std::vector<Tensor> values;  // float32, each on its replica's GPU, where nothing writes it
   std::vector<float> weights;  // LeafWeight
   // The sum is wanted on the first GPU, by a home of variables there: it is given in unified memory.
   bool stays = false;

@@ -37,8 +37,9 @@ struct ReplicaParts {
   FindNccl find_nccl;  // the same
 };
 
-// By replica; on GPUs they leave outputs there as DeviceTarget.left_there says. Errors: those of CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the
-// program, and a GPU that cannot be used, with the reason.
+// By replica; on GPUs they leave outputs there as DeviceTarget.left_there says. Errors: those of
+// CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the program, and a GPU that cannot
+// be used, with the reason.
 absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
     const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts,
     const std::vector<bool>& left_there);

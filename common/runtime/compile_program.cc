@@ -287,14 +287,16 @@ void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>&
 void Compiler::FindLastUses() {
   program_->last_use.assign(program_->value_names.size(), -1);
   std::vector<int>& last_use = program_->last_use;
-  for (size_t i = 0; i < program_->nodes.size(); ++i) {
-    for (const int input : program_->nodes[i].inputs) {
+  const auto end = static_cast<int>(program_->nodes.size());
+  for (int i = 0; i < end; ++i) {
+    const CompiledNode& node = program_->nodes[static_cast<size_t>(i)];
+    for (const int input : node.inputs) {
       if (input < 0) continue;
-      // The device may still read what was copied to it: nothing is written there before the end.
-      const CompiledNode& node = program_->nodes[i];
+      // The device may still read what was copied to it, until it is waited for behind the last
+      // node: before that nothing is written there, and it is not given back.
       const bool copied = node.on_device && !program_->on_device[static_cast<size_t>(input)];
       int& last = last_use[static_cast<size_t>(input)];
-      last = std::max(last, static_cast<int>(copied ? program_->nodes.size() - 1 : i));
+      last = std::max(last, copied ? end : i);
     }
   }
   for (const std::string& output : placed_.outputs) {
@@ -303,7 +305,7 @@ void Compiler::FindLastUses() {
     last_use[static_cast<size_t>(value)] = CompiledProgram::kAfterTheEnd;
   }
   for (size_t value = 0; value < last_use.size(); ++value) {
-    if (last_use[value] < 0 || last_use[value] == CompiledProgram::kAfterTheEnd) continue;
+    if (last_use[value] < 0 || last_use[value] >= end) continue;
     program_->nodes[static_cast<size_t>(last_use[value])].dying.push_back(static_cast<int>(value));
   }
 }

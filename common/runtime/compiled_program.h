@@ -58,7 +58,8 @@ class CompiledProgram {
   std::vector<size_t> given;  // of `outputs`, those that no node computes
   std::vector<std::string> value_names;
   std::vector<bool> on_device;  // per value: it is in the device's memory
-  // Per value: index of the last node that reads it; kAfterTheEnd for graph outputs.
+  // Per value: index of the last node that reads it; the number of nodes for what is copied to a
+  // device; kAfterTheEnd for graph outputs.
   std::vector<int> last_use;
 };
 

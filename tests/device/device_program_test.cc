@@ -49,7 +49,8 @@ onnx::ModelProto Leaves() {
   const std::string y = builder.Input("y", DType::kFloat32, {4});
   const std::string sum = builder.Op("Add", {builder.Op("Neg", {x}), builder.Op("Exp", {y})});
   builder.Output(sum);
-  const std::string shape = builder.Constant("shape", Tensor::FromVector<int64_t>({2, 2}, Shape{2}));
+  const std::string shape =
+      builder.Constant("shape", Tensor::FromVector<int64_t>({2, 2}, Shape{2}));
   builder.Output(builder.Op("Reshape", {builder.Op("Sqrt", {builder.Op("Exp", {sum})}), shape}));
   builder.Output(builder.Op("ArgMax", {sum}));
   builder.Output(builder.Op("Neg", {x}));
@@ -88,6 +89,29 @@ TEST_P(DeviceProgramTest, WhatIsLeftOnTheDeviceIsThereAndNoLaterRunsWriteIt) {
   ASSERT_TRUE(runner.Run(std::vector<Tensor>{Floats({1, 2, 3, 4}), Floats({1, 2, 3, 4})},
                          RunContext{}).ok());
   EXPECT_EQ(runner.memory().allocations, allocations) << "it is planned once";
+}
+
+// Also in the first run, which has no arena, and where nothing is copied back at the end.
+TEST_P(DeviceProgramTest, WhatTheProcessorMadeIsThereUntilTheDeviceHasReadIt) {
+  GraphBuilder builder("there");
+  const std::string x = builder.Input("x", DType::kInt64, {-1});
+  const std::string cast =
+      builder.Op("Cast", {x}, {IntAttribute("to", onnx::TensorProto::FLOAT)});
+  builder.Output(builder.Op("Neg", {cast}));
+  const auto stream = OpenStream();
+  const DeviceTarget target{device_, stream, {true}};
+  ProgramRunner runner(*CompileProgram(*builder.Finish(), host_, &target), Buffer::Allocate,
+                       stream);
+  for (int run = 0; run < 3; ++run) {
+    const auto outputs =
+        runner.Run(std::vector<Tensor>{Tensor::FromVector<int64_t>({1, 2, 3}, Shape{3})},
+                   RunContext{});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    Tensor host(DType::kFloat32, Shape{3});
+    stream->CopyToHost((*outputs)[0], host);
+    ASSERT_TRUE(stream->Wait().ok());
+    EXPECT_EQ(Values(host), (std::vector<float>{-1, -2, -3})) << "run " << run;
+  }
 }
 
 TEST_P(DeviceProgramTest, OtherTypesStayOnTheProcessor) {

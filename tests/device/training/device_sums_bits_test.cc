@@ -1,5 +1,5 @@
-// Sums of replicas on GPUs have the bits of the sum in host memory, on real ones too: these multiply
-// and add with one rounding each. Where there is one GPU the replicas share it.
+// Sums of replicas on GPUs have the bits of the sum in host memory, on real ones too: these
+// multiply and add with one rounding each. Where there is one GPU the replicas share it.
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"

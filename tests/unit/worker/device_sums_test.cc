@@ -5,6 +5,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -23,17 +24,21 @@ constexpr int32_t kGpus = 8;
 constexpr uint64_t kMemory = uint64_t{64} << 20;
 constexpr int64_t kPackCounts[] = {0, 1, 2, 7, 4096};
 
-// What the stand-in does not look at: which GPU's memory a kernel gets, what is copied to the host,
-// and how many contexts are opened. Kernels touch the memory of their own GPU alone.
+// What the stand-in does not look at: which GPU's memory a kernel gets, what is copied, how many
+// contexts are opened, and which have something posted that nobody has waited for. Kernels touch
+// the memory of their own GPU alone.
 struct Watched {
   const CudaTable* stand_in = nullptr;
   std::map<CudaContext*, int32_t> devices;
   std::map<const char*, std::pair<uint64_t, int32_t>> memories;  // bytes and device, by begin
+  std::set<CudaContext*> posted;
   uint64_t bytes_to_host = 0;
+  int copies_on_devices = 0;
   int opened = 0;
   std::vector<std::string> strangers;
 
   void Look(CudaContext* context, const float* memory, int64_t count) {
+    posted.insert(context);
     if (count == 0) return;
     const auto* const begin = reinterpret_cast<const char*>(memory);
     const auto found = std::prev(memories.upper_bound(begin));
@@ -72,8 +77,18 @@ const CudaTable& WatchedTable() {
     Watch().stand_in->free(context, memory);
   };
   table.copy_to_host = [](CudaContext* context, void* host, const void* device, uint64_t bytes) {
+    Watch().posted.insert(context);
     Watch().bytes_to_host += bytes;
     return Watch().stand_in->copy_to_host(context, host, device, bytes);
+  };
+  table.copy_on_device = [](CudaContext* context, void* to, const void* from, uint64_t bytes) {
+    Watch().posted.insert(context);
+    ++Watch().copies_on_devices;
+    return Watch().stand_in->copy_on_device(context, to, from, bytes);
+  };
+  table.wait = [](CudaContext* context) {
+    Watch().posted.erase(context);
+    return Watch().stand_in->wait(context);
   };
   table.launches.sums.weigh = [](CudaContext* context, const WeighLaunch& launch) {
     Watch().Look(context, launch.x, launch.count);
@@ -161,8 +176,10 @@ TEST_F(DeviceSumsTest, ReplicasOfOneGpuShareAStream) {
   const auto sums = Make(SumWay::kHierarchicalCopy, gpus, 2);
   EXPECT_EQ(Watch().opened, 0) << "when they are needed";
   for (int step = 0; step < 2; ++step) {
+    Watch().copies_on_devices = 0;
     ExpectSums(sums->Sum(summands.outputs()), summands.SumsOnHost());
     EXPECT_EQ(Watch().opened, 2);
+    EXPECT_EQ(Watch().copies_on_devices, 2 * 2) << "two pairs of other GPUs, and two packs";
   }
 }
 
@@ -172,9 +189,12 @@ TEST_F(DeviceSumsTest, FewerReplicasThanGpusMaySum) {
     const SummandsOnDevices summands(table_, FirstGpus(replicas), Shapes());
     for (const SumWay way :
          {SumWay::kReductionToOneDevice, SumWay::kHierarchicalCopy, SumWay::kNccl}) {
+      Watch().opened = 0;
       const auto got = Make(way, FirstGpus(4), 1)->Sum(summands.outputs());
       if (way != SumWay::kNccl) {
         ExpectSums(got, summands.SumsOnHost());
+        const bool one = way == SumWay::kReductionToOneDevice;
+        EXPECT_EQ(Watch().opened, one ? 1 : static_cast<int>(replicas)) << "as many as are used";
         continue;
       }
       ASSERT_TRUE(got.ok()) << got.status();
@@ -235,6 +255,7 @@ TEST_F(DeviceSumsTest, AFailureEndsTheSumInWordsAndTheNextGoesWell) {
         fail(-1);
         if (failed.ok()) break;
         EXPECT_EQ(failed.status().code(), absl::StatusCode::kUnavailable);
+        EXPECT_THAT(Watch().posted, IsEmpty()) << "what was read may be dropped";
         EXPECT_THAT(std::string(failed.status().message()),
                     HasSubstr("stand-in: an illegal memory access (700)"));
         const auto next = sums->Sum(summands.outputs());
@@ -326,7 +347,7 @@ TEST(GradientPacks, CoverEveryElementOnce) {
         most = std::max(most, pack.count);
       }
       EXPECT_EQ(end, elements);
-      EXPECT_LE(most - least, std::max<int64_t>(elements == 0 ? 0 : 1, 0));
+      EXPECT_LE(most - least, 1);
     }
   }
 }

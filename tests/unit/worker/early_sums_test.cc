@@ -41,7 +41,8 @@ std::shared_ptr<const WorkerProgram> MakeStep(int replicas, bool overlap, const 
   *request.add_variables() = MakeLayout("b1", DType::kFloat32, {6}, {6}, 1, 1);
   *request.add_variables() = MakeLayout("w2", DType::kFloat32, {6, 3}, {6}, 2, 1);
   request.set_program_id(ProgramId(request.program()));
-  auto made = MakeWorkerProgram(request, "", {HookedKernels(hook), Buffer::Allocate, nullptr, nullptr});
+  auto made =
+      MakeWorkerProgram(request, "", {HookedKernels(hook), Buffer::Allocate, nullptr, nullptr});
   EXPECT_TRUE(made.ok()) << made.status();
   auto program = std::const_pointer_cast<WorkerProgram>(*made);
   program->communication->overlap = overlap;

@@ -257,10 +257,12 @@ int32_t OpenLocal(void*, int32_t count, const int32_t* devices, NcclLocal** loca
   if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
   std::vector<ncclComm_t> comms(static_cast<size_t>(count));
   int32_t code = Code(ncclCommInitAll(comms.data(), count, devices));
-  for (int32_t i = 0; i < count && code == kNcclDone; ++i) {
-    NcclContext& rank = opened->ranks.emplace_back(NcclContext{devices[i], nullptr, comms[i]});
-    code = Enter(&rank);
-    if (code != kNcclDone) continue;
+  for (size_t i = 0; i < comms.size(); ++i) {
+    opened->ranks.push_back({devices[i], nullptr, comms[i]});
+  }
+  for (NcclContext& rank : opened->ranks) {
+    if (code == kNcclDone) code = Enter(&rank);
+    if (code != kNcclDone) break;
     code = Code(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking));
   }
   if (code == kNcclDone) {
