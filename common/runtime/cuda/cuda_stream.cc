@@ -196,7 +196,15 @@ void CudaStream::CopyToHost(const Tensor& device, Tensor& host) {
 }
 
 Tensor CudaStream::Clone(const Tensor& device) {
-  Tensor copy = NewTensor(device.dtype(), device.shape());
+  return CopyInto(Allocate(device.num_bytes()), device);
+}
+
+Tensor CudaStream::CloneUnified(const Tensor& device) {
+  return CopyInto(AllocateUnified(device.num_bytes()), device);
+}
+
+Tensor CudaStream::CopyInto(std::shared_ptr<Buffer> buffer, const Tensor& device) {
+  Tensor copy(device.dtype(), device.shape(), std::move(buffer), 0);
   if (!status_.ok() || device.num_bytes() == 0) return copy;
   Keep(table_.copy_on_device(context(), copy.mutable_raw(), device.raw(), device.num_bytes()),
        "copying on the device");

@@ -65,6 +65,8 @@ class CudaStream {
   // `host` is written when Wait has returned.
   void CopyToHost(const Tensor& device, Tensor& host);
   Tensor Clone(const Tensor& device);
+  // In unified memory.
+  Tensor CloneUnified(const Tensor& device);
   void FillZeros(Tensor& device);
 
   // Posts stream.Launch(&CudaLaunches::elementwise, &ElementwiseLaunches::unary, {...}).
@@ -94,6 +96,7 @@ class CudaStream {
   std::shared_ptr<Buffer> Fresh(AllocateMemory allocate, size_t bytes);
   void NoMemoryFor(size_t bytes, int32_t code);
   void CopyToDevice(void* device, const void* host, size_t bytes);
+  Tensor CopyInto(std::shared_ptr<Buffer> buffer, const Tensor& device);
 
   const CudaTable& table_;
   const std::string name_;

@@ -52,11 +52,25 @@ void Close(CudaContext* context) {
   delete context;
 }
 
+// Copies from GPUs that this one reaches go straight from one to the other; from others, and where
+// this fails, through host memory.
+void EnablePeers(int device) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return;
+  for (int peer = 0; peer < count; ++peer) {
+    int reached = 0;
+    if (peer == device || cudaDeviceCanAccessPeer(&reached, device, peer) != cudaSuccess) continue;
+    if (reached != 0) (void)cudaDeviceEnablePeerAccess(peer, 0);  // or it is so already
+  }
+  (void)cudaGetLastError();
+}
+
 // float32 is computed as such: cuBLAS's default mode rounds no operand to TF32, and without atomics
 // (the default) it gives the same bits each time.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
+  EnablePeers(context->device);
   code = Code(cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   if (code == kCudaDone) code = Code(cublasCreate(&context->blas));
   if (code == kCudaDone) code = Code(cublasSetStream(context->blas, context->stream));
