@@ -2,9 +2,11 @@
 
 #include "worker/make_device_sums.h"
 
+#include "common/program/gpu_number.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/cuda_stand_in/cuda_stand_in.h"
+#include "tests/support/device_summands.h"
 #include "tests/support/fake_nccl/fake_nccl.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
@@ -53,6 +55,34 @@ TEST_F(MakeDeviceSumsTest, AreOfReplicasThatAreAllOnGpus) {
   proto::Program gang = On({"gpu:0", "gpu:1"});
   gang.mutable_replicas()->mutable_communication();
   EXPECT_EQ(*Make(gang), nullptr) << "sums travel to other workers from host memory";
+}
+
+// The ways have the same bits; but one needs the streams of all GPUs, and one that of the first.
+TEST_F(MakeDeviceSumsTest, EachNameIsItsWay) {
+  static int opened = 0;
+  static const CudaTable& stand_in = MakeCudaStandIn(3, 1 << 20);
+  CudaTable counting = stand_in;
+  counting.open = [](void* self, int32_t device, CudaContext** context) {
+    ++opened;
+    return stand_in.open(self, device, context);
+  };
+  find_cuda_ = [&counting]() -> absl::StatusOr<const CudaTable*> { return &counting; };
+  const auto streams = [&](const std::vector<std::string>& devices, proto::CrossDeviceOps ops) {
+    std::vector<int32_t> gpus;
+    for (const std::string& device : devices) gpus.push_back(*GpuNumber(device));
+    const SummandsOnDevices summands(stand_in, gpus, {Shape{3}});
+    const auto sums = Make(On(devices, ops));
+    EXPECT_TRUE(sums.ok()) << sums.status();
+    opened = 0;
+    ExpectSums((*sums)->Sum(summands.outputs()), summands.SumsOnHost());
+    return opened;
+  };
+  const std::vector<std::string> two = {"gpu:0", "gpu:1"};
+  const std::vector<std::string> three = {"gpu:0", "gpu:1", "gpu:2"};
+  EXPECT_EQ(streams(three, proto::REDUCTION_TO_ONE_DEVICE), 1);
+  EXPECT_EQ(streams(two, proto::HIERARCHICAL_COPY), 2);
+  EXPECT_EQ(streams(two, proto::AUTO_CROSS_DEVICE_OPS), 1);
+  EXPECT_EQ(streams(three, proto::AUTO_CROSS_DEVICE_OPS), 3);
 }
 
 TEST_F(MakeDeviceSumsTest, WhatIsUnknownIsRefused) {
