@@ -50,13 +50,22 @@ absl::StatusOr<VariableShard::Applied> VariableShard::ApplyInRoundLocked(
                                                    "(all rows, some rows, values) in round ",
                                                    context.round));
   }
+  Applied applied;
+  applied.version_before = history_.version;
+  if (round_.size() == 0 && context.aggregate <= 1) {  // alone it is the round, as it comes
+    ApplyRoundLocked({{context.closure_id}, part.kind, std::move(part.rows), {}}, gradient, context);
+    return applied;
+  }
   part.elements = Buffer::Allocate(bytes);
   gradient.CopyTo(part.elements->data(), bytes);
   round_.Keep(context.closure_id, std::move(part));
-  Applied applied;
-  applied.version_before = history_.version;
   applied.kept = round_.size() < context.aggregate;
-  if (!applied.kept) ApplyRoundLocked(context);
+  if (applied.kept) return applied;
+  const auto update = context.assign ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
+  const ReplicaContext replicas{layout_.variable, layout_.rule, layout_.aggregation, update};
+  const RoundPushes::Joined joined = round_.Take(replicas.How(), layout_.dtype);
+  PayloadCursor cursor(joined.elements);
+  ApplyRoundLocked(joined, cursor, context);
   return applied;
 }
 
@@ -65,33 +74,30 @@ void VariableShard::ForgetRoundsLocked() {
   before_.Forget();
 }
 
-void VariableShard::ApplyRoundLocked(const UpdateContext& context) {
-  const auto update = context.assign ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
-  const ReplicaContext replicas{layout_.variable, layout_.rule, layout_.aggregation, update};
-  const RoundPushes::Joined joined = round_.Take(replicas.How(), layout_.dtype);
-  const bool some_rows = joined.kind == RoundPushes::Kind::kSomeRows;
+void VariableShard::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
+                                     const UpdateContext& context) {
+  const bool some_rows = pushes.kind == RoundPushes::Kind::kSomeRows;
   const ValueBefore::Of of = {context.round, history_.version, RowBytes(), page_rows_,
                               layout_.rows.begin};
   if (some_rows && (rows_ != nullptr || !layout_.rule_spec.sweeps)) {
-    before_.KeepRows(of, joined.rows, [&](absl::Span<const int64_t> rows, absl::Span<std::byte> out)
+    before_.KeepRows(of, pushes.rows, [&](absl::Span<const int64_t> rows, absl::Span<std::byte> out)
                                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                                             ReadRowsLocked(rows, out);
                                           });
   } else {
     before_.KeepAll(of, value_);
   }
-  PayloadCursor cursor(joined.elements);
-  if (joined.kind == RoundPushes::Kind::kValue) {
-    value_.Replace([&](std::byte* out, size_t size) { cursor.CopyTo(out, size); });
+  if (pushes.kind == RoundPushes::Kind::kValue) {
+    value_.Replace([&](std::byte* out, size_t size) { elements.CopyTo(out, size); });
   } else if (some_rows) {
-    UpdateRowsLocked(joined.rows, cursor, context);
+    UpdateRowsLocked(pushes.rows, elements, context);
   } else {
-    UpdateAllLocked(cursor, context);
+    UpdateAllLocked(elements, context);
   }
   history_.round = context.round;
   ++history_.version;
   // Where there is no room, a repeat counts as dropped.
-  for (const uint64_t closure : joined.closures) history_.applied.Insert(closure).IgnoreError();
+  for (const uint64_t closure : pushes.closures) history_.applied.Insert(closure).IgnoreError();
 }
 
 }  // namespace cohort

@@ -115,7 +115,7 @@ class VariableShard {
   // ended. The intervals of closures that are left. Errors: those of the gate.
   absl::StatusOr<size_t> Settle(AskGate gate);
 
-  // Pages of the value and slots, with spares; of a dynamic table the rows and what finds them.
+  // Of pages with spares; of a dynamic table its rows and what finds them.
   size_t resident_bytes() const;
   // All zeros where it is none of a dynamic table.
   RowTableUse table_use() const;
@@ -144,8 +144,7 @@ class VariableShard {
   // False: the closure's push was applied before.
   absl::StatusOr<bool> AdmitLocked(const UpdateContext& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All rows without `rows`. Keeps what a push of a round has, and applies the round when that was
-  // the last one it needs.
+  // All rows without `rows`. Keeps what a push of a round has, or applies the round if it is whole.
   absl::StatusOr<Applied> ApplyInRoundLocked(const std::optional<absl::Span<const int64_t>>& rows,
                                              PayloadCursor& gradient,
                                              const UpdateContext& context, AskGate gate)
@@ -153,7 +152,8 @@ class VariableShard {
   // Of a push that its round does not need any more, or has.
   std::optional<Applied> LateOrRepeatedLocked(const UpdateContext& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ApplyRoundLocked(const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
+                        const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

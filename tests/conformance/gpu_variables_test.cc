@@ -89,6 +89,7 @@ TEST(GpuVariables, NeitherTheyNorTheirGradientsLeaveTheGpu) {
   RunSetup setup;
   setup.find_cuda = devices.finder();
   Train({kCentral, kOneGpu}, setup);
+  EXPECT_FALSE(devices.copies().empty());
   EXPECT_THAT(devices.copies(), Not(Contains(kKernelBytes)));
   Train({kCentral, kOneGpu, "strategy.parameter_device=cpu:0"}, setup);
   EXPECT_EQ(std::ranges::count(devices.copies(), kKernelBytes), 2 * setup.steps)
@@ -101,10 +102,16 @@ TEST(GpuVariables, AWholeJobIsTrainedSavedRestoredAndExported) {
   const auto there = RunWholeJob(cluster, {kCentral, kOneGpu, "fit.epochs=2"});
   ASSERT_TRUE(there.ok()) << there.status();
   EXPECT_EQ(there->steps, 14);
+  const auto start_worker_anew = [&cluster] {
+    cluster.tasks().Kill({Role::kWorker, 0});
+    cluster.tasks().Start({Role::kWorker, 0});
+  };
+  start_worker_anew();
   const auto here =
       RunWholeJob(cluster, {"strategy.type=one_device", "fit.epochs=3", "checkpoint.restore=latest"});
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_EQ(here->steps, 7) << "the third epoch alone";
+  start_worker_anew();
   const auto again =
       RunWholeJob(cluster, {kCentral, kOneGpu, "fit.epochs=4", "checkpoint.restore=latest"});
   ASSERT_TRUE(again.ok()) << again.status();
