@@ -52,8 +52,9 @@ absl::StatusOr<VariableShard::Applied> VariableShard::ApplyInRoundLocked(
   }
   Applied applied;
   applied.version_before = history_.version;
-  if (round_.size() == 0 && context.aggregate <= 1) {  // alone it is the round, as it comes
-    ApplyRoundLocked({{context.closure_id}, part.kind, std::move(part.rows), {}}, gradient, context);
+  if (round_.size() == 0 && context.aggregate <= 1) {  // it alone is the round, as it comes
+    const RoundPushes::Joined alone = {{context.closure_id}, part.kind, std::move(part.rows), {}};
+    ApplyRoundLocked(alone, gradient, context);
     return applied;
   }
   part.elements = Buffer::Allocate(bytes);

@@ -43,7 +43,7 @@ inline SumWay BetterWay(size_t gpus) {
 struct DeviceSummands {
   std::vector<Tensor> values;  // float32, each on its replica's GPU, where nothing writes it
   std::vector<float> weights;  // LeafWeight
-  // The sum is wanted on the first GPU, by a home of variables there: it is given in unified memory.
+  // The sum is wanted on the first GPU, by a home of variables there: it is in unified memory.
   bool stays = false;
 };
 
@@ -61,9 +61,10 @@ class DeviceSums {
   explicit DeviceSums(Options options);
   ~DeviceSums();
 
-  // By output, in host memory or in the first GPU's, from buffers that are used again. Of one replica alone they are its
-  // values. All outputs are of the same replicas. Errors: INVALID_ARGUMENT for shapes that differ;
-  // those of CudaStream and NcclLocalGroup, after which the next sum may go well again.
+  // By output, in host memory or in the first GPU's, from buffers that are used again. Of one
+  // replica alone they are its values. All outputs are of the same replicas. Errors:
+  // INVALID_ARGUMENT for shapes that differ; those of CudaStream and NcclLocalGroup, after which
+  // the next sum may go well again.
   absl::StatusOr<std::vector<Tensor>> Sum(absl::Span<const DeviceSummands> outputs);
 
  private:

@@ -1,5 +1,5 @@
-// Variables in the memory of a GPU: of central_storage, and of one_device there. The devices are the
-// stand-in's: their kernels and copies are the product's.
+// Variables in the memory of a GPU: of central_storage, and of one_device there. The devices are
+// the stand-in's: their kernels and copies are the product's.
 
 #include <algorithm>
 #include <map>
@@ -107,8 +107,8 @@ TEST(GpuVariables, AWholeJobIsTrainedSavedRestoredAndExported) {
     cluster.tasks().Start({Role::kWorker, 0});
   };
   start_worker_anew();
-  const auto here =
-      RunWholeJob(cluster, {"strategy.type=one_device", "fit.epochs=3", "checkpoint.restore=latest"});
+  const auto here = RunWholeJob(
+      cluster, {"strategy.type=one_device", "fit.epochs=3", "checkpoint.restore=latest"});
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_EQ(here->steps, 7) << "the third epoch alone";
   start_worker_anew();

@@ -80,8 +80,9 @@ TEST_F(NetworkNamespaces, AWorkerBehindAPulledCableIsLostAndTakenInAgain) {
   tasks.push_back(Start(here, "worker", 0, {}));
   tasks.push_back(Start(there, "worker", 1, {}));
   coordinator = Start(here, "chief", 0,
-                      DigitsJob(32 * kStepsPerEpoch, {absl::StrCat("fit.epochs=", kEpochs),
-                                                      absl::StrCat("cluster.lease_timeout_ms=", kLeaseMs)}));
+                      DigitsJob(32 * kStepsPerEpoch,
+                                {absl::StrCat("fit.epochs=", kEpochs),
+                                 absl::StrCat("cluster.lease_timeout_ms=", kLeaseMs)}));
   ASSERT_TRUE(coordinator->ReadErrUntil("Epoch 2/", kPatience)) << coordinator->err();
   ASSERT_TRUE(Ip(absl::StrCat("-n ", there, " link set cable down")));
   ASSERT_TRUE(coordinator->ReadErrUntil("event=closure_put_back", kPatience))

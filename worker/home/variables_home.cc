@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "ps_server/grant_file.h"
 #include "ps_server/ps_service.h"
-#include "worker/home/gpu_memories.h"
+#include "worker/gpu_memories.h"
 
 namespace cohort {
 

@@ -169,6 +169,24 @@ TEST_F(DeviceSumsTest, WhatReplicasHaveComputedStaysAsItIs) {
   }
 }
 
+// For a variable there: in memory that the processor reads, too, and the first GPU where it is.
+TEST_F(DeviceSumsTest, ASumMayStayOnTheFirstGpu) {
+  for (const size_t replicas : {1, 3}) {
+    const std::vector<int32_t> gpus = FirstGpus(replicas);
+    const SummandsOnDevices summands(table_, gpus, Shapes());
+    std::vector<DeviceSummands> outputs = summands.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].stays = i != 0;
+    const auto sums = Make(SumWay::kHierarchicalCopy, gpus, 1);
+    Watch().bytes_to_host = 0;
+    const auto got = sums->Sum(outputs);
+    ExpectSums(got, summands.SumsOnHost());
+    EXPECT_EQ(Watch().bytes_to_host, (*got)[0].num_bytes());
+    const auto first = *CudaStream::Open(table_, 0);
+    EXPECT_FALSE(first->Reaches((*got)[0].raw()));
+    for (size_t i = 1; i < got->size(); ++i) EXPECT_TRUE(first->Reaches((*got)[i].raw())) << i;
+  }
+}
+
 TEST_F(DeviceSumsTest, ReplicasOfOneGpuShareAStream) {
   const std::vector<int32_t> gpus = {0, 0, 1, 0};
   const SummandsOnDevices summands(table_, gpus, Shapes());

@@ -1,4 +1,4 @@
-#include "worker/home/gpu_memories.h"
+#include "worker/gpu_memories.h"
 
 #include <map>
 #include <optional>
