@@ -36,7 +36,7 @@ class MakeDeviceSumsTest : public testing::Test {
     return std::string(status.message());
   }
 
-  const KernelRegistry kernels_;
+  const KernelRegistry kernels_ = {};
   FakeNccl fake_{2};
   FindCuda find_cuda_ = []() -> absl::StatusOr<const CudaTable*> {
     static const CudaTable& table = MakeCudaStandIn(2, 1 << 20);
