@@ -120,33 +120,7 @@ TEST(GpuVariables, AWholeJobIsTrainedSavedRestoredAndExported) {
 }
 
 TEST(GpuVariables, TheWorkersLossPutsTheJobBackAndItEndsWithTheSameBits) {
-  const JobSpec job = PerceptronJob({kCentral, kOneGpu});
-  const Trained undisturbed = TrainJob(job, {.gpus = 1});
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
-    SimCluster cluster(seed, 0, 1);
-    cluster.tasks().SetGpus({Role::kWorker, 0}, 1);
-    ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
-    options.recovery_directory = "/recovery";
-    options.recovery_interval = absl::Milliseconds(5);
-    const auto coordinator = cluster.Connect(std::move(options));
-    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-    StepwiseTraining training(**coordinator, job, RunSetup().examples);
-    ASSERT_TRUE(training.Begin().ok());
-    for (int64_t i = 0; i < RunSetup().steps; ++i) ASSERT_TRUE(training.Schedule().ok());
-    const auto delay = absl::Milliseconds(cluster.sim().rng().Below(20));
-    cluster.sim().CallAt(cluster.sim().Now() + delay, [&cluster] {
-      cluster.tasks().Kill({Role::kWorker, 0});
-      cluster.tasks().Start({Role::kWorker, 0});
-    });
-    const auto losses = training.Losses();
-    ASSERT_TRUE(losses.ok()) << "seed " << seed << ": " << losses.status();
-    cluster.sim().RunFor(absl::Milliseconds(30));
-    const auto values = training.Values();
-    ASSERT_TRUE(values.ok()) << values.status();
-    EXPECT_EQ(*losses, undisturbed.losses) << "seed " << seed;
-    EXPECT_EQ(*values, undisturbed.values) << "seed " << seed;
-    EXPECT_GE((*coordinator)->stats().recoveries, 1u);
-  }
+  ExpectSameBitsAfterTheWorkersLoss(PerceptronJob({kCentral, kOneGpu}), {.gpus = 1}, 5);
 }
 
 TEST(GpuVariables, AWorkerWithoutTheGpuSaysSo) {

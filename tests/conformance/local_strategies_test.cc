@@ -189,32 +189,7 @@ TEST(LocalStrategies, TheSameJobEndsWithTheSameBits) {
 }
 
 TEST(LocalStrategies, TheWorkersLossPutsTheJobBackAndItEndsWithTheSameBits) {
-  const Trained undisturbed = Train(Mirrored(2));
-  const JobSpec job = PerceptronJob(Mirrored(2));
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
-    SimCluster cluster(seed, 0, 1);
-    ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
-    options.recovery_directory = "/recovery";
-    options.recovery_interval = absl::Milliseconds(5);
-    const auto coordinator = cluster.Connect(std::move(options));
-    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-    StepwiseTraining training(**coordinator, job, kExamples);
-    ASSERT_TRUE(training.Begin().ok());
-    for (int64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(training.Schedule().ok());
-    const auto delay = absl::Milliseconds(cluster.sim().rng().Below(20));
-    cluster.sim().CallAt(cluster.sim().Now() + delay, [&cluster] {
-      cluster.tasks().Kill({Role::kWorker, 0});
-      cluster.tasks().Start({Role::kWorker, 0});
-    });
-    const auto losses = training.Losses();
-    ASSERT_TRUE(losses.ok()) << "seed " << seed << ": " << losses.status();
-    cluster.sim().RunFor(absl::Milliseconds(30));
-    const auto values = training.Values();
-    ASSERT_TRUE(values.ok()) << values.status();
-    EXPECT_EQ(*losses, undisturbed.losses) << "seed " << seed;
-    EXPECT_EQ(*values, undisturbed.values) << "seed " << seed;
-    EXPECT_GE((*coordinator)->stats().recoveries, 1u);
-  }
+  ExpectSameBitsAfterTheWorkersLoss(PerceptronJob(Mirrored(2)), {}, 10);
 }
 
 // Which program kills the process is not known: it runs again, and again, and then no more.

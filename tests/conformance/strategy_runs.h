@@ -40,6 +40,10 @@ Trained TrainJob(const JobSpec& job, const RunSetup& setup);
 // Each loss is the other's to 1e-4.
 void ExpectSameCurve(const Trained& got, const Trained& wanted, const std::string& what);
 
+// The worker that has the variables is killed at a moment of each seed, and started anew: the job
+// goes on, and ends with what it ends with undisturbed. Seeds 1 to `seeds`.
+void ExpectSameBitsAfterTheWorkersLoss(const JobSpec& job, const RunSetup& setup, uint64_t seeds);
+
 // ["cpu:0","cpu:1"], of so many.
 std::string Devices(int replicas);
 
