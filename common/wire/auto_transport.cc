@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc_channel.h"
-#include "common/wire/grpc_log.h"
+#include "common/wire/grpc_process.h"
 #include "common/wire/grpc_server.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/local_channel.h"
@@ -149,7 +149,7 @@ bool IsUnixAddress(const std::string& address) { return absl::StartsWith(address
 AutoTransport::AutoTransport() : AutoTransport(Options()) {}
 AutoTransport::AutoTransport(Options options)
     : options_(options), loops_(std::make_unique<const LocalLoops>()) {
-  TakeGrpcLog();
+  SetUpGrpc();
 }
 AutoTransport::~AutoTransport() = default;
 

@@ -79,7 +79,7 @@ class GrpcServedStream final : public Reactor,
       MutexLock lock(mutex_);
       if (ending_) return;  // nobody waits for it
       unsent_.push_back(std::move(answer));
-      if (std::exchange(writing_, true)) return;
+      if (handling_ || std::exchange(writing_, true)) return;
     }
     WriteNext();
   }
@@ -90,14 +90,17 @@ class GrpcServedStream final : public Reactor,
       MutexLock lock(mutex_);
       if (std::exchange(ending_, true)) return;
       end_ = status;
-      if (writing_) return;
+      if (writing_ || handling_) return;  // who does so finishes
     }
     Finish(status);
   }
 
   void OnReadDone(bool ok) override {
-    const absl::Status taken = ok ? TakeCall() : absl::OkStatus();
-    if (!ok || !taken.ok()) return End(ToGrpcStatus(taken));
+    if (!ok) return End(grpc::Status::OK);
+    BeginHandling();
+    const absl::Status taken = TakeCall();
+    EndHandling();
+    if (!taken.ok()) return End(ToGrpcStatus(taken));
     StartRead(&read_);
   }
 
@@ -109,7 +112,7 @@ class GrpcServedStream final : public Reactor,
       MutexLock lock(mutex_);
       if (!ok) unsent_.clear();  // the caller is gone
       writing_ = !unsent_.empty();
-      ends = !writing_ && ending_;
+      ends = !writing_ && !handling_ && ending_;
       if (!writing_ && !ends) return;
       end = end_;
     }
@@ -126,6 +129,25 @@ class GrpcServedStream final : public Reactor,
   class StreamedOpenCall;
 
   absl::Status TakeCall();
+
+  // A handler may answer several calls: the answers go together when it returns.
+  void BeginHandling() {
+    MutexLock lock(mutex_);
+    handling_ = !ending_;
+  }
+  void EndHandling() {
+    grpc::Status end;
+    bool writes = false;
+    {
+      MutexLock lock(mutex_);
+      if (!std::exchange(handling_, false) || writing_) return;
+      writes = writing_ = !unsent_.empty();
+      if (!writes && !ending_) return;
+      end = end_;
+    }
+    if (writes) return WriteNext();
+    Finish(end);
+  }
 
   void WriteNext() {
     Envelope<proto::StreamedAnswers> answers;
@@ -154,6 +176,7 @@ class GrpcServedStream final : public Reactor,
   Mutex mutex_;
   std::deque<Envelope<proto::StreamedAnswer>> unsent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;  // a call that was read
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status end_ ABSL_GUARDED_BY(mutex_);
 };

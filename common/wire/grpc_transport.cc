@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "common/wire/grpc_channel.h"
-#include "common/wire/grpc_log.h"
+#include "common/wire/grpc_process.h"
 #include "common/wire/grpc_server.h"
 
 namespace cohort {
 
 GrpcTransport::GrpcTransport() : GrpcTransport(Options()) {}
 GrpcTransport::GrpcTransport(Options options) : options_(options) {
-  TakeGrpcLog();
+  SetUpGrpc();
 }
 
 absl::StatusOr<std::unique_ptr<Server>> GrpcTransport::Listen(const std::string& address,

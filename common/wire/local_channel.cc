@@ -62,7 +62,8 @@ std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, U
   });
   session->connection_ =
       LocalConnection::Start(session->loop_, std::move(socket), session,
-                             {session->options_.message_bytes_max, session->options_.blocks});
+                             {session->options_.message_bytes_max, session->options_.blocks,
+                              std::max(kPartBytes, session->options_.free_bytes_max)});
   return session;
 }
 

@@ -30,7 +30,7 @@ class LocalSession final : public LocalConnection::Owner,
     std::string address;  // of the server, for error texts
     size_t message_bytes_max = 0;
     bool blocks = true;  // as in LocalConnection
-    // Requests up to this go without asking, and do not count as such.
+    // Requests up to this go without asking, do not count as such, and go as a whole.
     size_t free_bytes_max = kSmallRequestBytesMax;
   };
 

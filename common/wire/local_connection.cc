@@ -25,7 +25,7 @@ LocalConnection::LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket,
     : loop_(std::move(loop)),
       socket_(std::move(socket)),
       reader_({options.message_bytes_max, options.blocks}),
-      writer_({*loop_, *this, socket_, options.blocks}),
+      writer_({*loop_, *this, socket_, options.blocks, options.whole_bytes_max}),
       owner_(std::move(owner)) {}
 
 bool LocalConnection::Send(proto::LocalFrame frame, Payload payload) {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "common/base/mutex.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/local_reader.h"
 #include "common/wire/local_writer.h"
@@ -39,6 +40,7 @@ class LocalConnection final : public IoLoop::Source,
   struct Options {
     size_t message_bytes_max = 0;  // a larger frame or block ends the connection
     bool blocks = true;            // else payloads travel on the socket, both ways
+    size_t whole_bytes_max = kPartBytes;  // as in LocalWriter
   };
 
   // Holds `owner` until the end.

@@ -78,7 +78,7 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
     if (closed_) return false;
     blocks = UseBlocksLocked();
     in_place = blocks && copied < bytes && copied <= kWholeBytesMax;
-    in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : kPartBytes);
+    in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : options_.whole_bytes_max);
     if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
   }
   if (in_place) return SendInPlace(std::move(frame), std::move(payload));

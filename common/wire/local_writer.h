@@ -16,6 +16,7 @@
 
 #include "common/base/mutex.h"
 #include "common/wire/block_pool.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/lent_memory.h"
 #include "common/wire/message.h"
@@ -32,6 +33,7 @@ class LocalWriter {
     const IoLoop::Source& source;  // of the socket, in the loop
     const UniqueFd& socket;
     bool blocks = true;  // payloads may lie in blocks, of either end
+    size_t whole_bytes_max = kPartBytes;  // where they do not, a larger one travels in parts
   };
   explicit LocalWriter(Options options) : options_(options) {}
 

@@ -27,6 +27,7 @@ CollectiveFrame FrameOf(Envelope<proto::DeliverRequest> request) {
   frame.fingerprint = request.header.fingerprint();
   frame.tag = request.header.tag();
   frame.call = std::move(*request.header.mutable_call());
+  frame.answer_may_wait = request.header.answer_may_wait();
   frame.payload = std::move(request.payload);
   return frame;
 }

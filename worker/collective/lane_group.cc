@@ -48,6 +48,7 @@ LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<Lanes> la
       recorder_(std::make_shared<FlightRecorder>(
           FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.tasks})),
       strand_(executor),
+      answers_(options_.size),
       agreement_(options_.rank, options_.size) {}
 
 LaneCounters LaneGroup::counters() const {
@@ -105,6 +106,7 @@ void LaneGroup::Begin(CallState& state) {
   setup.plan = moves ? PlanOf(in, algorithm) : AgreementPlan(in);
   setup.rank = options_.rank;
   setup.size = options_.size;
+  setup.answers_may_wait = under_way_ <= LaneCommunicator::kOperationsMax / 2;
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
@@ -136,6 +138,8 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
     ++counters_.frames_parked;
     return;
   }
+  const int from = frame.from;
+  const bool may_wait = frame.answer_may_wait;
   const auto found = calls_.find(frame.sequence);
   if (found == calls_.end()) {
     ComparePast(frame);
@@ -145,7 +149,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
     operation->OnFrame(std::move(frame));
   }
   if (agreement_.begun()) return consumed(absl::AbortedError("the group has been aborted here"));
-  consumed(absl::OkStatus());
+  answers_.Taken(from, may_wait && !left_, std::move(consumed));
 }
 
 void LaneGroup::HandleParked(uint64_t sequence) {

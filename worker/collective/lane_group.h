@@ -14,6 +14,7 @@
 #include "worker/collective/abort_agreement.h"
 #include "worker/collective/frame_places.h"
 #include "worker/collective/lane_communicator.h"
+#include "worker/collective/late_answers.h"
 #include "worker/collective/operation.h"
 
 namespace cohort {
@@ -121,6 +122,7 @@ class LaneGroup final : public LaneReceiver,
   std::deque<PastCall> past_;
   std::map<uint64_t, std::vector<ParkedFrame>> parked_;  // for calls that are not begun
   size_t parked_frames_ = 0;
+  LateAnswers answers_;
   std::vector<LeftReply> watchers_;
   bool left_ = false;
   std::map<int, uint64_t> left_peers_;  // rank, calls that it had started

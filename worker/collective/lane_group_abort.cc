@@ -39,6 +39,7 @@ void LaneGroup::OnWatch(LeftReply left) {
 void LaneGroup::Leave() {
   strand_.Post([self = shared_from_this()] {
     self->left_ = true;
+    self->answers_.Release();
     if (self->stall_timer_.value != 0) self->clock_.Cancel(self->stall_timer_);
     for (LeftReply& left : self->watchers_) left(self->next_sequence_);
     self->watchers_.clear();
@@ -160,6 +161,7 @@ void LaneGroup::StopAll() {
   }
   parked_.clear();
   parked_frames_ = 0;
+  answers_.Release();
   lanes_->CancelFrames();
 }
 

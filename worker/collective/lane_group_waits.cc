@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,7 +52,12 @@ void LaneGroup::CheckStall() {
   stall_timer_ = {};
   if (calls_.empty() || agreement_.begun() || left_) return;
   SetStallTimer();
-  const CallState& oldest = calls_.begin()->second;
+  // A call may be done and not have retired, because answers to its frames wait.
+  const auto first = std::find_if(calls_.begin(), calls_.end(), [](const auto& call) {
+    return call.second.operation == nullptr || !call.second.operation->done();
+  });
+  if (first == calls_.end()) return;
+  const CallState& oldest = first->second;
   const absl::Duration age = clock_.Now() - oldest.started;
   if (age < options_.stall_after) return;
   StalledCall stalled{

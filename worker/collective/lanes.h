@@ -20,6 +20,7 @@ struct CollectiveFrame {
   uint64_t fingerprint = 0;  // of the sender's call
   uint32_t tag = 0;          // which frame of the operation
   std::string call;          // the sender's call in words
+  bool answer_may_wait = false;
   Payload payload;
 };
 
@@ -51,7 +52,8 @@ class Lanes {
  public:
   virtual ~Lanes() = default;
 
-  // `consumed` says that the receiver has made use of the frame or never will. The payload's
+  // `consumed` says that the receiver has made use of the frame or never will; where the answer may
+  // wait, the receiver gives it with those to a few frames that follow. The payload's
   // owners are released when nothing reads the memory any more, which may be before or after.
   virtual void Send(int to, CollectiveFrame frame, Consumed consumed) = 0;
   // Gives up the frames under way: their memory is released soon.

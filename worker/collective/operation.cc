@@ -18,6 +18,12 @@ namespace {
 // Elements that are combined at a time, at most: what they need stays in the second cache.
 constexpr int64_t kBlockElements = 8192;
 
+// Where every rank's result needs every rank, who has it knows that all made the same call. In a
+// broadcast or a reduction it is those to whom a rank gave who say so.
+bool EndsAnswered(CollectiveOp op) {
+  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+}
+
 uint64_t ReceiveKey(int rank, uint32_t tag) { return static_cast<uint64_t>(rank) << 32 | tag; }
 
 bool InOwnMemory(const Ref& ref) {
@@ -321,7 +327,8 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
       FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank);
   lanes_.Send(
       peer,
-      {setup_.rank, setup_.sequence, fingerprint, tag, setup_.description, std::move(payload)},
+      {setup_.rank, setup_.sequence, fingerprint, tag, setup_.description,
+       setup_.answers_may_wait && !EndsAnswered(setup_.call.op), std::move(payload)},
       [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
         // Here, as frames are handled (LaneGroup::OnFrame).
         self->strand_.RunOrPost([self, host, peer, tag, status = std::move(status)] {
@@ -363,13 +370,9 @@ void Operation::Fail(const absl::Status& status) {
   CheckEnd();
 }
 
-// Where every rank's result needs every rank, who has it knows that all made the same call. In a
-// broadcast or a reduction it is those to whom a rank gave who say so.
 bool Operation::HasEnded() const {
   if (stopped_ || steps_left_ > 0) return false;
-  const CollectiveOp op = setup_.call.op;
-  if (op != CollectiveOp::kBroadcast && op != CollectiveOp::kReduce) return true;
-  return frames_under_way_ == hellos_under_way_;
+  return !EndsAnswered(setup_.call.op) || frames_under_way_ == hellos_under_way_;
 }
 
 // What the host does in here may end this operation's time in its table, so it is held.

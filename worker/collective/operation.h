@@ -53,6 +53,7 @@ struct OperationSetup {
   RankPlan plan;
   int rank = 0;
   int size = 1;
+  bool answers_may_wait = false;  // those to its frames, until more have been sent
 };
 
 // A frame's fingerprint: the call's, and for an all-to-all how many elements go from one rank to

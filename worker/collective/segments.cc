@@ -20,8 +20,8 @@ int64_t ElementBytes(DType dtype) { return static_cast<int64_t>(ElementSize(dtyp
 
 int64_t SegmentElements(DType dtype, int64_t chunk_elements) {
   const int64_t element = std::max<int64_t>(ElementBytes(dtype), 1);
-  const int64_t quarter = CeilDivide(chunk_elements * element, 4);
-  const int64_t bytes = std::clamp(quarter, kSegmentBytesMin, kSegmentBytesMax);
+  const int64_t half = CeilDivide(chunk_elements * element, 2);
+  const int64_t bytes = std::clamp(half, kSegmentBytesMin, kSegmentBytesMax);
   return CeilDivide(bytes, kLineBytes) * kLineBytes / element;
 }
 

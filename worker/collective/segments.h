@@ -11,8 +11,8 @@
 
 namespace cohort {
 
-inline constexpr int64_t kSegmentBytesMax = int64_t{1} << 20;
-inline constexpr int64_t kSegmentBytesMin = int64_t{256} << 10;  // of chunks that are larger
+inline constexpr int64_t kSegmentBytesMax = int64_t{2} << 20;
+inline constexpr int64_t kSegmentBytesMin = int64_t{1} << 20;  // of chunks that are larger
 
 struct Segment {
   int64_t first = 0;  // element
@@ -20,7 +20,7 @@ struct Segment {
   uint32_t index = 0;  // in its chunk
 };
 
-// Of a chunk of at most so many elements: a quarter, between the bounds.
+// Of a chunk of at most so many elements: half, between the bounds.
 int64_t SegmentElements(DType dtype, int64_t chunk_elements);
 
 // Elements [first, first + count) in segments of `elements`. One empty segment for no elements.

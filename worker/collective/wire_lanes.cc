@@ -80,6 +80,7 @@ class WireLanes final : public Lanes {
     request.header.set_fingerprint(frame.fingerprint);
     request.header.set_tag(frame.tag);
     request.header.set_call(std::move(frame.call));
+    request.header.set_answer_may_wait(frame.answer_may_wait);
     request.payload = std::move(frame.payload);
     const uint64_t id = frames_->Enter();
     frames_->Started(
