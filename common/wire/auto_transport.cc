@@ -19,6 +19,7 @@
 #include "common/wire/local_only_channel.h"
 #include "common/wire/local_server.h"
 #include "common/wire/local_socket.h"
+#include "common/wire/payload_assembler.h"
 #include "common/wire/shared_block.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/shared_port.h"
@@ -95,6 +96,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     std::shared_ptr<LocalChannel> open = OpenLocal();
     if (open == nullptr) open = tcp_->open();
     if (open != nullptr) return open->Start(method, std::move(request), timeout, std::move(done));
+    // gRPC keeps the memory of a call of its own until the answer.
+    if (options_.lane == Lane::kFrames) request.payload = CopyOf(request.payload);
     return grpc_->StartAsking(
         method, std::move(request), timeout,
         [weak = weak_from_this()](ServerNames names) {

@@ -33,6 +33,7 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   void OnWriteDone(bool ok) override {
+    write_.Clear();  // the part's memory is the caller's
     if (!ok || sender_.done()) return;
     if (!std::exchange(waits_for_room_, false)) return WriteNext();
     AnnouncedOrRoom();

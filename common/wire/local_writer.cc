@@ -250,11 +250,8 @@ void LocalWriter::Forget(uint64_t call) {
   Payload forgotten;  // dies after the lock
   MutexLock lock(mutex_);
   for (Unsent& unsent : unsent_) {
-    const size_t bytes = PayloadBytes(unsent.following);
-    if (unsent.call != call || bytes == 0) continue;
-    const std::shared_ptr<Buffer> copy = Buffer::Allocate(bytes);
-    CopyAll(unsent.following, copy->data());
-    forgotten = std::exchange(unsent.following, {{copy, copy->data(), bytes}});
+    if (unsent.call != call || PayloadBytes(unsent.following) == 0) continue;
+    forgotten = std::exchange(unsent.following, CopyOf(unsent.following));
     return;
   }
 }

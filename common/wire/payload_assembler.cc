@@ -65,4 +65,14 @@ Payload PartOf(const Payload& payload, size_t begin, size_t count) {
   return part;
 }
 
+Payload CopyOf(const Payload& payload) {
+  const std::shared_ptr<Buffer> copy = Buffer::Allocate(PayloadBytes(payload));
+  size_t copied = 0;
+  for (const ByteSlice& slice : payload) {
+    if (slice.size > 0) std::memcpy(copy->data() + copied, slice.data, slice.size);
+    copied += slice.size;
+  }
+  return {{copy, copy->data(), copied}};
+}
+
 }  // namespace cohort

@@ -47,5 +47,7 @@ class PayloadAssembler {
 
 // The bytes [begin, begin + count) of a payload, by reference.
 Payload PartOf(const Payload& payload, size_t begin, size_t count);
+// All of them, in memory of their own.
+Payload CopyOf(const Payload& payload);
 
 }  // namespace cohort

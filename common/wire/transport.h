@@ -81,7 +81,8 @@ class Channel {
 // Control calls (heartbeats, state) never wait behind tensors: each lane is a connection of its
 // own. kFrames is for many requests of up to kFrameBytesMax that follow each other, from a caller
 // that bounds how many of them are unanswered, to a receiver that has the memory for these: nobody
-// asks for room before their bytes are sent, and over gRPC they share one stream. There cancelling
+// asks for room before their bytes are sent, and over gRPC they share one stream. The memory of
+// their payloads is released when the bytes have left, answered or not. Over gRPC cancelling
 // one may take the others of the channel along, with UNAVAILABLE. What is larger travels as on
 // kData.
 enum class Lane { kControl, kData, kFrames };

@@ -106,7 +106,12 @@ class Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     left_ += bytes;
     Next();
   }
+  // What was sent has been answered then: gRPC takes no other write beside the one that ends.
   void End() {
+    {
+      MutexLock lock(mutex_);
+      while (!done_ && (writing_ || unanswered_ > 0)) changed_.Wait(mutex_);
+    }
     StartWritesDone();
     MutexLock lock(mutex_);
     while (!done_) changed_.Wait(mutex_);
@@ -118,11 +123,13 @@ class Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     --unanswered_;
     StartRead(&answer_);
     Next();
+    changed_.NotifyAll();
   }
   void OnWriteDone(bool ok) override {
     MutexLock lock(mutex_);
     writing_ = false;
     if (ok) Next();
+    changed_.NotifyAll();
   }
   void OnDone(const grpc::Status&) override {
     MutexLock lock(mutex_);

@@ -44,7 +44,10 @@ class FramesLaneTest : public testing::TestWithParam<TransportKind> {
       kept_.push_back({std::move(request), std::move(reply)});
       changed_.NotifyAll();
     };
-    service_.handlers["Pull"] = Echo;
+    service_.handlers["Pull"] = [this](Message request, Reply reply) {
+      if (pull_answers_all_) AnswerAll();
+      Echo(std::move(request), std::move(reply));
+    };
     service_.receive_budget = std::make_shared<ByteBudget>(1);
     Listen("127.0.0.1:0");
     channel_ = transport_->Connect(server_->address(), Lane::kFrames);
@@ -111,6 +114,7 @@ class FramesLaneTest : public testing::TestWithParam<TransportKind> {
   Mutex mutex_;
   CondVar changed_;
   std::deque<Kept> kept_;
+  bool pull_answers_all_ = false;  // those that are kept
   std::unique_ptr<Server> server_;
   std::shared_ptr<Channel> channel_;
 };
@@ -141,6 +145,19 @@ TEST_P(FramesLaneTest, ManyAnswersAtOnceFindTheirCalls) {
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_EQ(answer->header, Header(i));
     EXPECT_EQ(PayloadBytes(answer->payload), i % 3 == 0 ? 0 : i * 100);
+  }
+}
+
+TEST_P(FramesLaneTest, AHandlerAnswersThoseBeforeItToo) {
+  pull_answers_all_ = true;
+  std::vector<Started> calls;
+  for (uint64_t i = 0; i < 9; ++i) calls.push_back(Push(i, i == 3 ? 1000 : 0));
+  ASSERT_TRUE(Arrived(calls.size()));
+  EXPECT_TRUE(Pull().ok());
+  for (uint64_t i = 0; i < calls.size(); ++i) {
+    const absl::StatusOr<Message> answer = Await(calls[i]);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->header, Header(i));
   }
 }
 

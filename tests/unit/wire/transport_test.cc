@@ -212,6 +212,34 @@ TEST_P(TransportTest, PayloadMemoryIsReleasedAfterTheCall) {
   EXPECT_TRUE(world().Until([&] { return memory.expired(); }));
 }
 
+// Whoever waits for the memory may be whom the answer waits for.
+TEST_P(TransportTest, MemoryOfFramesIsReleasedWithoutAnAnswer) {
+  for (const size_t bytes : {1 << 10, 300 << 10, 3 << 20, 9 << 20}) {
+    SCOPED_TRACE(absl::StrCat(bytes, " bytes"));
+    Mutex mutex;
+    std::vector<Reply> replies;
+    auto server = Listen({{"Push", [&](Message, Reply reply) {
+                             MutexLock lock(mutex);
+                             replies.push_back(std::move(reply));
+                           }}});
+    auto channel = world().transport().Connect(server->address(), Lane::kFrames);
+    ByteSlice slice = Bytes(bytes, 1);
+    const std::weak_ptr<const void> memory = slice.owner;
+    Outcome outcome;
+    auto call = channel->Start(kPush, Message{"", {slice}}, absl::InfiniteDuration(),
+                               outcome.Completion());
+    slice = ByteSlice();
+    EXPECT_TRUE(world().Until([&] { return memory.expired(); }));
+    EXPECT_TRUE(world().Until([&] {
+      MutexLock lock(mutex);
+      return !replies.empty();
+    }));
+    EXPECT_FALSE(outcome.done());
+    for (Reply& reply : replies) reply(Message{});
+    EXPECT_TRUE(Await(outcome).ok());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TransportTest, testing::ValuesIn(TransportWorlds()), NameOfWorld);
 
 }  // namespace
