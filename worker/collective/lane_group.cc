@@ -149,7 +149,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
     operation->OnFrame(std::move(frame));
   }
   if (agreement_.begun()) return consumed(absl::AbortedError("the group has been aborted here"));
-  answers_.Taken(from, may_wait && !left_, std::move(consumed));
+  answers_.Taken(from, may_wait, std::move(consumed));
 }
 
 void LaneGroup::HandleParked(uint64_t sequence) {

@@ -161,7 +161,6 @@ void LaneGroup::StopAll() {
   }
   parked_.clear();
   parked_frames_ = 0;
-  answers_.Release();
   lanes_->CancelFrames();
 }
 
