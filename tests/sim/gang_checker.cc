@@ -7,7 +7,9 @@
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "common/wire/error_detail.h"
+#include "proto/collective.pb.h"
 #include "proto/task.pb.h"
+#include "worker/collective/late_answers.h"
 #include "worker/collective/wire_lanes.h"
 
 namespace cohort {
@@ -19,6 +21,8 @@ constexpr absl::Duration kAgreement = absl::Seconds(1);
 constexpr char kWasAborted[] = " was aborted: ";
 // What a rank adds to the cause is its own.
 constexpr char kBesides[] = "; besides, ";
+constexpr char kDeliver[] = "/Deliver";
+constexpr char kMayWait[] = " that may wait, of rank ";
 
 bool Is(const SimMessage& message, absl::string_view method) {
   return absl::EndsWith(message.method, method);
@@ -40,6 +44,15 @@ bool IsOfGroup(const SimMessage& message) {
 std::pair<uint64_t, uint64_t> GroupOf(const SimMessage& message) {
   const auto request = Parse<proto::WatchGroupRequest>(message);
   return {request.from().group(), request.from().generation()};
+}
+
+// Frames whose answers may wait are counted by sender.
+std::string NameOfCall(const SimMessage& message) {
+  std::string name(message.method);
+  if (!Is(message, kDeliver)) return name;
+  const auto request = Parse<proto::DeliverRequest>(message);
+  if (request.answer_may_wait()) absl::StrAppend(&name, kMayWait, request.from().rank());
+  return name;
 }
 
 }  // namespace
@@ -69,7 +82,7 @@ void GangChecker::OnArrival(const SimMessage& message) {
   Host& host = hosts_[message.to];
   if (Is(message, "/Watch")) return;
   if (IsOfGroup(message)) {
-    ++host.open_calls[{std::string(message.method), GroupOf(message)}];
+    ++host.open_calls[{NameOfCall(message), GroupOf(message)}];
     return;
   }
   ++host.open[std::string(message.method)];
@@ -87,7 +100,7 @@ void GangChecker::OnResponse(const SimMessage& message, const SimFate& fate) {
   Host& host = hosts_[message.to];
   if (Is(message, "/Watch")) return;
   if (IsOfGroup(message)) {
-    --host.open_calls[{std::string(message.method), GroupOf(message)}];
+    --host.open_calls[{NameOfCall(message), GroupOf(message)}];
   } else {
     --host.open[std::string(message.method)];
   }
@@ -179,10 +192,13 @@ void GangChecker::CheckEnd() {
     const uint64_t newest = told == host.newest.end() ? 0 : told->second;
     for (const auto& [call, open] : host.open_calls) {
       const auto& [method, group] = call;
-      // What it was not told of may still come. The last group lasts, and so does who watches it.
+      // What it was not told of may still come. The last group lasts, and so does who watches it,
+      // and an answer that waits for those to later frames.
       const bool to_come = group.first == present && group.second > newest;
+      const bool late = absl::StrContains(method, kMayWait) &&
+                        open < static_cast<int64_t>(LateAnswers::kFramesToAnswer);
       const bool last = group == Group(present, newest) &&
-                        absl::EndsWith(method, "/WatchGroup");
+                        (absl::EndsWith(method, "/WatchGroup") || late);
       if (open == 0 || to_come || last) continue;
       violate_(absl::StrCat(open, " calls of ", method, " of generation ", group.second,
                             " still wait at ", name, ", whose newest one is ", newest,
