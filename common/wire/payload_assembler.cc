@@ -66,13 +66,15 @@ Payload PartOf(const Payload& payload, size_t begin, size_t count) {
 }
 
 Payload CopyOf(const Payload& payload) {
-  const std::shared_ptr<Buffer> copy = Buffer::Allocate(PayloadBytes(payload));
+  const size_t bytes = PayloadBytes(payload);
+  if (bytes == 0) return {};
+  const std::shared_ptr<Buffer> copy = Buffer::Allocate(bytes);
   size_t copied = 0;
   for (const ByteSlice& slice : payload) {
     if (slice.size > 0) std::memcpy(copy->data() + copied, slice.data, slice.size);
     copied += slice.size;
   }
-  return {{copy, copy->data(), copied}};
+  return {{copy, copy->data(), bytes}};
 }
 
 }  // namespace cohort

@@ -11,6 +11,9 @@ namespace {
 
 // Of calls that have retired; a rank is behind another by fewer.
 constexpr size_t kPastCallsMax = 256;
+// Else a sender whose window is full would wait for answers that are held.
+static_assert(LateAnswers::kFramesToAnswer <= Operation::kFramesToPeerMax);
+
 // A peer has so many frames unanswered in each call that it may be ahead; more is a mistake.
 size_t ParkedFramesMax(int size) {
   return static_cast<size_t>(size) * Operation::kFramesToPeerMax * LaneCommunicator::kOperationsMax;

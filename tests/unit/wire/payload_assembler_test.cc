@@ -102,6 +102,16 @@ TEST(PayloadReader, ATensorThatIsMostOfWhatCameInPartsKeepsItsMemory) {
   EXPECT_EQ(reader.remaining(), 0u);
 }
 
+TEST(CopyOfPayload, HasTheBytesInMemoryOfItsOwn) {
+  const Payload payload = {Bytes(10, 1), Bytes(0, 2), Bytes(20, 3)};
+  const Payload copy = CopyOf(payload);
+  EXPECT_EQ(Flatten(copy), Flatten(payload));
+  ASSERT_EQ(copy.size(), 1u);
+  EXPECT_NE(copy[0].owner, payload[0].owner);
+  EXPECT_TRUE(CopyOf({}).empty());
+  EXPECT_TRUE(CopyOf({Bytes(0, 1)}).empty());
+}
+
 TEST(PayloadReader, ATensorOfOtherMemoryOrOutOfLineIsCopied) {
   const Payload whole = {Bytes(120, 1)};
   PayloadReader of_whole(whole);
