@@ -15,6 +15,7 @@
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc_bytes.h"
 #include "common/wire/grpc_later.h"
+#include "common/wire/grpc_loop.h"
 #include "common/wire/grpc_parts_call.h"
 #include "common/wire/grpc_settings.h"
 #include "common/wire/grpc_stream_call.h"
@@ -60,23 +61,32 @@ std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
   return std::make_unique<EndedCall>();
 }
 
-// gRPC 1.51 runs the callbacks of all channels on the threads of one completion queue, which ends
-// with the last channel. When that one is released inside a callback, its thread joins itself and
-// goes on with freed memory. One channel that is never released keeps the queue for good.
-const grpc::GenericStub* KeptChannel() {
-  static const grpc::GenericStub* const kept = [] {
-    auto* const stub = new grpc::GenericStub(
-        grpc::CreateChannel("unix:/dev/null", grpc::InsecureChannelCredentials()));
-    auto state = std::make_shared<CallState>();
-    state->context.set_deadline(std::chrono::system_clock::now());
-    const grpc::Slice no_bytes;
-    const grpc::ByteBuffer empty(&no_bytes, 1);
-    stub->UnaryCall(&state->context, "/cohort/None", grpc::StubOptions(), &empty, &state->response,
-                    [state](const grpc::Status&) {});
-    return stub;
-  }();
-  return kept;
-}
+// A call with one message each way. Lives until it has ended.
+class UnaryCaller {
+ public:
+  using Ended = std::function<void(CallState& state, const grpc::Status& status)>;
+  UnaryCaller(std::shared_ptr<CallState> state, Ended ended)
+      : state_(std::move(state)), ended_(std::move(ended)) {}
+
+  void Start(grpc::GenericStub& stub, const grpc::ByteBuffer& request) {
+    io_ = stub.PrepareUnaryCall(&state_->context, state_->method, request, &GrpcQueue());
+    io_->StartCall();
+    io_->Finish(&state_->response, &status_, finished_.tag());
+  }
+
+ private:
+  void Finished(bool) {
+    const std::unique_ptr<UnaryCaller> self(this);
+    io_.reset();  // it lies in the call's memory, which goes with the context
+    ended_(*state_, status_);
+  }
+
+  GrpcEvent finished_ = GrpcEvent::To<&UnaryCaller::Finished>(*this);
+  const std::shared_ptr<CallState> state_;  // shared with who may cancel
+  const Ended ended_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> io_;
+  grpc::Status status_;
+};
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                           const GrpcChannelOptions& options) {
@@ -125,9 +135,10 @@ class GenericChannel final : public GrpcChannel {
     if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
     // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
     const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
-    stub_.UnaryCall(&state->context, state->method, grpc::StubOptions(), &buffer, &state->response,
-                    [state, address = address_, limit = message_bytes_max_](
-                        const grpc::Status& status) { Complete(*state, *address, limit, status); });
+    (new UnaryCaller(state, [address = address_, limit = message_bytes_max_](
+                                CallState& ended, const grpc::Status& status) {
+      Complete(ended, *address, limit, status);
+    }))->Start(stub_, buffer);
     return std::make_unique<GrpcCall>(std::move(state));
   }
 
@@ -227,7 +238,6 @@ class GenericChannel final : public GrpcChannel {
   const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
   // Of requests that are sent unasked. Shared with calls under way.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
-  const grpc::GenericStub* const kept_ = KeptChannel();  // read by leak checkers alone
   grpc::GenericStub stub_;
   // A connection of its own, made when the first call in parts comes: small calls do not wait
   // behind what it has in the socket.

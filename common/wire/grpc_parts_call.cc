@@ -1,12 +1,10 @@
 #include "common/wire/grpc_parts_call.h"
 
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/support/client_callback.h>
-
 #include <atomic>
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/wire/grpc_client_stream.h"
 
 namespace cohort {
 
@@ -15,7 +13,7 @@ namespace {
 // Writes the request's parts one after another while it reads the answer's. gRPC runs each reaction
 // once at a time and OnDone last; that a part was written and that one came may be told at once.
 // Lives until OnDone.
-class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class PartsCaller final : public GrpcClientStream {
  public:
   explicit PartsCaller(PartsRequest request)
       : context_(std::move(request.context)),
@@ -25,28 +23,27 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
         answer_(request.message_bytes_max, std::move(request.pool)) {}
 
   void Start(grpc::GenericStub& stub) {
-    stub.PrepareBidiStreamingCall(context_.get(), kPartsMethod, grpc::StubOptions(), this);
-    StartRead(&read_);
     if (waits_for_room_) sender_.Announce();
+    AddHold();
+    StartCall(stub, *context_, kPartsMethod);
     WriteNext();
-    StartCall();
+    RemoveHold();
   }
 
   void OnWriteDone(bool ok) override {
-    write_.Clear();  // the part's memory is the caller's
     if (!ok || sender_.done()) return;
     if (!std::exchange(waits_for_room_, false)) return WriteNext();
     AnnouncedOrRoom();
   }
 
-  void OnReadDone(bool ok) override {
-    if (!ok) return;
-    received_ = answer_.Add(read_);
-    read_.Clear();
-    if (!received_.ok()) return context_->TryCancel();
-    const bool told = answer_.room() && !std::exchange(room_told_, true);
-    StartRead(&read_);
-    if (told) AnnouncedOrRoom();
+  bool OnMessage(const grpc::ByteBuffer& message) override {
+    received_ = answer_.Add(message);
+    if (!received_.ok()) {
+      context_->TryCancel();
+      return false;
+    }
+    if (answer_.room() && !std::exchange(room_told_, true)) AnnouncedOrRoom();
+    return true;
   }
 
   void OnDone(const grpc::Status& status) override {
@@ -68,19 +65,18 @@ class PartsCaller final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   void WriteNext() {
-    write_ = sender_.Next();
+    const grpc::ByteBuffer part = sender_.Next();
+    grpc::WriteOptions options;
     if (sender_.done()) {
-      StartWriteLast(&write_, grpc::WriteOptions());
-    } else if (waits_for_room_) {
-      StartWrite(&write_);  // with a hint that more follows, it would wait for that
-    } else {
-      StartWrite(&write_, grpc::WriteOptions().set_buffer_hint());
+      options.set_last_message();
+    } else if (!waits_for_room_) {  // with a hint that more follows, it would wait for that
+      options.set_buffer_hint();
     }
+    StartWrite(part, options);
   }
 
   const std::shared_ptr<grpc::ClientContext> context_;  // shared with the caller
   const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
-  grpc::ByteBuffer write_, read_;
   PartSender sender_;
   bool waits_for_room_;     // of writing
   bool room_told_ = false;  // of reading

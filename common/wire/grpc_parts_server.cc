@@ -1,9 +1,5 @@
 #include "common/wire/grpc_parts_server.h"
 
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/support/server_callback.h>
-
 #include <optional>
 #include <utility>
 
@@ -18,46 +14,45 @@ namespace cohort {
 
 namespace {
 
-using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
-
 // One call: its parts come, it is handled, the answer's parts go. Thread-safe.
-class PartsCall final : public Reactor,
+class PartsCall final : public GrpcServedCall,
                         public OpenCall,
                         public std::enable_shared_from_this<PartsCall> {
  public:
-  PartsCall(grpc::CallbackServerContext& context, std::shared_ptr<const GrpcDispatcher> dispatcher)
-      : context_(context),
+  PartsCall(std::unique_ptr<GrpcIncoming> call, std::shared_ptr<const GrpcDispatcher> dispatcher)
+      : GrpcServedCall(std::move(call)),
         dispatcher_(std::move(dispatcher)),
         request_(dispatcher_->message_bytes_max, dispatcher_->pool) {}
 
-  static Reactor* Start(grpc::CallbackServerContext& context,
-                        std::shared_ptr<const GrpcDispatcher> dispatcher) {
-    auto call = std::make_shared<PartsCall>(context, std::move(dispatcher));
+  static void Start(std::unique_ptr<GrpcIncoming> incoming,
+                    const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+    auto call = std::make_shared<PartsCall>(std::move(incoming), dispatcher);
     call->self_ = call;
-    call->dispatcher_->TellNames(context);
-    call->StartRead(&call->read_);
-    return call.get();
+    dispatcher->TellNames(call->context());
+    call->StartReading();
   }
 
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      return End(grpc::Status(grpc::StatusCode::CANCELLED, "the request's parts stopped coming"));
-    }
+  // Reads also while it waits for room: so a caller that goes away is noticed.
+  bool OnMessage(const grpc::ByteBuffer& message) override {
     const bool first = !request_.begun();
-    const absl::Status added = Add();
-    read_.Clear();
-    if (!added.ok()) return End(ToGrpcStatus(added));
+    const absl::Status added = Add(message);
+    if (!added.ok()) {
+      End(ToGrpcStatus(added));
+      return false;
+    }
     const std::string method = request_.method();
     const size_t bytes = request_.payload_bytes();
     if (!request_.complete()) {
-      const bool ask = first && request_.announced();
-      // Also while it waits for room: so a caller that goes away is noticed.
-      StartRead(&read_);
-      if (ask) AskForRoom(method, bytes);
-      return;
+      if (first && request_.announced()) AskForRoom(method, bytes);
+      return true;
     }
     if (first) SetRoom(dispatcher_->calls->TakeRoom(method, bytes));
     dispatcher_->calls->Handle(shared_from_this(), method, request_.Take());
+    return false;
+  }
+
+  void OnReadEnd() override {
+    End(grpc::Status(grpc::StatusCode::CANCELLED, "the request's parts stopped coming"));
   }
 
   void Finish(absl::StatusOr<Message> result) override {
@@ -69,8 +64,8 @@ class PartsCall final : public Reactor,
         answer_.emplace("", *std::move(result));
         return WriteNext();
       }
-      context_.AddTrailingMetadata(kHandlerFailureKey, "1");
-      Reactor::Finish(ToGrpcStatus(failure));
+      context().AddTrailingMetadata(kHandlerFailureKey, "1");
+      StartFinish(ToGrpcStatus(failure));
     });
   }
 
@@ -81,16 +76,19 @@ class PartsCall final : public Reactor,
   void OnWriteDone(bool ok) override {
     if (!answer_.has_value()) return RoomIsTold();
     if (ok) return WriteNext();
-    Reactor::Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
+    StartFinish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
   }
 
-  void OnDone() override { std::exchange(self_, nullptr).reset(); }
+  void OnDone() override {
+    dispatcher_ = nullptr;
+    std::exchange(self_, nullptr).reset();
+  }
 
  private:
   using Step = absl::AnyInvocable<void()>;
 
-  absl::Status Add() {
-    RETURN_IF_ERROR(request_.Add(read_));
+  absl::Status Add(const grpc::ByteBuffer& part) {
+    RETURN_IF_ERROR(request_.Add(part));
     if (request_.payload_bytes() <= kUnaskedBytesMax || request_.announced()) {
       return absl::OkStatus();
     }
@@ -114,8 +112,7 @@ class PartsCall final : public Reactor,
       telling_ = true;
       SetRoom(std::move(room));
     }
-    write_ = RoomPart();
-    StartWrite(&write_);
+    StartWrite(RoomPart());
   }
 
   void RoomIsTold() {
@@ -142,21 +139,20 @@ class PartsCall final : public Reactor,
   }
 
   void WriteNext() {
-    write_ = answer_->Next();
-    if (!answer_->done()) return StartWrite(&write_, grpc::WriteOptions().set_buffer_hint());
-    StartWriteAndFinish(&write_, grpc::WriteOptions(), grpc::Status::OK);
+    const grpc::ByteBuffer part = answer_->Next();
+    if (!answer_->done()) return StartWrite(part, grpc::WriteOptions().set_buffer_hint());
+    StartWriteAndFinish(part);
   }
 
   void End(const grpc::Status& status) {
-    AfterRoomIsTold([this, status] { Reactor::Finish(status); });
+    AfterRoomIsTold([this, status] { StartFinish(status); });
   }
 
-  grpc::CallbackServerContext& context_;
-  const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
-  std::shared_ptr<PartsCall> self_;                         // until gRPC is done
+  // Until gRPC is done: a service may keep the reply, and with it this. Shared with the server.
+  std::shared_ptr<const GrpcDispatcher> dispatcher_;
+  std::shared_ptr<PartsCall> self_;  // as long
   // Reading, handling and writing follow each other, and of answer and stop one is let in
   // (OpenCall::Claim), so gRPC is told one thing at a time and one end.
-  grpc::ByteBuffer read_, write_;
   PartReceiver request_;
   std::optional<PartSender> answer_;
   Mutex mutex_;
@@ -168,18 +164,15 @@ class PartsCall final : public Reactor,
 
 }  // namespace
 
-void GrpcDispatcher::TellNames(grpc::CallbackServerContext& context) const {
+void GrpcDispatcher::TellNames(grpc::GenericServerContext& context) const {
   if (context.client_metadata().count(kLocalNameKey) == 0) return;
   if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
   if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);
 }
 
-grpc::internal::MethodHandler* MakePartsHandler(
-    std::shared_ptr<const GrpcDispatcher> dispatcher) {
-  return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-      [dispatcher = std::move(dispatcher)](grpc::CallbackServerContext* context) {
-        return PartsCall::Start(*context, dispatcher);
-      });
+void ServeParts(std::unique_ptr<GrpcIncoming> call,
+                const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+  PartsCall::Start(std::move(call), dispatcher);
 }
 
 }  // namespace cohort

@@ -2,12 +2,11 @@
 
 // The serving end of calls in parts. Internal to common/wire: only its .cc files include it.
 
-#include <grpcpp/impl/rpc_service_method.h>
-#include <grpcpp/server_context.h>
-
 #include <memory>
 #include <string>
 
+#include "common/wire/grpc_served_call.h"
+#include "common/wire/grpc_standard_calls.h"
 #include "common/wire/grpc_stream_server.h"
 #include "common/wire/receive_pool.h"
 #include "common/wire/server_calls.h"
@@ -23,11 +22,13 @@ struct GrpcDispatcher {
   std::string local_name;
   std::string stream_name;
   std::shared_ptr<GrpcServedStreams> streams;  // shared with the server, which ends them
+  std::shared_ptr<GrpcStandardServices> standard;  // the same
 
   // For a client that asks for them.
-  void TellNames(grpc::CallbackServerContext& context) const;
+  void TellNames(grpc::GenericServerContext& context) const;
 };
 
-grpc::internal::MethodHandler* MakePartsHandler(std::shared_ptr<const GrpcDispatcher> dispatcher);
+void ServeParts(std::unique_ptr<GrpcIncoming> call,
+                const std::shared_ptr<const GrpcDispatcher>& dispatcher);
 
 }  // namespace cohort

@@ -1,12 +1,6 @@
 #include "common/wire/grpc_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/impl/rpc_service_method.h>
-#include <grpcpp/impl/service_type.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <chrono>
 #include <utility>
@@ -18,7 +12,9 @@
 #include "common/wire/grpc_bytes.h"
 #include "common/wire/grpc_parts.h"
 #include "common/wire/grpc_parts_server.h"
+#include "common/wire/grpc_served_call.h"
 #include "common/wire/grpc_settings.h"
+#include "common/wire/grpc_standard_calls.h"
 #include "common/wire/grpc_stream_call.h"
 #include "common/wire/grpc_stream_server.h"
 #include "common/wire/method_table.h"
@@ -49,113 +45,103 @@ Service WireService(const std::string& local_name) {
 // How long a stopping server may go on sending answers that were given before.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
-// One call between gRPC's request and its Finish, whose gRPC objects are gone after it.
-// Thread-safe.
-class GrpcOpenCall final : public OpenCall {
+// One call of a method that takes a message and gives one. Thread-safe.
+class UnaryCall final : public GrpcServedCall,
+                        public OpenCall,
+                        public std::enable_shared_from_this<UnaryCall> {
  public:
-  GrpcOpenCall(grpc::CallbackServerContext& context, grpc::ByteBuffer& response,
-               size_t message_bytes_max)
-      : context_(context),
-        reactor_(*context.DefaultReactor()),
-        response_(response),
-        message_bytes_max_(message_bytes_max) {}
+  UnaryCall(std::unique_ptr<GrpcIncoming> call, std::shared_ptr<const GrpcDispatcher> dispatcher)
+      : GrpcServedCall(std::move(call)), dispatcher_(std::move(dispatcher)) {}
 
-  grpc::ServerUnaryReactor* reactor() { return &reactor_; }
+  static void Start(std::unique_ptr<GrpcIncoming> incoming,
+                    const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+    auto call = std::make_shared<UnaryCall>(std::move(incoming), dispatcher);
+    call->self_ = call;
+    call->StartReading();
+  }
 
   void Finish(absl::StatusOr<Message> result) override {
-    absl::StatusOr<Payload> frame =
-        result.ok() ? EncodeFrame(*std::move(result), message_bytes_max_) : result.status();
-    if (frame.ok()) {
-      response_ = ToByteBuffer(*frame);
-      reactor_.Finish(grpc::Status::OK);
-      return;
-    }
-    context_.AddTrailingMetadata(kHandlerFailureKey, "1");
-    reactor_.Finish(ToGrpcStatus(frame.status()));
+    absl::StatusOr<Payload> frame = result.ok()
+                                        ? EncodeFrame(*std::move(result), bytes_max())
+                                        : result.status();
+    if (frame.ok()) return StartWriteAndFinish(ToByteBuffer(*frame));
+    context().AddTrailingMetadata(kHandlerFailureKey, "1");
+    StartFinish(ToGrpcStatus(frame.status()));
   }
 
   void Stop(const std::string& text) override {
-    reactor_.Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, text));
+    StartFinish(grpc::Status(grpc::StatusCode::UNAVAILABLE, text));
   }
 
  private:
-  grpc::CallbackServerContext& context_;
-  grpc::ServerUnaryReactor& reactor_;
-  grpc::ByteBuffer& response_;
-  const size_t message_bytes_max_;
+  size_t bytes_max() const { return dispatcher_->message_bytes_max; }
+
+  bool OnMessage(const grpc::ByteBuffer& message) override {
+    const std::string method = context().method();  // the call may end inside its handling
+    dispatcher_->TellNames(context());
+    SetRoom(dispatcher_->calls->TakeRoom(method, message.Length()));
+    dispatcher_->calls->Handle(shared_from_this(), method,
+                               DecodeFrame(FromByteBuffer(message), bytes_max()));
+    return false;
+  }
+
+  void OnReadEnd() override {
+    StartFinish(grpc::Status(grpc::StatusCode::CANCELLED, "no request came"));
+  }
+
+  void OnDone() override {
+    dispatcher_ = nullptr;
+    std::exchange(self_, nullptr).reset();
+  }
+
+  // Until gRPC is done: a service may keep the reply, and with it this. Shared with the server.
+  std::shared_ptr<const GrpcDispatcher> dispatcher_;
+  std::shared_ptr<UnaryCall> self_;  // as long
 };
 
-// All methods that a proto service declares, as raw callback methods: no generated stubs.
-// Immutable.
-class RawService final : public grpc::Service {
- public:
-  RawService(const google::protobuf::ServiceDescriptor& descriptor,
-             const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
-    names_.reserve(static_cast<size_t>(descriptor.method_count()));  // gRPC keeps pointers
-    for (int i = 0; i < descriptor.method_count(); ++i) {
-      const std::string& name = names_.emplace_back(FullMethodName(*descriptor.method(i)));
-      using grpc::internal::RpcMethod, grpc::internal::RpcServiceMethod;
-      const bool streams = descriptor.method(i)->client_streaming();
-      AddMethod(new RpcServiceMethod(
-          name.c_str(), streams ? RpcMethod::BIDI_STREAMING : RpcMethod::NORMAL_RPC, nullptr));
-      MarkMethodRawCallback(i, MakeMethodHandler(dispatcher, name));
-    }
-  }
-
- private:
-  static grpc::internal::MethodHandler* MakeMethodHandler(
-      const std::shared_ptr<const GrpcDispatcher>& dispatcher, const std::string& name) {
-    if (name == kPartsMethod) return MakePartsHandler(dispatcher);
-    if (name == kCallsMethod) return MakeCallsHandler(dispatcher);
-    return MakeUnaryHandler(dispatcher, name);
-  }
-
-  static grpc::internal::MethodHandler* MakeUnaryHandler(
-      std::shared_ptr<const GrpcDispatcher> dispatcher, std::string method) {
-    return new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-        [dispatcher = std::move(dispatcher), method = std::move(method)](
-            grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-            grpc::ByteBuffer* response) -> grpc::ServerUnaryReactor* {
-          dispatcher->TellNames(*context);
-          auto call =
-              std::make_shared<GrpcOpenCall>(*context, *response, dispatcher->message_bytes_max);
-          grpc::ServerUnaryReactor* const reactor = call->reactor();
-          call->SetRoom(dispatcher->calls->TakeRoom(method, request->Length()));
-          dispatcher->calls->Handle(
-              std::move(call), method,
-              DecodeFrame(FromByteBuffer(*request), dispatcher->message_bytes_max));
-          return reactor;
-        });
-  }
-
-  std::vector<std::string> names_;
-};
+void Serve(std::unique_ptr<GrpcIncoming> call,
+           const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+  if (ServeStandardCall(call, dispatcher->standard)) return;
+  const std::string& method = call->context->method();
+  if (method == kPartsMethod) return ServeParts(std::move(call), dispatcher);
+  if (method == kCallsMethod) return ServeCalls(std::move(call), dispatcher);
+  UnaryCall::Start(std::move(call), dispatcher);
+}
 
 using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
 class RawServer final : public GrpcServer {
  public:
   RawServer(std::string address, std::shared_ptr<ServerCalls> calls,
-            std::shared_ptr<GrpcServedStreams> streams,
-            std::vector<std::unique_ptr<RawService>> services,
+            std::shared_ptr<const GrpcDispatcher> dispatcher,
+            std::unique_ptr<grpc::AsyncGenericService> service,
+            std::unique_ptr<grpc::ServerCompletionQueue> no_queue,
             std::unique_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server)
       : address_(std::move(address)),
         calls_(std::move(calls)),
-        streams_(std::move(streams)),
-        services_(std::move(services)),
+        streams_(dispatcher->streams),
+        standard_(dispatcher->standard),
+        service_(std::move(service)),
+        no_queue_(std::move(no_queue)),
         acceptor_(std::move(acceptor)),
-        server_(std::move(server)) {}
+        server_(std::move(server)) {
+    AskForCalls(*service_, open_, [dispatcher](std::unique_ptr<GrpcIncoming> call) {
+      Serve(std::move(call), dispatcher);
+    });
+  }
 
   ~RawServer() override {
     calls_->Stop();
     streams_->EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
+    open_->WaitForNone();
+    no_queue_->Shutdown();
   }
 
   std::string address() const override { return address_; }
 
   void Drain(absl::Duration grace) override {
-    if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
+    standard_->serving = false;
     calls_->Drain(grace);
   }
 
@@ -172,9 +158,12 @@ class RawServer final : public GrpcServer {
   const std::string address_;
   const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
   const std::shared_ptr<GrpcServedStreams> streams_;  // shared with themselves
-  const std::vector<std::unique_ptr<RawService>> services_;
+  const std::shared_ptr<GrpcStandardServices> standard_;
+  const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();  // by the calls
+  const std::unique_ptr<grpc::AsyncGenericService> service_;
+  const std::unique_ptr<grpc::ServerCompletionQueue> no_queue_;
   const std::unique_ptr<Acceptor> acceptor_;    // null: it listens
-  const std::unique_ptr<grpc::Server> server_;  // dies before the services that it refers to
+  const std::unique_ptr<grpc::Server> server_;  // dies before the service that it refers to
 };
 
 absl::Status CannotListen(const std::string& address) {
@@ -193,13 +182,17 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
         absl::StrCat("address '", options.address, "' to listen on has no port; use host:port"));
   }
   options.services.push_back(WireService(options.local_name));
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  GrpcQueue();
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);
+  const auto standard = std::make_shared<GrpcStandardServices>();
+  standard->names = StandardServiceNames();
+  for (const Service& each : options.services) {
+    standard->names.push_back(each.descriptor->full_name());
+  }
   const auto dispatcher = std::make_shared<const GrpcDispatcher>(
       GrpcDispatcher{calls, options.message_bytes_max, std::make_shared<ReceivePool>(),
                      options.local_name, options.stream_name,
-                     std::make_shared<GrpcServedStreams>()});
+                     std::make_shared<GrpcServedStreams>(), standard});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
@@ -211,18 +204,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
     acceptor = builder.experimental().AddExternalConnectionAcceptor(
         Experimental::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   }
-  std::vector<std::unique_ptr<RawService>> services;
-  for (const Service& service : options.services) {
-    services.push_back(std::make_unique<RawService>(*service.descriptor, dispatcher));
-    builder.RegisterService(services.back().get());
-  }
+  auto service = std::make_unique<grpc::AsyncGenericService>();
+  builder.RegisterAsyncGenericService(service.get());
+  auto no_queue = builder.AddCompletionQueue();  // gRPC starts no server without
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || (options.listens && port == 0)) return CannotListen(options.address);
   if (options.listens) {
     options.address = absl::StrCat(options.address.substr(0, colon), ":", port);
   }
-  return std::make_unique<RawServer>(std::move(options.address), std::move(calls),
-                                     dispatcher->streams, std::move(services),
+  return std::make_unique<RawServer>(std::move(options.address), std::move(calls), dispatcher,
+                                     std::move(service), std::move(no_queue),
                                      std::move(acceptor), std::move(server));
 }
 

@@ -78,10 +78,6 @@ void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder)
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two daemons on one port are a mistake
   builder.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
   builder.SetMaxSendMessageSize(-1);
-  // The reflection service alone is synchronous; one thread waits for it.
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
 }
 
 }  // namespace cohort

@@ -49,10 +49,8 @@ std::shared_ptr<GrpcCallStream> GrpcCallStream::Start(grpc::GenericStub& stub, O
     MutexLock lock(stream->mutex_);
     stream->context_ = context;
   }
-  stub.PrepareBidiStreamingCall(context.get(), kCallsMethod, grpc::StubOptions(), stream.get());
   stream->AddHold();
-  stream->StartRead(&stream->read_);
-  stream->StartCall();
+  stream->StartCall(stub, *context, kCallsMethod);
   return stream;
 }
 
@@ -83,13 +81,13 @@ void GrpcCallStream::Write(Unsent next, bool more) {
   call.payload = std::move(next.request.payload);
   const absl::StatusOr<Payload> frame = EncodeFrame(Pack(std::move(call)), kMessageBytesMax);
   COHORT_CHECK(frame.ok(), "the size of the request was checked");
-  write_ = ToByteBuffer(*frame);
   // With the hint gRPC takes the next one before this has left, and one system call takes both.
-  StartWrite(&write_, more ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
+  grpc::WriteOptions options;
+  if (more) options.set_buffer_hint();
+  StartWrite(ToByteBuffer(*frame), options);
 }
 
 void GrpcCallStream::OnWriteDone(bool ok) {
-  write_.Clear();
   Unsent next;
   bool more = false;
   {
@@ -108,12 +106,13 @@ void GrpcCallStream::OnWriteDone(bool ok) {
   RemoveHold();
 }
 
-void GrpcCallStream::OnReadDone(bool ok) {
-  if (ok) {
-    malformed_ = TakeAnswers();
-    if (malformed_.ok()) return StartRead(&read_);
-    CancelStream();
-  }
+bool GrpcCallStream::OnMessage(const grpc::ByteBuffer& message) {
+  malformed_ = TakeAnswers(message);
+  if (!malformed_.ok()) CancelStream();
+  return malformed_.ok();
+}
+
+void GrpcCallStream::OnReadEnd() {
   {
     MutexLock lock(mutex_);
     reading_ = false;
@@ -123,11 +122,9 @@ void GrpcCallStream::OnReadDone(bool ok) {
   RemoveHold();
 }
 
-absl::Status GrpcCallStream::TakeAnswers() {
-  ASSIGN_OR_RETURN(Message message,
-                   DecodeFrame(FromByteBuffer(read_), kMessageBytesMax));
-  read_.Clear();
-  ASSIGN_OR_RETURN(auto answers, Unpack<proto::StreamedAnswers>(std::move(message)));
+absl::Status GrpcCallStream::TakeAnswers(const grpc::ByteBuffer& message) {
+  ASSIGN_OR_RETURN(Message decoded, DecodeFrame(FromByteBuffer(message), kMessageBytesMax));
+  ASSIGN_OR_RETURN(auto answers, Unpack<proto::StreamedAnswers>(std::move(decoded)));
   const int count = answers.header.answers_size();
   for (int i = 0; i < count; ++i) {
     proto::StreamedAnswer& answer = *answers.header.mutable_answers(i);

@@ -5,10 +5,6 @@
 // costs gRPC several times what a message costs. This is the calling end. Internal to common/wire:
 // only its .cc files include it.
 
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/support/client_callback.h>
-
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -17,6 +13,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/wire/grpc_client_stream.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -24,7 +21,7 @@ namespace cohort {
 inline constexpr char kCallsMethod[] = "/cohort.proto.WireService/Calls";
 
 // One stream, from its start until it breaks or nobody needs it any more. Thread-safe.
-class GrpcCallStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+class GrpcCallStream final : public GrpcClientStream,
                              public std::enable_shared_from_this<GrpcCallStream> {
  public:
   struct Options {
@@ -44,9 +41,6 @@ class GrpcCallStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   // release the memory of what it has not sent.
   void Cancel(uint64_t id);
 
-  void OnWriteDone(bool ok) override;
-  void OnReadDone(bool ok) override;
-  void OnDone(const grpc::Status& status) override;
 
  private:
   struct OpenCall {
@@ -61,8 +55,12 @@ class GrpcCallStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, gr
   };
 
   explicit GrpcCallStream(Options options) : options_(std::move(options)) {}
+  bool OnMessage(const grpc::ByteBuffer& message) override;
+  void OnReadEnd() override;
+  void OnWriteDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
   void Write(Unsent next, bool more);
-  absl::Status TakeAnswers();
+  absl::Status TakeAnswers(const grpc::ByteBuffer& message);
   void EndCall(uint64_t id, absl::StatusOr<Message> result);
   void EndIfIdle();
   void CancelStream();
@@ -71,8 +69,6 @@ class GrpcCallStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, gr
 
   const Options options_;
   std::shared_ptr<GrpcCallStream> self_;  // until gRPC is done with it
-  grpc::ByteBuffer write_;  // of who writes: one at a time
-  grpc::ByteBuffer read_;   // the same
   absl::Status malformed_;  // of reading: what is wrong with what came
 
   Mutex mutex_;

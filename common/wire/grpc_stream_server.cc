@@ -1,9 +1,5 @@
 #include "common/wire/grpc_stream_server.h"
 
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/support/server_callback.h>
-
 #include <deque>
 #include <utility>
 
@@ -23,8 +19,6 @@
 namespace cohort {
 
 namespace {
-
-using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 // Answers that are given meanwhile go in one message, up to about so many bytes, as one's header.
 constexpr size_t kAnswersBytesMax = kPartBytes;
@@ -56,21 +50,22 @@ absl::Status CheckAnswer(const Message& answer, size_t bytes_max) {
 // One stream: calls are read one after another and handled as they come; answers are written as
 // they are given. gRPC runs one reaction of reading and one of writing at a time, and OnDone last.
 // Thread-safe.
-class GrpcServedStream final : public Reactor,
+class GrpcServedStream final : public GrpcServedCall,
                                public std::enable_shared_from_this<GrpcServedStream> {
  public:
-  explicit GrpcServedStream(std::shared_ptr<const GrpcDispatcher> dispatcher)
-      : dispatcher_(std::move(dispatcher)) {}
+  GrpcServedStream(std::unique_ptr<GrpcIncoming> call,
+                   std::shared_ptr<const GrpcDispatcher> dispatcher)
+      : GrpcServedCall(std::move(call)), dispatcher_(std::move(dispatcher)) {}
 
-  static Reactor* Start(const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
-    auto stream = std::make_shared<GrpcServedStream>(dispatcher);
+  static void Start(std::unique_ptr<GrpcIncoming> call,
+                    const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+    auto stream = std::make_shared<GrpcServedStream>(std::move(call), dispatcher);
     stream->self_ = stream;
     if (!dispatcher->streams->Add(stream)) {
       stream->End(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is stopping"));
     } else {
-      stream->StartRead(&stream->read_);
+      stream->StartReading();
     }
-    return stream.get();
   }
 
   void Answer(uint64_t id, absl::StatusOr<Message> result) {
@@ -92,20 +87,23 @@ class GrpcServedStream final : public Reactor,
       end_ = status;
       if (writing_ || handling_) return;  // who does so finishes
     }
-    Finish(status);
+    StartFinish(status);
   }
 
-  void OnReadDone(bool ok) override {
-    if (!ok) return End(grpc::Status::OK);
+ private:
+  class StreamedOpenCall;
+
+  bool OnMessage(const grpc::ByteBuffer& message) override {
     BeginHandling();
-    const absl::Status taken = TakeCall();
+    const absl::Status taken = TakeCall(message);
     EndHandling();
-    if (!taken.ok()) return End(ToGrpcStatus(taken));
-    StartRead(&read_);
+    if (!taken.ok()) End(ToGrpcStatus(taken));
+    return taken.ok();
   }
+
+  void OnReadEnd() override { End(grpc::Status::OK); }
 
   void OnWriteDone(bool ok) override {
-    write_.Clear();
     grpc::Status end;
     bool ends = false;
     {
@@ -116,7 +114,7 @@ class GrpcServedStream final : public Reactor,
       if (!writing_ && !ends) return;
       end = end_;
     }
-    if (ends) return Finish(end);
+    if (ends) return StartFinish(end);
     WriteNext();
   }
 
@@ -125,10 +123,7 @@ class GrpcServedStream final : public Reactor,
     dispatcher_->streams->Remove(self);
   }
 
- private:
-  class StreamedOpenCall;
-
-  absl::Status TakeCall();
+  absl::Status TakeCall(const grpc::ByteBuffer& message);
 
   // A handler may answer several calls: the answers go together when it returns.
   void BeginHandling() {
@@ -146,7 +141,7 @@ class GrpcServedStream final : public Reactor,
       end = end_;
     }
     if (writes) return WriteNext();
-    Finish(end);
+    StartFinish(end);
   }
 
   void WriteNext() {
@@ -165,14 +160,11 @@ class GrpcServedStream final : public Reactor,
     const absl::StatusOr<Payload> frame =
         EncodeFrame(Pack(std::move(answers)), 2 * kMessageBytesMax);
     COHORT_CHECK(frame.ok(), "the size of each answer was checked");
-    write_ = ToByteBuffer(*frame);
-    StartWrite(&write_);
+    StartWrite(ToByteBuffer(*frame));
   }
 
   const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
   std::shared_ptr<GrpcServedStream> self_;                  // until gRPC is done
-  grpc::ByteBuffer read_;
-  grpc::ByteBuffer write_;  // of who writes: one at a time
   Mutex mutex_;
   std::deque<Envelope<proto::StreamedAnswer>> unsent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -205,11 +197,10 @@ class GrpcServedStream::StreamedOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
-absl::Status GrpcServedStream::TakeCall() {
+absl::Status GrpcServedStream::TakeCall(const grpc::ByteBuffer& message) {
   const size_t bytes_max = dispatcher_->message_bytes_max;
-  ASSIGN_OR_RETURN(Message message, DecodeFrame(FromByteBuffer(read_), kMessageBytesMax));
-  read_.Clear();
-  ASSIGN_OR_RETURN(auto call, Unpack<proto::StreamedCall>(std::move(message)));
+  ASSIGN_OR_RETURN(Message decoded, DecodeFrame(FromByteBuffer(message), kMessageBytesMax));
+  ASSIGN_OR_RETURN(auto call, Unpack<proto::StreamedCall>(std::move(decoded)));
   Message request{std::move(*call.header.mutable_header()), std::move(call.payload)};
   const absl::Status fits = CheckSize(request, bytes_max);
   auto open = std::make_shared<StreamedOpenCall>(weak_from_this(), call.header.id(), bytes_max);
@@ -245,12 +236,9 @@ void GrpcServedStreams::EndAll() {
   }
 }
 
-grpc::internal::MethodHandler* MakeCallsHandler(
-    std::shared_ptr<const GrpcDispatcher> dispatcher) {
-  return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-      [dispatcher = std::move(dispatcher)](grpc::CallbackServerContext*) {
-        return GrpcServedStream::Start(dispatcher);
-      });
+void ServeCalls(std::unique_ptr<GrpcIncoming> call,
+                const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+  GrpcServedStream::Start(std::move(call), dispatcher);
 }
 
 }  // namespace cohort

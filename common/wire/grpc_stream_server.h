@@ -3,13 +3,12 @@
 // The serving end of calls that share a stream (grpc_stream_call.h). Internal to common/wire: only
 // its .cc files include it.
 
-#include <grpcpp/impl/rpc_service_method.h>
-
 #include <memory>
 #include <set>
 #include <string>
 
 #include "common/base/mutex.h"
+#include "common/wire/grpc_served_call.h"
 
 namespace cohort {
 
@@ -31,6 +30,7 @@ class GrpcServedStreams {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-grpc::internal::MethodHandler* MakeCallsHandler(std::shared_ptr<const GrpcDispatcher> dispatcher);
+void ServeCalls(std::unique_ptr<GrpcIncoming> call,
+                const std::shared_ptr<const GrpcDispatcher>& dispatcher);
 
 }  // namespace cohort

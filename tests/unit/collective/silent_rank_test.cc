@@ -6,6 +6,7 @@
 #include "common/base/thread_pool.h"
 #include "common/wire/grpc_transport.h"
 #include "common/wire/joined_transport.h"
+#include "tests/support/fault_proxy.h"
 #include "tests/unit/collective/conformance/cases.h"
 #include "tests/unit/collective/lane_groups.h"
 #include "tests/unit/collective/over_tcp.h"
@@ -13,8 +14,8 @@
 namespace cohort {
 namespace {
 
-// Its server stands in the next frame that comes while it shall, and reads no more from then on.
-// Thread-safe.
+// Its server is reached through a proxy, which passes nothing on while it stands: so bytes are read
+// by nobody, and the connections live. Thread-safe.
 class StandingTransport final : public Transport {
  public:
   explicit StandingTransport(std::unique_ptr<Transport> transport)
@@ -22,24 +23,32 @@ class StandingTransport final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                  std::vector<Service> services) override {
-    for (Service& service : services) {
-      Handler& deliver = service.handlers.at("Deliver");
-      deliver = [this, then = std::move(deliver)](Message request, Reply reply) {
-        if (stands_.HasHappened()) BlockingWaiter().Wait(goes_on_, absl::InfiniteDuration());
-        then(std::move(request), std::move(reply));
-      };
-    }
-    return transport_->Listen(address, std::move(services));
+    auto server = transport_->Listen(address, std::move(services));
+    if (!server.ok()) return server;
+    proxy_.SetTarget((*server)->address());
+    return std::make_unique<BehindProxy>(*std::move(server), proxy_.address());
   }
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override {
     return transport_->Connect(address, lane);
   }
-  void Stand() { stands_.Notify(); }
-  void GoOn() { goes_on_.Notify(); }
+  void Stand() { proxy_.SetFlow(ProxyFlow::kHold); }
+  void GoOn() { proxy_.SetFlow(ProxyFlow::kPass); }
 
  private:
+  class BehindProxy final : public Server {
+   public:
+    BehindProxy(std::unique_ptr<Server> server, std::string address)
+        : server_(std::move(server)), address_(std::move(address)) {}
+    std::string address() const override { return address_; }
+    void Drain(absl::Duration grace) override { server_->Drain(grace); }
+
+   private:
+    const std::unique_ptr<Server> server_;
+    const std::string address_;
+  };
+
   const std::unique_ptr<Transport> transport_;
-  Event stands_, goes_on_;
+  FaultProxy proxy_;
 };
 
 // Real threads, and a transport for each of two ranks. Belongs to the thread of the test.

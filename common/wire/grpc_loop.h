@@ -1,0 +1,36 @@
+#pragma once
+
+// The threads on which gRPC runs in this process: they wait at one completion queue, which all
+// calls of all channels and servers share, and who is woken by a socket carries on with what came
+// itself. (gRPC's own callback threads hand the waiting on to one another at each event, and the
+// event to a third: on a machine with few cores that costs more than the call. docs/PERFORMANCE.md
+// has the figures.) Internal to common/wire: only its .cc files include it.
+
+#include <grpcpp/completion_queue.h>
+
+namespace cohort {
+
+// What gRPC is given with what it is to do, and tells of its end. Belongs to the object that it
+// tells, which lives until then. Thread-safe.
+class GrpcEvent {
+ public:
+  template <auto kTold, typename T>
+  static GrpcEvent To(T& object) {
+    return GrpcEvent(&object, [](void* told, bool ok) { (static_cast<T*>(told)->*kTold)(ok); });
+  }
+
+  void Tell(bool ok) const { tell_(object_, ok); }
+  void* tag() { return this; }
+
+ private:
+  using Function = void (*)(void* object, bool ok);
+  GrpcEvent(void* object, Function tell) : object_(object), tell_(tell) {}
+
+  void* const object_;
+  const Function tell_;
+};
+
+// The queue of this process. Every tag is a GrpcEvent. It never ends. Before a server is built.
+grpc::ServerCompletionQueue& GrpcQueue();
+
+}  // namespace cohort
