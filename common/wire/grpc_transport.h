@@ -2,7 +2,8 @@
 
 // Calls over gRPC: every handler is a unary method that any gRPC client can call, beside the
 // standard health and reflection services. Handlers and completions run on the threads of
-// grpc_loop.h, which all of this process share. Each channel is a connection of its own. No call is retried here.
+// grpc_loop.h, which all of this process share. Each channel is a connection of its own. No call
+// is retried here.
 
 #include <memory>
 #include <string>
