@@ -188,6 +188,36 @@ TEST_F(GrpcTransportTest, ReflectionListsOurServices) {
   EXPECT_NE(response.find("grpc.health.v1.Health"), std::string::npos);
 }
 
+TEST_F(GrpcTransportTest, HealthOfAServiceByNameIsNotKnown) {
+  std::string response;
+  // HealthCheckRequest{service: "ps"}
+  const grpc::Status status = Exchange("/grpc.health.v1.Health/Check", "\x0a\x02ps", response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_NE(status.error_message().find("'ps'"), std::string::npos) << status.error_message();
+}
+
+TEST_F(GrpcTransportTest, ReflectionGivesTheFileOfASymbolWithItsImports) {
+  std::string response;
+  const std::string symbol = "cohort.proto.PsService";
+  // ServerReflectionRequest{file_containing_symbol: symbol}
+  const grpc::Status status =
+      Exchange("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+               absl::StrCat("\x22", std::string(1, static_cast<char>(symbol.size())), symbol),
+               response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_NE(response.find("proto/ps.proto"), std::string::npos);
+  EXPECT_NE(response.find("TensorMeta"), std::string::npos);  // of proto/tensor.proto
+}
+
+TEST_F(GrpcTransportTest, ReflectionSaysWhatItDoesNotKnow) {
+  std::string response;
+  const grpc::Status status =
+      Exchange("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+               std::string("\x22\x04none"), response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_NE(response.find("does not know none"), std::string::npos) << response;
+}
+
 TEST_F(GrpcTransportTest, AnyGrpcClientCanCall) {
   proto::PullResponse sent;
   sent.add_versions(3);
