@@ -36,9 +36,13 @@ absl::StatusOr<std::unique_ptr<RankWork>> MakeWork(const std::string& kind,
   }
   if (algorithm == "auto") return MakeLanes(place, CollectiveAlgorithm::kAuto, transport);
   if (kind == "raw_tcp") return MakeRawRing(place);
-  int message_kib = 0;
-  if (absl::SimpleAtoi(kind, &message_kib)) {
-    return MakeGrpcStream(place, static_cast<size_t>(message_kib) << 10);
+  int kib = 0;
+  absl::string_view size = kind;
+  if (absl::ConsumePrefix(&size, kStreamKind) && absl::SimpleAtoi(size, &kib)) {
+    return MakeGrpcStream(place, static_cast<size_t>(kib) << 10);
+  }
+  if (absl::ConsumePrefix(&size, kBareRingKind) && absl::SimpleAtoi(size, &kib)) {
+    return MakeGrpcRing(place, static_cast<size_t>(kib) << 10);
   }
   return absl::InvalidArgumentError(absl::StrCat("--kind=", kind, " is no way of all-reduce"));
 }

@@ -13,6 +13,10 @@
 
 namespace cohort::bench {
 
+// Kinds of ranks with a number of KiB behind: of a message, and of a segment.
+inline constexpr char kStreamKind[] = "grpc_stream";
+inline constexpr char kBareRingKind[] = "bare_grpc_ring";
+
 struct RankPlace {
   int rank = 0;
   int ranks = 0;
@@ -31,6 +35,10 @@ absl::StatusOr<std::unique_ptr<RankWork>> MakeRawRing(const RankPlace& place);
 // window, and nothing done with them: what gRPC can do here. Its AllReduce sums nothing.
 absl::StatusOr<std::unique_ptr<RankWork>> MakeGrpcStream(const RankPlace& place,
                                                          size_t message_bytes);
+// The same streams with the sums and copies of a ring all-reduce, and nothing else: what any
+// all-reduce over gRPC can do here.
+absl::StatusOr<std::unique_ptr<RankWork>> MakeGrpcRing(const RankPlace& place,
+                                                       size_t segment_bytes);
 
 // What the project does between processes of one host.
 absl::StatusOr<std::unique_ptr<RankWork>> MakeSharedMemory(const RankPlace& place);
