@@ -1,7 +1,7 @@
 #include "common/wire/grpc_loop.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/server.h>
+#include <grpc/grpc_security.h>
 #include <grpcpp/server_builder.h>
 #include <pthread.h>
 
@@ -12,18 +12,20 @@ namespace cohort {
 
 namespace {
 
-// Calls that come are asked for at the one queue, which no builder of a server knows.
-class AtOneQueue final : public grpc::Server::GlobalCallbacks {
+// A builder of servers takes no queue that another made; of what it calls before the server starts
+// this alone gets to see the server. Thread-safe.
+class QueueCredentials final : public grpc::ServerCredentials {
  public:
-  explicit AtOneQueue(grpc::ServerCompletionQueue& queue) : queue_(queue) {}
-  void PreServerStart(grpc::Server* server) override {
-    grpc_server_register_completion_queue(server->c_server(), queue_.cq(), nullptr);
-  }
-  void PreSynchronousRequest(grpc::ServerContext*) override {}
-  void PostSynchronousRequest(grpc::ServerContext*) override {}
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
-  grpc::ServerCompletionQueue& queue_;
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    grpc_server_register_completion_queue(server, GrpcQueue().cq(), nullptr);
+    grpc_server_credentials* const insecure = grpc_insecure_server_credentials_create();
+    const int port = grpc_server_add_http2_port(server, address.c_str(), insecure);
+    grpc_server_credentials_release(insecure);
+    return port;
+  }
 };
 
 void Run(grpc::ServerCompletionQueue& queue) {
@@ -39,7 +41,6 @@ unsigned Threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 
 grpc::ServerCompletionQueue* NewQueue() {
   // Only a builder makes one that serves; it need not build.
   grpc::ServerCompletionQueue* const queue = grpc::ServerBuilder().AddCompletionQueue().release();
-  grpc::Server::SetGlobalCallbacks(new AtOneQueue(*queue));  // gRPC's from now on
   for (unsigned i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
   return queue;
 }
@@ -49,6 +50,10 @@ grpc::ServerCompletionQueue* NewQueue() {
 grpc::ServerCompletionQueue& GrpcQueue() {
   static grpc::ServerCompletionQueue* const queue = NewQueue();
   return *queue;
+}
+
+std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOfQueue() {
+  return std::make_shared<QueueCredentials>();
 }
 
 }  // namespace cohort

@@ -7,6 +7,9 @@
 // has the figures.) Internal to common/wire: only its .cc files include it.
 
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
 
 namespace cohort {
 
@@ -30,7 +33,10 @@ class GrpcEvent {
   const Function tell_;
 };
 
-// The queue of this process. Every tag is a GrpcEvent. It never ends. Before a server is built.
+// The queue of this process. Every tag is a GrpcEvent. It never ends.
 grpc::ServerCompletionQueue& GrpcQueue();
+
+// For the ports of a server whose calls are asked for at that queue. They secure nothing.
+std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOfQueue();
 
 }  // namespace cohort

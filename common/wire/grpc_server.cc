@@ -182,7 +182,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
         absl::StrCat("address '", options.address, "' to listen on has no port; use host:port"));
   }
   options.services.push_back(WireService(options.local_name));
-  GrpcQueue();
   auto calls = std::make_shared<ServerCalls>(options.services, options.address);
   const auto standard = std::make_shared<GrpcStandardServices>();
   standard->names = StandardServiceNames();
@@ -198,11 +197,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   int port = 0;
   std::unique_ptr<Acceptor> acceptor;
   if (options.listens) {
-    builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(options.address, ServerCredentialsOfQueue(), &port);
   } else {
     using Experimental = grpc::ServerBuilder::experimental_type;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(
-        Experimental::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+        Experimental::ExternalConnectionType::FROM_FD, ServerCredentialsOfQueue());
   }
   auto service = std::make_unique<grpc::AsyncGenericService>();
   builder.RegisterAsyncGenericService(service.get());

@@ -20,8 +20,9 @@ constexpr int kReconnectBackoffMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
 constexpr int kResolveIntervalMinMs = 500;
 
-constexpr int kTcpReadChunkBytes = 1 << 20;
-constexpr int kTcpReadChunkBytesMax = 4 << 20;
+// What is read at a time: it is still in the cache when it is looked at.
+constexpr int kTcpReadChunkBytes = 256 << 10;
+constexpr int kTcpReadChunkBytesMax = 512 << 10;
 constexpr int kLookaheadBytes = 64 << 20;
 constexpr int kMetadataBytesMax = 64 << 10;
 // Tag and length of the payload; of a call on a stream id and method, too.

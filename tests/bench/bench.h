@@ -41,6 +41,7 @@ struct Command {
 
 Command TransportBench();
 Command TransportPeer();
+Command EmptyCallPeer();
 Command KvBench();
 Command KvPeer();
 Command ScheduleBench();

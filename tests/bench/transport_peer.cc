@@ -1,8 +1,5 @@
 #include "tests/bench/transport_peer.h"
 
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/make_transport.h"
 #include "common/wire/typed_call.h"
@@ -50,36 +46,11 @@ std::map<std::string, Handler> PeerHandlers() {
   return handlers;
 }
 
-// gRPC's own server, without anything of this project. Thread-safe.
-class EmptyService final : public grpc::CallbackGenericService {
- public:
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
-    class Reactor final : public grpc::ServerGenericBidiReactor {
-     public:
-      Reactor() { StartRead(&request_); }
-      void OnReadDone(bool) override { StartWriteAndFinish(&answer_, {}, grpc::Status::OK); }
-      void OnDone() override { delete this; }
-
-     private:
-      const grpc::Slice nothing_;
-      grpc::ByteBuffer request_, answer_{&nothing_, 1};
-    };
-    return new Reactor;
-  }
-};
-
 absl::Status RunPeer(const Options& options) {
   ASSIGN_OR_RETURN(const auto raw_tcp, RawServer::StartTcp(kLargest));
   ASSIGN_OR_RETURN(const auto raw_unix, RawServer::StartUnix(kLargest));
-  EmptyService empty;
-  int port = 0;
-  const std::unique_ptr<grpc::Server> grpc =
-      grpc::ServerBuilder()
-          .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port)
-          .RegisterCallbackGenericService(&empty)
-          .BuildAndStart();
   std::string line = absl::StrCat("raw-tcp=", raw_tcp->address(), " raw-unix=",
-                                  raw_unix->address(), " empty=127.0.0.1:", port);
+                                  raw_unix->address());
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Server>> servers;
   for (const char* const name : kKinds) {
@@ -116,41 +87,8 @@ absl::StatusOr<PeerAddresses> ReadAddresses(Peer& peer) {
     const std::pair<std::string, std::string> pair = absl::StrSplit(part, absl::MaxSplits('=', 1));
     addresses.insert(pair);
   }
-  if (addresses.size() == 7) return addresses;
+  if (addresses.size() == 6) return addresses;
   return absl::InternalError(absl::StrCat("the peer said '", line, "'"));
-}
-
-struct EmptyCaller::Stub {
-  grpc::GenericStub stub;
-};
-
-EmptyCaller::EmptyCaller(const std::string& address)
-    : stub_(new Stub{grpc::GenericStub(
-          grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))}) {}
-
-EmptyCaller::~EmptyCaller() = default;
-
-absl::Status EmptyCaller::Call() {
-  const grpc::Slice nothing;
-  const grpc::ByteBuffer request(&nothing, 1);
-  grpc::ByteBuffer answer;
-  grpc::ClientContext context;
-  Mutex mutex;
-  CondVar ended;
-  bool done = false;
-  absl::Status result;
-  stub_->stub.UnaryCall(&context, "/none/None", grpc::StubOptions(), &request, &answer,
-                        [&](const grpc::Status& status) {
-                          MutexLock lock(mutex);
-                          if (!status.ok()) {
-                            result = absl::UnavailableError(status.error_message());
-                          }
-                          done = true;
-                          ended.NotifyAll();
-                        });
-  MutexLock lock(mutex);
-  while (!done) ended.Wait(mutex);
-  return result;
 }
 
 Command TransportPeer() { return {"transport-peer", "", {}, RunPeer}; }

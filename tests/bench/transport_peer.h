@@ -23,20 +23,22 @@ inline constexpr const char* kKinds[] = {"tcp", "grpc", "unix", "shm"};
 inline size_t BytesOfSize(int size) { return kSmallest << (2 * size); }
 Tensor Filled(size_t bytes);
 
-// Where the peer listens: "raw-tcp", "raw-unix", "empty" (gRPC's own server), and the kinds.
+// Where the peer listens: "raw-tcp", "raw-unix" and the kinds.
 using PeerAddresses = std::map<std::string, std::string>;
 absl::StatusOr<PeerAddresses> ReadAddresses(Peer& peer);
 
-// Calls a server that does nothing, with nothing. Thread-compatible.
-class EmptyCaller {
+// Empty calls, one at a time, to a server of gRPC's own that does nothing. Thread-compatible.
+class EmptyCalls {
  public:
-  explicit EmptyCaller(const std::string& address);
-  ~EmptyCaller();
-  absl::Status Call();
+  static absl::StatusOr<EmptyCalls> Start();
+  // The median of so many.
+  absl::StatusOr<double> Microseconds(int count) const;
 
  private:
-  struct Stub;
-  const std::unique_ptr<Stub> stub_;
+  EmptyCalls(Peer server, std::string address)
+      : server_(std::move(server)), address_(std::move(address)) {}
+  Peer server_;
+  std::string address_;
 };
 
 }  // namespace cohort::bench

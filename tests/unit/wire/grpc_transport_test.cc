@@ -6,9 +6,11 @@
 #include "common/base/event.h"
 #include "common/wire/grpc_transport.h"
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -249,8 +251,31 @@ TEST_F(GrpcTransportTest, BytesThatAreNoMessageAreRefused) {
   EXPECT_TRUE(Call("/cohort.proto.PsService/Pull", Message{}).ok());
 }
 
-// The last channel of a process may be released by the completion of its own call: gRPC's callback
-// threads end with the last channel, and one of them must not wait for itself.
+// In a process of its own, where this server is the first.
+void ServeBesideAnother() {
+  grpc::AsyncGenericService service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterAsyncGenericService(&service);
+  const auto queue = builder.AddCompletionQueue();
+  const std::unique_ptr<grpc::Server> other = builder.BuildAndStart();
+  GrpcTransport transport;
+  const auto ours = transport.Listen("127.0.0.1:0", {});
+  Outcome outcome;
+  const auto call = transport.Connect((*ours)->address(), Lane::kControl)
+                        ->Start("/none/None", Message{}, kLong, outcome.Completion());
+  const bool answered =
+      outcome.WaitFor(kLong) && outcome.Take().status().code() == absl::StatusCode::kUnimplemented;
+  _exit(answered && other != nullptr ? 0 : 1);
+}
+
+TEST(GrpcServerDeathTest, AServerThatIsNotOursMayBeBuiltBefore) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(ServeBesideAnother(), testing::ExitedWithCode(0), "");
+}
+
+// The last channel of a process may be released by the completion of its own call.
 TEST(GrpcChannel, TheLastOneMayEndInsideItsOwnCompletion) {
   for (int i = 0; i < 50; ++i) {
     Event done;
