@@ -97,11 +97,10 @@ void GrpcNeighbours::Start(Reactions reactions) {
 
 GrpcNeighbours::~GrpcNeighbours() {
   ending_ = true;
-  server_->Shutdown(std::chrono::system_clock::now());
-  if (thread_.joinable()) {
-    RunLater();
-    thread_.join();
-  }
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  if (!thread_.joinable()) return;
+  RunLater();
+  thread_.join();
 }
 
 void GrpcNeighbours::Answer() {
