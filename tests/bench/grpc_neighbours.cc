@@ -71,7 +71,8 @@ absl::Status GrpcNeighbours::Connect(const RankPlace& place) {
 void GrpcNeighbours::Start(Reactions reactions) {
   reactions_ = std::move(reactions);
   message_read_.told = [this](bool ok) {
-    if (!ok || ending_) return;
+    if (ending_) return;
+    if (!ok) return reactions_.broken("the rank before ended it");
     const grpc::ByteBuffer message = message_;
     ReadMessage();
     reactions_.message(message);

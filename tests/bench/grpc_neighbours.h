@@ -53,7 +53,7 @@ class GrpcNeighbours {
     std::function<void(const grpc::ByteBuffer& message)> message;  // of the rank before, in order
     std::function<void()> answer;                                  // of the next one
     std::function<void()> later;                                   // after RunLater
-    std::function<void(const std::string& why)> broken;            // the stream to the next one
+    std::function<void(const std::string& why)> broken;            // a stream between ranks
   };
 
   // Connects. Errors: UNAVAILABLE.

@@ -34,6 +34,7 @@ class GrpcStream final : public RankWork {
     MutexLock lock(mutex_);
     while (!broken_ && unanswered_ > 0) changed_.Wait(mutex_);  // gRPC reads what is not answered
     values_ = std::vector<float>(2 * count);
+    next_ = 0;
     bytes_ = 2 * (ranks_ - 1) * (count * sizeof(float) / ranks_);
     return values_.data();
   }
@@ -56,8 +57,7 @@ class GrpcStream final : public RankWork {
 
   bool Exchange(size_t bytes) {
     MutexLock lock(mutex_);
-    next_ = reinterpret_cast<const char*>(values_.data());
-    left_ += bytes;
+    left_ += bytes;  // of the exchange before some may be left too
     expected_ += bytes;
     SendLocked();
     while (!broken_ && received_ < expected_) changed_.Wait(mutex_);
@@ -80,15 +80,19 @@ class GrpcStream final : public RankWork {
 
   void Broke(const std::string& why) {
     MutexLock lock(mutex_);
-    if (received_ < expected_) std::fprintf(stderr, "a bare stream broke: %s\n", why.c_str());
+    const bool in_use = received_ < expected_ || left_ > 0 || unanswered_ > 0;
+    if (in_use) std::fprintf(stderr, "a bare stream broke: %s\n", why.c_str());
     broken_ = true;
     changed_.NotifyAll();
   }
 
   void SendLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     while (left_ > 0 && (unanswered_ + 1) * message_bytes_ <= kWindowBytes) {
-      const size_t bytes = std::min(left_, message_bytes_);
-      const grpc::Slice slice(next_, bytes, grpc::Slice::STATIC_SLICE);
+      const size_t all = values_.size() * sizeof(float);
+      const size_t bytes = std::min({left_, message_bytes_, all});
+      if (next_ + bytes > all) next_ = 0;
+      const char* const from = reinterpret_cast<const char*>(values_.data()) + next_;
+      const grpc::Slice slice(from, bytes, grpc::Slice::STATIC_SLICE);
       next_ += bytes;
       left_ -= bytes;
       ++unanswered_;
@@ -102,7 +106,7 @@ class GrpcStream final : public RankWork {
   Mutex mutex_;
   CondVar changed_;
   std::vector<float> values_ ABSL_GUARDED_BY(mutex_) = std::vector<float>(1);
-  const char* next_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;  // byte of the values
   size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t expected_ ABSL_GUARDED_BY(mutex_) = 0;
