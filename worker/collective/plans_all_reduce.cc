@@ -35,7 +35,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
   const int64_t chunk = EvenChunkElements(dtype, in.call.count, in.size);
-  const int64_t segment_elements = SegmentElements(dtype, chunk);
+  const int64_t segment_elements = EvenSegmentElements(dtype, chunk);
   std::vector<std::vector<Segment>> chunks;
   for (int i = 0; i < in.size; ++i) {
     const Segment all = ChunkAt(in.call.count, chunk, i);

@@ -76,7 +76,9 @@ RankPlan RingAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
   const int64_t chunk = TensorFlowChunkElements(dtype, in.call.count, in.size);
-  const int64_t segment_elements = SegmentElements(dtype, chunk);
+  // Sums of 16-bit floats are on their way as float32.
+  const DType widest = IsHalf(dtype) ? DType::kFloat32 : dtype;
+  const int64_t segment_elements = EvenSegmentElements(widest, chunk);
   const int64_t segments_max = (chunk + segment_elements - 1) / segment_elements;
   const int first_owner = in.rank;  // our own chunk first: nobody waits for it but the next rank
   for (int turn = 0; turn < in.size; ++turn) {

@@ -25,6 +25,13 @@ int64_t SegmentElements(DType dtype, int64_t chunk_elements) {
   return CeilDivide(bytes, kLineBytes) * kLineBytes / element;
 }
 
+int64_t EvenSegmentElements(DType dtype, int64_t chunk_elements) {
+  const int64_t element = std::max<int64_t>(ElementBytes(dtype), 1);
+  const int64_t bytes = std::max(chunk_elements * element, kLineBytes);
+  const int64_t segments = CeilDivide(bytes, kEvenSegmentBytesMax);
+  return CeilDivide(CeilDivide(bytes, segments), kLineBytes) * kLineBytes / element;
+}
+
 std::vector<Segment> Segments(int64_t first, int64_t count, int64_t elements) {
   std::vector<Segment> segments;
   uint32_t index = 0;

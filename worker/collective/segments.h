@@ -13,6 +13,9 @@ namespace cohort {
 
 inline constexpr int64_t kSegmentBytesMax = int64_t{2} << 20;
 inline constexpr int64_t kSegmentBytesMin = int64_t{1} << 20;  // of chunks that are larger
+// Of those that are equal: TensorFlow's chunks of a power of two are two lines larger than it, and
+// no frame is sent for these alone.
+inline constexpr int64_t kEvenSegmentBytesMax = kSegmentBytesMax + 128;
 
 struct Segment {
   int64_t first = 0;  // element
@@ -22,6 +25,10 @@ struct Segment {
 
 // Of a chunk of at most so many elements: half, between the bounds.
 int64_t SegmentElements(DType dtype, int64_t chunk_elements);
+
+// Of a chunk of at most so many elements that an all-reduce divides: equal ones, as few as may be,
+// since a frame more costs more than what waits for the whole of a larger one.
+int64_t EvenSegmentElements(DType dtype, int64_t chunk_elements);
 
 // Elements [first, first + count) in segments of `elements`. One empty segment for no elements.
 std::vector<Segment> Segments(int64_t first, int64_t count, int64_t elements);
