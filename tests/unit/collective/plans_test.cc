@@ -225,9 +225,8 @@ TEST(Plans, AllReducesSendAsFewFramesAsTheirSizeAllows) {
     const int64_t count = bytes / static_cast<int64_t>(ElementSize(dtype));
     const RankPlan plan =
         PlansOf(CallOf(CollectiveOp::kAllReduce, dtype, count, algorithm), n, OneEach(n))[0];
-    return std::count_if(plan.steps.begin(), plan.steps.end(), [](const PlanStep& step) {
-      return step.kind == PlanStep::Kind::kSend;
-    });
+    return std::count_if(plan.steps.begin(), plan.steps.end(),
+                         [](const PlanStep& step) { return step.kind == PlanStep::Kind::kSend; });
   };
   for (const A algorithm : {A::kTwoShot, A::kRing}) {
     EXPECT_EQ(frames(kMiB, 4, algorithm), 6);
