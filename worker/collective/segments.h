@@ -13,7 +13,7 @@ namespace cohort {
 
 inline constexpr int64_t kSegmentBytesMax = int64_t{2} << 20;
 inline constexpr int64_t kSegmentBytesMin = int64_t{1} << 20;  // of chunks that are larger
-// Of those that are equal: TensorFlow's chunks of a power of two are two lines larger than it, and
+// Of those that are equal: TensorFlow's chunks are up to two lines larger than an even share, and
 // no frame is sent for these alone.
 inline constexpr int64_t kEvenSegmentBytesMax = kSegmentBytesMax + 128;
 
