@@ -1,6 +1,7 @@
 #include "coordinator/schedule/gang_channel.h"
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
-// A member that does not hear of it is lost, which its connection finds out.
+// A member that does not hear of it in time is lost.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 // Which of two errors says more; the lower one.
@@ -95,8 +96,9 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         method_(method),
         request_(std::move(request)),
         done_(std::move(done)),
-        answers_(members_.size()),
-        left_(members_.size()) {}
+        answers_(members_.size()) {
+    for (size_t i = 0; i < members_.size(); ++i) awaited_.insert(i);
+  }
 
   void Start(absl::Duration timeout) {
     for (size_t i = 0; i < members_.size(); ++i) {
@@ -109,7 +111,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
 
   void Lose(int worker, const absl::Status& cause) {
     for (size_t i = 0; i < members_.size(); ++i) {
-      if (members_[i].worker == worker) Answered(i, absl::UnavailableError(cause.message()));
+      if (members_[i].worker == worker) Lost(i, cause.message());
     }
   }
 
@@ -117,30 +119,71 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void Answered(size_t member, absl::StatusOr<Message> message) {
     Answer answer =
         method_ == kRunClosure ? Answer::Of(std::move(message)) : Answer{std::move(message)};
+    Take(member, std::move(answer), /*lost=*/false);
+  }
+
+  // What it answered while it was there does not count either.
+  void Lost(size_t member, absl::string_view cause) {
+    Take(member, Answer(absl::UnavailableError(cause)), /*lost=*/true);
+  }
+
+  void Take(size_t member, Answer answer, bool lost) {
     const absl::Status status = answer.error;
-    std::vector<size_t> to_tell;
+    std::set<size_t> to_tell;
+    std::map<size_t, absl::Status> doubted;
     bool last = false;
     {
       MutexLock lock(mutex_);
-      if (answers_[member].has_value()) return;  // it counts as lost
-      if (!status.ok() && !failed_) {
-        for (size_t i = 0; i < members_.size(); ++i) {
-          if (i != member && !answers_[i].has_value()) to_tell.push_back(i);
-        }
-        failed_ = true;
-      }
+      const bool awaited = awaited_.erase(member) > 0;
+      const bool counts = awaited || (lost && method_ == kRunClosure);
+      if (over_ || !counts) return;  // that it is lost comes before what it answers late
+      if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
       answers_[member] = std::move(answer);
-      last = --left_ == 0;
+      if (awaited_.empty()) doubted = TakeDoubtedLocked();
+      last = over_ = awaited_.empty();
     }
     if (method_ == kRunClosure) {
       for (const size_t i : to_tell) Tell(i, AttributedCall(status, members_[member].task));
     }
+    for (const auto& [i, why] : doubted) Ask(i, why);
     if (last) Finish();
   }
 
-  void Tell(size_t member, const absl::Status& why) {
+  // With what another one says of it: a member that was lost, says one that came less far. Its
+  // answer would make those that are left out of step with a member that may be gone.
+  std::map<size_t, absl::Status> TakeDoubtedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::map<size_t, absl::Status> doubted;
+    if (method_ != kRunClosure || std::exchange(asked_, true)) return doubted;
+    for (const std::optional<Answer>& other : answers_) {
+      const proto::ErrorDetail detail = DetailOf(other->error);
+      if (detail.error_class() != proto::WORKER_LOST || !detail.has_origin()) continue;
+      for (size_t i = 0; i < members_.size(); ++i) {
+        if (members_[i].task.index() != detail.origin().index()) continue;
+        if (answers_[i]->steps <= other->steps || IsOpen(answers_[i]->error, members_[i])) continue;
+        doubted.emplace(i, other->error);
+        awaited_.insert(i);
+      }
+    }
+    return doubted;
+  }
+
+  void Ask(size_t member, const absl::Status& why) {
+    Tell(member, why, [self = shared_from_this(), member](const absl::Status& status) {
+      if (!status.ok()) return self->Lost(member, status.message());
+      {
+        MutexLock lock(self->mutex_);
+        if (self->awaited_.erase(member) == 0 || !self->awaited_.empty()) return;
+        self->over_ = true;
+      }
+      self->Finish();
+    });
+  }
+
+  void Tell(
+      size_t member, const absl::Status& why,
+      absl::AnyInvocable<void(absl::Status)> heard = [](const absl::Status&) {}) {
     proto::RunClosureRequest header;
-    if (!header.ParseFromString(request_.header)) return;
+    header.ParseFromString(request_.header);
     Envelope<proto::EndGangsRequest> request;
     request.header.set_epoch(header.epoch());
     *request.header.mutable_gang() = header.gang();
@@ -149,7 +192,10 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     *request.header.mutable_detail() = DetailOf(why);
     StartCall<proto::EndGangsResponse>(
         *members_[member].channel, kEndGangs, std::move(request), kEndTimeout,
-        [](const absl::StatusOr<Envelope<proto::EndGangsResponse>>&) {});
+        [heard = std::move(heard)](
+            const absl::StatusOr<Envelope<proto::EndGangsResponse>>& answer) mutable {
+          heard(answer.status());
+        });
   }
 
   void Finish() {
@@ -212,10 +258,12 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   const Message request_;  // the same for all
   Reply done_;             // of the answer that comes last
   Mutex mutex_;
-  // By rank; the first one counts, of a member that was lost that it is.
+  // By rank; of a member that was lost that it is.
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
-  size_t left_ ABSL_GUARDED_BY(mutex_);
+  std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // members
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // whether members are still there
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 GangChannel::GangChannel(std::vector<GangMember> members, OutOfStep out_of_step)

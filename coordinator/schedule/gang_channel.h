@@ -7,9 +7,12 @@
 // run with it (EndGangs): they may wait for it.
 //
 // A member is out of step if nobody knows how far it came: its call broke, or it has lost its
-// variables. Of the others, one that came less far than another is out of step as well. So those
-// that are in step have done the same closures, and of one of several steps the same steps: the
-// answer is that of the first of them, of all steps or of those that are done.
+// variables. One that has answered, and is lost, says one that came less far, is asked whether it
+// is still there (EndGangs, too) before its answer counts: a step that it alone had made would put
+// all others out of step with a process that is gone. Of the others, one that came less far than
+// another is out of step as well. So those that are in step have done the same closures, and of one
+// of several steps the same steps: the answer is that of the first of them, of all steps or of
+// those that are done.
 
 #include <atomic>
 #include <cstdint>

@@ -150,6 +150,68 @@ TEST_F(SchedulerGroupGangs, WhoDidNotEndWhatAnotherHasEndedIsOutOfStep) {
   EXPECT_EQ(RequestOf(second->calls.front()).gang().generation(), 2u);
 }
 
+// The first has made a step and is gone, say the others, which have not: whoever takes its word has
+// nobody left in step.
+class SchedulerDoubtedGang : public SchedulerGroupGangs {
+ protected:
+  SchedulerDoubtedGang() {
+    fences_workers = true;
+    MakeGroup(3, 1);
+    for (int worker = 0; worker < 3; ++worker) workers_.push_back(AddWorker(worker));
+    ScheduleGangs(2);
+    Prepare(*workers_[0], *workers_[1], *workers_[2]);
+    workers_[0]->AnswerRun(absl::OkStatus(), true);
+    for (const int other : {1, 2}) {
+      workers_[static_cast<size_t>(other)]->AnswerRun(WithOrigin(
+          MakeError(absl::StatusCode::kUnavailable, "rank 0 was lost", proto::WORKER_LOST),
+          Worker(0, 1)));
+    }
+  }
+  ScriptedChannel& Of(size_t worker) { return *workers_[worker]; }
+
+  std::vector<std::shared_ptr<ScriptedChannel>> workers_;
+};
+
+TEST_F(SchedulerDoubtedGang, AStepThatOnlyALostMemberHasMadeIsMadeAgain) {
+  EXPECT_TRUE(out_of_step.empty());
+  ASSERT_EQ(Of(0).calls.size(), 1u) << "it is asked whether it is there";
+  ASSERT_EQ(Of(0).calls.front().method, kEndGangs);
+  Of(0).AnswerRun(absl::UnavailableError("connection reset"));
+  EXPECT_THAT(out_of_step, ElementsAre(0));
+  EXPECT_EQ(scheduler->stats().done, 0u);
+  for (auto& fence : std::exchange(fences, {})) fence.second(absl::OkStatus());
+  Prepare(Of(1), Of(2));
+  EXPECT_THAT(Sent(Of(1)), ElementsAre(1)) << "again, by two";
+  EXPECT_EQ(RequestOf(Of(1).calls.front()).gang().members_size(), 2);
+}
+
+TEST_F(SchedulerDoubtedGang, AMemberThatIsLostWhileItIsAskedIsNotWaitedFor) {
+  scheduler->WorkerLost(0, absl::UnavailableError("silent"));
+  EXPECT_THAT(out_of_step, ElementsAre(0));
+  EXPECT_EQ(scheduler->stats().done, 0u);
+}
+
+TEST_F(SchedulerDoubtedGang, AMemberThatIsThereHasMadeItsStep) {
+  Of(0).calls.front().done(Message{});
+  Of(0).calls.pop_front();
+  EXPECT_THAT(out_of_step, ElementsAre(1, 2));
+  EXPECT_EQ(scheduler->stats().done, 1u);
+}
+
+TEST_F(SchedulerGroupGangs, WhatALostMemberHasAnsweredDoesNotCount) {
+  fences_workers = true;
+  MakeGroup(2, 1);
+  const auto first = AddWorker(0);
+  const auto second = AddWorker(1);
+  ScheduleGangs(1);
+  Prepare(*first, *second);
+  first->AnswerRun(absl::OkStatus(), true);
+  scheduler->WorkerLost(0, absl::UnavailableError("silent"));
+  second->AnswerRun(MakeError(absl::StatusCode::kAborted, "told so", proto::TRANSIENT));
+  EXPECT_THAT(out_of_step, ElementsAre(0)) << "the second one is all that is left";
+  EXPECT_EQ(scheduler->stats().done, 0u);
+}
+
 TEST_F(SchedulerGroupGangs, AWorkerThatIsInStepAgainIsInTheNextGeneration) {
   MakeGroup(2, 1);
   const auto first = AddWorker(0);
