@@ -26,7 +26,8 @@ std::shared_ptr<OutputPool> MemoryOf(const std::shared_ptr<Communicator>& commun
 }  // namespace
 
 GangGroup::GangGroup(std::unique_ptr<Communicator> communicator, Executor& executor)
-    : communicator_(DyingOn(executor, std::move(communicator))),
+    : executor_(executor),
+      communicator_(DyingOn(executor, std::move(communicator))),
       memory_(MemoryOf(communicator_)) {}
 
 }  // namespace cohort

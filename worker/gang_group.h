@@ -5,6 +5,7 @@
 // communicator moves fastest, and is used again.
 
 #include <memory>
+#include <utility>
 
 #include "common/base/executor.h"
 #include "common/runtime/output_pool.h"
@@ -23,8 +24,11 @@ class GangGroup {
   int size() const { return communicator_->size(); }
   Communicator& communicator() const { return *communicator_; }
   std::shared_ptr<Buffer> Take(size_t bytes) { return memory_->Take(bytes); }
+  // What takes too long for where a call of the communicator is told to be done.
+  void RunElsewhere(Task task) { executor_.Run(std::move(task)); }
 
  private:
+  Executor& executor_;
   const std::shared_ptr<Communicator> communicator_;  // shared with the pool, weakly
   const std::shared_ptr<OutputPool> memory_;          // as it asks for
 };

@@ -114,7 +114,9 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
     call.output = absl::MakeSpan(memory_->data(), static_cast<size_t>(end));
     workers_.group->communicator().Start(std::move(call),
                                          [self = shared_from_this()](const absl::Status& status) {
-                                           self->done_(status.ok() ? self->Gathered() : status);
+                                           if (!status.ok()) return self->done_(status);
+                                           self->workers_.group->RunElsewhere(
+                                               [self] { self->done_(self->Gathered()); });
                                          });
   }
 
@@ -143,7 +145,7 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
     workers_.group->communicator().Start(
         std::move(call), [self = shared_from_this(), all, then](const absl::Status& status) {
           if (!status.ok()) return self->done_(status);
-          then(*all);
+          self->workers_.group->RunElsewhere([all, then] { then(*all); });
         });
   }
 

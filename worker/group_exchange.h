@@ -25,9 +25,9 @@ struct MeetingWorkers {
 };
 
 // What replicas here joined, over all workers. A neutral worker gets of parts what the last replica
-// of all gets, whose part of the batch it computes. `done` runs once, on any thread. Errors:
-// INVALID_ARGUMENT for gathered values that do not fit together, the same on all workers; those of
-// the group (communicator.h).
+// of all gets, whose part of the batch it computes. `done` runs once, on any thread, and hands on
+// what takes long, as of a communicator. Errors: INVALID_ARGUMENT for gathered values that do not
+// fit together, the same on all workers; those of the group (communicator.h).
 using GroupExchanged = absl::AnyInvocable<void(absl::StatusOr<WholeExchange>)>;
 void ExchangeOverGroup(const MeetingWorkers& workers, ExchangeCall joined, GroupExchanged done);
 

@@ -145,17 +145,24 @@ void GroupSum::StartBucket(size_t index) {
   call.input = call.output;
   group_->communicator().Start(std::move(call),
                                [self = shared_from_this(), index](const absl::Status& status) {
-                                 self->BucketDone(index, status);
+                                 if (!self->rounded_[index] || !status.ok()) {
+                                   return self->BucketDone(index, status);
+                                 }
+                                 self->group_->RunElsewhere([self, index] {
+                                   self->Widen(index);
+                                   self->BucketDone(index, absl::OkStatus());
+                                 });
                                });
 }
 
+void GroupSum::Widen(size_t index) {
+  const Bucket& bucket = buckets_[index];
+  WidenFloats(reinterpret_cast<const uint16_t*>(rounded_[index]->data()),
+              static_cast<size_t>(bucket.elements), bucket.dtype,
+              reinterpret_cast<float*>(memory_[index]->data()));
+}
+
 void GroupSum::BucketDone(size_t index, const absl::Status& status) {
-  if (rounded_[index] && status.ok()) {
-    const Bucket& bucket = buckets_[index];
-    WidenFloats(reinterpret_cast<const uint16_t*>(rounded_[index]->data()),
-                static_cast<size_t>(bucket.elements), bucket.dtype,
-                reinterpret_cast<float*>(memory_[index]->data()));
-  }
   Sums done;
   absl::Status error;
   {

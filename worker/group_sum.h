@@ -69,7 +69,8 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   absl::Status status() const;
 
   // When all are ready: `done` gets the sums, in the order of the summands. It runs once, in this
-  // call or on any thread. Errors: those of the group (communicator.h).
+  // call or on any thread, and hands on what takes long, as of a communicator. Errors: those of the
+  // group (communicator.h).
   void Finish(Sums done);
 
  private:
@@ -81,6 +82,7 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
            std::vector<SummandType> summands);
   void StartBucket(size_t index);
+  void Widen(size_t index);
   void BucketDone(size_t index, const absl::Status& status);
   void GiveSums(Sums done, const absl::Status& status) const;
 

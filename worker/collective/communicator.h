@@ -55,7 +55,9 @@ class Communicator {
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
 
   // `done` runs exactly once, on any thread, never inside this call, and when it runs nothing
-  // touches the call's memory any more, whether the call succeeded or not.
+  // touches the call's memory any more, whether the call succeeded or not. The thread may be one
+  // that brings the messages of all calls: `done` may start and abort, and hands on what takes
+  // longer.
   virtual void Start(CollectiveCall call, Done done) = 0;
 
   // Ends the generation on all ranks with this cause, which is not OK. The first counts; of causes

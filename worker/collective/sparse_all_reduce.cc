@@ -60,15 +60,17 @@ int64_t Sum(const std::vector<int64_t>& counts) {
 }  // namespace
 
 struct SparseAllReduce::Queue {
-  explicit Queue(Communicator& communicator_in) : communicator(communicator_in) {}
+  Queue(Communicator& communicator_in, Executor& executor_in)
+      : communicator(communicator_in), executor(executor_in) {}
   Communicator& communicator;
+  Executor& executor;
   Mutex mutex;
   bool running ABSL_GUARDED_BY(mutex) = false;
   std::deque<std::shared_ptr<Run>> waiting ABSL_GUARDED_BY(mutex);  // shared with its calls
 };
 
-// One call on its way through the communicator's. Each step begins in the completion of the one
-// before, so it needs no lock. Thread-compatible.
+// One call on its way through the communicator's. Each step begins when the one before is done, so
+// it needs no lock. Thread-compatible.
 class SparseAllReduce::Run : public std::enable_shared_from_this<Run> {
  public:
   Run(std::shared_ptr<Queue> queue, SparseCall call, Done done)
@@ -108,8 +110,10 @@ class SparseAllReduce::Run : public std::enable_shared_from_this<Run> {
 
   void Then(CollectiveCall call, Step next) {
     ranks_.Start(std::move(call), [self = shared_from_this(), next](absl::Status status) {
-      if (!status.ok()) return self->End(std::move(status));
-      ((*self).*next)();
+      self->queue_->executor.Run([self, next, status = std::move(status)]() mutable {
+        if (!status.ok()) return self->End(std::move(status));
+        ((*self).*next)();
+      });
     });
   }
 
@@ -227,8 +231,8 @@ class SparseAllReduce::Run : public std::enable_shared_from_this<Run> {
   std::vector<int64_t> receive_counts_;
 };
 
-SparseAllReduce::SparseAllReduce(Communicator& communicator)
-    : queue_(std::make_shared<Queue>(communicator)) {}
+SparseAllReduce::SparseAllReduce(Communicator& communicator, Executor& executor)
+    : queue_(std::make_shared<Queue>(communicator, executor)) {}
 
 SparseAllReduce::~SparseAllReduce() = default;
 

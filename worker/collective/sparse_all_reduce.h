@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/sparse_rows.h"
@@ -40,8 +41,8 @@ class SparseAllReduce {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<SparseRows>)>;
 
-  // The communicator outlives the calls.
-  explicit SparseAllReduce(Communicator& communicator);
+  // Both outlive the calls. Rows are added up on the executor.
+  SparseAllReduce(Communicator& communicator, Executor& executor);
   ~SparseAllReduce();
 
   // Errors: INVALID_ARGUMENT for an id outside the table, a size that does not fit or another

@@ -84,6 +84,7 @@ class LaneRanks final : public GroupUnderTest {
 
   Communicator& Of(int rank) override { return *ranks_[static_cast<size_t>(rank)]; }
   Waiter& waiter() override { return world_->waiter(); }
+  Executor& executor() { return world_->executor(); }
   LaneCommunicator& Lane(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   GroupTable& Table(int rank) { return *tables_[static_cast<size_t>(rank)]; }
   const std::vector<std::string>& addresses() const { return addresses_; }

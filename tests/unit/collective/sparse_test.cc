@@ -31,7 +31,8 @@ std::vector<absl::StatusOr<SparseRows>> ReduceAll(LaneRanks& ranks, std::vector<
   std::vector<absl::StatusOr<SparseRows>> results(calls.size());
   std::vector<Event> done(calls.size());
   for (size_t r = 0; r < calls.size(); ++r) {
-    reducers.push_back(std::make_unique<SparseAllReduce>(ranks.Of(static_cast<int>(r))));
+    reducers.push_back(
+        std::make_unique<SparseAllReduce>(ranks.Of(static_cast<int>(r)), ranks.executor()));
     reducers.back()->Start(std::move(calls[r]),
                            [&results, &done, r](absl::StatusOr<SparseRows> result) {
                              results[r] = std::move(result);
@@ -146,8 +147,8 @@ TEST(SparseAllReduce, SixteenBitRowsRoundOnce) {
 
 TEST(SparseAllReduce, SeveralOneAfterAnother) {
   LaneRanks ranks = Ranks(2);
-  SparseAllReduce zero(ranks.Of(0));
-  SparseAllReduce one(ranks.Of(1));
+  SparseAllReduce zero(ranks.Of(0), ranks.executor());
+  SparseAllReduce one(ranks.Of(1), ranks.executor());
   std::vector<std::vector<double>> results(6);
   std::vector<Event> done(6);
   for (int i = 0; i < 3; ++i) {
