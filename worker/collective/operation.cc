@@ -40,15 +40,18 @@ uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int 
   return Mix64(fingerprint + static_cast<uint64_t>(count));
 }
 
-// Lives in the payloads of frames that point into the caller's memory: its end wakes a thread, so
-// that those under way at once share it. Thread-safe.
+// Lives in the payloads of frames that point into the caller's memory; those under way at once
+// share it. Only the end of the last one wakes a thread, when nothing else is left. Thread-safe.
 class Operation::Hold {
  public:
   explicit Hold(std::shared_ptr<Operation> operation)
-      : operation_(std::move(operation)), host_(operation_->life_of_host_.lock()) {}
+      : operation_(std::move(operation)), host_(operation_->life_of_host_.lock()) {
+    ++operation_->memory_holds_;
+  }
   ~Hold() {
-    operation_->strand_.Post(
-        [operation = operation_, host = host_] { operation->CallersMemoryReleased(); });
+    if (--operation_->memory_holds_ > 0) return;
+    // Not here: the transport that lets go of the frame may hold its locks.
+    operation_->strand_.Post([operation = operation_, host = host_] { operation->CheckEnd(); });
   }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
@@ -299,7 +302,6 @@ ByteSlice Operation::CallersMemory(const std::byte* data, size_t bytes) {
   if (hold == nullptr) {
     hold = std::make_shared<const Hold>(shared_from_this());
     hold_ = hold;
-    ++callers_memory_holds_;
   }
   return {std::move(hold), data, bytes};
 }
@@ -347,11 +349,6 @@ void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
   CheckEnd();
 }
 
-void Operation::CallersMemoryReleased() {
-  --callers_memory_holds_;
-  CheckEnd();
-}
-
 void Operation::Stop() {
   stopped_ = true;
   ready_.clear();
@@ -378,7 +375,9 @@ bool Operation::HasEnded() const {
 // What the host does in here may end this operation's time in its table, so it is held.
 void Operation::CheckEnd() {
   const auto self = shared_from_this();
-  if (!done_ && callers_memory_holds_ == 0 && (failed_ || HasEnded())) {
+  const bool ends = !done_ && (failed_ || HasEnded());
+  if (ends && !std::exchange(steps_ended_, true)) --memory_holds_;
+  if (ends && memory_holds_ == 0) {
     done_ = true;
     places_.Close(setup_.sequence);
     host_.OnDone(setup_.sequence, status_);

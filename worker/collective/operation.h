@@ -11,6 +11,7 @@
 //   under way --every step made--> draining --memory released--> done --frames answered--> retired
 //       \--Stop--> stopped (nothing more is sent or made) --Fail, memory released--> done
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -123,7 +124,6 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Of the caller's memory, for as long as the owner lives.
   ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
-  void CallersMemoryReleased();
   bool HasEnded() const;
   void CheckEnd();
 
@@ -149,7 +149,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<PeerQueue> peers_;
   size_t steps_left_ = 0;
   std::weak_ptr<const Hold> hold_;  // shared by the frames that point into the caller's memory
-  int callers_memory_holds_ = 0;
+  // Holds, and one for the steps until they have ended. Of any thread.
+  std::atomic<int> memory_holds_{1};
+  bool steps_ended_ = false;
   int frames_under_way_ = 0;
   int hellos_under_way_ = 0;  // of those; who takes them may leave before
   bool stopped_ = false;
