@@ -48,6 +48,27 @@ TEST(GroupSum, BucketsStartInOneOrderWhicheverSummandIsReadyFirst) {
   }
 }
 
+// Where a call is told to be done, others wait behind it (communicator.h).
+TEST(GroupSum, WhatTravelsRoundedIsWidenedElsewhere) {
+  for (const DType travels_as : {DType::kFloat32, DType::kBfloat16}) {
+    TasksInTurn turns;
+    Events events;
+    HeldCommunicator::Calls calls;
+    GroupCommunication communication;
+    communication.gradient_dtype = travels_as;
+    bool given = false;
+    SumOverGroup(
+        std::make_shared<GangGroup>(std::make_unique<HeldCommunicator>(events, calls), turns),
+        communication, {{"kernel", Tensor::Scalar(1.0f), false, true}},
+        [&given](const auto& sums) { given = sums.ok(); });
+    ASSERT_EQ(calls.held.size(), 1u);
+    calls.held[0].done(absl::OkStatus());
+    EXPECT_EQ(given, travels_as == DType::kFloat32);
+    turns.RunAll();
+    EXPECT_TRUE(given);
+  }
+}
+
 // Tells the order in which calls are started, and ends them on a pool. Thread-safe.
 class ToldCommunicator final : public Communicator {
  public:
