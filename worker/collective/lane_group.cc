@@ -193,7 +193,7 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   std::exchange(state.done, nullptr)(status);
 }
 
-// Who is told so does not wait for a call, and may do anything.
+// Of what does not end by a frame: nobody is in a hurry.
 void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
   executor_.Run([done = std::move(done), status]() mutable { done(status); });
 }
