@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
-// A member that does not hear of it in time is lost.
+// A member that does not hear of it is lost: its connection finds that out, or whoever asked it.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 // Which of two errors says more; the lower one.
@@ -127,8 +127,9 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     Take(member, Answer(absl::UnavailableError(cause)), /*lost=*/true);
   }
 
-  void Take(size_t member, Answer answer, bool lost) {
-    const absl::Status status = answer.error;
+  // No answer: the one that is there counts.
+  void Take(size_t member, std::optional<Answer> answer, bool lost) {
+    const absl::Status status = answer.has_value() ? answer->error : absl::OkStatus();
     std::set<size_t> to_tell;
     std::map<size_t, absl::Status> doubted;
     bool last = false;
@@ -138,7 +139,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       const bool counts = awaited || (lost && method_ == kRunClosure);
       if (over_ || !counts) return;  // that it is lost comes before what it answers late
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
-      answers_[member] = std::move(answer);
+      if (answer.has_value()) answers_[member] = std::move(answer);
       if (awaited_.empty()) doubted = TakeDoubtedLocked();
       last = over_ = awaited_.empty();
     }
@@ -170,18 +171,12 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void Ask(size_t member, const absl::Status& why) {
     Tell(member, why, [self = shared_from_this(), member](const absl::Status& status) {
       if (!status.ok()) return self->Lost(member, status.message());
-      {
-        MutexLock lock(self->mutex_);
-        if (self->awaited_.erase(member) == 0 || !self->awaited_.empty()) return;
-        self->over_ = true;
-      }
-      self->Finish();
+      self->Take(member, std::nullopt, /*lost=*/false);
     });
   }
 
-  void Tell(
-      size_t member, const absl::Status& why,
-      absl::AnyInvocable<void(absl::Status)> heard = [](const absl::Status&) {}) {
+  void Tell(size_t member, const absl::Status& why,
+            absl::AnyInvocable<void(absl::Status)> heard = nullptr) {
     proto::RunClosureRequest header;
     header.ParseFromString(request_.header);
     Envelope<proto::EndGangsRequest> request;
@@ -194,7 +189,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         *members_[member].channel, kEndGangs, std::move(request), kEndTimeout,
         [heard = std::move(heard)](
             const absl::StatusOr<Envelope<proto::EndGangsResponse>>& answer) mutable {
-          heard(answer.status());
+          if (heard != nullptr) heard(answer.status());
         });
   }
 
