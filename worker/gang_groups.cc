@@ -1,5 +1,7 @@
 #include "worker/gang_groups.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,14 +35,23 @@ absl::string_view HostOf(absl::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
+// By the names of their addresses: members that one host has under several names count as several
+// hosts, and are summed as if they were.
+HostLayout HostsOf(const proto::Gang& gang) {
+  HostLayout hosts;
+  std::map<absl::string_view, int> numbers;
+  for (const proto::Peer& member : gang.members()) {
+    const int next = static_cast<int>(numbers.size());
+    hosts.host_of.push_back(numbers.emplace(HostOf(member.address()), next).first->second);
+  }
+  return hosts;
+}
+
 // Members under different host names are not asked to look for each other's memory: it takes
 // seconds until they give up. Others find out.
-bool MayShareMemory(const proto::Gang& gang) {
+bool MayShareMemory(const proto::Gang& gang, const HostLayout& hosts) {
   if (gang.shared_memory() == 0) return false;
-  for (const proto::Peer& member : gang.members()) {
-    if (HostOf(member.address()) != HostOf(gang.members(0).address())) return false;
-  }
-  return true;
+  return std::count(hosts.host_of.begin(), hosts.host_of.end(), 0) == gang.members_size();
 }
 
 std::string SocketOf(const proto::Gang& gang) {
@@ -117,6 +128,7 @@ void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
   group.name = {NameOf(coordinator), gang.generation()};
   group.rank = -1;
   group.size = gang.members_size();
+  group.hosts = HostsOf(gang);
   std::vector<std::string> addresses;
   for (int rank = 0; rank < gang.members_size(); ++rank) {
     const proto::Peer& member = gang.members(rank);
@@ -135,7 +147,7 @@ void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
     self->Formed(*generation, std::move(group));
   };
   if (!gang.has_nccl_device()) {
-    std::string socket = MayShareMemory(gang) ? SocketOf(gang) : "";
+    std::string socket = MayShareMemory(gang, group.hosts) ? SocketOf(gang) : "";
     return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
                      std::move(formed));
   }

@@ -15,7 +15,9 @@
 namespace cohort {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 // Who computes: so many workers, with so many replicas each.
 struct Replicas {
@@ -109,6 +111,20 @@ TEST(MultiWorkerMirrored, GradientsAreClippedWhenTheyAreJoined) {
       R"(compile.optimizer={"class_name":"SGD",)",
       R"("config":{"learning_rate":0.5,"global_clipnorm":0.05}})");
   ExpectSameCurve(Train({2, 1}, {clipping}), TrainInOne({clipping}), "clipped");
+}
+
+// Two on each of two hosts, by the names of their addresses: their gradients are summed within a
+// host first. The bits are those of four hosts. Five have hosts of two, two and one.
+TEST(MultiWorkerMirrored, WorkersOfOneHostAddUpAmongThemselvesFirst) {
+  const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
+  for (const int workers : {4, 5}) {
+    const Trained apart = TrainJob(job, {.workers = workers});
+    const Trained pairs = TrainJob(job, {.workers = workers, .workers_on_host = 2});
+    EXPECT_THAT(pairs.algorithms, Contains("hierarchical"));
+    EXPECT_THAT(apart.algorithms, Not(Contains("hierarchical")));
+    EXPECT_EQ(pairs.losses, apart.losses) << workers;
+    EXPECT_EQ(pairs.values, apart.values) << workers;
+  }
 }
 
 TEST(MultiWorkerMirrored, ARingSumsInItsOwnOrderTheSameOnAllWorkers) {

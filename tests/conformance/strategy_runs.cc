@@ -1,8 +1,11 @@
 #include "tests/conformance/strategy_runs.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/event.h"
 #include "common/base/status.h"
+#include "common/wire/typed_call.h"
 #include "gtest/gtest.h"
+#include "proto/collective.pb.h"
 #include "tests/support/stepwise_training.h"
 
 namespace cohort {
@@ -11,9 +14,33 @@ namespace {
 
 constexpr uint64_t kTestExamples = 70;
 
+// Of the calls between workers that this one has kept.
+absl::StatusOr<std::set<std::string>> AlgorithmsOf(SimCluster& cluster, TaskId worker) {
+  const World world = cluster.WorldOf("chief:0");
+  const auto channel =
+      world.transport.Connect(*cluster.tasks().spec().Address(worker), Lane::kControl);
+  Event came;
+  absl::StatusOr<Envelope<proto::GetFlightRecordResponse>> record;
+  StartCall<proto::GetFlightRecordResponse>(
+      *channel, "/cohort.proto.CollectiveService/GetFlightRecord",
+      Envelope<proto::GetFlightRecordRequest>(), absl::Seconds(1), [&](auto response) {
+        record = std::move(response);
+        came.Notify();
+      });
+  cluster.waiter().Wait(came, absl::InfiniteDuration());
+  RETURN_IF_ERROR(record.status());
+  std::set<std::string> algorithms;
+  for (const proto::GroupFlight& group : record->header.groups()) {
+    for (const proto::FlightOperation& call : group.operations())
+      algorithms.insert(call.algorithm());
+  }
+  return algorithms;
+}
+
 absl::StatusOr<Trained> TryToTrain(const JobSpec& job, const RunSetup& setup) {
   Trained trained;
-  SimCluster cluster(setup.seed, setup.num_ps, setup.workers, {setup.find_cuda, setup.find_nccl});
+  SimCluster cluster(setup.seed, setup.num_ps, setup.workers,
+                     {setup.find_cuda, setup.find_nccl, setup.workers_on_host});
   for (int i = 0; i < setup.workers; ++i) cluster.tasks().SetGpus({Role::kWorker, i}, setup.gpus);
   ASSIGN_OR_RETURN(const auto coordinator, cluster.Connect(CoordinatorOptionsOf(job)));
   StepwiseTraining training(*coordinator, job, setup.examples);
@@ -23,6 +50,9 @@ absl::StatusOr<Trained> TryToTrain(const JobSpec& job, const RunSetup& setup) {
   const bool copies = job.strategy.type == kMultiWorkerMirrored;
   for (int worker = 0; copies && worker < setup.workers; ++worker) {
     ASSIGN_OR_RETURN(trained.copies.emplace_back(), training.CopyOf(static_cast<uint32_t>(worker)));
+  }
+  if (copies) {
+    ASSIGN_OR_RETURN(trained.algorithms, AlgorithmsOf(cluster, {Role::kWorker, 0}));
   }
   return trained;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ using Values = std::map<std::string, std::vector<float>>;
 
 struct RunSetup {
   int workers = 1;
+  int workers_on_host = 1;
   int num_ps = 0;
   uint64_t seed = 1;      // of the simulation: the order of everything that is not ordered
   int64_t examples = 99;  // batches of 32, 32, 32 and 3
@@ -32,6 +34,7 @@ struct Trained {
   std::vector<double> losses;  // of each step
   Values values;
   std::vector<Values> copies;  // by worker, where each has one
+  std::set<std::string> algorithms;  // of what the first worker did with others
 };
 
 // A run that fails is a failure of the test, and has no losses.

@@ -26,19 +26,20 @@ class SimCluster {
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers)) {}
   SimCluster(uint64_t seed, int ps, int workers, Disks disks)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), disks) {}
-  // How workers find GPUs; null: SetGpus says what they have, and they have no NCCL.
-  struct Gpus {
-    FindCuda find_cuda;
-    FindNccl find_nccl;
+  // What workers run on.
+  struct Machines {
+    FindCuda find_cuda = nullptr;  // null: SetGpus says what GPUs they have
+    FindNccl find_nccl = nullptr;  // null: they have no NCCL
+    int workers_on_host = 1;       // by the names of their addresses
   };
-  SimCluster(uint64_t seed, int ps, int workers, Gpus gpus)
+  SimCluster(uint64_t seed, int ps, int workers, Machines machines)
       : SimCluster(seed, FirstIndices(ps), FirstIndices(workers), Disks::kShared,
-                   std::move(gpus)) {}
+                   std::move(machines)) {}
   // With the task indices of a sparse cluster.
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers)
       : SimCluster(seed, std::move(ps), std::move(workers), Disks::kShared) {}
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks)
-      : SimCluster(seed, std::move(ps), std::move(workers), disks, Gpus()) {}
+      : SimCluster(seed, std::move(ps), std::move(workers), disks, Machines()) {}
 
   SimWorld& sim() { return sim_; }
   SimNetwork& network() { return network_; }
@@ -74,12 +75,12 @@ class SimCluster {
 
  private:
   SimCluster(uint64_t seed, std::vector<int> ps, std::vector<int> workers, Disks disks,
-             Gpus gpus)
+             Machines machines)
       : disks_(disks),
         sim_(seed),
         network_(sim_),
         waiter_(sim_),
-        cluster_(TaskOptions(std::move(ps), std::move(workers), std::move(gpus))) {}
+        cluster_(TaskOptions(std::move(ps), std::move(workers), std::move(machines))) {}
 
   static std::vector<int> FirstIndices(int count) {
     std::vector<int> indices(static_cast<size_t>(count));
@@ -87,10 +88,12 @@ class SimCluster {
     return indices;
   }
 
-  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers, Gpus gpus) {
+  TestCluster::Options TaskOptions(std::vector<int> ps, std::vector<int> workers,
+                                   Machines machines) {
     TestCluster::Options options;
-    options.find_cuda = std::move(gpus.find_cuda);
-    options.find_nccl = std::move(gpus.find_nccl);
+    options.find_cuda = std::move(machines.find_cuda);
+    options.find_nccl = std::move(machines.find_nccl);
+    options.workers_on_host = machines.workers_on_host;
     options.ps = std::move(ps);
     options.workers = std::move(workers);
     options.grant_directory = std::string("/");  // of a literal, GCC 12 warns without reason

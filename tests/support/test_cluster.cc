@@ -37,13 +37,18 @@ TestCluster::TestCluster(Options options) : options_(std::move(options)) {
     spec_.Add(TaskId{Role::kPs, i}, absl::StrCat(options_.address_prefix, "ps", i, ":2222"));
   }
   for (const int i : options_.workers) {
-    spec_.Add(TaskId{Role::kWorker, i},
-              absl::StrCat(options_.address_prefix, "worker", i, ":2222"));
+    spec_.Add(TaskId{Role::kWorker, i}, WorkerAddress(i));
   }
   for (const auto& [task, address] : spec_.tasks()) Start(task);
 }
 
 TestCluster::~TestCluster() = default;
+
+std::string TestCluster::WorkerAddress(int index) const {
+  const int on_host = options_.workers_on_host;
+  return absl::StrCat(options_.address_prefix, "worker", index / on_host, ":",
+                      2222 + index % on_host);
+}
 
 void TestCluster::Kill(TaskId task) {
   if (options_.kill_host) options_.kill_host(task.ToString());
@@ -64,7 +69,7 @@ void TestCluster::Start(TaskId task) {
 
 std::string TestCluster::AddWorker(int index) {
   const TaskId task{Role::kWorker, index};
-  const std::string address = absl::StrCat(options_.address_prefix, "worker", index, ":2222");
+  const std::string address = WorkerAddress(index);
   spec_.Add(task, address);
   Start(task);
   return address;

@@ -36,6 +36,7 @@ class TestCluster {
   struct Options {
     std::vector<int> ps = {0, 1};  // task indices; a sparse cluster has holes
     std::vector<int> workers = {0, 1, 2};
+    int workers_on_host = 1;     // whose addresses have one host name
     std::string address_prefix;  // where the transport's names are not this cluster's alone
     std::string grant_directory;  // of the parameter servers' grant files; empty: they have none
     // The world of a process start on a host ("worker:1"), and how a host's death is made known.
@@ -64,6 +65,7 @@ class TestCluster {
   std::string AddWorker(int index);
 
  private:
+  std::string WorkerAddress(int index) const;
   void StartPs(TaskId task);
   void StartWorker(TaskId task);
   FindCuda StandInFinder(TaskId worker);

@@ -19,7 +19,10 @@ constexpr int64_t kOneShotSentBytesMax = 64 * kKiB;
 // A second step takes as long as summing the other half of so much, and sends nothing less.
 constexpr int64_t kPairOneShotBytesMax = 256 * kKiB;
 constexpr int64_t kLocalBytesMin = 64 * kKiB;
-constexpr int64_t kTwoShotBytesMax = 4 * kMiB;
+// Above the buckets that gradients travel in (bucket_plan.h), so that how they are put together
+// changes no bit of them.
+constexpr int64_t kTwoShotBytesMax = 16 * kMiB;
+constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;  // of more ranks than send each other directly
 constexpr int64_t kGatherDirectBytesMax = 512 * kKiB;
 constexpr int64_t kTreeBytesMax = 64 * kKiB;
 constexpr int kDirectRanksMax = 16;
@@ -57,14 +60,15 @@ Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
             absl::StrCat("the number of steps is what costs, and everything to each of ", n - 1,
                          " ranks would be over ", Size(kOneShotSentBytesMax))};
   }
-  if (n == 2 || bytes <= kTwoShotBytesMax) {
+  const int64_t two_shot_max = n <= kDirectRanksMax ? kTwoShotBytesMax : kCrowdTwoShotBytesMax;
+  if (n == 2 || bytes <= two_shot_max) {
     return {A::kTwoShot, "it sends as little as a ring and has two steps"};
   }
   if (IsHalf(in.call.dtype) && n <= kDirectRanksMax) {
     return {A::kTwoShot, absl::StrCat("partial sums of ", DTypeName(in.call.dtype),
                                       " travel as float32, and here there are none")};
   }
-  return {A::kRing, absl::StrCat("above ", Size(kTwoShotBytesMax), " each of ", n,
+  return {A::kRing, absl::StrCat("above ", Size(two_shot_max), " each of ", n,
                                  " ranks sends to one neighbour only; the order of summation is "
                                  "the ring's")};
 }

@@ -115,25 +115,18 @@ TEST(LaneConformance, DelayedAndTwice) {
 
 TEST(LaneConformance, HierarchicalOnHostsOfTwoAndFour) {
   for (const int block : {2, 4}) {
-    const Implementation hosts = {absl::StrCat("hosts of ", block),
-                                  [block](int size) {
-                                    LaneGroupSpec spec;
-                                    spec.size = size;
-                                    for (int rank = 0; rank < size; ++rank)
-                                      spec.hosts.host_of.push_back(rank / block);
-                                    return SimGroup(3, spec, {});
-                                  },
-                                  {A::kHierarchical}};
-    for (int size = block + 1; size <= 8; ++size) {
-      const auto group = hosts.make(size);
-      for (const int64_t count : {0, 1, 2, 1001, 4096, 300007}) {
-        for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kInt64}) {
-          if (count > 5000 && (dtype != DType::kBfloat16 || size % 3 != 0)) continue;
-          CheckOneAllReduce(*group, size, dtype, count, A::kHierarchical);
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
+    Implementation hosts = {absl::StrCat("hosts of ", block),
+                            [block](int size) {
+                              LaneGroupSpec spec;
+                              spec.size = size;
+                              spec.hosts = HostsOf(size, block);
+                              return SimGroup(3, spec, {});
+                            },
+                            {A::kHierarchical}};
+    hosts.ranks_min = block + 1;
+    CheckReductions(hosts);
+    CheckLong(hosts);
+    if (HasFatalFailure()) return;
   }
 }
 

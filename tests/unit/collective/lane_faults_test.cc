@@ -1,4 +1,4 @@
-// Ranks that die, lanes that break, ranks that come late or leave: every rank ends, with one cause.
+// Lanes that break, ranks that are cut off, come late or leave: every rank ends, with one cause.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/wire/error_detail.h"
 #include "tests/unit/collective/conformance/cases.h"
 #include "tests/unit/collective/lane_groups.h"
 
@@ -17,9 +16,7 @@ namespace {
 using A = CollectiveAlgorithm;
 using testing::HasSubstr;
 
-constexpr char kDeliver[] = "/cohort.proto.CollectiveService/Deliver";
 constexpr int kTransfersMax = 16;
-constexpr int kCallsOfARun = 12;  // the shortest send three frames of each rank
 
 CollectiveCall SumOf(int64_t count, A algorithm) {
   CollectiveCall call;
@@ -28,87 +25,6 @@ CollectiveCall SumOf(int64_t count, A algorithm) {
   call.name = "w";
   call.algorithm = algorithm;
   return call;
-}
-
-// Kills a host when it sends its k-th frame. Lives on the world's thread.
-class KillAfter final : public SimWatcher {
- public:
-  KillAfter(SimNetwork& network, std::string host, int transfers)
-      : network_(network), host_(std::move(host)), left_(transfers) {}
-  SimFate OnRequest(const SimMessage& message) override {
-    if (message.method != kDeliver || message.from != host_ || left_-- != 0) return {};
-    killed_ = true;
-    network_.Kill(host_);
-    return {};
-  }
-  bool killed() const { return killed_; }
-  void OnArrival(const SimMessage& message) override {}
-  SimFate OnResponse(const SimMessage& message) override { return {}; }
-
- private:
-  SimNetwork& network_;
-  const std::string host_;
-  int left_;
-  bool killed_ = false;
-};
-
-// Some calls of all ranks, of which one is killed when it sends its k-th frame, and one of those
-// that are left. Whatever fails on whatever rank must fail with one cause.
-void RunWithKilled(int size, A algorithm, int killed, int transfers) {
-  auto world = std::make_shared<SimLaneWorld>(7, size);
-  LaneRanks ranks(world, LaneGroupSpec{size, 1, {}, {}});
-  KillAfter watcher(world->network(), absl::StrCat("host", killed), transfers);
-  world->network().SetWatcher(&watcher);
-  const absl::Time begin = world->world().Now();
-  std::vector<std::unique_ptr<GroupRun>> runs;
-  for (int i = 0; i < kCallsOfARun; ++i) {
-    const auto calls = CallsOf(size, SumOf(300 + 700 * (i % 2), algorithm));
-    runs.push_back(
-        std::make_unique<GroupRun>(ranks, calls, RandomInputs(calls, 3), Place::kApart, i));
-    // The last begins when it has happened.
-    const bool last = i + 1 == kCallsOfARun;
-    if (last) {
-      ASSERT_TRUE(world->world().RunUntil([&] { return watcher.killed(); }, absl::Seconds(5)));
-    }
-    for (int rank = 0; rank < size; ++rank) {
-      if (!last || rank != killed) runs.back()->Start(rank);
-    }
-  }
-  for (const auto& run : runs) run->Forget(killed);
-  absl::Status cause;
-  for (const auto& run : runs) {
-    ASSERT_TRUE(run->Wait()) << "hangs";
-    const GroupResult result = run->Result();
-    for (int rank = 0; rank < size; ++rank) {
-      const absl::Status& status = result.statuses[static_cast<size_t>(rank)];
-      if (rank == killed || status.ok()) continue;
-      if (cause.ok()) cause = status;
-      EXPECT_EQ(status, cause) << "rank " << rank;
-    }
-  }
-  for (int rank = 0; rank < size; ++rank) {
-    EXPECT_FALSE(rank != killed && runs.back()->Result().statuses[static_cast<size_t>(rank)].ok());
-  }
-  EXPECT_EQ(cause.code(), absl::StatusCode::kUnavailable) << cause;
-  EXPECT_THAT(std::string(cause.message()),
-              HasSubstr(absl::StrCat("rank ", killed, ", worker:", killed, ", was lost")));
-  EXPECT_EQ(DetailOf(cause).origin().index(), killed);
-  EXPECT_LT(world->world().Now() - begin, absl::Seconds(1)) << "of the simulated clock";
-  world->network().SetWatcher(nullptr);
-}
-
-TEST(LaneFaults, RankKilledAfterSomeTransfers) {
-  constexpr int kSize = 4;
-  for (const A algorithm : {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing}) {
-    for (int killed = 0; killed < kSize; ++killed) {
-      for (int transfers = 0; transfers <= kTransfersMax; ++transfers) {
-        SCOPED_TRACE(absl::StrCat(AlgorithmName(algorithm), ", rank ", killed, " killed after ",
-                                  transfers, " transfers"));
-        RunWithKilled(kSize, algorithm, killed, transfers);
-        if (HasFailure()) return;
-      }
-    }
-  }
 }
 
 // Fails the k-th frame of a rank, or keeps frames from being released. Thread-safe.
@@ -146,15 +62,17 @@ LaneGroupSpec Disturbed(int size, int rank,
 
 TEST(LaneFaults, FrameFailsAfterSomeTransfers) {
   constexpr int kSize = 3;
-  for (const A algorithm : {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing}) {
+  for (const A algorithm :
+       {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing, A::kHierarchical}) {
     for (int rank = 0; rank < kSize; ++rank) {
       for (int transfers = 0; transfers <= kTransfersMax; ++transfers) {
         SCOPED_TRACE(
             absl::StrCat(AlgorithmName(algorithm), ", frame ", transfers, " of rank ", rank));
         auto disturbance = std::make_shared<DisturbedLanes::Disturbance>();
         disturbance->frames_left = transfers;
-        LaneRanks ranks(std::make_shared<SimLaneWorld>(5, kSize),
-                        Disturbed(kSize, rank, disturbance));
+        LaneGroupSpec spec = Disturbed(kSize, rank, disturbance);
+        spec.hosts = HostsOf(kSize, 2);
+        LaneRanks ranks(std::make_shared<SimLaneWorld>(5, kSize), spec);
         GroupResult last;
         // Each call sends a frame of each rank at least.
         for (int i = 0; i <= kTransfersMax; ++i) {

@@ -18,6 +18,12 @@ SimNetwork::Options QuickDetection() {
 
 }  // namespace
 
+HostLayout HostsOf(int size, int ranks_on_host) {
+  HostLayout hosts;
+  for (int rank = 0; rank < size; ++rank) hosts.host_of.push_back(rank / ranks_on_host);
+  return hosts;
+}
+
 LaneRanks::LaneRanks(std::shared_ptr<LaneWorld> world, const LaneGroupSpec& spec)
     : world_(std::move(world)) {
   for (int rank = 0; rank < spec.size; ++rank) {

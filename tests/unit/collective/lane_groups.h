@@ -54,6 +54,9 @@ class PassingLanes : public Lanes {
 // Wraps the lanes of a rank, to disturb them.
 using LanesWrapper = std::function<std::unique_ptr<Lanes>(int rank, std::unique_ptr<Lanes>)>;
 
+// So many ranks on each host, the last perhaps fewer.
+HostLayout HostsOf(int size, int ranks_on_host);
+
 struct LaneGroupSpec {
   int size = 1;
   uint64_t generation = 1;

@@ -105,7 +105,7 @@ bool DieBetween(A algorithm, const Deaths& deaths, uint64_t seed) {
   faults.delay = 0.5;
   faults.delay_max = absl::Milliseconds(20);
   world->network().SetFaults(faults);
-  LaneRanks ranks(world, LaneGroupSpec{kSize, 1, {}, {}});
+  LaneRanks ranks(world, LaneGroupSpec{kSize, 1, HostsOf(kSize, 2), {}});
   Step step(ranks, algorithm);
   step.StartAll();
   EXPECT_TRUE(world->world().RunUntil([&] { return step.IsDone(deaths.first); }, absl::Minutes(1)));
@@ -135,7 +135,8 @@ bool DieBetween(A algorithm, const Deaths& deaths, uint64_t seed) {
 // has the cause, which is one for all: so it is at this step or at the one before, and nowhere
 // between.
 TEST(LastBucket, RankKilledBetweenItsCompletionOnTwoRanks) {
-  for (const A algorithm : {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing}) {
+  for (const A algorithm :
+       {A::kOneShot, A::kTwoShot, A::kRecursiveDoubling, A::kRing, A::kHierarchical}) {
     for (int first = 0; first < kSize; ++first) {
       for (int turn = 1; turn < kSize; ++turn) {
         for (int killed = 0; killed < kSize; ++killed) {

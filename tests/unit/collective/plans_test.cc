@@ -278,8 +278,11 @@ TEST(AlgorithmChoice, FollowsSizeRanksAndHosts) {
   EXPECT_EQ(flat(64 << 20, 2), A::kTwoShot);
   EXPECT_EQ(flat(8 << 10, 8), A::kOneShot);
   EXPECT_EQ(flat(16 << 10, 8), A::kRecursiveDoubling);
-  EXPECT_EQ(flat(4 << 20, 8), A::kTwoShot);
-  EXPECT_EQ(flat(5 << 20, 8), A::kRing);
+  EXPECT_EQ(flat(16 << 20, 8), A::kTwoShot);
+  EXPECT_EQ(flat(17 << 20, 8), A::kRing);
+  EXPECT_EQ(flat(16 << 20, 16), A::kTwoShot);
+  EXPECT_EQ(flat(4 << 20, 17), A::kTwoShot);
+  EXPECT_EQ(flat(5 << 20, 17), A::kRing);
   EXPECT_EQ(flat(32 << 10, 32), A::kRecursiveDoubling);
   EXPECT_EQ(choose(64 << 20, 8, OneEach(8), DType::kBfloat16), A::kTwoShot);
   const HostLayout pairs{{0, 0, 1, 1}};
@@ -293,12 +296,13 @@ TEST(AlgorithmChoice, FollowsSizeRanksAndHosts) {
 }
 
 TEST(AlgorithmChoice, ExplainsItself) {
-  const CollectiveCall call = CallOf(CollectiveOp::kAllReduce, DType::kFloat32, 2 << 20, A::kAuto);
-  EXPECT_EQ(ExplainChoice({call, 0, 4, OneEach(4)}),
-            "all-reduce sum float32[2097152], 8 MiB, 4 ranks: ring, because above 4 MiB each of 4 "
-            "ranks sends to one neighbour only; the order of summation is the ring's.\n"
-            "Order of summation: round the ring from the rank of each chunk, as TensorFlow's "
-            "RING.\n");
+  const CollectiveCall call = CallOf(CollectiveOp::kAllReduce, DType::kFloat32, 8 << 20, A::kAuto);
+  EXPECT_EQ(
+      ExplainChoice({call, 0, 4, OneEach(4)}),
+      "all-reduce sum float32[8388608], 32 MiB, 4 ranks: ring, because above 16 MiB each of 4 "
+      "ranks sends to one neighbour only; the order of summation is the ring's.\n"
+      "Order of summation: round the ring from the rank of each chunk, as TensorFlow's "
+      "RING.\n");
 }
 
 TEST(AlgorithmChoice, RefusesWhatAnOperationLacks) {

@@ -75,7 +75,7 @@ Kind KindOfTurn(uint64_t turn) {
 
 void CheckReductions(const Implementation& implementation) {
   uint64_t seed = 1;
-  for (int size = 1; size <= RanksMax(implementation); ++size) {
+  for (int size = implementation.ranks_min; size <= RanksMax(implementation); ++size) {
     const auto group = implementation.make(size);
     for (const A algorithm : AlgorithmsOf(implementation, CollectiveOp::kAllReduce)) {
       for (const DType dtype : kReducedTypes) {
@@ -112,9 +112,7 @@ void CheckLong(const Implementation& implementation) {
       const size_t times = op == CollectiveOp::kAllReduce ? std::size(kReducedTypes) : 1;
       for (size_t i = 0; i < times; ++i) {
         const DType dtype = kReducedTypes[++turn % std::size(kReducedTypes)];
-        // Above 4 MiB and 2 ranks the choice may be the ring, which is asked for by its name.
-        const bool large = algorithm == A::kAuto && ElementSize(dtype) == 8;
-        const int size = large ? 2 : 2 + static_cast<int>(turn % 3);
+        const int size = std::max(2, implementation.ranks_min) + static_cast<int>(turn % 3);
         ReduceOp reduce = kReduceOps[turn % std::size(kReduceOps)];
         if (!Defined(dtype, reduce)) reduce = ReduceOp::kProd;
         CollectiveCall call = CallOf(op, dtype, reduce, kLong);

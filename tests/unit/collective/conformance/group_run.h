@@ -33,7 +33,8 @@ struct Implementation {
   // Those to ask for; an operation that has no such form is asked for by kAuto once.
   std::vector<CollectiveAlgorithm> algorithms = {CollectiveAlgorithm::kAuto};
   bool many_ranks = true;  // up to 8; else up to 4, where ranks are costly
-  int ranks_max = 8;       // that there can be
+  int ranks_min = 1;       // that there can be
+  int ranks_max = 8;
   // The number of a group's first call.
   uint64_t first_call = 0;
   // Of zeros of both signs min and max give what the tree gives; else some zero.
