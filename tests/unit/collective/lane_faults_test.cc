@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
 #include "tests/unit/collective/conformance/cases.h"
 #include "tests/unit/collective/lane_groups.h"
 
