@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<EarlySums>> EarlySums::Make(
   std::vector<SummandType> summands;
   for (size_t i = 0; i < items.size(); ++i) {
     const OutputSink& sink = program->outputs[i];
-    if (sink.dtype == DType::kUndefined) continue;
+    if (sink.dtype == DType::kUndefined || IsGathered(sink.join)) continue;
     items[i] = static_cast<int>(summands.size());
     const bool gradient = sink.kind == OutputSink::Kind::kPush;
     summands.push_back({sink.output, sink.dtype, sink.shape, gradient});

@@ -27,6 +27,9 @@ inline bool IsSum(JoinRule rule) {
   return rule == JoinRule::kSum || rule == JoinRule::kMean || rule == JoinRule::kOfExamples;
 }
 
+// What each replica has stays there.
+inline bool IsGathered(JoinRule rule) { return rule == JoinRule::kEach || rule == JoinRule::kRows; }
+
 // What a replica's tensor is multiplied with before the sum; 1 where it is not.
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas);
 

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/program/replica_rows.h"
 #include "common/runtime/cuda/cuda_stream.h"
+#include "worker/group_gather.h"
 #include "worker/rows_of_replicas.h"
 
 namespace cohort {
@@ -54,7 +55,7 @@ absl::Status ReplicatedRun::ShareOut() {
   return absl::OkStatus();
 }
 
-// Each that may run has to have a row.
+// Each that may run has to have a row: of variables and of arguments.
 absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
   for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
     for (const VariableType& variable : plan->variables) {
@@ -63,6 +64,14 @@ absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
                                                      variable.replicas, " replicas, and ", replicas,
                                                      " run: make it for as many"));
     }
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!program_->inputs[i].of_replica) continue;
+    const Shape& shape = inputs_[i].shape();
+    if (shape.rank() > 0 && shape.dim(0) >= replicas) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "argument ", program_->inputs[i].index, " is ", inputs_[i].TypeString(), ", and ", replicas,
+        " replicas run, each of which gets a row: give it one for each"));
   }
   return absl::OkStatus();
 }
@@ -114,13 +123,6 @@ void ReplicatedRun::OpenMeeting() {
 // Sums that can begin before all is computed.
 absl::Status ReplicatedRun::PrepareSums() {
   if (group_ == nullptr) return absl::OkStatus();
-  for (const OutputSink& sink : program_->outputs) {
-    if (sink.join == JoinRule::kFirst || sink.join == JoinRule::kReplicaRows) continue;
-    if (IsSum(sink.join)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "output '", sink.output, "' is fetched from each replica; from a step of several workers "
-        "only sums are: bind it with SUM_OF_REPLICAS"));
-  }
   EarlySums::Options options;
   for (const BatchPart& part : parts_) options.examples.push_back(part.count);
   options.all_examples = examples_;
@@ -139,8 +141,9 @@ void ReplicatedRun::RunReplica(size_t replica) {
     if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
     const InputSource& source = program_->inputs[i];
     if (source.context == proto::REPLICA_ID) inputs[i] = Tensor::Scalar(NumberOf(replica));
-    if (source.kind == InputSource::Kind::kVariable &&
-        program_->pulls.variables[source.index].replicas > 0) {
+    const bool rows_of_variable = source.kind == InputSource::Kind::kVariable &&
+                                  program_->pulls.variables[source.index].replicas > 0;
+    if (rows_of_variable || source.of_replica) {
       inputs[i] = RowOfReplica(inputs[i], NumberOf(replica));
     }
   }
@@ -182,12 +185,17 @@ void ReplicatedRun::SumOverWorkers(Outputs outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (IsEarly(i)) continue;
     const OutputSink& sink = program_->outputs[i];
+    if (IsGathered(sink.join)) {
+      gathers_.push_back(i);
+      continue;
+    }
     const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
     summands.push_back({sink.output, std::move(outputs[i][0]), neutral,
                         sink.kind == OutputSink::Kind::kPush && IsSum(sink.join)});
     late.push_back(i);
   }
   const size_t count = outputs.size();
+  for (const size_t output : gathers_) fetched_.push_back(std::move(outputs[output]));
   SumOverGroup(group_, *program_->communication, summands,
                [self = shared_from_this(), late = std::move(late),
                 count](absl::StatusOr<std::vector<Tensor>> sums) {
@@ -218,8 +226,34 @@ void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
     if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
     Outputs joined;
     for (Tensor& sum : *sums) joined.push_back({std::move(sum)});
-    self->FinishJoined(std::move(joined));
+    self->GatherOverWorkers(std::move(joined), 0);
   });
+}
+
+// One after another, from the i-th on: the same calls in one order on every member. All of them get
+// what the replicas of all fetched.
+void ReplicatedRun::GatherOverWorkers(Outputs joined, size_t i) {
+  if (i == gathers_.size()) return FinishJoined(std::move(joined));
+  const OutputSink& sink = program_->outputs[gathers_[i]];
+  GroupGather gather;
+  gather.name = absl::StrCat("fetch ", sink.output);
+  if (has_part_) gather.own = std::move(fetched_[i]);
+  gather.most = program_->runners.size();
+  gather.timeout = program_->communication->timeout;
+  GatherOverGroup(group_, std::move(gather),
+                  [self = shared_from_this(), joined = std::move(joined),
+                   i](absl::StatusOr<std::vector<Tensor>> all) mutable {
+                    self->TakeGathered(std::move(joined), i, std::move(all));
+                  });
+}
+
+void ReplicatedRun::TakeGathered(Outputs joined, size_t i,
+                                 absl::StatusOr<std::vector<Tensor>> all) {
+  const size_t output = gathers_[i];
+  if (all.ok()) all = JoinReplicas(program_->outputs[output].join, *std::move(all));
+  if (!all.ok()) return std::exchange(done_, nullptr)(all.status());
+  joined[output] = *std::move(all);
+  GatherOverWorkers(std::move(joined), i + 1);
 }
 
 void ReplicatedRun::FinishJoined(Outputs outputs) {

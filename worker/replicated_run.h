@@ -9,7 +9,8 @@
 // In a gang of several workers the batch is shared out over the replicas of all of them, rank after
 // rank, meetings are of all of them, and what those of this worker computed is added up with the
 // others' (group_sum.h): while the rest is still computed, where its type is known before
-// (early_sums.h), and else behind it. A worker that none of the examples fall to computes the last
+// (early_sums.h), and else behind it. What is fetched from each replica is gathered by all workers
+// then (group_gather.h). A worker that none of the examples fall to computes the last
 // replica's part, for the shapes, comes to the meetings, and adds nothing.
 
 #include <memory>
@@ -72,6 +73,8 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   void SumOverWorkers(Outputs outputs);
   void AwaitEarlySums(std::vector<Tensor> sums);
   void TakeSums(absl::StatusOr<std::vector<Tensor>> sums);
+  void GatherOverWorkers(Outputs joined, size_t i);
+  void TakeGathered(Outputs joined, size_t i, absl::StatusOr<std::vector<Tensor>> all);
   void FinishJoined(Outputs outputs);
   void RunJoined(Outputs outputs);
 
@@ -92,6 +95,10 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   std::unique_ptr<EarlySums> early_;         // of several workers; may be none
   // By replica: each is written by its own and read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
+  // Of several workers, when all replicas here are done: outputs that are fetched from each, and
+  // what they fetched here.
+  std::vector<size_t> gathers_;
+  Outputs fetched_;
   Mutex mutex_;
   size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
 };

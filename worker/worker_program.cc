@@ -176,9 +176,15 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
       bound.num_components = std::max(bound.num_components, source.index + 1);
     } else if (binding.source_case() == proto::InputBinding::kArgument) {
       source = {InputSource::Kind::kArgument, binding.argument()};
+      source.of_replica = binding.of_replica();
       bound.num_arguments = std::max(bound.num_arguments, source.index + 1);
     } else {
       source.context = binding.context();
+    }
+    if (binding.of_replica() && source.kind != InputSource::Kind::kArgument) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),
+                                                     "' is bound to the row of each replica, which "
+                                                     "only an argument has (of_replica)"));
     }
     if (source.index >= kPositionMax) {
       return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),

@@ -27,6 +27,7 @@ struct InputSource {
   // give.
   size_t index = 0;
   proto::ContextValue context = proto::CONTEXT_UNKNOWN;
+  bool of_replica = false;  // an argument with a row for each
 };
 
 struct OutputSink {

@@ -49,6 +49,12 @@ proto::InputBinding FromArgument(uint32_t position) {
   return binding;
 }
 
+proto::InputBinding FromArgumentOfReplica(uint32_t position) {
+  proto::InputBinding binding = FromArgument(position);
+  binding.set_of_replica(true);
+  return binding;
+}
+
 proto::InputBinding FromContext(proto::ContextValue value) {
   proto::InputBinding binding;
   binding.set_context(value);

@@ -21,6 +21,8 @@ struct Bindings {
 proto::InputBinding FromBatch(uint32_t component);
 proto::InputBinding FromVariable(const std::string& variable);
 proto::InputBinding FromArgument(uint32_t position);
+// Of an argument with a row for each replica, its own.
+proto::InputBinding FromArgumentOfReplica(uint32_t position);
 proto::InputBinding FromContext(proto::ContextValue value);
 proto::OutputBinding ToFetch();
 proto::OutputBinding ToPush(const std::string& variable);

@@ -70,7 +70,8 @@ std::string SourceText(const proto::InputBinding& binding) {
     case proto::InputBinding::kVariable:
       return absl::StrCat("variable ", binding.variable());
     case proto::InputBinding::kArgument:
-      return absl::StrCat("argument ", binding.argument());
+      return absl::StrCat(binding.of_replica() ? "row of argument " : "argument ",
+                          binding.argument());
     case proto::InputBinding::kContext:
       return absl::StrCat("context ", proto::ContextValue_Name(binding.context()));
     case proto::InputBinding::SOURCE_NOT_SET:

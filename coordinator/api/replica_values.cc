@@ -152,6 +152,28 @@ bool IsZeros(const Tensor& value) {
 
 }  // namespace
 
+absl::StatusOr<Tensor> ValuesFromFunction(
+    int64_t num_replicas_in_sync,
+    absl::FunctionRef<absl::StatusOr<Tensor>(const ValueContext&)> function) {
+  if (num_replicas_in_sync < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "values from a function of ", num_replicas_in_sync, " replicas: one at least"));
+  }
+  std::vector<Tensor> rows;
+  for (int64_t replica = 0; replica < num_replicas_in_sync; ++replica) {
+    ASSIGN_OR_RETURN(const Tensor value, function({replica, num_replicas_in_sync}));
+    std::vector<int64_t> sizes = {1};
+    sizes.insert(sizes.end(), value.shape().dims().begin(), value.shape().dims().end());
+    const Shape row(sizes);
+    rows.push_back(value.Reshaped(row));
+    if (value.dtype() == rows[0].dtype() && row == rows[0].shape()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the function gives replica ", replica, " ", value.TypeString(),
+        ", and replica 0 a row of ", rows[0].TypeString(), ": all need the same type"));
+  }
+  return Concatenated(rows, 0);
+}
+
 absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name) {
   const std::string upper = absl::AsciiStrToUpper(name);
   if (upper == "SUM") return ReplicaReduce::kSum;

@@ -8,12 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
+
+// tf.distribute.experimental.ValueContext.
+struct ValueContext {
+  int64_t replica_id_in_sync_group = 0;
+  int64_t num_replicas_in_sync = 1;
+};
+
+// Strategy.experimental_distribute_values_from_function: what the function gives for each replica,
+// a row each, to be the argument of a closure whose program takes it with FromArgumentOfReplica
+// (common/program/bind.h). Errors: the function's; INVALID_ARGUMENT for values whose types or
+// shapes differ, and for no replicas.
+absl::StatusOr<Tensor> ValuesFromFunction(
+    int64_t num_replicas_in_sync,
+    absl::FunctionRef<absl::StatusOr<Tensor>(const ValueContext&)> function);
 
 // tf.distribute.ReduceOp.
 enum class ReplicaReduce { kSum, kMean };

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "common/program/bind.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/replica_values.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/test_programs.h"
 
@@ -24,7 +27,8 @@ constexpr int kReplicas = 4;
 // On as many workers as it is made with; a step of it is a gang of all of them.
 class ReplicasOfWorkers {
  public:
-  explicit ReplicasOfWorkers(int workers) : on_each_(kReplicas / workers), cluster_(1, 0, workers) {
+  explicit ReplicasOfWorkers(int workers, int64_t batch = 5)
+      : on_each_(kReplicas / workers), cluster_(1, 0, workers) {
     ClusterCoordinator::Options options;
     options.homes = Role::kWorker;
     options.mirrored = true;
@@ -39,7 +43,7 @@ class ReplicasOfWorkers {
     proto::DatasetSpec data;
     data.mutable_source()->mutable_range()->set_begin(1);
     data.mutable_source()->mutable_range()->set_end(11);
-    data.add_transforms()->mutable_batch()->set_size(5);
+    data.add_transforms()->mutable_batch()->set_size(batch);
     data_ = coordinator_->CreatePerWorkerDataset(data);
   }
 
@@ -56,6 +60,10 @@ class ReplicasOfWorkers {
     }
     proto::Program program = *BindProgram("meets", *graph.Finish(), bindings);
     program.mutable_outputs(1)->set_of_replicas(proto::SUM_OF_REPLICAS);
+    return Register(std::move(program));
+  }
+
+  ProgramHandle Register(proto::Program program) {
     for (int i = 0; i < on_each_; ++i) {
       program.mutable_replicas()->add_devices(absl::StrCat("cpu:", i));
     }
@@ -65,17 +73,38 @@ class ReplicasOfWorkers {
     return *registered;
   }
 
+  // Fetches each output, as it says, and adds what each replica is given to v.
+  ProgramHandle Program(GraphBuilder& graph,
+                        const std::map<std::string, proto::FetchOfReplicas>& outputs) {
+    Bindings bindings;
+    bindings.inputs["x"] = FromBatch(0);
+    bindings.inputs["given"] = FromArgumentOfReplica(0);
+    const std::string pushed = graph.Op("Identity", {"given"});
+    graph.Output(pushed);
+    bindings.outputs[pushed] = ToPush("v");
+    for (const auto& [output, of_replicas] : outputs) {
+      bindings.outputs[output] = ToFetch();
+      bindings.outputs[output].set_of_replicas(of_replicas);
+    }
+    return Register(*BindProgram("fetches", *graph.Finish(), bindings));
+  }
+
   absl::StatusOr<float> Step(const ProgramHandle& program) {
+    const auto fetched = Run(program, {});
+    if (!fetched.ok()) return fetched.status();
+    return *(*fetched)[0].data<float>();
+  }
+  absl::StatusOr<std::vector<Tensor>> Run(const ProgramHandle& program,
+                                          std::vector<Argument> arguments) {
     ScheduleOptions closure;
     closure.input = SplitInput{data_, {}};
     closure.gang = true;
     closure.round.number = ++round_;
+    closure.arguments = std::move(arguments);
     const auto result = coordinator_->Schedule(program, std::move(closure));
     if (!result.ok()) return result.status();
     if (absl::Status joined = coordinator_->Join(); !joined.ok()) return joined;
-    const auto fetched = coordinator_->Fetch(*result);
-    if (!fetched.ok()) return fetched.status();
-    return *(*fetched)[0].data<float>();
+    return coordinator_->Fetch(*result);
   }
   float Variable() { return *coordinator_->Read(*v_)->data<float>(); }
 
@@ -113,6 +142,57 @@ TEST(ReplicasOfWorkers, GatherWhatAllHave) {
       ASSERT_TRUE(sum.ok()) << sum.status();
       EXPECT_EQ(*sum, (1 + 2 + 3 + 4) * 15) << workers << " workers";
       EXPECT_EQ(replicas.Variable(), static_cast<float>(150 * step));
+    }
+  }
+}
+
+// Strategy.run with a value of each replica, whose results are reduced and gathered. 1, 2, 3, 4, 5
+// are shared out as 2, 1, 1 and 1, and the mean counts examples; 1 and 2 are the batch of two, who
+// alone run.
+TEST(ReplicasOfWorkers, EachIsGivenItsOwnValueAndWhatEachFetchesIsGathered) {
+  const auto given = ValuesFromFunction(kReplicas, [](const ValueContext& context) {
+    return Tensor::Scalar(
+        static_cast<float>(10 * context.replica_id_in_sync_group + context.num_replicas_in_sync));
+  });
+  ASSERT_TRUE(given.ok()) << given.status();
+  for (const int workers : {1, 2, 4}) {
+    for (const int64_t batch : {5, 2}) {
+      SCOPED_TRACE(absl::StrCat(workers, " workers, ", batch, " examples"));
+      ReplicasOfWorkers replicas(workers, batch);
+      GraphBuilder graph("fetches");
+      graph.Input("x", DType::kInt64, {-1});
+      graph.Input("given", DType::kFloat32, {});
+      const std::string x = graph.Op("Identity", {"x"});
+      const std::string own = graph.Op("Identity", {"given"});
+      const std::string squares = graph.Op("Mul", {"x", "x"});
+      for (const std::string& output : {x, own, squares}) graph.Output(output);
+      const ProgramHandle program = replicas.Program(graph, {{x, proto::EACH_REPLICA},
+                                                             {own, proto::EACH_REPLICA},
+                                                             {squares, proto::ROWS_OF_REPLICAS}});
+      const auto fetched = replicas.Run(program, {*given});
+      ASSERT_TRUE(fetched.ok()) << fetched.status();
+      const size_t ran = batch == 5 ? 4 : 2;
+      ASSERT_EQ(fetched->size(), 2 * ran + 1);
+      const absl::Span<const Tensor> each = absl::MakeConstSpan(*fetched).first(ran);
+      EXPECT_EQ(*ReduceReplicas(ReplicaReduce::kSum, each, {0})->data<int64_t>(),
+                batch == 5 ? 15 : 3);
+      EXPECT_EQ(*ReduceReplicas(ReplicaReduce::kMean, each, {0})->data<int64_t>(),
+                batch == 5 ? 3 : 1)
+          << "of whole numbers, cut";
+      EXPECT_EQ(GatherReplicas(each, 0)->num_elements(), batch);
+      for (size_t replica = 0; replica < ran; ++replica) {
+        EXPECT_EQ(*(*fetched)[ran + replica].data<float>(), static_cast<float>(10 * replica + 4));
+      }
+      for (int64_t i = 0; i < batch; ++i) {
+        const auto place = static_cast<size_t>(i);
+        EXPECT_EQ(GatherReplicas(each, 0)->span<int64_t>()[place], i + 1);
+        EXPECT_EQ(fetched->back().span<int64_t>()[place], (i + 1) * (i + 1));
+      }
+      EXPECT_EQ(replicas.Variable(), batch == 5 ? 4 + 14 + 24 + 34 : 4 + 14);
+      const auto too_few = replicas.Run(program, {given->Rows(0, 3)});
+      EXPECT_THAT(
+          std::string(too_few.status().message()),
+          HasSubstr("argument 0 is float32[3], and 4 replicas run, each of which gets a row"));
     }
   }
 }

@@ -34,6 +34,30 @@ std::string Error(const absl::StatusOr<Tensor>& tensor) {
   return std::string(tensor.status().message());
 }
 
+// As TensorFlow's: the function is called with each replica's number and how many there are.
+TEST(ValuesFromFunction, GiveEachReplicaARow) {
+  const auto values = ValuesFromFunction(3, [](const ValueContext& context) {
+    return Of<int64_t>({context.replica_id_in_sync_group, context.num_replicas_in_sync}, {2});
+  });
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ(values->shape(), Shape({3, 2}));
+  EXPECT_THAT(values->span<int64_t>(), ElementsAre(0, 3, 1, 3, 2, 3));
+}
+
+TEST(ValuesFromFunction, OfOneTypeForAll) {
+  const auto differ = ValuesFromFunction(2, [](const ValueContext& context) {
+    return Floats(std::vector<float>(static_cast<size_t>(1 + context.replica_id_in_sync_group)));
+  });
+  EXPECT_THAT(Error(differ),
+              HasSubstr("gives replica 1 float32[2], and replica 0 a row of float32[1,1]"));
+  const auto failed = ValuesFromFunction(2, [](const ValueContext&) {
+    return absl::StatusOr<Tensor>(absl::DataLossError("no file"));
+  });
+  EXPECT_EQ(failed.status(), absl::DataLossError("no file"));
+  EXPECT_THAT(Error(ValuesFromFunction(0, [](const ValueContext&) { return Floats({1}); })),
+              HasSubstr("of 0 replicas"));
+}
+
 TEST(ReduceOfReplicas, WithoutAnAxisIsElementByElement) {
   const std::vector<Tensor> replicas = {Floats({1, 2}), Floats({3, 5}), Floats({5, 8})};
   EXPECT_THAT(Values(ReduceReplicas(ReplicaReduce::kSum, replicas)), ElementsAre(9, 15));
