@@ -21,6 +21,13 @@ absl::Status Over() {
                    proto::TRANSIENT);
 }
 
+absl::Status Stopping() {
+  return MakeError(absl::StatusCode::kAborted, "a worker of these synchronous steps is stopping",
+                   proto::TRANSIENT);
+}
+
+bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
+
 // Of a generation that has failed: all that is kept is told who asks (group_table.h).
 constexpr size_t kCallsLogged = 16;
 void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
@@ -69,14 +76,24 @@ std::string NameOf(uint64_t coordinator) {
 GangGroups::GangGroups(World world, FindNccl find_nccl)
     : world_(world), find_nccl_(std::move(find_nccl)), table_(std::make_shared<GroupTable>()) {}
 
-void GangGroups::Restart(uint64_t coordinator) {
+void GangGroups::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
+
+void GangGroups::Leave() {
+  {
+    MutexLock lock(mutex_);
+    left_ = true;
+  }
+  EndPresent(0, Stopping());
+}
+
+void GangGroups::EndPresent(uint64_t coordinator, const absl::Status& why) {
   std::shared_ptr<Generation> before;
   {
     MutexLock lock(mutex_);
     coordinator_ = coordinator;
     before = std::exchange(current_, nullptr);
   }
-  if (before != nullptr) EndGeneration(*before, Over());
+  if (before != nullptr) EndGeneration(*before, why);
   // A process that was started again never made those of an earlier coordinator.
   table_->Only(NameOf(coordinator));
 }
@@ -110,6 +127,7 @@ std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gan
   uint64_t coordinator = 0;
   {
     MutexLock lock(mutex_);
+    if (left_) return nullptr;
     if (current_ != nullptr && gang.generation() == current_->number) return current_;
     if (current_ != nullptr && gang.generation() < current_->number) return nullptr;
     entered = std::make_shared<Generation>();
@@ -194,7 +212,7 @@ void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) 
   }
   if (group != nullptr) {
     group->communicator().Abort(why);
-    if (why != Over()) LogFlight(generation.number, *recorder, why);
+    if (IsFailure(why)) LogFlight(generation.number, *recorder, why);
   }
   for (Ready& ready : waiting) ready(why);
 }

@@ -38,6 +38,8 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
 
   // Generations are this coordinator's from now on, and the present one ends.
   void Restart(uint64_t coordinator);
+  // The worker stops: the present generation ends, and nobody watches this worker any more.
+  void Leave();
   // `ready` runs once, in this call or in another one.
   void Join(const proto::Gang& gang, Ready ready);
   // The gang's generation ends with this error, here and on the other members; of a gang of this
@@ -57,6 +59,8 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   std::shared_ptr<Generation> Enter(const proto::Gang& gang);
   void Form(const proto::Gang& gang, uint64_t coordinator, std::shared_ptr<Generation> generation);
   void Formed(Generation& generation, FormedGroup formed);
+  // What others send to groups of another coordinator than this one is refused from then on.
+  void EndPresent(uint64_t coordinator, const absl::Status& why);
   void EndGeneration(Generation& generation, const absl::Status& why);
 
   const World world_;
@@ -65,6 +69,7 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   proto::TaskRef own_;                       // constant after SetOwn
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
   // Shared with its forming; what it points at is guarded, too.
   std::shared_ptr<Generation> current_ ABSL_GUARDED_BY(mutex_);
 };

@@ -40,9 +40,10 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
 
   // Before the first Attach: variables live in this process, and are reached so.
   void SetHome(std::shared_ptr<Channel> channel);
-  // At the end of the task: closures that wait for their turn, or for other workers, end.
+  // At the end of the task: closures that wait for their turn, or for other workers, end, and what
+  // those ask of this one for as long as it is there.
   void Stop() {
-    parts_->groups->Restart(0);
+    parts_->groups->Leave();
     parts_->gangs.Restart();
   }
 

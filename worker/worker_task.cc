@@ -79,6 +79,7 @@ void WorkerTask::StartDraining() { task_service_->StartDraining(); }
 
 void WorkerTask::Drain(absl::Duration grace) {
   StartDraining();
+  worker_service_->Stop();  // the frames of gangs under way are new calls, and refused from here on
   if (server_) server_->Drain(grace);
 }
 

@@ -145,6 +145,17 @@ TEST(LocalStrategies, StatisticsOfEachReplicaAreThoseOfItsGroupOfExamples) {
     pairs.losses.push_back((groups.losses[i] + groups.losses[i + 1]) / 2);
   }
   ExpectSameCurve(replicas, pairs, "groups of 16");
+  for (const auto& [name, values] : groups.values) {
+    ASSERT_EQ(replicas.values.at(name).size(), values.size()) << name;
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(replicas.values.at(name)[i], values[i], 1e-4) << name << ", element " << i;
+    }
+  }
+  const Trained central = Train({"strategy.type=central_storage",
+                                 absl::StrCat("strategy.compute_devices=", Devices(2)), model},
+                                {.examples = 96});
+  EXPECT_EQ(central.losses, replicas.losses);
+  EXPECT_EQ(central.values, replicas.values);
   EXPECT_GT(
       std::abs(replicas.losses[kSteps - 1] -
                Train({"strategy.type=one_device", model}, {.examples = 96}).losses[kSteps - 1]),

@@ -81,6 +81,11 @@ TEST(MultiWorkerMirrored, SynchronizedStatisticsDoNotDependOnWhereReplicasAre) {
   ExpectSameBitsWhereverFourReplicasAre({WithStatistics(true)});
 }
 
+// Each replica's statistics are those of its own examples, wherever it is.
+TEST(MultiWorkerMirrored, StatisticsOfEachReplicaDoNotDependOnWhereItIs) {
+  ExpectSameBitsWhereverFourReplicasAre({WithStatistics(false)});
+}
+
 TEST(MultiWorkerMirrored, SynchronizedStatisticsGiveTheLossCurveOfOneDevice) {
   ExpectTheCurveOfOneDevice({WithStatistics(true)});
   const Trained each = Train({2, 1}, {WithStatistics(false)});

@@ -46,6 +46,10 @@ class MultiWorkerProcess : public testing::Test {
   std::string Model(const std::string& name) {
     return ReadFile(files, absl::StrCat(temp / name, ".onnx")).value_or("");
   }
+  std::string Log(const std::string& name, int worker) {
+    return ReadFile(files, JoinPath(temp / name, absl::StrCat("worker-", worker, ".log")))
+        .value_or("");
+  }
   void Kill(const std::string& name, int worker) { Signal(name, worker, SIGKILL); }
   void Signal(const std::string& name, int worker, int signal) {
     const auto text =
@@ -133,6 +137,28 @@ TEST_F(MultiWorkerProcess, AKilledWorkerIsReplacedWhileTheOthersTrainOn) {
   const ProcessRun whole = Run("whole", {"fit.epochs=120"});
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_NEAR(summary["test_accuracy"], json::parse(whole.LastLine())["test_accuracy"], 0.03);
+}
+
+// The same where gradients travel as frames: over plain TCP, and over gRPC alone.
+TEST_F(MultiWorkerProcess, AWorkerThatIsKilledUnderFramesIsReplaced) {
+  for (const std::string transport : {"tcp", "grpc"}) {
+    SCOPED_TRACE(transport);
+    std::vector<std::string> arguments =
+        Arguments(transport, {"fit.epochs=60", "recovery.enabled=false"});
+    arguments.insert(arguments.end(), {"--transport", transport});
+    RunningProcess job(coordinator, arguments, environment);
+    ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
+    Kill(transport, 1);
+    ASSERT_TRUE(job.ReadErrUntil("event=worker_out_of_step worker=1 ", absl::Minutes(1)))
+        << job.err();
+    ASSERT_TRUE(job.ReadErrUntil("event=worker_in_step worker=1 ", absl::Minutes(1))) << job.err();
+    const ProcessRun run = job.Wait(absl::Minutes(3));
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(json::parse(run.LastLine())["steps"], 16 * 60);
+    for (int worker = 0; worker < 3; ++worker) {
+      EXPECT_THAT(Log(transport, worker), HasSubstr("event=stopped drained=yes")) << worker;
+    }
+  }
 }
 
 TEST_F(MultiWorkerProcess, AWorkerThatStandsStillForLessThanTheLeaseIsWaitedFor) {

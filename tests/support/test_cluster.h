@@ -57,6 +57,8 @@ class TestCluster {
   void Kill(TaskId task);
   // It is told to end, and has not ended yet.
   void StartDraining(TaskId task);
+  // It ends in order. Blocks, as WorkerTask::Drain.
+  void Drain(TaskId worker, absl::Duration grace) { workers_.at(worker)->Drain(grace); }
   // A new process start under the same address.
   void Start(TaskId task);
   // So many GPUs of the stand-in (cuda_stand_in.h) from now on; at first it has none.

@@ -6,20 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/memory_file_system.h"
-#include "common/base/real_clock.h"
 #include "common/base/status.h"
-#include "common/base/thread_pool.h"
-#include "common/wire/inprocess_transport.h"
-#include "common/wire/local_socket.h"
 #include "tests/support/fake_nccl/fake_nccl.h"
-#include "tests/support/stepwise_training.h"
-#include "tests/support/test_cluster.h"
+#include "tests/threads/threaded_job.h"
 
 namespace cohort {
 namespace {
@@ -27,56 +20,16 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr int64_t kExamples = 99;  // batches of 32, 32, 32 and 3
 constexpr int64_t kSteps = 6;
-constexpr int kWorkers = 2;
+constexpr int kWorkers = ThreadedJob::kWorkers;
 
-// A job's workers and coordinator. Belongs to the thread of the test.
-class ThreadedJob {
- public:
-  explicit ThreadedJob(FindNccl find_nccl) : cluster_(TaskOptions(std::move(find_nccl))) {
-    for (int worker = 0; worker < kWorkers; ++worker) cluster_.SetGpus({Role::kWorker, worker}, 2);
-  }
+// On two GPUs of the stand-in each.
+constexpr int kGpus = 2;
 
-  TestCluster& cluster() { return cluster_; }
-
-  absl::StatusOr<StepwiseTraining*> Begin(const std::string& implementation) {
-    const JobSpec job = PerceptronJob(
-        {"strategy.type=multi_worker_mirrored", R"(strategy.devices=["gpu:0","gpu:1"])",
-         absl::StrCat("strategy.communication_options.implementation=", implementation)});
-    ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
-    options.cluster = cluster_.spec();
-    options.recovery_directory = "/recovery";  // else the loss of a worker is an error
-    options.attempts_max = options.quarantine_after = 1000;
-    ASSIGN_OR_RETURN(coordinator_,
-                     ClusterCoordinator::Connect(world_, waiter_, std::move(options)));
-    training_.emplace(*coordinator_, job, kExamples);
-    RETURN_IF_ERROR(training_->Begin());
-    return &*training_;
-  }
-
- private:
-  TestCluster::Options TaskOptions(FindNccl find_nccl) {
-    TestCluster::Options options;
-    options.ps = {};
-    options.workers.clear();
-    for (int worker = 0; worker < kWorkers; ++worker) options.workers.push_back(worker);
-    options.address_prefix = NewSocketNumber();
-    options.world_of = [this](const std::string&) { return world_; };
-    options.find_nccl = std::move(find_nccl);
-    return options;
-  }
-
-  RealClock clock_;
-  ThreadPool pool_{{"test", 4}};
-  MemoryFileSystem files_;
-  InProcessTransport transport_{clock_, pool_};
-  const World world_{clock_, pool_, files_, transport_};
-  BlockingWaiter waiter_;
-  TestCluster cluster_;
-  std::unique_ptr<ClusterCoordinator> coordinator_;
-  std::optional<StepwiseTraining> training_;
-};
+std::vector<std::string> Over(const std::string& implementation) {
+  return {R"(strategy.devices=["gpu:0","gpu:1"])",
+          absl::StrCat("strategy.communication_options.implementation=", implementation)};
+}
 
 struct Trained {
   std::vector<double> losses;
@@ -84,8 +37,8 @@ struct Trained {
 };
 
 absl::StatusOr<Trained> Train(const std::string& implementation, const FindNccl& find_nccl) {
-  ThreadedJob job(find_nccl);
-  ASSIGN_OR_RETURN(StepwiseTraining* const training, job.Begin(implementation));
+  ThreadedJob job(find_nccl, kGpus);
+  ASSIGN_OR_RETURN(StepwiseTraining* const training, job.Begin(Over(implementation)));
   Trained trained;
   ASSIGN_OR_RETURN(trained.losses, training->Run(kSteps));
   ASSIGN_OR_RETURN(trained.values, training->Values());
@@ -117,8 +70,8 @@ TEST(NcclGangs, WorkersAddUpOverNcclWhatTheyAddUpOverFrames) {
 TEST(NcclGangs, AWorkerThatIsReplacedJoinsAnew) {
   FakeNccl fake(1);
   {
-    ThreadedJob job(Finding(fake));
-    const auto training = job.Begin("nccl");
+    ThreadedJob job(Finding(fake), kGpus);
+    const auto training = job.Begin(Over("nccl"));
     ASSERT_TRUE(training.ok()) << training.status();
     ASSERT_TRUE((*training)->Run(2).ok());
     const TaskId victim{Role::kWorker, 1};
