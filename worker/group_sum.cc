@@ -32,6 +32,7 @@ std::vector<Bucket> BucketsOf(const std::vector<SummandType>& summands,
   }
   BucketOptions options;
   options.bytes_per_pack = communication.bytes_per_pack;
+  if (communication.nccl) options.automatic_bytes = kNcclBucketBytes;
   return PlanBuckets(items, options);
 }
 
@@ -52,6 +53,7 @@ absl::StatusOr<GroupCommunication> CommunicationOf(const proto::Communication& c
                                                    "; float32, float16 or bfloat16"));
   }
   if (communication.ring()) read.algorithm = CollectiveAlgorithm::kRing;
+  read.nccl = communication.nccl();
   read.bytes_per_pack = std::max<int64_t>(communication.bytes_per_pack(), 0);
   if (communication.timeout_ms() > 0) read.timeout = absl::Milliseconds(communication.timeout_ms());
   return read;

@@ -38,6 +38,7 @@ struct SummandType {
 struct GroupCommunication {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   int64_t bytes_per_pack = 0;
+  bool nccl = false;
   absl::Duration timeout = absl::InfiniteDuration();
   // As which float32 gradients travel: float32, float16 or bfloat16. A member's summand is rounded
   // once, the rounded ones are added up in float32, and the sum is rounded once more.

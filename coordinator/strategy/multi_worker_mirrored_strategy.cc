@@ -18,6 +18,7 @@ constexpr double kMillisecondsOfSecond = 1000;
 absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& spec) {
   proto::Communication communication;
   communication.set_ring(spec.implementation == "ring");
+  communication.set_nccl(spec.implementation == kNccl);
   communication.set_bytes_per_pack(spec.bytes_per_pack);
   communication.set_timeout_ms(
       static_cast<int64_t>(std::ceil(spec.timeout_seconds * kMillisecondsOfSecond)));

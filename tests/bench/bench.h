@@ -18,6 +18,7 @@ struct Option {
   std::string name;  // "repeats" is --repeats
   std::string value;
   std::string help;
+  size_t words = 1;  // that follow its name; they are one value, with spaces between them
 };
 
 // Option values by name; all that the command declares are there. Thread-compatible.

@@ -235,7 +235,7 @@ absl::Status Explain(const std::string& text, const std::vector<int>& ranks) {
   const std::vector<std::string> parts = absl::StrSplit(text, ' ', absl::SkipEmpty());
   if (parts.size() != 2) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--explain='", text, "'; give a size and a type, such as --explain='16MiB float32'"));
+        "--explain has '", text, "'; give a size and a type, such as --explain 16MiB float32"));
   }
   CollectiveCall call;
   call.op = CollectiveOp::kAllReduce;
@@ -243,9 +243,14 @@ absl::Status Explain(const std::string& text, const std::vector<int>& ranks) {
   ASSIGN_OR_RETURN(call.dtype, DTypeFromName(parts[1]));
   call.count = static_cast<int64_t>(bytes / ElementSize(call.dtype));
   for (const int size : ranks) {
-    const HostLayout hosts;
+    const HostLayout apart;
     std::printf("%d ranks of this host: %s\n%d ranks of as many hosts: %s\n", size,
                 ExplainShm(call, size).c_str(), size,
+                ExplainChoice({call, 0, size, apart}).c_str());
+    if (size <= kRanksOfHost) continue;
+    HostLayout hosts;
+    for (int rank = 0; rank < size; ++rank) hosts.host_of.push_back(rank / kRanksOfHost);
+    std::printf("%d ranks, %d on each host: %s\n", size, kRanksOfHost,
                 ExplainChoice({call, 0, size, hosts}).c_str());
   }
   return absl::OkStatus();
@@ -301,7 +306,7 @@ Command CollectiveBench() {
            {"ranks", "2,4", "processes"},
            {"bind", "1", "1: each rank on a core of its own where there are as many"},
            {"ways", "", "only these; all when empty"},
-           {"explain", "", "a size and a type: what runs for it, and why, measuring nothing"}},
+           {"explain", "", "a size and a type: what runs for it, and why, measuring nothing", 2}},
           RunBench};
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -24,6 +25,22 @@ std::string Usage(const std::vector<Command>& commands) {
   return text;
 }
 
+// The words of an option's value in one argument.
+std::vector<std::string> Joined(const Command& command, const std::vector<std::string>& arguments) {
+  std::vector<std::string> joined;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    joined.push_back(arguments[i]);
+    for (const Option& option : command.options) {
+      if (option.words < 2 || arguments[i] != "--" + option.name) continue;
+      const size_t end = std::min(i + option.words, arguments.size() - 1);
+      if (i == end) continue;
+      joined.push_back(arguments[++i]);
+      while (i < end) absl::StrAppend(&joined.back(), " ", arguments[++i]);
+    }
+  }
+  return joined;
+}
+
 absl::Status Run(const Command& command, const std::vector<std::string>& arguments) {
   FlagParser parser(absl::StrCat("cohort_bench ", command.name), command.help);
   std::map<std::string, std::string> values;
@@ -31,7 +48,8 @@ absl::Status Run(const Command& command, const std::vector<std::string>& argumen
     std::string& value = values[option.name] = option.value;
     parser.Add(option.name, value, absl::StrCat(option.help, " [", option.value, "]"));
   }
-  ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, parser.Parse(arguments));
+  ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help,
+                   parser.Parse(Joined(command, arguments)));
   if (!help) return command.run(Options(values));
   std::fputs(help->text.c_str(), stdout);
   return absl::OkStatus();

@@ -20,6 +20,8 @@ struct BucketItem {
   int64_t elements = 0;
 };
 
+inline constexpr int64_t kNcclBucketBytes = int64_t{25} << 20;  // where a call waits for all ranks
+
 struct BucketOptions {
   // 0: the sizes below; the first bucket is small so that something travels early.
   int64_t bytes_per_pack = 0;

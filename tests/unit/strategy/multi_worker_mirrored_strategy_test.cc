@@ -81,6 +81,12 @@ TEST(MultiWorkerMirroredStrategy, CommunicationOptionsTravelWithTheTrainStep) {
   EXPECT_EQ(options.bytes_per_pack(), 4096);
   EXPECT_EQ(options.timeout_ms(), 1500);
   EXPECT_EQ(options.gradient_dtype(), static_cast<int32_t>(DType::kFloat16));
+  EXPECT_FALSE(options.nccl());
+  spec.communication.implementation = "nccl";
+  spec.devices = {"gpu:0"};
+  const auto over_nccl = PlanOf(spec, {.workers = {0, 1}});
+  ASSERT_TRUE(over_nccl.ok()) << over_nccl.status();
+  EXPECT_TRUE(over_nccl->train_step.replicas().communication().nccl());
 }
 
 TEST(MultiWorkerMirroredStrategy, WorkersJoinOverNcclByTheirFirstGpu) {

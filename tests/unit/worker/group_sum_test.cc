@@ -48,6 +48,30 @@ TEST(GroupSum, BucketsStartInOneOrderWhicheverSummandIsReadyFirst) {
   }
 }
 
+// 20 gradients of 2 MiB: packs end behind 4 MiB, and behind 25 MiB where a call of NCCL waits for
+// all ranks; the first one behind 1 MiB.
+TEST(GroupSum, PacksAreLargerOverNccl) {
+  for (const bool nccl : {false, true}) {
+    TasksInTurn turns;
+    Events events;
+    HeldCommunicator::Calls calls;
+    auto group =
+        std::make_shared<GangGroup>(std::make_unique<HeldCommunicator>(events, calls), turns);
+    GroupCommunication communication;
+    communication.nccl = nccl;
+    std::vector<SummandType> summands;
+    for (int i = 0; i < 20; ++i) {
+      summands.push_back({absl::StrCat("s", i), DType::kFloat32, Shape{1 << 19}});
+    }
+    const auto sum = GroupSum::Make(group, communication, summands);
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    for (size_t i = 0; i < summands.size(); ++i) ASSERT_TRUE((*sum)->Ready(i).ok());
+    EXPECT_EQ(events.size(), nccl ? 1 + 2 : 1 + 7);
+    for (auto& held : calls.held) held.done(absl::OkStatus());
+    turns.RunAll();
+  }
+}
+
 // Where a call is told to be done, others wait behind it (communicator.h).
 TEST(GroupSum, WhatTravelsRoundedIsWidenedElsewhere) {
   for (const DType travels_as : {DType::kFloat32, DType::kBfloat16}) {
