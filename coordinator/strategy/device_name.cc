@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
+#include "common/program/gpu_number.h"
 
 namespace cohort {
 
@@ -34,7 +35,7 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
   for (const std::string& name : names) {
     absl::StatusOr<std::string> device = CanonicalDevice(name);
     if (!device.ok()) return Annotate(device.status(), field);
-    if (!seen.insert(*device).second) {
+    if (!seen.insert(*device).second && !IsGpu(*device)) {
       return absl::InvalidArgumentError(
           absl::StrCat(field, ": ", *device, " is named twice; each replica has a device of its "
                        "own, and cpu:0, cpu:1, ... may share a processor"));

@@ -12,8 +12,9 @@ namespace cohort {
 // TensorFlow takes them; "gpu:1" in the same way. Errors: INVALID_ARGUMENT for anything else.
 absl::StatusOr<std::string> CanonicalDevice(absl::string_view name);
 
-// Those of replicas, canonical. Errors: INVALID_ARGUMENT naming the field and the device that is
-// none, or named twice.
+// Those of replicas, canonical. Replicas may share a GPU, which is then named once for each.
+// Errors: INVALID_ARGUMENT naming the field and the device that is none, or the processor named
+// twice.
 absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,
                                                         const std::vector<std::string>& names);
 

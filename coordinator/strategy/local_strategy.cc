@@ -1,6 +1,7 @@
 #include "coordinator/strategy/local_strategy.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,13 +50,17 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
 // On processors each way of TensorFlow's gives the same sum, in the order of join_replicas.h; but
 // one that is for GPUs says what the user believes to have.
 absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
-  const auto processor = std::find_if_not(devices.begin(), devices.end(), IsGpu);
-  const bool nccl = type_ == kMirrored && cross_device_ops_ == "nccl";
-  if (!nccl || processor == devices.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "strategy.cross_device_ops is 'nccl', which joins GPUs, and replica ",
-      processor - devices.begin(), " is on ", *processor,
-      ": leave it out, or name GPUs in strategy.devices"));
+  if (type_ != kMirrored || cross_device_ops_ != "nccl") return absl::OkStatus();
+  std::set<std::string> seen;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const bool twice = !seen.insert(devices[i]).second;
+    if (IsGpu(devices[i]) && !twice) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy.cross_device_ops is 'nccl', which joins GPUs", twice ? ", each once" : "",
+        ", and replica ", i, " is on ", devices[i], twice ? " as one before it" : "",
+        ": leave it out, or name GPUs in strategy.devices"));
+  }
+  return absl::OkStatus();
 }
 
 // As in TensorFlow, the only GPU that computes keeps the variables, where nothing else is said.
@@ -63,7 +68,9 @@ std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) c
   if (IsGpu(parameter_device_)) return parameter_device_;
   const bool to_choose = type_ == "one_device" ||
                          (type_ == kCentralStorage && parameter_device_.empty());
-  return to_choose && devices.size() == 1 && IsGpu(devices[0]) ? devices[0] : "";
+  const bool one = !devices.empty() && std::count(devices.begin(), devices.end(), devices[0]) ==
+                                           static_cast<int64_t>(devices.size());
+  return to_choose && one && IsGpu(devices[0]) ? devices[0] : "";
 }
 
 // Of what trains: two communicators of NCCL on one GPU at a time may wait for each other for ever.

@@ -30,8 +30,8 @@ namespace cohort {
 // Immutable; thread-safe.
 class LocalStrategy final : public Strategy {
  public:
-  // Errors: INVALID_ARGUMENT naming the field, the device that is none, named twice, or of a kind
-  // that the field does not take.
+  // Errors: INVALID_ARGUMENT naming the field, the device that is none, a processor named twice, or
+  // of a kind that the field does not take.
   static absl::StatusOr<std::unique_ptr<const Strategy>> Make(const StrategySpec& spec);
 
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,

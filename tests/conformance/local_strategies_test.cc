@@ -90,6 +90,26 @@ TEST(LocalStrategies, EachWayToAddUpOnGpusHasTheBitsOfTheSumInHostMemory) {
   }
 }
 
+// As TensorFlow's logical devices: what two GPUs compute, computed by one.
+TEST(LocalStrategies, ReplicasMayShareAGpu) {
+  const RunSetup one_gpu = {.gpus = 1};
+  const Trained two = Train({"strategy.type=mirrored", kTwoGpus}, {.gpus = 2});
+  const std::string shared = R"(["gpu:0","gpu:0"])";
+  for (const char* const ops : {"auto", "hierarchical_copy", "reduction_to_one_device"}) {
+    const Trained replicas =
+        Train({"strategy.type=mirrored", absl::StrCat("strategy.devices=", shared),
+               absl::StrCat("strategy.cross_device_ops=", ops)},
+              one_gpu);
+    EXPECT_EQ(replicas.losses, two.losses) << ops;
+    EXPECT_EQ(replicas.values, two.values) << ops;
+  }
+  // The only GPU has the variables then, and updates them.
+  ExpectSameCurve(
+      Train({"strategy.type=central_storage", absl::StrCat("strategy.compute_devices=", shared)},
+            one_gpu),
+      two, "central storage");
+}
+
 TEST(LocalStrategies, AddedUpByNcclTheLossCurveIsThatOfTheProcessor) {
   const Trained one = Train({"strategy.type=one_device"});
   for (const char* const devices : {kTwoGpus, kFourGpus}) {
@@ -285,28 +305,32 @@ TEST(LocalStrategies, AClusterThatDoesNotFitIsRefusedWithTheRemedy) {
               testing::AllOf(testing::HasSubstr("no ps"), testing::HasSubstr("mirrored")));
 }
 
-// fit, evaluate, checkpoint, export; and again from the checkpoint, under another strategy.
+// fit, evaluate, checkpoint, export; and again from the checkpoint, under the same strategy and
+// under another one.
 TEST(LocalStrategies, AWholeJobIsTrainedSavedRestoredAndExported) {
-  std::vector<double> first, second;
+  std::vector<double> trained_losses, own_losses, mirrored_losses;
   for (const std::string type : {"one_device", "mirrored", "central_storage", "default"}) {
-    SCOPED_TRACE(type);
-    SimCluster cluster(1, 0, 1);
-    const std::string own = absl::StrCat("strategy.type=", type);
-    const auto trained = RunWholeJob(cluster, {own, "fit.epochs=2"});
-    ASSERT_TRUE(trained.ok()) << trained.status();
-    EXPECT_EQ(trained->steps, 14);
-    first.push_back(*trained->test_loss);
-    std::vector<std::string> mirrored = Mirrored(2);
-    mirrored.insert(mirrored.end(), {"fit.epochs=3", "checkpoint.restore=latest"});
-    const auto restored = RunWholeJob(cluster, mirrored);
-    ASSERT_TRUE(restored.ok()) << restored.status();
-    EXPECT_EQ(restored->steps, 7) << "the third epoch alone";
-    second.push_back(*restored->test_loss);
+    const std::vector<std::string> own = {absl::StrCat("strategy.type=", type)};
+    for (std::vector<std::string> again : {own, Mirrored(2)}) {
+      SCOPED_TRACE(absl::StrCat(type, ", then ", again[0]));
+      SimCluster cluster(1, 0, 1);
+      std::vector<std::string> first = own;
+      first.emplace_back("fit.epochs=2");
+      const auto trained = RunWholeJob(cluster, first);
+      ASSERT_TRUE(trained.ok()) << trained.status();
+      EXPECT_EQ(trained->steps, 14);
+      trained_losses.push_back(*trained->test_loss);
+      again.insert(again.end(), {"fit.epochs=3", "checkpoint.restore=latest"});
+      const auto restored = RunWholeJob(cluster, again);
+      ASSERT_TRUE(restored.ok()) << restored.status();
+      EXPECT_EQ(restored->steps, 7) << "the third epoch alone";
+      (again.size() > 3 ? mirrored_losses : own_losses).push_back(*restored->test_loss);
+    }
   }
-  for (size_t i = 1; i < first.size(); ++i) {
-    EXPECT_EQ(first[i], first[0]);
-    EXPECT_EQ(second[i], second[0]);
-  }
+  EXPECT_THAT(trained_losses, testing::Each(trained_losses[0]));
+  EXPECT_THAT(own_losses, testing::Each(own_losses[0]));
+  EXPECT_THAT(mirrored_losses, testing::Each(mirrored_losses[0]));
+  EXPECT_NEAR(mirrored_losses[0], own_losses[0], 1e-4) << "two replicas add up in another order";
 }
 
 }  // namespace

@@ -159,8 +159,10 @@ TEST(LocalStrategy, NcclIsForGpus) {
   spec.devices = {"gpu:0", "gpu:1"};
   EXPECT_TRUE(PlanOf(spec, kOneWorker).ok());
   spec.devices = {"gpu:0", "/device:GPU:0"};
-  EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices: gpu:0 is named twice"),
-                                 HasSubstr("each replica has a device of its own")));
+  EXPECT_THAT(Error(spec), AllOf(HasSubstr("'nccl', which joins GPUs, each once"),
+                                 HasSubstr("replica 1 is on gpu:0 as one before it")));
+  spec.cross_device_ops = "auto";
+  EXPECT_TRUE(PlanOf(spec, kOneWorker).ok()) << "two logical devices on one GPU";
   spec = SpecOf("central_storage");
   spec.cross_device_ops = "nccl";
   EXPECT_TRUE(PlanOf(spec, kProcessor).ok()) << "it is mirrored's";
