@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/nearest_names.h"
@@ -162,11 +163,14 @@ void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> 
   const json* value = Find(key);
   if (value == nullptr) return;
   const std::string text = value->is_string() ? value->get<std::string>() : "";
-  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+  const auto choice = std::find_if(
+      choices.begin(), choices.end(),
+      [&](const std::string& one) { return absl::EqualsIgnoreCase(one, text); });
+  if (choice == choices.end()) {
     return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be one of '",
                                       absl::StrJoin(choices, "', '"), "'"));
   }
-  *out = text;
+  *out = *choice;
 }
 
 void ObjectReader::Ignore(const std::string& key) { Find(key); }

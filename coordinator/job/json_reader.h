@@ -62,6 +62,7 @@ class ObjectReader {
   void Number(const std::string& key, NumberRange range, double* out);
   void Bool(const std::string& key, bool* out);
   void String(const std::string& key, std::string* out);
+  // In any case, as TensorFlow takes its names; `out` is the choice as it is here.
   void Choice(const std::string& key, absl::Span<const std::string> choices, std::string* out);
 
   // Part of Keras's form that has no meaning here: any value.

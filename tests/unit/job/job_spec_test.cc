@@ -155,6 +155,13 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
   }
 }
 
+// TensorFlow's CommunicationImplementation is "AUTO", "RING" or "NCCL".
+TEST(JobSpec, ChoicesAreTakenInAnyCase) {
+  const JobSpec job = ParseShipped(
+      "mnist_mlp.json", {"strategy.communication_options={\"implementation\":\"RING\"}"});
+  EXPECT_EQ(job.strategy.communication.implementation, "ring");
+}
+
 TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
   EXPECT_THAT(Message(ParseDamaged("\"epochs\"", "\"epoch\"")),
               AllOf(HasSubstr("job.json: fit.epoch: unknown key"), HasSubstr("'epochs'")));
