@@ -68,9 +68,9 @@ std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) c
   if (IsGpu(parameter_device_)) return parameter_device_;
   const bool to_choose = type_ == "one_device" ||
                          (type_ == kCentralStorage && parameter_device_.empty());
-  const bool one = !devices.empty() && std::count(devices.begin(), devices.end(), devices[0]) ==
-                                           static_cast<int64_t>(devices.size());
-  return to_choose && one && IsGpu(devices[0]) ? devices[0] : "";
+  const bool one = std::all_of(devices.begin(), devices.end(),
+                               [&](const std::string& device) { return device == devices[0]; });
+  return to_choose && one && !devices.empty() && IsGpu(devices[0]) ? devices[0] : "";
 }
 
 // Of what trains: two communicators of NCCL on one GPU at a time may wait for each other for ever.

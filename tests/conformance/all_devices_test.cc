@@ -223,7 +223,7 @@ TEST(AllDevices, AJobGoesOnWithTheSameDevicesAlone) {
   EXPECT_GE(same->epochs, 2);
 }
 
-// Whose variables have a value of each replica.
+// Moving statistics are the mean of what replicas computed: another number of them is another job.
 TEST(AllDevices, AJobWithStatisticsGoesOnWithTheSameDevicesAlone) {
   LeftJob job({"strategy.type=mirrored", WithStatistics(false)});
   const absl::Status other = job.GoOn(/*gpus=*/1).status();
