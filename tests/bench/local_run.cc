@@ -36,7 +36,9 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(Options options) {
     connect.homes = Role::kWorker;
     connect.mirrored = true;
     connect.workers.min = 1;
-    connect.shared_memory = Mix64(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
+    if (options.transport == TransportKind::kAuto || options.transport == TransportKind::kShm) {
+      connect.shared_memory = Mix64(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
+    }
   }
   if (options.recovery_interval > absl::ZeroDuration()) {
     connect.recovery_directory = JoinPath(local.state_directory, "recovery");

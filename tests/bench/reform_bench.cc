@@ -102,6 +102,7 @@ absl::StatusOr<Disturbance> Disturb(LocalRun& run) {
 // The accuracy of a whole job, in percent; with `disturbance` it is disturbed.
 absl::StatusOr<double> TrainJob(const Options& options, Disturbance* disturbance) {
   LocalRun::Options local;
+  ASSIGN_OR_RETURN(local.transport, TransportKindFromName(options.Text("transport")));
   local.ps = 0;
   local.workers = kWorkers;
   local.mirrored = true;
@@ -146,11 +147,12 @@ absl::Status Run(const Options& options) {
         {"repeats", static_cast<double>(repeats)},
         {"longest", *std::max_element(values.begin(), values.end())}};
   };
-  Print({"reform", "kill_to_next_step_of_two", Median(train_again), "s", "bound", 5,
-         with_longest(train_again)});
-  Print({"reform", "start_to_next_step_of_three", Median(join), "s", "bound", 5,
-         with_longest(join)});
-  Print({"reform", "accuracy", Median(accuracy), "%", "undisturbed", undisturbed,
+  const std::string transport = options.Text("transport");
+  Print({"reform", absl::StrCat(transport, "/kill_to_next_step_of_two"), Median(train_again), "s",
+         "bound", 5, with_longest(train_again)});
+  Print({"reform", absl::StrCat(transport, "/start_to_next_step_of_three"), Median(join), "s",
+         "bound", 5, with_longest(join)});
+  Print({"reform", absl::StrCat(transport, "/accuracy"), Median(accuracy), "%", "undisturbed", undisturbed,
          {{"repeats", static_cast<double>(repeats)},
           {"lowest", *std::min_element(accuracy.begin(), accuracy.end())}}});
   return absl::OkStatus();
@@ -163,7 +165,8 @@ Command ReformBench() {
           "seconds until training goes on after kill -9 of one of three workers in a group",
           {{"repeats", "5", "of the disturbed run; the medians are printed"},
            {"job", "deploy/jobs/mnist_mlp.json", "job file"},
-           {"epochs", "3", "of training"}},
+           {"epochs", "3", "of training"},
+           {"transport", "auto", "auto: through shared memory; tcp or grpc: as frames"}},
           Run};
 }
 
