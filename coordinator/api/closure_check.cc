@@ -63,7 +63,9 @@ absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions&
 }
 
 // A closure of a round is one of several replicas, or has several.
-absl::Status CheckInReplicaContext(const RegisteredProgram& program, const Round& round) {
+absl::Status CheckInReplicaContext(const RegisteredProgram& program,
+                                   const ScheduleOptions& closure) {
+  const Round& round = closure.round;
   const bool alone =
       round.aggregate <= 1 && program.request.program().replicas().devices_size() <= 1;
   std::map<std::string, ReplicaUpdate> updates;
@@ -78,7 +80,7 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program, const Round
                                   update->second};
     if (!alone) RETURN_IF_ERROR(replicas.Check());
   }
-  if (!updates.empty()) return absl::OkStatus();
+  if (!program.changes_nothing || closure.gang) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "program '", program.request.program().name(),
       "' changes no variable: a round waits for updates; schedule it without one"));
@@ -87,7 +89,7 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program, const Round
 // A round that waits for its last closures has to leave room for them.
 absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
                         const ClusterCoordinator::Options& options) {
-  RETURN_IF_ERROR(CheckInReplicaContext(program, closure.round));
+  RETURN_IF_ERROR(CheckInReplicaContext(program, closure));
   if (closure.gang && closure.round.aggregate != 1) {
     return absl::InvalidArgumentError(absl::StrCat("a gang closure is a round of one, not of ",
                                                    closure.round.aggregate));
@@ -136,7 +138,9 @@ absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOption
   RETURN_IF_ERROR(CheckParts(program, closure, rules.owner));
   RETURN_IF_ERROR(CheckSteps(closure));
   if (closure.gang && closure.round.number == 0) {
-    return absl::InvalidArgumentError("a gang closure needs a round, which is its update's number");
+    return absl::InvalidArgumentError(
+        "a gang closure needs a round, which is its update's number, or that of the next update if "
+        "it changes no variable");
   }
   return closure.round.number == 0 ? absl::OkStatus()
                                    : CheckRound(*program, closure, rules.options);

@@ -59,7 +59,9 @@ struct ScheduleOptions {
   // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
   bool replayable = true;
   Round round = {};  // of synchronous training
-  bool gang = false;  // a round of one, which begins when the gang before it is done
+  // A round of one, which begins when the gang before it is done. Of a program that changes no
+  // variable the round is that of the next update, whose values it reads.
+  bool gang = false;
 };
 
 // Thread-safe.

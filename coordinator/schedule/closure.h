@@ -46,6 +46,7 @@ struct RegisteredProgram {
   std::string id;  // content hash
   uint64_t owner = 0;  // incarnation of the coordinator that made it, as in the two below
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
+  bool changes_nothing = false;           // no output is bound to a variable
 };
 
 // A data set that workers build. Immutable.
@@ -97,7 +98,8 @@ struct LaterStep {
 
 // Synchronous training in a group of replicas: a gang closure is run by all members of the group
 // or by none. Gangs run strictly in the order of their ids, one after another; the next ones are
-// delivered meanwhile (gang_lineup.h). Each is a round of its own.
+// delivered meanwhile (gang_lineup.h). Each is a round of its own. One that changes no variable
+// reads what the round of its number reads: it has the number of the next update.
 
 struct Closure {
   ClosureId id;
@@ -128,6 +130,8 @@ struct Closure {
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }
+  // A gang without an update.
+  bool ReadsOnly() const { return gang && program != nullptr && program->changes_nothing; }
   // So many more have ended well; what fails now is another step.
   void TakeSteps(size_t steps, FetchedTensors fetches);
   // Behind a restore all of its steps run.

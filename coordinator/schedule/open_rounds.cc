@@ -15,7 +15,7 @@ void OpenRounds::Begin(const Closure& closure) {
   const uint64_t number = closure.round.number;
   if (number == 0) return;
   if (closure.gang) {
-    gangs_.insert(number);
+    gangs_[closure.id] = number;
     return;
   }
   if (!begun_.empty() && number < begun_.rbegin()->first) return;  // late
@@ -26,7 +26,7 @@ void OpenRounds::Begin(const Closure& closure) {
 }
 
 const uint64_t* OpenRounds::MayBeHalfApplied() const {
-  if (!gangs_.empty()) return &*gangs_.begin();
+  if (!gangs_.empty()) return &gangs_.begin()->second;
   for (const auto& [number, begun] : begun_) {
     if (!IsApplied(number) && begun.IsFull()) return &number;
   }
@@ -58,7 +58,10 @@ void OpenRounds::Release() {
 }
 
 bool OpenRounds::IsHeld(uint64_t round) const {
-  if (!held_ || IsApplied(round) || gangs_.count(round) > 0) return false;
+  const bool begun_as_gang =
+      std::any_of(gangs_.begin(), gangs_.end(),
+                  [&](const auto& gang) { return gang.second == round; });
+  if (!held_ || IsApplied(round) || begun_as_gang) return false;
   const auto begun = begun_.find(round);
   return begun == begun_.end() || !begun->second.IsFull();
 }
@@ -66,7 +69,7 @@ bool OpenRounds::IsHeld(uint64_t round) const {
 OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   const uint64_t round = closure->round.number;
   if (closure->gang) {
-    gangs_.erase(round);
+    gangs_.erase(closure->id);
     return {std::move(closure)};
   }
   const auto aggregate = static_cast<std::ptrdiff_t>(closure->round.aggregate);

@@ -96,19 +96,28 @@ class ReplicasOfWorkers {
   }
   absl::StatusOr<std::vector<Tensor>> Run(const ProgramHandle& program,
                                           std::vector<Argument> arguments) {
+    return Run(program, std::move(arguments), ++round_);
+  }
+  // It reads what the next step will.
+  absl::StatusOr<std::vector<Tensor>> Evaluate(const ProgramHandle& program) {
+    return Run(program, {}, round_ + 1);
+  }
+  float Variable() { return *coordinator_->Read(*v_)->data<float>(); }
+
+ private:
+  absl::StatusOr<std::vector<Tensor>> Run(const ProgramHandle& program,
+                                          std::vector<Argument> arguments, uint64_t round) {
     ScheduleOptions closure;
     closure.input = SplitInput{data_, {}};
     closure.gang = true;
-    closure.round.number = ++round_;
+    closure.round.number = round;
     closure.arguments = std::move(arguments);
     const auto result = coordinator_->Schedule(program, std::move(closure));
     if (!result.ok()) return result.status();
     if (absl::Status joined = coordinator_->Join(); !joined.ok()) return joined;
     return coordinator_->Fetch(*result);
   }
-  float Variable() { return *coordinator_->Read(*v_)->data<float>(); }
 
- private:
   const int on_each_;
   SimCluster cluster_;
   std::unique_ptr<ClusterCoordinator> coordinator_;
@@ -194,6 +203,54 @@ TEST(ReplicasOfWorkers, EachIsGivenItsOwnValueAndWhatEachFetchesIsGathered) {
           std::string(too_few.status().message()),
           HasSubstr("argument 0 is float32[3], and 4 replicas run, each of which gets a row"));
     }
+  }
+}
+
+// Of an evaluation in a custom loop: it changes nothing, and reads what the step behind it reads.
+TEST(ReplicasOfWorkers, AStepThatChangesNothingIsReducedOverAll) {
+  for (const int workers : {1, 2, 4}) {
+    SCOPED_TRACE(absl::StrCat(workers, " workers"));
+    ReplicasOfWorkers replicas(workers);
+    GraphBuilder step("step");
+    step.Input("x", DType::kInt64, {-1});
+    step.Input("replica", DType::kInt64, {});
+    const ProgramHandle update = replicas.Program(step, Total(step, AsFloat(step, "x")));
+    GraphBuilder graph("evaluate");
+    graph.Input("x", DType::kInt64, {-1});
+    graph.Input("v", DType::kFloat32, {});
+    const std::string all = graph.Op(
+        "AllReduce", {Total(graph, AsFloat(graph, "x"))}, {StringAttribute("reduction", "sum")},
+        kCohortDomain);
+    const std::string own = Total(graph, "x");
+    const std::string v = graph.Op("Identity", {"v"});
+    Bindings bindings;
+    bindings.inputs["x"] = FromBatch(0);
+    bindings.inputs["v"] = FromVariable("v");
+    for (const std::string& output : {all, own, v}) {
+      graph.Output(output);
+      bindings.outputs[output] = ToFetch();
+      bindings.outputs[output].set_of_replicas(proto::EACH_REPLICA);
+    }
+    const ProgramHandle evaluate =
+        replicas.Register(*BindProgram("evaluate", *graph.Finish(), bindings));
+    for (int round = 0; round < 3; ++round) {
+      for (int again = 0; again < 2; ++again) {
+        const auto fetched = replicas.Evaluate(evaluate);
+        ASSERT_TRUE(fetched.ok()) << fetched.status();
+        ASSERT_EQ(fetched->size(), 3u * kReplicas);
+        for (size_t replica = 0; replica < kReplicas; ++replica) {
+          EXPECT_EQ(*(*fetched)[replica].data<float>(), 15);
+          EXPECT_EQ(*(*fetched)[2 * kReplicas + replica].data<float>(),
+                    static_cast<float>(15 * round));
+        }
+        const absl::Span<const Tensor> each =
+            absl::MakeConstSpan(*fetched).subspan(kReplicas, kReplicas);
+        EXPECT_EQ(*ReduceReplicas(ReplicaReduce::kSum, each, {})->data<int64_t>(), 15);
+      }
+      const auto sum = replicas.Step(update);
+      ASSERT_TRUE(sum.ok()) << sum.status();
+    }
+    EXPECT_EQ(replicas.Variable(), 45);
   }
 }
 

@@ -18,6 +18,7 @@ using Item = GangPlan::Item;
 
 constexpr uint64_t kGangSalt = 0x6a26;
 constexpr uint64_t kClosuresSalt = 0x57e5;
+constexpr uint64_t kSurveysSalt = 0x5e7e;
 constexpr char kVariable[] = "v";
 // A copy that travels in many chunks, and sums in frames of several parts.
 constexpr int64_t kManyRows = 20'000;
@@ -53,10 +54,12 @@ proto::Program Finish(GraphBuilder& graph, proto::Program program) {
   return program;
 }
 
-proto::Program StepProgram(const GangPlan& plan) {
-  GraphBuilder graph("step");
+// A step, or a survey, which is one without its update.
+proto::Program StepProgram(const GangPlan& plan, Item item) {
+  const bool changes = item == Item::kStep;
+  GraphBuilder graph(changes ? "step" : "survey");
   proto::Program program;
-  program.set_name("step");
+  program.set_name(changes ? "step" : "survey");
   const std::string ids = graph.Input("x", DType::kInt64, {-1});
   proto::InputBinding* const batch = program.add_inputs();
   batch->set_input(ids);
@@ -70,13 +73,15 @@ proto::Program StepProgram(const GangPlan& plan) {
   const std::string x =
       graph.Op("Cast", {ids}, {IntAttribute("to", static_cast<int>(DType::kFloat32))});
   const std::string sum = graph.Op("ReduceSum", {x});
-  const std::vector<float> ones(static_cast<size_t>(plan.rows), 1.0f);
-  const std::string update = graph.Op(
-      "Mul", {graph.Constant("ones", Tensor::FromVector<float>(ones, {plan.rows})), sum});
-  graph.Output(update);
-  proto::OutputBinding* const push = program.add_outputs();
-  push->set_output(update);
-  push->set_push(kVariable);
+  if (changes) {
+    const std::vector<float> ones(static_cast<size_t>(plan.rows), 1.0f);
+    const std::string update = graph.Op(
+        "Mul", {graph.Constant("ones", Tensor::FromVector<float>(ones, {plan.rows})), sum});
+    graph.Output(update);
+    proto::OutputBinding* const push = program.add_outputs();
+    push->set_output(update);
+    push->set_push(kVariable);
+  }
 
   std::vector<float> places(kReplicaPlaces * kReplicaPlaces);
   for (size_t i = 0; i < kReplicaPlaces; ++i) places[i * kReplicaPlaces + i] = 1;
@@ -178,8 +183,28 @@ GangPlan GangPlan::Draw(uint64_t seed) {
     plan.items.push_back(!single ? Item::kStep : rng.Below(3) == 0 ? Item::kEcho : Item::kLook);
     plan.step_of_.push_back(plan.values_.size() - 1);
   }
+  plan.DrawSurveys(seed);
   plan.DrawClosures(seed);
   return plan;
+}
+
+void GangPlan::DrawSurveys(uint64_t seed) {
+  SequenceRng rng(Mix64(seed ^ kSurveysSalt));
+  if (rng.Below(2) == 0) return;
+  std::vector<Item> with_surveys;
+  std::vector<uint64_t> step_of;
+  const auto survey = [&](uint64_t steps_before) {
+    with_surveys.push_back(Item::kSurvey);
+    step_of.push_back(steps_before);
+  };
+  for (uint64_t id = 1; id <= items.size(); ++id) {
+    while (Of(id) == Item::kStep && rng.Below(4) == 0) survey(StepOf(id) - 1);
+    with_surveys.push_back(Of(id));
+    step_of.push_back(StepOf(id));
+  }
+  survey(num_steps());
+  items = std::move(with_surveys);
+  step_of_ = std::move(step_of);
 }
 
 void GangPlan::DrawClosures(uint64_t seed) {
@@ -188,8 +213,8 @@ void GangPlan::DrawClosures(uint64_t seed) {
   items_of_.assign(items.size(), 1);
   for (uint64_t first = 1; first <= items.size(); first += ItemsOf(first)) {
     uint64_t& count = items_of_[first - 1];
-    while (count < steps_max_ && first + count <= items.size() && Of(first) == Item::kStep &&
-           Of(first + count) == Item::kStep) {
+    while (count < steps_max_ && first + count <= items.size() && IsGang(first) &&
+           Of(first + count) == Of(first)) {
       ++count;
     }
   }
@@ -239,7 +264,9 @@ absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
   data.mutable_source()->mutable_range()->set_end(plan.examples + 1);
   data.add_transforms()->mutable_batch()->set_size(plan.batch_size);
   made.data = coordinator.CreatePerWorkerDataset(data);
-  ASSIGN_OR_RETURN(made.of[Item::kStep], coordinator.Register(StepProgram(plan)));
+  for (const Item item : {Item::kStep, Item::kSurvey}) {
+    ASSIGN_OR_RETURN(made.of[item], coordinator.Register(StepProgram(plan, item)));
+  }
   ASSIGN_OR_RETURN(made.of[Item::kLook], coordinator.Register(LookProgram(plan)));
   ASSIGN_OR_RETURN(made.of[Item::kEcho], coordinator.Register(EchoProgram()));
   return made;
@@ -251,20 +278,19 @@ ScheduleOptions OptionsFor(const GangPlan& plan, const GangPrograms& programs, u
   if (item == Item::kEcho) {
     options.arguments = {Tensor::FromVector<float>({static_cast<float>(closure)}, {1})};
   }
-  if (item != Item::kStep) return options;
-  const uint64_t step = plan.StepOf(closure);
+  if (!plan.IsGang(closure)) return options;
   const auto position_of = [&](uint64_t one) {
     proto::IteratorPosition position;
     position.set_epoch(static_cast<int64_t>(one - 1) / plan.batches());
     position.set_element(static_cast<int64_t>(one - 1) % plan.batches());
     return position;
   };
-  options.input = SplitInput{programs.data, position_of(step)};
+  options.input = SplitInput{programs.data, position_of(plan.StepTakenBy(closure))};
   for (uint64_t i = 1; i < plan.ItemsOf(closure); ++i) {
-    options.later_steps.push_back({position_of(step + i)});
+    options.later_steps.push_back({position_of(plan.StepTakenBy(closure + i))});
   }
-  options.step = step;
-  options.round.number = step;
+  options.step = plan.StepTakenBy(closure);
+  options.round.number = plan.StepTakenBy(closure);
   options.gang = true;
   return options;
 }
@@ -276,7 +302,7 @@ std::string CheckSteps(const GangPlan& plan, uint64_t first, uint64_t steps,
   }
   for (uint64_t i = 0; i < steps; ++i) {
     const std::string wrong =
-        CheckStep(plan, plan.StepOf(first + i), &fetched[i * kStepFetches], workers);
+        CheckStep(plan, plan.StepTakenBy(first + i), &fetched[i * kStepFetches], workers);
     if (!wrong.empty()) return wrong;
   }
   return "";

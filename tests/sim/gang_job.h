@@ -4,7 +4,7 @@
 // and items of work. A step is a gang closure: each replica sums the examples of its part of the
 // batch, and the sum over all replicas is added to every element. So the value behind each step is
 // known from outside, and what a replica has read at a step tells whether its copy is in step. A
-// look is a single closure that reads the copy of the worker that runs it; an echo changes and
+// survey is a gang that fetches what the next step will, and changes nothing. A look is a single closure that reads the copy of the worker that runs it; an echo changes and
 // reads nothing. In some seeds closures run several steps. Id i is item i, whatever dies.
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace cohort {
 
 struct GangPlan : JobPlan {
-  enum class Item { kStep, kLook, kEcho };
+  enum class Item { kStep, kSurvey, kLook, kEcho };
   // Of one batch, as a step fetches it.
   struct Examples {
     int64_t count = 0;
@@ -41,12 +41,17 @@ struct GangPlan : JobPlan {
 
   static GangPlan Draw(uint64_t seed);
   Item Of(uint64_t id) const { return items[id - 1]; }
+  bool IsGang(uint64_t id) const { return Of(id) == Item::kStep || Of(id) == Item::kSurvey; }
   // How many items the closure is that begins with this one.
   uint64_t ItemsOf(uint64_t closure) const { return items_of_[closure - 1]; }
   // Of a closure, at most.
   uint64_t steps_max() const { return steps_max_; }
   // Which step the item is, from 1; or how many steps are before it.
   uint64_t StepOf(uint64_t id) const { return step_of_[id - 1]; }
+  // Whose batch and values a gang takes.
+  uint64_t StepTakenBy(uint64_t id) const {
+    return StepOf(id) + (Of(id) == Item::kSurvey ? 1 : 0);
+  }
   uint64_t num_steps() const { return step_of_.back(); }
   int64_t batches() const { return (examples + batch_size - 1) / batch_size; }
   Examples BatchOf(uint64_t step) const;
@@ -59,6 +64,8 @@ struct GangPlan : JobPlan {
  private:
   // Of so many steps at most, where as many follow one another.
   void DrawClosures(uint64_t seed);
+  // In half of the seeds, some before steps, and one behind the last.
+  void DrawSurveys(uint64_t seed);
 
   uint64_t steps_max_ = 1;
   std::vector<uint64_t> items_of_;

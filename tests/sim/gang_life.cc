@@ -71,7 +71,7 @@ bool GangLife::HasBatchesOf(uint64_t closure, const FetchedTensors& fetched) con
   if (fetched.size() != plan_.ItemsOf(closure) * kStepFetches) return false;
   for (uint64_t i = 0; i < plan_.ItemsOf(closure); ++i) {
     const size_t place = i * kStepFetches + static_cast<size_t>(StepFetch::kSum);
-    const float sum = plan_.BatchOf(plan_.StepOf(closure + i)).sum;
+    const float sum = plan_.BatchOf(plan_.StepTakenBy(closure + i)).sum;
     if (fetched[place].data<float>()[0] != sum) return false;
   }
   return true;
@@ -89,7 +89,7 @@ void GangLife::CheckResults() {
     if (!fetched.ok()) {
       options().violate(absl::StrCat("closure ", closure, " ended with ",
                                     fetched.status().ToString()));
-    } else if (plan_.Of(closure) == GangPlan::Item::kStep && !HasBatchesOf(closure, *fetched)) {
+    } else if (plan_.IsGang(closure) && !HasBatchesOf(closure, *fetched)) {
       options().violate(absl::StrCat("closure ", closure, " has the result of another batch"));
     }
   }
