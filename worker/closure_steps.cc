@@ -68,7 +68,7 @@ ClosureRun::Request ClosureSteps::RequestOf(size_t step) const {
   header.set_learning_rate(later.learning_rate());
   *header.mutable_split()->mutable_position() = later.position();
   if (!IsOfGang(header)) return request;
-  if (program_->training) header.set_round(header.round() + step);
+  header.set_round(header.round() + step);
   header.mutable_gang()->set_sequence(header.gang().sequence() + step);
   return request;
 }

@@ -130,8 +130,6 @@ struct Closure {
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }
-  // A gang without an update.
-  bool ReadsOnly() const { return gang && program != nullptr && program->changes_nothing; }
   // So many more have ended well; what fails now is another step.
   void TakeSteps(size_t steps, FetchedTensors fetches);
   // Behind a restore all of its steps run.

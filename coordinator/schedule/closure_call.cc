@@ -15,8 +15,7 @@ namespace {
 void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& request) {
   request.set_closure_id(closure.id.value + first);
   request.set_step((closure.step == 0 ? closure.id.value : closure.step) + first);
-  const bool counts_rounds = closure.round.number > 0 && !closure.ReadsOnly();
-  request.set_round(closure.round.number + (counts_rounds ? first : 0));
+  request.set_round(closure.round.number == 0 ? 0 : closure.round.number + first);
   request.set_aggregate(closure.round.aggregate);
   request.set_learning_rate(first == 0 ? closure.learning_rate
                                        : closure.later_steps[first - 1].learning_rate);

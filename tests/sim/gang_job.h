@@ -7,6 +7,7 @@
 // survey is a gang that fetches what the next step will, and changes nothing. A look is a single closure that reads the copy of the worker that runs it; an echo changes and
 // reads nothing. In some seeds closures run several steps. Id i is item i, whatever dies.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -46,6 +47,10 @@ struct GangPlan : JobPlan {
   uint64_t ItemsOf(uint64_t closure) const { return items_of_[closure - 1]; }
   // Of a closure, at most.
   uint64_t steps_max() const { return steps_max_; }
+  // Of each step; an answer that is lost holds the others back until those of all are over.
+  absl::Duration closure_timeout() const {
+    return std::max(lease * 20 / static_cast<int64_t>(steps_max_), lease * 5);
+  }
   // Which step the item is, from 1; or how many steps are before it.
   uint64_t StepOf(uint64_t id) const { return step_of_[id - 1]; }
   // Whose batch and values a gang takes.

@@ -1,6 +1,5 @@
 #include "tests/sim/gang_life.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +22,7 @@ absl::Status GangLife::Start() {
   options.mirrored = true;
   options.job = "gangs";
   options.workers.min = plan_.gang_min;
-  // Of each step; an answer that is lost holds the others back until those of all are over.
-  options.closure_timeout = std::max(plan_.lease * 20 / plan_.steps_max(), plan_.lease * 5);
+  options.closure_timeout = plan_.closure_timeout();
   RETURN_IF_ERROR(Connect(std::move(options)));
   ASSIGN_OR_RETURN(programs_, MakeGangPrograms(coordinator(), plan_));
   ASSIGN_OR_RETURN(const auto left, coordinator().ResumeState());

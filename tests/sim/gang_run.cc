@@ -122,7 +122,9 @@ void GangRun::End(bool in_time) {
   StopFaults();
   for (const auto& life : lives()) life->GiveUp();
   actors().RunUntil([this] { return !IsRunning(); }, kEndTimeMax);
-  actors().RunUntil([] { return false; }, kQuiet);
+  // A call that its caller has lost waits at a worker until its deadline.
+  const auto steps = static_cast<int64_t>(plan_.steps_max());
+  actors().RunUntil([] { return false; }, std::max(kQuiet, plan_.closure_timeout() * steps));
   if (!HasViolations()) checker_.CheckEnd();
 }
 

@@ -135,25 +135,14 @@ TEST(LaneConformance, InProcessTransport) {
 }
 
 #ifndef __SANITIZE_THREAD__  // does not see the locks of Debian's gRPC
-void CheckOverSockets(Implementation sockets) {
-  sockets.many_ranks = false;
-  CheckUnequalParts(sockets);
-  CheckRoots(sockets);
-  CheckLong(sockets);
-  CheckManyAtOnce(sockets);
-  CheckMismatch(sockets);
-  CheckAbort(sockets);
-  CheckTimeout(sockets);
-}
-
 std::unique_ptr<Transport> Grpc(Clock& clock, Executor& executor) {
   return std::make_unique<GrpcTransport>();
 }
 
-TEST(LaneConformance, Grpc) { CheckOverSockets(Threads("gRPC", Grpc, "127.0.0.1:0")); }
+TEST(LaneConformance, Grpc) { CheckAll(Threads("gRPC", Grpc, "127.0.0.1:0")); }
 
 // Received where it was sent from, which ThreadSanitizer misjudges (frame_places_test.cc).
-TEST(LaneConformance, TcpFrames) { CheckOverSockets(Threads("TCP", OverTcp, "127.0.0.1:0")); }
+TEST(LaneConformance, TcpFrames) { CheckAll(Threads("TCP", OverTcp, "127.0.0.1:0")); }
 #endif
 
 }  // namespace
