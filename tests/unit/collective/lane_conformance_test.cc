@@ -38,12 +38,14 @@ std::unique_ptr<Transport> InProcess(Clock& clock, Executor& executor) {
 
 Implementation Threads(const std::string& name, ThreadLaneWorld::MakeTransport make,
                        const std::string& address) {
-  return {name, [make, address](int size) {
+  return {name,
+          [make, address](int size) {
             LaneGroupSpec spec;
             spec.size = size;
             return std::make_unique<LaneRanks>(std::make_shared<ThreadLaneWorld>(make, address),
                                                spec);
-          }};
+          },
+          kFlatAlgorithms};
 }
 
 TEST(LaneConformance, Simulated) { CheckAll(Simulated(1)); }
