@@ -10,59 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/collective/conformance/conformance.h"
-#include "worker/collective/shm_communicator.h"
+#include "tests/unit/collective/shm_groups.h"
 #include "worker/collective/shm_segment.h"
 
 namespace cohort {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr size_t kArenaBytes = size_t{256} << 20;
-
-ShmOptions OptionsOf(int rank, int size, const std::string& socket) {
-  ShmOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.name = {"replicas", 3};
-  options.socket = socket;
-  options.arena_bytes = kArenaBytes;
-  return options;
-}
-
-// How a rank's joining ended. Thread-safe.
-struct Joined {
-  Event event;
-  absl::Status status;
-};
-
-std::unique_ptr<ShmCommunicator> MakeRank(ShmOptions options, Joined& joined) {
-  return std::make_unique<ShmCommunicator>(std::move(options), [&joined](absl::Status status) {
-    joined.status = std::move(status);
-    joined.event.Notify();
-  });
-}
-
-class ShmGroup final : public GroupUnderTest {
- public:
-  explicit ShmGroup(int size) {
-    const std::string socket = NewShmSocket();
-    std::vector<Joined> joined(static_cast<size_t>(size));
-    for (int rank = 0; rank < size; ++rank) {
-      ranks_.push_back(MakeRank(OptionsOf(rank, size, socket), joined[static_cast<size_t>(rank)]));
-    }
-    for (Joined& one : joined) {
-      EXPECT_TRUE(waiter_.Wait(one.event, absl::Minutes(1)));
-      EXPECT_TRUE(one.status.ok()) << one.status;
-    }
-  }
-  Communicator& Of(int rank) override { return *ranks_[static_cast<size_t>(rank)]; }
-  Waiter& waiter() override { return waiter_; }
-
- private:
-  BlockingWaiter waiter_;
-  std::vector<std::unique_ptr<ShmCommunicator>> ranks_;
-};
 
 Implementation Shm() {
   return {"shared memory", [](int size) { return std::make_unique<ShmGroup>(size); }};
@@ -128,9 +82,9 @@ TEST(ShmCommunicator, StallIsLoggedWithWhoIsMissing) {
   std::vector<std::unique_ptr<ShmCommunicator>> ranks;
   BlockingWaiter waiter;
   for (int rank = 0; rank < kSize; ++rank) {
-    ShmOptions options = OptionsOf(rank, kSize, socket);
+    ShmOptions options = ShmOptionsOf(rank, kSize, socket);
     options.stall_after = absl::Milliseconds(1);
-    ranks.push_back(MakeRank(options, joined[static_cast<size_t>(rank)]));
+    ranks.push_back(MakeShmRank(options, joined[static_cast<size_t>(rank)]));
   }
   for (Joined& one : joined) ASSERT_TRUE(waiter.Wait(one.event, absl::Minutes(1)));
   testing::internal::CaptureStderr();
@@ -157,10 +111,10 @@ TEST(ShmCommunicator, StallIsLoggedWithWhoIsMissing) {
 TEST(ShmCommunicator, NamesTheRankThatDidNotJoin) {
   const std::string socket = NewShmSocket();
   Joined first, second;
-  ShmOptions options = OptionsOf(0, 3, socket);
+  ShmOptions options = ShmOptionsOf(0, 3, socket);
   options.join_timeout = absl::Milliseconds(300);
-  const auto rank0 = MakeRank(options, first);
-  const auto rank1 = MakeRank(OptionsOf(1, 3, socket), second);
+  const auto rank0 = MakeShmRank(options, first);
+  const auto rank1 = MakeShmRank(ShmOptionsOf(1, 3, socket), second);
   BlockingWaiter waiter;
   ASSERT_TRUE(waiter.Wait(first.event, absl::Minutes(1)));
   ASSERT_TRUE(waiter.Wait(second.event, absl::Minutes(1)));
@@ -178,14 +132,14 @@ TEST(ShmCommunicator, NamesTheRankThatDidNotJoin) {
 TEST(ShmCommunicator, RankOfAnotherGenerationStaysOutside) {
   const std::string socket = NewShmSocket();
   Joined old, first, second;
-  ShmOptions options = OptionsOf(1, 2, socket);
+  ShmOptions options = ShmOptionsOf(1, 2, socket);
   options.name.generation = 2;
-  const auto late = MakeRank(options, old);
-  const auto rank0 = MakeRank(OptionsOf(0, 2, socket), first);
+  const auto late = MakeShmRank(options, old);
+  const auto rank0 = MakeShmRank(ShmOptionsOf(0, 2, socket), first);
   BlockingWaiter waiter;
   ASSERT_TRUE(waiter.Wait(old.event, absl::Minutes(1)));
   EXPECT_EQ(old.status.code(), absl::StatusCode::kUnavailable) << old.status;
-  const auto rank1 = MakeRank(OptionsOf(1, 2, socket), second);
+  const auto rank1 = MakeShmRank(ShmOptionsOf(1, 2, socket), second);
   ASSERT_TRUE(waiter.Wait(first.event, absl::Minutes(1)));
   ASSERT_TRUE(waiter.Wait(second.event, absl::Minutes(1)));
   EXPECT_TRUE(first.status.ok()) << first.status;
@@ -194,7 +148,7 @@ TEST(ShmCommunicator, RankOfAnotherGenerationStaysOutside) {
 
 TEST(ShmCommunicator, EndsWhileItWaitsForOthers) {
   Joined joined;
-  MakeRank(OptionsOf(1, 2, NewShmSocket()), joined).reset();
+  MakeShmRank(ShmOptionsOf(1, 2, NewShmSocket()), joined).reset();
   EXPECT_TRUE(joined.event.HasHappened());
   EXPECT_EQ(joined.status.code(), absl::StatusCode::kCancelled) << joined.status;
 }
@@ -202,8 +156,8 @@ TEST(ShmCommunicator, EndsWhileItWaitsForOthers) {
 TEST(ShmCommunicator, RankThatLeavesEndsTheGroupForThoseWhoWait) {
   const std::string socket = NewShmSocket();
   Joined first, second;
-  const auto rank0 = MakeRank(OptionsOf(0, 2, socket), first);
-  auto rank1 = MakeRank(OptionsOf(1, 2, socket), second);
+  const auto rank0 = MakeShmRank(ShmOptionsOf(0, 2, socket), first);
+  auto rank1 = MakeShmRank(ShmOptionsOf(1, 2, socket), second);
   BlockingWaiter waiter;
   ASSERT_TRUE(waiter.Wait(first.event, absl::Minutes(1)));
   ASSERT_TRUE(waiter.Wait(second.event, absl::Minutes(1)));
@@ -221,11 +175,11 @@ TEST(ShmCommunicator, RankThatLeavesEndsTheGroupForThoseWhoWait) {
 TEST(ShmCommunicator, MemoryOutlivesTheGroupAndGoesBack) {
   const std::string socket = NewShmSocket();
   Joined joined;
-  auto rank0 = MakeRank(OptionsOf(0, 1, socket), joined);
+  auto rank0 = MakeShmRank(ShmOptionsOf(0, 1, socket), joined);
   ASSERT_TRUE(BlockingWaiter().Wait(joined.event, absl::Minutes(1)));
   auto buffer = *rank0->Allocate(100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
-  EXPECT_EQ(rank0->Allocate(kArenaBytes).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(rank0->Allocate(kShmArenaBytes).status().code(), absl::StatusCode::kResourceExhausted);
   const std::byte* const place = buffer->data();
   buffer = nullptr;
   buffer = *rank0->Allocate(5000);
