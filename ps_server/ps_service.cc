@@ -92,6 +92,10 @@ Service PsService::service() {
   Bind(service, "ReleaseShard", Place::kTransport, &PsService::ReleaseShard);
   Bind(service, "StageRestore", Place::kStrand, &PsService::StageRestore);
   Bind(service, "WriteStaged", Place::kStrand, &PsService::WriteStaged);
+  BindHandler<proto::FetchStagedRequest, proto::FetchStagedResponse>(
+      service, "FetchStaged", [self = shared_from_this()](auto request, auto reply) {
+        self->FetchStaged(request.header, std::move(reply));
+      });
   Bind(service, "ProbeDirectory", Place::kShardStrand, &PsService::ProbeDirectory);
   Bind(service, "Fence", Place::kTransport, &PsService::Fence);
   Bind(service, "GetStats", Place::kTransport, &PsService::GetStats);

@@ -101,6 +101,13 @@ class PsService : public std::enable_shared_from_this<PsService> {
       const Envelope<proto::StageRestoreRequest>& request);
   Answer<proto::WriteStagedResponse> WriteStaged(
       const Envelope<proto::WriteStagedRequest>& request);
+  void FetchStaged(const proto::FetchStagedRequest& request,
+                   TypedReply<proto::FetchStagedResponse> reply);
+  // On the strand, as are the two parts of it.
+  void StartFetch(const proto::FetchStagedRequest& request,
+                  TypedReply<proto::FetchStagedResponse> reply);
+  Answer<proto::FetchStagedResponse> EndFetch(const proto::FetchStagedRequest& request,
+                                              const Answer<proto::ReadShardResponse>& fetched);
   Answer<proto::ProbeDirectoryResponse> ProbeDirectory(
       const Envelope<proto::ProbeDirectoryRequest>& request);
   Answer<proto::FenceResponse> Fence(const Envelope<proto::FenceRequest>& request);
@@ -143,6 +150,9 @@ class PsService : public std::enable_shared_from_this<PsService> {
   RestoredCut restored_cut_;
   Staging staging_;
   bool watches_idle_ = false;
+  // Another home, from which this one fetched last. Shared with calls under way.
+  std::string fetched_from_;
+  std::shared_ptr<Channel> fetch_channel_;
   Strand strand_;
   Strand shard_strand_;
 };

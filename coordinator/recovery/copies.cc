@@ -6,12 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/checkpoint/bundle.h"
-#include "common/checkpoint/checkpoint_files.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/home_call.h"
-#include "coordinator/cluster/shard_download.h"
-#include "coordinator/cluster/shard_upload.h"
+#include "coordinator/cluster/shard_copy.h"
 
 namespace cohort {
 
@@ -151,7 +148,8 @@ void Copies::OnGangsHeld(uint64_t round, int worker) {
   making.prefix = absl::StrCat("/copy-", making.save);
   const absl::StatusOr<std::vector<TaskLink>> sources = cluster_->ps();
   if (!sources.ok()) return End(making, sources.status());
-  making.source = sources->front();
+  // After a failure another one: that the two do not reach each other may have been why.
+  making.source = (*sources)[static_cast<size_t>(failures_) % sources->size()];
   for (const TaskLink& link : cluster_->serving()) {
     if (link.task.index() == worker && link.task.role() == RoleName(Role::kWorker)) {
       making.target = link;
@@ -225,36 +223,11 @@ void Copies::Hold(Making making) {
         if (answer->incarnation() != making.source.task.incarnation()) {
           return End(making, absl::UnavailableError("the source was started again"));
         }
-        making.layout.assign(answer->slices().begin(), answer->slices().end());
-        Download(std::move(making));
+        Copy(making, {answer->slices().begin(), answer->slices().end()});
       });
 }
 
-void Copies::Download(Making making) {
-  proto::WriteShardRequest save;
-  save.set_epoch(cluster_->epoch());
-  save.set_save(making.save);
-  const World memory{world_.clock, world_.executor, files_, world_.transport};
-  ShardDownload::Options options{making.source,        save,
-                                 {making.prefix, 0, 1}, making.layout,
-                                 options_.call_timeout, options_.chunk_bytes};
-  ShardDownload::Start(
-      memory, std::move(options),
-      [self = shared_from_this(), making = std::move(making)](auto saved) mutable {
-        self->Post([self = self.get(), making = std::move(making), saved = std::move(saved)] {
-          if (making.round != self->round_) return self->Release(making);
-          absl::Status status = saved.status();
-          if (status.ok()) status = WriteIndex(self->files_, making.prefix, 1, *saved);
-          if (!status.ok()) return self->End(making, status);
-          self->Upload(making);
-        });
-      });
-}
-
-void Copies::Upload(const Making& making) {
-  absl::StatusOr<std::unique_ptr<BundleReader>> reader =
-      BundleReader::Open(files_, making.prefix);
-  if (!reader.ok()) return End(making, reader.status());
+void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
   proto::RestoreShardRequest request;
   request.set_epoch(cluster_->epoch());
   request.set_prefix(making.prefix);
@@ -262,23 +235,17 @@ void Copies::Upload(const Making& making) {
   request.set_applied(true);
   request.set_watermark(scheduler_->BeginCut().watermark.value);
   request.set_staged(cluster_->NextSave());
-  ShardUpload::Start(world_,
-                     {making.target, std::shared_ptr<const BundleReader>(*std::move(reader)),
-                      std::move(request), options_.call_timeout, options_.chunk_bytes},
-                     [self = shared_from_this(), making](absl::Status status) {
-                       self->Post([self = self.get(), making, status] {
-                         if (making.round != self->round_) return self->Release(making);
-                         self->End(making, status);
-                       });
+  ShardCopy::Start(world_,
+                   {making.source, making.target, making.save, std::move(layout),
+                    std::move(request), options_.call_timeout, options_.chunk_bytes},
+                   [self = shared_from_this(), making](absl::Status status) {
+                     self->Post([self = self.get(), making, status] {
+                       if (making.round == self->round_) self->End(making, status);
                      });
-}
-
-void Copies::Release(const Making& making) {
-  DeleteCheckpoint(files_, making.prefix).IgnoreError();  // there may be none
+                   });
 }
 
 void Copies::End(const Making& making, const absl::Status& status) {
-  Release(making);
   phase_ = Phase::kWatching;
   // Not if the coordinator itself has changed something since: the copy may lack it.
   const bool in_step =

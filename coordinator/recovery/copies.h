@@ -9,8 +9,8 @@
 // Gangs run on those that are in step, however many there are, and nothing is taken back: what a
 // gang has done is in the copies of those that have ended it, and one that none has ended runs
 // again on those that are left. A copy is made while no gang is under way: the slices that one
-// worker holds, with their slots and histories, are frozen, streamed through this process's memory
-// and restored in the other.
+// worker holds, with their slots and histories, are frozen, fetched by the other one and restored
+// there.
 //
 // When none is left in step, the variables are lost: `on_all_lost` says so, and until Restored this
 // does nothing.
@@ -26,7 +26,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/base/memory_file_system.h"
 #include "common/base/strand.h"
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
@@ -75,7 +74,6 @@ class Copies : public std::enable_shared_from_this<Copies> {
     std::string prefix;
     TaskLink source;
     TaskLink target;
-    std::vector<proto::SavedSlice> layout;
   };
   enum class Phase { kWatching, kMaking, kAway };
 
@@ -88,9 +86,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void Fence(Making making);
   void CreateVariables(Making making);
   void Hold(Making making);
-  void Download(Making making);
-  void Upload(const Making& making);
-  void Release(const Making& making);
+  void Copy(const Making& making, std::vector<proto::SavedSlice> layout);
   void End(const Making& making, const absl::Status& status);
   template <typename Response, typename Request>
   void Call(const TaskLink& link, const char* method, Request request,
@@ -100,7 +96,6 @@ class Copies : public std::enable_shared_from_this<Copies> {
   const Options options_;
   const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
   const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
-  MemoryFileSystem files_;                      // synchronises itself
   Strand strand_;
   // On the strand.
   Phase phase_ = Phase::kWatching;

@@ -152,7 +152,8 @@ absl::Status Run(const Options& options) {
          "bound", 5, with_longest(train_again)});
   Print({"reform", absl::StrCat(transport, "/start_to_next_step_of_three"), Median(join), "s",
          "bound", 5, with_longest(join)});
-  Print({"reform", absl::StrCat(transport, "/accuracy"), Median(accuracy), "%", "undisturbed", undisturbed,
+  Print({"reform", absl::StrCat(transport, "/accuracy"), Median(accuracy), "%", "undisturbed",
+         undisturbed,
          {{"repeats", static_cast<double>(repeats)},
           {"lowest", *std::min_element(accuracy.begin(), accuracy.end())}}});
   return absl::OkStatus();

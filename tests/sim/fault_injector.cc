@@ -132,7 +132,8 @@ Phase FaultInjector::PhaseOf(const SimMessage& message) {
   for (const char* of_save : {"/ProbeDirectory", "/WriteShard", "/ReadShard", "/ReleaseShard"}) {
     if (absl::EndsWith(method, of_save)) return Phase::kSave;
   }
-  for (const char* of_restore : {"/StageRestore", "/WriteStaged", "/RestoreShard"}) {
+  for (const char* of_restore :
+       {"/StageRestore", "/WriteStaged", "/FetchStaged", "/RestoreShard"}) {
     if (absl::EndsWith(method, of_restore)) return Phase::kRestore;
   }
   if (absl::EndsWith(method, "/Fence")) return Phase::kFence;

@@ -51,7 +51,7 @@ enum class Phase {
   kHold,     // HoldShard
   kSave,     // ProbeDirectory, WriteShard, ReadShard, ReleaseShard; whoever writes the shards
   kCommit,   // the coordinator writes the index and the state file
-  kRestore,  // StageRestore, WriteStaged, RestoreShard; whoever reads the shards
+  kRestore,  // StageRestore, Write- and FetchStaged, RestoreShard; whoever reads the shards
   kResume,   // RunClosure of a closure that ran before the restore
   kFence,
   kIdle,     // Watch

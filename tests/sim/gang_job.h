@@ -4,8 +4,8 @@
 // and items of work. A step is a gang closure: each replica sums the examples of its part of the
 // batch, and the sum over all replicas is added to every element. So the value behind each step is
 // known from outside, and what a replica has read at a step tells whether its copy is in step. A
-// survey is a gang that fetches what the next step will, and changes nothing. A look is a single closure that reads the copy of the worker that runs it; an echo changes and
-// reads nothing. In some seeds closures run several steps. Id i is item i, whatever dies.
+// survey is a gang that fetches what the next step will, and changes nothing. A look is a single
+// closure that reads the copy of the worker that runs it; an echo changes and reads nothing. In some seeds closures run several steps. Id i is item i, whatever dies.
 
 #include <algorithm>
 #include <cstdint>

@@ -14,6 +14,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/sim_transport.h"
+#include "coordinator/cluster/shard_copy.h"
 #include "coordinator/cluster/shard_download.h"
 #include "coordinator/cluster/shard_upload.h"
 
@@ -179,6 +180,90 @@ TEST_F(ShardDamage, ADamagedChunkOfARestoreIsSentAgain) {
   EXPECT_TRUE(restored);
   EXPECT_EQ(writes, 4);
   EXPECT_EQ(staged, std::string(reinterpret_cast<const char*>(value.raw()) + 4, 12));
+}
+
+proto::SavedSlice Saved(const std::string& tensor, ShardPiece piece, int64_t row_begin,
+                        int64_t row_count) {
+  proto::SavedSlice slice;
+  slice.set_tensor(tensor);
+  slice.set_offset(static_cast<int64_t>(piece.offset));
+  slice.set_size(static_cast<int64_t>(piece.size));
+  slice.set_row_begin(row_begin);
+  slice.set_row_count(row_count);
+  return slice;
+}
+
+proto::StagedRows Rows(const std::string& tensor, int64_t begin, int64_t count, uint64_t size) {
+  proto::StagedRows rows;
+  rows.set_tensor(tensor);
+  rows.set_row_begin(begin);
+  rows.set_row_count(count);
+  rows.set_size(size);
+  return rows;
+}
+
+TEST(ShardCopy, PiecesAreWhereTheRowsLie) {
+  const std::vector<proto::SavedSlice> layout = {
+      Saved("a", {0, 12}, 0, 3), Saved("b", {12, 8}, 4, 2), Saved("b", {20, 16}, 0, 4),
+      Saved("c", {36, 0}, 0, 0)};
+  const auto pieces = [&](std::vector<proto::StagedRows> rows) { return PiecesOf(rows, layout); };
+  EXPECT_EQ(*pieces({Rows("a", 0, 3, 12)}), (std::vector<ShardPiece>{{0, 12}}));
+  EXPECT_EQ(*pieces({Rows("a", 1, 1, 4), Rows("c", 0, 0, 0)}), (std::vector<ShardPiece>{{4, 4}}));
+  EXPECT_EQ(*pieces({Rows("a", 0, 3, 12), Rows("b", 4, 2, 8)}), (std::vector<ShardPiece>{{0, 20}}))
+      << "next to each other";
+  EXPECT_EQ(*pieces({Rows("b", 1, 4, 16)}), (std::vector<ShardPiece>{{24, 12}, {12, 4}}));
+  for (const proto::StagedRows& rows :
+       {Rows("a", 2, 2, 8), Rows("b", 0, 2, 4), Rows("d", 0, 1, 4)}) {
+    EXPECT_EQ(pieces({rows}).status().code(), absl::StatusCode::kInternal) << rows.tensor();
+  }
+}
+
+// The homes are played. A chunk that came damaged is fetched again, one that came short is gone on
+// with, and the source is released.
+TEST_F(ShardDamage, ACopyFetchesChunkByChunk) {
+  std::vector<std::pair<uint64_t, uint64_t>> fetched;  // where, and of how many bytes
+  bool restored = false;
+  bool released = false;
+  const auto target = [&](absl::string_view method, Message request) -> absl::StatusOr<Message> {
+    if (absl::EndsWith(method, "/StageRestore")) {
+      const auto header = Unpack<proto::StageRestoreRequest>(std::move(request))->header;
+      EXPECT_EQ(header.tensors_size(), 1);
+      Envelope<proto::StageRestoreResponse> response;
+      *response.header.add_rows() = Rows("w", 0, 12, 12);
+      return Pack(std::move(response));
+    }
+    if (absl::EndsWith(method, "/RestoreShard")) {
+      restored = true;
+      return Message();
+    }
+    EXPECT_TRUE(absl::EndsWith(method, "/FetchStaged")) << method;
+    const auto header = Unpack<proto::FetchStagedRequest>(std::move(request))->header;
+    EXPECT_EQ(header.shard_offset(), 100 + header.offset());
+    EXPECT_EQ(header.save(), 9u);
+    EXPECT_EQ(header.from().address(), "source:1");
+    fetched.emplace_back(header.offset(), header.max_bytes());
+    if (fetched.size() == 2) {
+      return MakeError(absl::StatusCode::kDataLoss, "it came damaged", proto::TRANSIENT);
+    }
+    Envelope<proto::FetchStagedResponse> response;
+    response.header.set_bytes(fetched.size() == 3 ? 2 : header.max_bytes());
+    return Pack(std::move(response));
+  };
+  const auto source = [&](absl::string_view method, Message) -> absl::StatusOr<Message> {
+    released = absl::EndsWith(method, "/ReleaseShard");
+    return Message();
+  };
+  ShardCopy::Options options{Link(source), Link(target),     9,     {Saved("w", {100, 12}, 0, 12)},
+                             {},           absl::Seconds(1), kChunk};
+  options.source.address = "source:1";
+  absl::Status result = absl::UnknownError("it never ended");
+  ShardCopy::Start(World{world_, world_, disk_, *transport_}, std::move(options),
+                   [&](absl::Status status) { result = std::move(status); });
+  world_.RunFor(absl::Minutes(1));
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_TRUE(restored);
+  EXPECT_TRUE(released);
+  EXPECT_EQ(fetched, (std::vector<std::pair<uint64_t, uint64_t>>{{0, 5}, {5, 5}, {5, 5}, {7, 5}}));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
@@ -101,6 +103,25 @@ class ExchangeTest : public testing::Test {
                "WriteStaged", request,
                {{owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()}})
         .status();
+  }
+  // How many bytes came.
+  struct Bytes {
+    uint64_t offset;
+    uint64_t size;
+  };
+  absl::StatusOr<uint64_t> Fetch(uint64_t number, uint64_t offset, uint64_t save, Bytes of_shard,
+                                 const std::string& address = "own") {
+    proto::FetchStagedRequest request;
+    request.set_restore(number);
+    request.set_offset(offset);
+    request.set_save(save);
+    request.set_shard_offset(of_shard.offset);
+    request.set_max_bytes(of_shard.size);
+    request.set_timeout_ms(10'000);
+    request.mutable_from()->mutable_task()->set_index(5);
+    request.mutable_from()->set_address(address == "own" ? cluster_.address(0) : address);
+    ASSIGN_OR_RETURN(auto answer, Call<proto::FetchStagedResponse>("FetchStaged", request));
+    return answer.header.bytes();
   }
   absl::Status Commit(uint64_t number) {
     proto::RestoreShardRequest request;
@@ -269,6 +290,48 @@ TEST_F(ExchangeTest, ChunksThatAreLostDamagedOrBehindTheEndAreRefused) {
   ASSERT_TRUE(WriteStaged(7, 0, bytes).ok()) << "none of them spoilt it";
   ASSERT_TRUE(Commit(7).ok());
   EXPECT_EQ(Values(), before_);
+}
+
+// The home that holds and the one that fetches are the same here.
+TEST_F(ExchangeTest, WhatIsStagedIsFetchedFromAHomeThatHoldsIt) {
+  const std::string before = Values();
+  const auto held = Hold(2);
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_TRUE(PushOne(1).ok());
+  ASSERT_NE(Values(), before);
+  proto::StageRestoreRequest stage;
+  stage.set_restore(7);
+  stage.set_prefix("/c");
+  stage.set_applied(true);
+  for (const proto::SavedSlice& slice : held->slices()) {
+    proto::StoredTensorInfo& info = *stage.add_tensors();
+    info.set_name(slice.tensor());
+    info.set_dtype(slice.dtype());
+    *info.mutable_dims() = slice.full_dims();
+  }
+  const auto plan = Call<proto::StageRestoreResponse>("StageRestore", stage);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  uint64_t at = 0;
+  for (const proto::StagedRows& rows : plan->header.rows()) {
+    const auto lies = std::find_if(held->slices().begin(), held->slices().end(),
+                                   [&](const auto& one) { return one.tensor() == rows.tensor(); });
+    for (uint64_t done = 0; done < rows.size();) {
+      const auto from = static_cast<uint64_t>(lies->offset()) + done;
+      const auto bytes = std::min<uint64_t>(rows.size() - done, 7);
+      ASSERT_EQ(Fetch(7, at, 2, {from, bytes}).value_or(0), bytes);
+      EXPECT_EQ(*Fetch(7, at, 2, {from, bytes}), bytes) << "a repeat";
+      done += bytes;
+      at += bytes;
+    }
+  }
+  EXPECT_EQ(ClassOf(Fetch(7, 0, 3, {0, 7}).status()), proto::STALE) << "it holds no such save";
+  EXPECT_EQ(ClassOf(Fetch(6, 0, 2, {0, 7}).status()), proto::STALE) << "nothing is staged so";
+  const absl::Status nobody = Fetch(7, 0, 2, {0, 7}, "test:nowhere").status();
+  EXPECT_EQ(ClassOf(nobody), proto::TRANSIENT) << nobody;
+  EXPECT_EQ(DetailOf(nobody).origin().index(), 5) << "the other one is at fault";
+  EXPECT_TRUE(absl::IsInvalidArgument(Fetch(7, 0, 2, {0, 7}, "").status()));
+  ASSERT_TRUE(Commit(7).ok());
+  EXPECT_EQ(Values(), before);
 }
 
 TEST_F(ExchangeTest, AnotherEpochForgetsWhatWasStaged) {

@@ -52,6 +52,12 @@ std::vector<std::pair<std::string, Message>> ValidRequests(const std::string& pr
   staged.header.set_epoch(kTestEpoch);
   staged.header.set_restore(100);
   add("WriteStaged", Pack(staged));
+  Envelope<proto::FetchStagedRequest> fetch;
+  fetch.header.set_epoch(kTestEpoch);
+  fetch.header.set_restore(100);
+  fetch.header.mutable_from()->set_address("nobody:1");
+  fetch.header.set_timeout_ms(1);
+  add("FetchStaged", Pack(fetch));
   Envelope<proto::RestoreShardRequest> restore;
   restore.header.set_epoch(kTestEpoch);
   restore.header.set_prefix(prefix);

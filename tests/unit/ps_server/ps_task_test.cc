@@ -139,9 +139,9 @@ TEST_F(PsTaskTest, EveryCallOfAnOldEpochIsRefusedAndTheVariablesSurviveANewCoord
   ExpectFromPs(cluster_.Pull(0, {1}).status(), proto::STALE);
   ExpectFromPs(cluster_.CreateAll(layouts_), proto::STALE);
   Message old_epoch{CreateRequest({}).SerializeAsString(), {}};  // epoch is field 1 everywhere
-  for (const char* method : {"Assign", "HoldShard", "WriteShard", "ReadShard", "ReleaseShard",
-                             "StageRestore", "WriteStaged", "ProbeDirectory", "RestoreShard",
-                             "Fence", "GetStats"}) {
+  for (const char* method :
+       {"Assign", "HoldShard", "WriteShard", "ReadShard", "ReleaseShard", "StageRestore",
+        "WriteStaged", "FetchStaged", "ProbeDirectory", "RestoreShard", "Fence", "GetStats"}) {
     const std::string path = absl::StrCat("/cohort.proto.PsService/", method);
     ExpectFromPs(cluster_.CallRaw(0, path, old_epoch).status(), proto::STALE);
   }

@@ -188,6 +188,7 @@ PsCluster::PsCluster(int num_ps, FileSystem& files)
         std::make_unique<PsTask>(World{clock_, executor_, files_, transport_}, options));
     const absl::StatusOr<std::string> address = tasks_.back()->Start();
     COHORT_CHECK(address.ok(), "an in-process task listens");
+    addresses_.push_back(*address);
     channels_.push_back(transport_.Connect(*address, Lane::kData));
     COHORT_CHECK(Attach(ps, kTestEpoch, kTestCoordinator).ok(), "a fresh task takes any epoch");
   }

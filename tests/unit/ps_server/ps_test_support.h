@@ -97,6 +97,7 @@ class PsCluster {
   FileSystem& files() { return files_; }
   Executor& executor() { return executor_; }
   PsTask& task(int ps) { return *tasks_[static_cast<size_t>(ps)]; }
+  const std::string& address(int ps) const { return addresses_[static_cast<size_t>(ps)]; }
   Channel& channel(int ps) { return *channels_[static_cast<size_t>(ps)]; }
 
   absl::Status Attach(int ps, uint64_t epoch, uint64_t coordinator);
@@ -126,6 +127,7 @@ class PsCluster {
   FileSystem& files_;
   InProcessTransport transport_;
   std::vector<std::unique_ptr<PsTask>> tasks_;
+  std::vector<std::string> addresses_;
   std::vector<std::shared_ptr<Channel>> channels_;
   std::atomic<uint64_t> last_save_{0};
 };
