@@ -197,6 +197,7 @@ TEST_F(MultiWorkerProcess, TheFlightRecordNamesTheWorkerThatIsWaitedFor) {
     EXPECT_EQ(group["size"], 3);
     ASSERT_GE(group["operations"].size(), 16u) << "an epoch has 16 steps";
     EXPECT_THAT(std::string(group["operations"][0]["call"]), HasSubstr("all-reduce float32"));
+    EXPECT_EQ(group["operations"][0]["algorithm"], "shared memory");
   }
   std::string text;
   for (int i = 0; i < kTriesMax; ++i) {

@@ -5,7 +5,8 @@
 // batch, and the sum over all replicas is added to every element. So the value behind each step is
 // known from outside, and what a replica has read at a step tells whether its copy is in step. A
 // survey is a gang that fetches what the next step will, and changes nothing. A look is a single
-// closure that reads the copy of the worker that runs it; an echo changes and reads nothing. In some seeds closures run several steps. Id i is item i, whatever dies.
+// closure that reads the copy of the worker that runs it; an echo changes and reads nothing. In
+// some seeds closures run several steps. Id i is item i, whatever dies.
 
 #include <algorithm>
 #include <cstdint>
@@ -37,7 +38,7 @@ struct GangPlan : JobPlan {
   int64_t bytes_per_pack = 0;
   bool ring = false;
   absl::Duration exchange_timeout;  // zero: none
-  absl::Duration worker_delay;  // of a worker's task, at most
+  absl::Duration worker_delay;      // of a worker's task, at most
   std::vector<Item> items;
 
   static GangPlan Draw(uint64_t seed);
@@ -54,9 +55,7 @@ struct GangPlan : JobPlan {
   // Which step the item is, from 1; or how many steps are before it.
   uint64_t StepOf(uint64_t id) const { return step_of_[id - 1]; }
   // Whose batch and values a gang takes.
-  uint64_t StepTakenBy(uint64_t id) const {
-    return StepOf(id) + (Of(id) == Item::kSurvey ? 1 : 0);
-  }
+  uint64_t StepTakenBy(uint64_t id) const { return StepOf(id) + (Of(id) == Item::kSurvey ? 1 : 0); }
   uint64_t num_steps() const { return step_of_.back(); }
   int64_t batches() const { return (examples + batch_size - 1) / batch_size; }
   Examples BatchOf(uint64_t step) const;

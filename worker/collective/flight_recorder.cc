@@ -30,11 +30,16 @@ std::string After(absl::Time start, absl::Time when) {
   return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
 }
 
+absl::string_view Algorithm(const FlightRecord& record, const FlightRecorder::Owner& owner) {
+  if (record.algorithm == CollectiveAlgorithm::kAuto) return owner.way;
+  return AlgorithmName(record.algorithm);
+}
+
 // Without an end of line.
-std::string Line(const FlightRecord& record) {
+std::string Line(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
-      DTypeName(record.dtype), " ", AlgorithmName(record.algorithm), " ", StateName(record.state),
+      DTypeName(record.dtype), " ", Algorithm(record, owner), " ", StateName(record.state),
       " ", absl::FormatTime(record.started, absl::UTCTimeZone()), " ",
       After(record.started, record.last_heard), " ", After(record.started, record.ended), " [",
       absl::StrJoin(record.waits_for, ","), "]");
@@ -54,13 +59,14 @@ proto::FlightOperation::State StateOf(FlightRecord::State state) {
   return proto::FlightOperation::NONE;
 }
 
-void FillOperation(const FlightRecord& record, absl::Time now, proto::FlightOperation& shown) {
+void FillOperation(const FlightRecord& record, const FlightRecorder::Owner& owner, absl::Time now,
+                   proto::FlightOperation& shown) {
   const absl::string_view dtype =
       record.op == CollectiveOp::kBarrier ? "" : DTypeName(record.dtype);
   shown.set_sequence(record.sequence);
   shown.set_call(absl::StrCat(OpName(record.op), dtype.empty() ? "" : " ", dtype,
                               record.name.empty() ? "" : absl::StrCat(" '", record.name, "'")));
-  shown.set_algorithm(std::string(AlgorithmName(record.algorithm)));
+  shown.set_algorithm(std::string(Algorithm(record, owner)));
   shown.set_bytes(record.bytes);
   shown.set_state(StateOf(record.state));
   shown.set_started_us(absl::ToUnixMicros(record.started));
@@ -139,7 +145,7 @@ std::string FlightRecorder::Dump() const {
   std::string text = absl::StrCat(
       "rank ", owner_.rank,
       ": call op name bytes dtype algorithm state started all-heard-after ended-after waits-for\n");
-  for (const FlightRecord& record : Records()) absl::StrAppend(&text, Line(record), "\n");
+  for (const FlightRecord& record : Records()) absl::StrAppend(&text, Line(record, owner_), "\n");
   return text;
 }
 
@@ -147,7 +153,7 @@ std::string FlightRecorder::Newest(size_t calls_max) const {
   const std::vector<FlightRecord> records = Records();
   std::vector<std::string> lines;
   for (size_t i = records.size() - std::min(records.size(), calls_max); i < records.size(); ++i) {
-    lines.push_back(Line(records[i]));
+    lines.push_back(Line(records[i], owner_));
   }
   return absl::StrJoin(lines, "; ");
 }
@@ -167,7 +173,7 @@ proto::GroupFlight FlightRecorder::ToProto(size_t calls_max, absl::Time now) con
     if (!ended_with_.ok()) flight.set_ended_with(std::string(ended_with_.message()));
   }
   for (size_t i = records.size() - std::min(records.size(), calls_max); i < records.size(); ++i) {
-    FillOperation(records[i], now, *flight.add_operations());
+    FillOperation(records[i], owner_, now, *flight.add_operations());
   }
   return flight;
 }

@@ -47,6 +47,8 @@ class FlightRecorder {
     int rank = 0;
     int size = 1;
     std::vector<proto::TaskRef> tasks;  // by rank; or empty
+    // What is told of calls that have no algorithm, such as "shared memory".
+    std::string way = "auto";
   };
   explicit FlightRecorder(Owner owner) : owner_(std::move(owner)) {}
 

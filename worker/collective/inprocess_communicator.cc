@@ -48,7 +48,7 @@ class InProcessGroup::Meetings : public std::enable_shared_from_this<Meetings> {
       : clock_(clock), executor_(executor), options_(std::move(options)), next_(Size()) {
     for (int rank = 0; rank < options_.size; ++rank) {
       recorders_.push_back(std::make_unique<FlightRecorder>(
-          FlightRecorder::Owner{options_.name, rank, options_.size, {}}));
+          FlightRecorder::Owner{options_.name, rank, options_.size, {}, "in memory"}));
     }
   }
 

@@ -48,7 +48,8 @@ std::string ExplainShm(const CollectiveCall& call, int size) {
 ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
     : options_(std::move(options)),
       recorder_(std::make_shared<FlightRecorder>(
-          FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.members})) {
+          FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.members,
+                                "shared memory"})) {
   int ends[2] = {-1, -1};
   COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "descriptors for a group");
   stop_reading_ = UniqueFd(ends[0]);
@@ -87,10 +88,8 @@ void ShmCommunicator::Start(CollectiveCall call, Done done) {
 }
 
 void ShmCommunicator::RecordStart(const Pending& pending) {
-  FlightRecorder::Begin begin;
-  begin.sequence = pending.sequence;
-  begin.call = &pending.call;
-  recorder_->Started(std::move(begin), absl::Now());
+  recorder_->Started({pending.sequence, &pending.call, CollectiveAlgorithm::kAuto, {}},
+                     absl::Now());
 }
 
 void ShmCommunicator::Abort(absl::Status root_cause) {

@@ -82,6 +82,38 @@ TEST_F(SchedulerGangs, NoCheckpointIsTakenWhileAnOlderStepIsNotKnown) {
   EXPECT_TRUE(ready[0].ok());
 }
 
+// One that changes nothing has the number of the next one's round. It holds checkpoints by itself:
+// it would run again behind what the checkpoint has.
+TEST_F(SchedulerGangs, ACheckpointWaitsForOneThatChangesNothing) {
+  Make(2);
+  auto update = std::exchange(program, [] {
+    auto reads = std::make_shared<RegisteredProgram>();
+    reads->id = "p2";
+    reads->changes_nothing = true;
+    return reads;
+  }());
+  const auto channel = AddWorker(0);
+  gang = true;
+  round.number = 1;
+  Schedule();
+  program = std::move(update);
+  Schedule();
+  channel->AnswerPreparations();
+  ScriptedChannel::OpenCall reads = std::move(channel->calls.front());
+  channel->calls.pop_front();
+  channel->AnswerPreparations();
+  ASSERT_EQ(channel->calls.size(), 1u);
+  EXPECT_EQ(channel->Peek().round(), 1u);
+  channel->AnswerRun(absl::OkStatus(), true);
+  EXPECT_EQ(scheduler->stats().done, 1u);
+  EXPECT_FALSE(Hold().has_value());
+  EXPECT_TRUE(ready.empty());
+  channel->calls.push_front(std::move(reads));
+  channel->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_TRUE(ready[0].ok());
+}
+
 TEST_F(SchedulerGangs, WhenOneFailsAllAreAwaitedBeforeTheyAreSentAgain) {
   Make(3);
   const auto channel = AddWorker(0);
