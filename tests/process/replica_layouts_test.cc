@@ -23,9 +23,10 @@ struct Layout {
   int workers;
   std::string transport = "auto";
   std::string seed = "1";
+  std::string type = "multi_worker_mirrored";
 };
 
-// The checkpoint of each step.
+// The checkpoint of each step, and the model.
 std::vector<std::string> Train(const Layout& layout) {
   const TempDirectory temp("layouts");
   std::vector<std::string> devices;
@@ -39,11 +40,13 @@ std::vector<std::string> Train(const Layout& layout) {
       "--transport", layout.transport};
   // An epoch is one step, of 22 examples: six for each replica, and four for the last.
   for (const std::string& set :
-       {absl::StrCat("seed=", layout.seed), std::string("strategy.type=multi_worker_mirrored"),
+       {absl::StrCat("seed=", layout.seed), absl::StrCat("strategy.type=", layout.type),
         absl::StrCat("strategy.devices=[", absl::StrJoin(devices, ","), "]"),
+        absl::StrCat("strategy.compute_devices=[", absl::StrJoin(devices, ","), "]"),
         absl::StrCat("fit.epochs=", kSteps), std::string("fit.batch_size=24"),
         std::string(R"(data.train={"class_name":"SyntheticDigits","config":{"count":22}})"),
         std::string(R"(data.test={"class_name":"SyntheticDigits","config":{"count":8}})"),
+        absl::StrCat("export.onnx=", temp / "model.onnx"),
         absl::StrCat("checkpoint.directory=", checkpoints),
         absl::StrCat("checkpoint.max_to_keep=", kSteps)}) {
     arguments.insert(arguments.end(), {"--set", set});
@@ -59,6 +62,8 @@ std::vector<std::string> Train(const Layout& layout) {
     steps.push_back(ReadFile(files, file).value_or(""));
     EXPECT_FALSE(steps.back().empty()) << file;
   }
+  steps.push_back(ReadFile(files, temp / "model.onnx").value_or(""));
+  EXPECT_FALSE(steps.back().empty());
   return steps;
 }
 
@@ -69,11 +74,14 @@ TEST(ReplicaLayouts, HaveTheSameBitsAfterEachStep) {
   }
   EXPECT_NE(Train({1, "auto", "2"}), one_worker) << "another seed";
   for (const Layout& layout : {Layout{1}, Layout{2}, Layout{4}, Layout{2, "tcp"},
-                               Layout{4, "tcp"}, Layout{4, "grpc"}}) {
+                               Layout{4, "tcp"}, Layout{4, "grpc"},
+                               Layout{1, "auto", "1", "mirrored"},
+                               Layout{1, "auto", "1", "central_storage"}}) {
     const std::vector<std::string> steps = Train(layout);
     for (size_t i = 0; i < steps.size(); ++i) {
       EXPECT_TRUE(steps[i] == one_worker[i])
-          << layout.workers << " workers, " << layout.transport << ", step " << i + 1;
+          << layout.type << ", " << layout.workers << " workers, " << layout.transport << ", step "
+          << i + 1;
     }
   }
 }
