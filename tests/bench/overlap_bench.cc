@@ -115,7 +115,7 @@ class Rank {
     RegisterCpuKernels(kernels, 1);
     for (auto* program : {&rank->overlap_, &rank->behind_}) {
       ASSIGN_OR_RETURN(auto made,
-                       MakeWorkerProgram(request, "", {kernels, Buffer::Allocate, nullptr}));
+                       MakeWorkerProgram(request, "", {kernels, Buffer::Allocate, nullptr, nullptr}));
       *program = std::const_pointer_cast<WorkerProgram>(made);
     }
     rank->behind_->communication->overlap = false;
