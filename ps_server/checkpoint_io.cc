@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -257,25 +258,27 @@ Shape WantedRows::shape() const {
 
 namespace {
 
-// Of one slice: its history, where that is wanted, and then value and slots or parts of a table.
+// Of one slice: value and slots or parts of a table, and then its history, where that is wanted, as
+// AddSnapshot lays them out: a copy of all is one piece of the shard.
 absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
                        const SliceLayout& layout, std::vector<WantedRows>& plan) {
+  std::optional<WantedRows> history;
   if (source.applied) {
-    ASSIGN_OR_RETURN(WantedRows history, WantedHistory(tensors, source, layout));
-    plan.push_back(std::move(history));
+    ASSIGN_OR_RETURN(history, WantedHistory(tensors, source, layout));
   }
   if (layout.dynamic.has_value()) {
     ASSIGN_OR_RETURN(const std::vector<WantedRows> parts,
                      PlanTableParts(tensors, source, layout));
     plan.insert(plan.end(), parts.begin(), parts.end());
-    return absl::OkStatus();
+  } else {
+    plan.push_back(WantedValue(source, layout));
+    for (const SlotSpec& slot : layout.rule_spec.slots) {
+      if (!source.slots && !source.applied) continue;
+      plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
+                      layout.full_shape_of(slot), layout.rows});
+    }
   }
-  plan.push_back(WantedValue(source, layout));
-  if (!source.slots && !source.applied) return absl::OkStatus();
-  for (const SlotSpec& slot : layout.rule_spec.slots) {
-    plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
-                    layout.full_shape_of(slot), layout.rows});
-  }
+  if (history.has_value()) plan.push_back(*std::move(history));
   return absl::OkStatus();
 }
 
@@ -285,8 +288,8 @@ absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
                                                    absl::Span<Tensor> rows) {
   VariableShard::State state;
   if (source.applied) {
-    ASSIGN_OR_RETURN(state.history, ReadHistory(rows[0], source, layout));
-    rows.remove_prefix(1);
+    ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
+    rows.remove_suffix(1);
   }
   if (layout.dynamic.has_value()) {
     state.value = Tensor(layout.dtype, Shape{0});

@@ -60,11 +60,17 @@ void PsService::StartFetch(const proto::FetchStagedRequest& request,
 absl::StatusOr<Envelope<proto::FetchStagedResponse>> PsService::EndFetch(
     const proto::FetchStagedRequest& request, const Answer<proto::ReadShardResponse>& fetched) {
   if (!fetched.ok()) return FetchError(fetched.status(), request.from().task());
+  const size_t bytes = PayloadBytes(fetched->payload);
+  if (bytes == 0 || bytes > request.max_bytes()) {
+    return Attributed(absl::InternalError(absl::StrCat("ReadShard answered ", bytes,
+                                                       " bytes of at most ", request.max_bytes())),
+                      proto::APPLICATION, request.from().task());
+  }
   RETURN_IF_ERROR(EnterEpoch(request.epoch()));
   ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(request.restore(), world_.clock.Now()));
   RETURN_IF_ERROR(staged->Write(request.offset(), fetched->header.crc32c(), fetched->payload));
   Envelope<proto::FetchStagedResponse> response;
-  response.header.set_bytes(PayloadBytes(fetched->payload));
+  response.header.set_bytes(bytes);
   return response;
 }
 

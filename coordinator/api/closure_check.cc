@@ -80,7 +80,7 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                                   update->second};
     if (!alone) RETURN_IF_ERROR(replicas.Check());
   }
-  if (!program.changes_nothing || closure.gang) return absl::OkStatus();
+  if (!updates.empty() || closure.gang) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "program '", program.request.program().name(),
       "' changes no variable: a round waits for updates; schedule it without one"));

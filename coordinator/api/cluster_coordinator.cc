@@ -194,11 +194,9 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
   for (const proto::InputBinding& input : program.inputs()) {
     if (input.has_variable()) wanted[input.variable()] = true;
   }
-  registered->changes_nothing = true;
   for (const proto::OutputBinding& output : program.outputs()) {
     if (output.has_push()) wanted[output.push()] = true;
     if (output.has_assign()) wanted[output.assign()] = true;
-    if (output.has_push() || output.has_assign()) registered->changes_nothing = false;
   }
   MutexLock lock(mutex_);
   for (const auto& [name, is_wanted] : wanted) {

@@ -1,19 +1,29 @@
 #include "coordinator/cluster/shard_copy.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/status.h"
 #include "coordinator/cluster/retried_call.h"
 
 namespace cohort {
 
 namespace {
 
-// For a chunk to go from the one to the other; much less than where they reach each other.
-constexpr absl::Duration kFetchTimeout = absl::Seconds(5);
+// For a chunk to go from the one to the other. Gangs stand meanwhile, so that two which do not
+// reach each other are given up before a connection is (5 s).
+constexpr absl::Duration kFetchTimeout = absl::Seconds(4);
+
+constexpr int64_t kNumberMax = std::numeric_limits<int64_t>::max();
+
+// Whether a message may say that so many rows have so many bytes.
+bool AreRows(int64_t begin, int64_t count, uint64_t bytes) {
+  if (begin < 0 || count < 0 || begin > kNumberMax - count) return false;
+  if (bytes > static_cast<uint64_t>(kNumberMax)) return false;
+  return count == 0 ? bytes == 0 : bytes % static_cast<uint64_t>(count) == 0;
+}
 
 // By their first rows.
 using Slices = std::map<int64_t, const proto::SavedSlice*>;
@@ -26,7 +36,7 @@ uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
   int64_t next = rows.row_begin();
   for (const auto& [begin, slice] : slices) {
     const int64_t until = std::min(end, begin + slice->row_count());
-    if (begin > next || until <= next || slice->size() != slice->row_count() * row_bytes) continue;
+    if (begin > next || until <= next || slice->size() / slice->row_count() != row_bytes) continue;
     const ShardPiece piece{static_cast<uint64_t>(slice->offset() + (next - begin) * row_bytes),
                            static_cast<uint64_t>((until - next) * row_bytes)};
     next = until;
@@ -45,10 +55,20 @@ absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::Staged
                                                  const std::vector<proto::SavedSlice>& layout) {
   std::map<std::string, Slices> tensors;
   for (const proto::SavedSlice& slice : layout) {
+    const bool possible = AreRows(slice.row_begin(), slice.row_count(), slice.size()) &&
+                          slice.offset() >= 0 && slice.offset() <= kNumberMax - slice.size();
+    if (!possible) {
+      return absl::InternalError(
+          absl::StrCat("the source says of '", slice.tensor(), "': ", slice.ShortDebugString()));
+    }
     if (slice.size() > 0) tensors[slice.tensor()][slice.row_begin()] = &slice;
   }
   std::vector<ShardPiece> pieces;
   for (const proto::StagedRows& wanted : rows) {
+    if (!AreRows(wanted.row_begin(), wanted.row_count(), wanted.size())) {
+      return absl::InternalError(
+          absl::StrCat("the target wants of '", wanted.tensor(), "': ", wanted.ShortDebugString()));
+    }
     const uint64_t found = AddPieces(wanted, tensors[wanted.tensor()], pieces);
     if (found == wanted.size()) continue;
     return absl::InternalError(absl::StrCat("of '", wanted.tensor(), "' ", wanted.size(),

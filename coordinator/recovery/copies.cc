@@ -15,7 +15,8 @@ namespace cohort {
 namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);  // doubles with each failure
-constexpr absl::Duration kRetryDelayMax = absl::Seconds(5);
+// Much longer than gangs stand for a copy between two workers that do not reach each other.
+constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
 absl::Status NoneLeft(const absl::Status& cause) {
@@ -120,13 +121,16 @@ void Copies::Stop() {
 void Copies::MakeNext() {
   if (phase_ != Phase::kWatching) return;
   const std::vector<TaskLink> serving = cluster_->serving();
-  const auto next = std::find_if(out_of_step_.begin(), out_of_step_.end(), [&](const auto& one) {
+  const auto may_have_one = [&](const auto& one) {
     if (!cluster_->IsReached({Role::kWorker, one.first})) return false;
     return std::any_of(serving.begin(), serving.end(), [&](const TaskLink& link) {
       return link.task.index() == one.first && link.task.role() == RoleName(Role::kWorker);
     });
-  });
-  if (next == out_of_step_.end()) return;
+  };
+  const auto behind = out_of_step_.upper_bound(last_failed_);
+  auto next = std::find_if(behind, out_of_step_.end(), may_have_one);
+  if (next == out_of_step_.end()) next = std::find_if(out_of_step_.begin(), behind, may_have_one);
+  if (next == out_of_step_.end() || !may_have_one(*next)) return;
   phase_ = Phase::kMaking;
   // Weak: the scheduler is this object's own.
   scheduler_->HoldGangs(
@@ -259,8 +263,10 @@ void Copies::End(const Making& making, const absl::Status& status) {
   scheduler_->ReleaseGangs();
   if (in_step) {
     failures_ = 0;
+    last_failed_ = -1;
     return MakeNext();
   }
+  last_failed_ = making.worker;
   const absl::Duration delay =
       std::min(kRetryDelay * std::exp2(std::min(failures_++, 10)), kRetryDelayMax);
   Log(LogLevel::kInfo, "copy_failed", {{"worker", making.worker}, {"cause", status.message()}});

@@ -105,6 +105,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   std::map<std::string, proto::VariableLayout> variables_;
   std::map<int, uint64_t> out_of_step_;  // worker, session
   int failures_ = 0;                     // in a row
+  int last_failed_ = -1;                 // whose copy it was: others come first
 };
 
 }  // namespace cohort

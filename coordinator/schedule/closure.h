@@ -46,7 +46,6 @@ struct RegisteredProgram {
   std::string id;  // content hash
   uint64_t owner = 0;  // incarnation of the coordinator that made it, as in the two below
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
-  bool changes_nothing = false;           // no output is bound to a variable
 };
 
 // A data set that workers build. Immutable.
@@ -99,7 +98,8 @@ struct LaterStep {
 // Synchronous training in a group of replicas: a gang closure is run by all members of the group
 // or by none. Gangs run strictly in the order of their ids, one after another; the next ones are
 // delivered meanwhile (gang_lineup.h). Each is a round of its own. One that changes no variable
-// reads what the round of its number reads: it has the number of the next update.
+// reads what the round of its number reads: it has the number of the next update. Its later steps
+// count on, which changes nothing of what they read.
 
 struct Closure {
   ClosureId id;

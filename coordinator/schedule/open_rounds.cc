@@ -57,11 +57,9 @@ void OpenRounds::Release() {
   ready_ = nullptr;
 }
 
-bool OpenRounds::IsHeld(uint64_t round) const {
-  const bool begun_as_gang =
-      std::any_of(gangs_.begin(), gangs_.end(),
-                  [&](const auto& gang) { return gang.second == round; });
-  if (!held_ || IsApplied(round) || begun_as_gang) return false;
+bool OpenRounds::IsHeld(const Closure& closure) const {
+  const uint64_t round = closure.round.number;
+  if (!held_ || IsApplied(round) || gangs_.count(closure.id) > 0) return false;
   const auto begun = begun_.find(round);
   return begun == begun_.end() || !begun->second.IsFull();
 }

@@ -11,7 +11,7 @@
 // again after a restore would read values of before and after its own round. Until a checkpoint has
 // its snapshots, no round comes to that point. Of rounds one may be at it, the last. Gangs are
 // rounds of one closure each, and each is known by itself: several may be under way, and be
-// answered in any order.
+// answered in any order. One that changes nothing has the number of the round behind it.
 
 #include <cstdint>
 #include <map>
@@ -47,8 +47,8 @@ class OpenRounds {
   // Why there is no checkpoint then.
   absl::Status HoldStatus() const;
   void Release();
-  // Whether a closure of the round has to wait for that.
-  bool IsHeld(uint64_t round) const;
+  // Whether the closure has to wait for that.
+  bool IsHeld(const Closure& closure) const;
 
   // A closure of a round was answered. What is done with it, by ascending ids.
   Closures Answer(std::shared_ptr<Closure> closure);

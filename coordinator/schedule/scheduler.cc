@@ -291,7 +291,7 @@ bool Scheduler::IsTooFarAheadLocked() const {
 bool Scheduler::IsBehindARoundLocked() const {
   const Closure* const front = queue_.Front();
   const uint64_t next = front == nullptr ? 0 : front->round.number;
-  if (rounds_.IsHeld(next)) return true;
+  if (front != nullptr && rounds_.IsHeld(*front)) return true;
   if (front != nullptr && front->gang) return !gangs_.IsOpen(clock_.Now());
   if (rounds_.IsApplied(next)) return false;
   for (const auto& [id, run] : in_flight_) {

@@ -114,8 +114,8 @@ class Rank {
     KernelRegistry kernels;
     RegisterCpuKernels(kernels, 1);
     for (auto* program : {&rank->overlap_, &rank->behind_}) {
-      ASSIGN_OR_RETURN(auto made,
-                       MakeWorkerProgram(request, "", {kernels, Buffer::Allocate, nullptr, nullptr}));
+      const ReplicaParts parts{kernels, Buffer::Allocate, nullptr, nullptr};
+      ASSIGN_OR_RETURN(auto made, MakeWorkerProgram(request, "", parts));
       *program = std::const_pointer_cast<WorkerProgram>(made);
     }
     rank->behind_->communication->overlap = false;

@@ -233,6 +233,21 @@ TEST_P(MultiWorkerLoss, WhoDoesNotReachWhomIsSaidInTheEnd) {
   }
 }
 
+// It is asked for again and again, and in between another one that was lost comes back.
+TEST_P(MultiWorkerLoss, AWorkerThatNobodyReachesKeepsNobodyElseOut) {
+  Connect(CoordinatorOptionsOf(job_));
+  Schedule(2);
+  ASSERT_TRUE(training_->Losses().ok());
+  for (const uint64_t other : {1, 2}) cluster_.network().Cut(HostOf(0), HostOf(other));
+  cluster_.tasks().Kill(Worker(0));
+  TrainUntilInStep(2);
+  cluster_.tasks().Start(Worker(0));
+  cluster_.tasks().Kill(Worker(2));
+  TrainUntilInStep(1);
+  cluster_.tasks().Start(Worker(2));
+  TrainUntilInStep(2);
+}
+
 // One after another, each comes back while or after the next one is lost, as long as one is left.
 TEST_P(MultiWorkerLoss, WorkersMayBeLostAgainAndAgain) {
   Connect(CoordinatorOptionsOf(job_));

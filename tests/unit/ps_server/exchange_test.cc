@@ -315,6 +315,7 @@ TEST_F(ExchangeTest, WhatIsStagedIsFetchedFromAHomeThatHoldsIt) {
   for (const proto::StagedRows& rows : plan->header.rows()) {
     const auto lies = std::find_if(held->slices().begin(), held->slices().end(),
                                    [&](const auto& one) { return one.tensor() == rows.tensor(); });
+    EXPECT_EQ(at, static_cast<uint64_t>(lies->offset())) << "in the shard's order";
     for (uint64_t done = 0; done < rows.size();) {
       const auto from = static_cast<uint64_t>(lies->offset()) + done;
       const auto bytes = std::min<uint64_t>(rows.size() - done, 7);

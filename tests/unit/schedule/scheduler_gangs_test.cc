@@ -89,7 +89,6 @@ TEST_F(SchedulerGangs, ACheckpointWaitsForOneThatChangesNothing) {
   auto update = std::exchange(program, [] {
     auto reads = std::make_shared<RegisteredProgram>();
     reads->id = "p2";
-    reads->changes_nothing = true;
     return reads;
   }());
   const auto channel = AddWorker(0);
@@ -108,6 +107,8 @@ TEST_F(SchedulerGangs, ACheckpointWaitsForOneThatChangesNothing) {
   EXPECT_EQ(scheduler->stats().done, 1u);
   EXPECT_FALSE(Hold().has_value());
   EXPECT_TRUE(ready.empty());
+  Schedule();
+  EXPECT_TRUE(channel->calls.empty()) << "of the same round, and not begun";
   channel->calls.push_front(std::move(reads));
   channel->AnswerRun(absl::OkStatus());
   ASSERT_EQ(ready.size(), 1u);
