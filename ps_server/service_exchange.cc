@@ -1,5 +1,6 @@
-// What a coordinator needs whose directory this ps does not see: ReadShard, StageRestore and
-// WriteStaged, and the question whether it sees it. And how what is held or staged ends.
+// What a coordinator needs whose directory this ps does not see, or another home that gets a copy:
+// ReadShard, StageRestore and WriteStaged, and the question whether it sees it. And how what is held
+// or staged ends.
 
 #include <algorithm>
 #include <utility>
