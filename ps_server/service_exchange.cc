@@ -1,6 +1,6 @@
 // What a coordinator needs whose directory this ps does not see, or another home that gets a copy:
-// ReadShard, StageRestore and WriteStaged, and the question whether it sees it. And how what is held
-// or staged ends.
+// ReadShard, StageRestore and WriteStaged, and the question whether it sees it. And how what is
+// held or staged ends.
 
 #include <algorithm>
 #include <utility>
@@ -80,8 +80,8 @@ absl::StatusOr<Envelope<proto::ReadShardResponse>> PsService::ReadShard(
                                                    shard->size()));
   }
   Envelope<proto::ReadShardResponse> response;
-  response.payload = shard->Read(
-      header.offset(), std::min<uint64_t>(header.max_bytes(), kShardChunkBytesMax));
+  response.payload =
+      shard->Read(header.offset(), std::min<uint64_t>(header.max_bytes(), kShardChunkBytesMax));
   response.header.set_crc32c(PayloadCrc32c(response.payload));
   return response;
 }
@@ -116,8 +116,7 @@ absl::StatusOr<Envelope<proto::WriteStagedResponse>> PsService::WriteStaged(
     const Envelope<proto::WriteStagedRequest>& request) {
   const proto::WriteStagedRequest& header = request.header;
   RETURN_IF_ERROR(EnterEpoch(header.epoch()));
-  ASSIGN_OR_RETURN(StagedRestore * staged,
-                   staging_.Find(header.restore(), world_.clock.Now()));
+  ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(header.restore(), world_.clock.Now()));
   RETURN_IF_ERROR(staged->Write(header.offset(), header.crc32c(), request.payload));
   return Envelope<proto::WriteStagedResponse>();
 }

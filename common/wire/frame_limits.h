@@ -35,8 +35,9 @@ inline constexpr size_t kSmallRequestBytesMax = size_t{64} << 10;
 // Of the payload of a request on a lane of frames (transport.h).
 inline constexpr size_t kFrameBytesMax = kWholeBytesMax;
 
-// Shards that stream between a ps and the coordinator, or from home to home, come in chunks, so that
-// each end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any network.
+// Shards that stream between a ps and the coordinator, or from home to home, come in chunks, so
+// that each end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any
+// network.
 inline constexpr size_t kShardChunkBytes = size_t{8} << 20;
 inline constexpr size_t kShardChunkBytesMax = size_t{16} << 20;
 
