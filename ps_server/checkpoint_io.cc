@@ -273,7 +273,7 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   } else {
     plan.push_back(WantedValue(source, layout));
     for (const SlotSpec& slot : layout.rule_spec.slots) {
-      if (!source.slots && !source.applied) continue;
+      if (!source.slots && !source.applied) break;
       plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
                       layout.full_shape_of(slot), layout.rows});
     }

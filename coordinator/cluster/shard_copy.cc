@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/cluster/retried_call.h"
+#include "coordinator/cluster/stage_request.h"
 
 namespace cohort {
 
@@ -106,12 +107,7 @@ void ShardCopy::Call(const TaskLink& link, const char* method, Request request, 
 }
 
 proto::StageRestoreRequest ShardCopy::StageRequest() const {
-  proto::StageRestoreRequest request;
-  request.set_epoch(options_.request.epoch());
-  request.set_restore(options_.request.staged());
-  request.set_prefix(options_.request.prefix());
-  request.set_slots(options_.request.slots());
-  request.set_applied(options_.request.applied());
+  proto::StageRestoreRequest request = StagingOf(options_.request);
   std::map<std::string, const proto::SavedSlice*> tensors;
   for (const proto::SavedSlice& slice : options_.layout) tensors[slice.tensor()] = &slice;
   for (const auto& [name, slice] : tensors) {

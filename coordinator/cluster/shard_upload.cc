@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/wire/payload_crc.h"
 #include "coordinator/cluster/retried_call.h"
+#include "coordinator/cluster/stage_request.h"
 
 namespace cohort {
 
@@ -37,12 +38,7 @@ void ShardUpload::Call(const char* method, Envelope<Request> request, Then then)
 }
 
 proto::StageRestoreRequest ShardUpload::StageRequest() const {
-  proto::StageRestoreRequest request;
-  request.set_epoch(options_.request.epoch());
-  request.set_restore(options_.request.staged());
-  request.set_prefix(options_.request.prefix());
-  request.set_slots(options_.request.slots());
-  request.set_applied(options_.request.applied());
+  proto::StageRestoreRequest request = StagingOf(options_.request);
   for (const auto& [name, tensor] : options_.reader->tensors()) {
     proto::StoredTensorInfo& info = *request.add_tensors();
     info.set_name(name);

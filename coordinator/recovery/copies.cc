@@ -66,7 +66,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
     for (const auto& [worker, session] : workers) {
       Log(LogLevel::kWarning, "worker_out_of_step",
           {{"worker", worker}, {"cause", cause.message()}});
-      uint64_t& last = out_of_step_[worker];
+      uint64_t& last = out_of_step_[worker].session;
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();
@@ -91,8 +91,12 @@ void Copies::OnLost(const absl::Status& error) {
   });
 }
 
-void Copies::OnServing(int) {
-  Post([this] { MakeNext(); });
+void Copies::OnServing(int worker) {
+  Post([this, worker] {
+    const auto waiting = out_of_step_.find(worker);
+    if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
+    MakeNext();
+  });
 }
 
 void Copies::OnRecovery() {
@@ -122,15 +126,14 @@ void Copies::MakeNext() {
   if (phase_ != Phase::kWatching) return;
   const std::vector<TaskLink> serving = cluster_->serving();
   const auto may_have_one = [&](const auto& one) {
+    if (one.second.not_before > world_.clock.Now()) return false;
     if (!cluster_->IsReached({Role::kWorker, one.first})) return false;
     return std::any_of(serving.begin(), serving.end(), [&](const TaskLink& link) {
       return link.task.index() == one.first && link.task.role() == RoleName(Role::kWorker);
     });
   };
-  const auto behind = out_of_step_.upper_bound(last_failed_);
-  auto next = std::find_if(behind, out_of_step_.end(), may_have_one);
-  if (next == out_of_step_.end()) next = std::find_if(out_of_step_.begin(), behind, may_have_one);
-  if (next == out_of_step_.end() || !may_have_one(*next)) return;
+  const auto next = std::find_if(out_of_step_.begin(), out_of_step_.end(), may_have_one);
+  if (next == out_of_step_.end()) return;
   phase_ = Phase::kMaking;
   // Weak: the scheduler is this object's own.
   scheduler_->HoldGangs(
@@ -146,14 +149,14 @@ void Copies::OnGangsHeld(uint64_t round, int worker) {
   Making making;
   making.round = round;
   making.worker = worker;
-  making.session = out_of_step_[worker];
+  making.session = out_of_step_[worker].session;
   making.changes = cluster_->changes();
   making.save = cluster_->NextSave();
   making.prefix = absl::StrCat("/copy-", making.save);
   const absl::StatusOr<std::vector<TaskLink>> sources = cluster_->ps();
   if (!sources.ok()) return End(making, sources.status());
   // After a failure another one: that the two do not reach each other may have been why.
-  making.source = (*sources)[static_cast<size_t>(failures_) % sources->size()];
+  making.source = (*sources)[static_cast<size_t>(out_of_step_[worker].failures) % sources->size()];
   for (const TaskLink& link : cluster_->serving()) {
     if (link.task.index() == worker && link.task.role() == RoleName(Role::kWorker)) {
       making.target = link;
@@ -261,16 +264,17 @@ void Copies::End(const Making& making, const absl::Status& status) {
     scheduler_->InStep(making.worker);
   }
   scheduler_->ReleaseGangs();
-  if (in_step) {
-    failures_ = 0;
-    last_failed_ = -1;
-    return MakeNext();
-  }
-  last_failed_ = making.worker;
+  if (!in_step) PutOff(making.worker, status);
+  MakeNext();
+}
+
+void Copies::PutOff(int worker, const absl::Status& status) {
+  Log(LogLevel::kInfo, "copy_failed", {{"worker", worker}, {"cause", status.message()}});
+  Waiting& waiting = out_of_step_[worker];
   const absl::Duration delay =
-      std::min(kRetryDelay * std::exp2(std::min(failures_++, 10)), kRetryDelayMax);
-  Log(LogLevel::kInfo, "copy_failed", {{"worker", making.worker}, {"cause", status.message()}});
-  world_.clock.CallAt(world_.clock.Now() + delay, [weak = weak_from_this()] {
+      std::min(kRetryDelay * std::exp2(std::min(waiting.failures++, 10)), kRetryDelayMax);
+  waiting.not_before = world_.clock.Now() + delay;
+  world_.clock.CallAt(waiting.not_before, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Post([self = self.get()] { self->MakeNext(); });
   });
 }

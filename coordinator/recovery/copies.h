@@ -88,6 +88,8 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void Hold(Making making);
   void Copy(const Making& making, std::vector<proto::SavedSlice> layout);
   void End(const Making& making, const absl::Status& status);
+  // Its next copy is made later.
+  void PutOff(int worker, const absl::Status& status);
   template <typename Response, typename Request>
   void Call(const TaskLink& link, const char* method, Request request,
             absl::AnyInvocable<void(absl::StatusOr<Response>)> then);
@@ -103,9 +105,13 @@ class Copies : public std::enable_shared_from_this<Copies> {
   std::optional<Making> making_;  // the last one that was begun
   uint64_t round_ = 0;  // counts what was begun: what an earlier one still answers is ignored
   std::map<std::string, proto::VariableLayout> variables_;
-  std::map<int, uint64_t> out_of_step_;  // worker, session
-  int failures_ = 0;                     // in a row
-  int last_failed_ = -1;                 // whose copy it was: others come first
+  // Each waits for its own failures alone.
+  struct Waiting {
+    uint64_t session = 0;
+    int failures = 0;  // of copies, in a row
+    absl::Time not_before = absl::InfinitePast();
+  };
+  std::map<int, Waiting> out_of_step_;  // by worker
 };
 
 }  // namespace cohort

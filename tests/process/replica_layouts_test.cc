@@ -38,7 +38,7 @@ std::vector<std::string> Train(const Layout& layout) {
       "--job",       absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_cnn.json"),
       "--local",     absl::StrCat("worker=", layout.workers),
       "--transport", layout.transport};
-  // An epoch is one step, of 22 examples: six for each replica, and four for the last.
+  // An epoch is one step, of 22 examples: 6, 6, 5 and 5 for the replicas.
   for (const std::string& set :
        {absl::StrCat("seed=", layout.seed), absl::StrCat("strategy.type=", layout.type),
         absl::StrCat("strategy.devices=[", absl::StrJoin(devices, ","), "]"),

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+// What begins a staged restore, but for the tensors that there are.
+inline proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) {
+  proto::StageRestoreRequest request;
+  request.set_epoch(restore.epoch());
+  request.set_restore(restore.staged());
+  request.set_prefix(restore.prefix());
+  request.set_slots(restore.slots());
+  request.set_applied(restore.applied());
+  return request;
+}
+
+}  // namespace cohort
