@@ -24,8 +24,8 @@
 
 namespace cohort {
 
-// A recovery checkpoint, and one that the job asks for.
-inline constexpr size_t kHeldShardsMax = 2;
+// A recovery checkpoint, one that the job asks for, and a copy for another home.
+inline constexpr size_t kHeldShardsMax = 3;
 inline constexpr size_t kEndedShardsRemembered = 16;
 inline constexpr size_t kSavedPrefixesRemembered = 16;
 inline constexpr size_t kWritesRemembered = 4;

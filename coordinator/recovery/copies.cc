@@ -18,6 +18,8 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);  // doubles with
 // Much longer than gangs stand for a copy between two workers that do not reach each other.
 constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
+// One prefix for all: what a source still holds of a copy that failed ends with its next one.
+constexpr char kHeldPrefix[] = "/copy";
 
 absl::Status NoneLeft(const absl::Status& cause) {
   proto::ErrorDetail detail = DetailOf(cause);
@@ -70,11 +72,16 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();
-    phase_ = Phase::kAway;
-    ++round_;
+    GoAway();
     scheduler_->ReleaseGangs();
     options_.on_all_lost(NoneLeft(cause));
   });
+}
+
+void Copies::GoAway() {
+  phase_ = Phase::kAway;
+  ++round_;
+  makings_.clear();
 }
 
 void Copies::OnLost(const absl::Status& error) {
@@ -82,12 +89,13 @@ void Copies::OnLost(const absl::Status& error) {
     if (phase_ == Phase::kAway && !stopped_) options_.on_all_lost(error);
     // A copy that is made for it, or of it, holds the gangs: it is not waited for.
     const int lost = DetailOf(error).origin().index();
-    const bool concerned = making_.has_value() && making_->round == round_ &&
-                           (making_->worker == lost || making_->source.task.index() == lost);
-    if (phase_ != Phase::kMaking || !concerned) return;
-    const Making making = *std::exchange(making_, std::nullopt);
-    ++round_;  // what its calls answer is too late
-    End(making, error);
+    std::vector<Making> concerned;
+    for (const auto& [save, making] : makings_) {
+      if (making.worker() == lost || making.source.task.index() == lost) {
+        concerned.push_back(making);
+      }
+    }
+    for (const Making& making : concerned) End(making, error);
   });
 }
 
@@ -101,8 +109,7 @@ void Copies::OnServing(int worker) {
 
 void Copies::OnRecovery() {
   Post([this] {
-    phase_ = Phase::kAway;
-    ++round_;
+    GoAway();
     scheduler_->ReleaseGangs();
   });
 }
@@ -116,76 +123,94 @@ void Copies::Restored() {
 
 void Copies::Stop() {
   Post([this] {
-    phase_ = Phase::kAway;
+    GoAway();
     stopped_ = true;
-    ++round_;
   });
 }
 
-void Copies::MakeNext() {
-  if (phase_ != Phase::kWatching) return;
-  const std::vector<TaskLink> serving = cluster_->serving();
-  const auto may_have_one = [&](const auto& one) {
-    if (one.second.not_before > world_.clock.Now()) return false;
-    if (!cluster_->IsReached({Role::kWorker, one.first})) return false;
-    return std::any_of(serving.begin(), serving.end(), [&](const TaskLink& link) {
-      return link.task.index() == one.first && link.task.role() == RoleName(Role::kWorker);
-    });
-  };
-  const auto next = std::find_if(out_of_step_.begin(), out_of_step_.end(), may_have_one);
-  if (next == out_of_step_.end()) return;
-  phase_ = Phase::kMaking;
-  // Weak: the scheduler is this object's own.
-  scheduler_->HoldGangs(
-      [weak = weak_from_this(), round = ++round_, worker = next->first](absl::Status) {
-        const auto self = weak.lock();
-        if (self == nullptr) return;
-        self->Post([self = self.get(), round, worker] { self->OnGangsHeld(round, worker); });
-      });
+std::vector<TaskLink> Copies::Ready() const {
+  std::vector<TaskLink> ready;
+  for (const TaskLink& link : cluster_->serving()) {
+    const auto waiting = out_of_step_.find(link.task.index());
+    if (link.task.role() != RoleName(Role::kWorker) || waiting == out_of_step_.end()) continue;
+    if (waiting->second.not_before > world_.clock.Now()) continue;
+    if (cluster_->IsReached({Role::kWorker, waiting->first})) ready.push_back(link);
+  }
+  return ready;
 }
 
-void Copies::OnGangsHeld(uint64_t round, int worker) {
+void Copies::MakeNext() {
+  if (phase_ == Phase::kMaking) return BeginCopies();
+  if (phase_ != Phase::kWatching || Ready().empty()) return;
+  phase_ = Phase::kHolding;
+  // Weak: the scheduler is this object's own.
+  scheduler_->HoldGangs([weak = weak_from_this(), round = ++round_](absl::Status) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->Post([self = self.get(), round] { self->OnGangsHeld(round); });
+  });
+}
+
+void Copies::OnGangsHeld(uint64_t round) {
   if (round != round_) return;
-  Making making;
-  making.round = round;
-  making.worker = worker;
-  making.session = out_of_step_[worker].session;
-  making.changes = cluster_->changes();
-  making.save = cluster_->NextSave();
-  making.prefix = absl::StrCat("/copy-", making.save);
-  const absl::StatusOr<std::vector<TaskLink>> sources = cluster_->ps();
-  if (!sources.ok()) return End(making, sources.status());
-  // After a failure another one: that the two do not reach each other may have been why.
-  making.source = (*sources)[static_cast<size_t>(out_of_step_[worker].failures) % sources->size()];
-  for (const TaskLink& link : cluster_->serving()) {
-    if (link.task.index() == worker && link.task.role() == RoleName(Role::kWorker)) {
-      making.target = link;
+  phase_ = Phase::kMaking;
+  BeginCopies();
+}
+
+void Copies::BeginCopies() {
+  const absl::StatusOr<std::vector<TaskLink>> in_step = cluster_->ps();
+  for (const TaskLink& target : Ready()) {
+    Waiting& waiting = out_of_step_[target.task.index()];
+    if (waiting.tried == round_) continue;
+    if (!in_step.ok()) {
+      PutOff(target.task.index(), in_step.status());
+      continue;
     }
+    const TaskLink* const source = SourceFor(target.task.index(), *in_step);
+    if (source == nullptr) break;  // when one of those that are under way has ended
+    waiting.tried = round_;
+    const uint64_t save = cluster_->NextSave();
+    makings_[save] = {save, waiting.session, cluster_->changes(), *source, target};
+    Fence(makings_[save]);
   }
-  if (making.target.data == nullptr) return End(making, absl::UnavailableError("it is away"));
-  making_ = making;
-  Fence(std::move(making));
+  if (!makings_.empty()) return;
+  phase_ = Phase::kWatching;
+  scheduler_->ReleaseGangs();
+  MakeNext();
+}
+
+const TaskLink* Copies::SourceFor(int worker, const std::vector<TaskLink>& in_step) const {
+  // After a failure another one: that the two do not reach each other may have been why.
+  const auto failures = static_cast<size_t>(out_of_step_.at(worker).failures);
+  for (size_t i = 0; i < in_step.size(); ++i) {
+    const TaskLink& source = in_step[(failures + i) % in_step.size()];
+    const bool is_busy = std::any_of(makings_.begin(), makings_.end(), [&](const auto& making) {
+      return making.second.source.task.index() == source.task.index();
+    });
+    if (!is_busy) return &source;
+  }
+  return nullptr;
 }
 
 template <typename Response, typename Request>
-void Copies::Call(const TaskLink& link, const char* method, Request request,
+void Copies::Call(uint64_t save, const TaskLink& link, const char* method, Request request,
                   absl::AnyInvocable<void(absl::StatusOr<Response>)> then) {
   request.set_epoch(cluster_->epoch());
-  StartCall<Response>(
-      *link.data, absl::StrCat(kPsService, method), Envelope<Request>{std::move(request), {}},
-      options_.call_timeout,
-      [self = shared_from_this(), task = link.task,
-       then = std::move(then)](absl::StatusOr<Envelope<Response>> answer) mutable {
-        absl::StatusOr<Response> header = Response();
-        if (answer.ok()) {
-          header = std::move(answer->header);
-        } else {
-          header = AttributedHomeCall(answer.status(), task);
-        }
-        self->Post([then = std::move(then), header = std::move(header)]() mutable {
-          then(std::move(header));
-        });
-      });
+  StartCall<Response>(*link.data, absl::StrCat(kPsService, method),
+                      Envelope<Request>{std::move(request), {}}, options_.call_timeout,
+                      [self = shared_from_this(), save, task = link.task,
+                       then = std::move(then)](absl::StatusOr<Envelope<Response>> answer) mutable {
+                        absl::StatusOr<Response> header = Response();
+                        if (answer.ok()) {
+                          header = std::move(answer->header);
+                        } else {
+                          header = AttributedHomeCall(answer.status(), task);
+                        }
+                        self->Post([self = self.get(), save, then = std::move(then),
+                                    header = std::move(header)]() mutable {
+                          if (self->makings_.count(save) > 0) then(std::move(header));
+                        });
+                      });
 }
 
 // What it got before it was out of step it may still push: it would come on top of the copy.
@@ -194,9 +219,8 @@ void Copies::Fence(Making making) {
   proto::FenceRequest request;
   request.add_worker_incarnations(making.session);
   const TaskLink target = making.target;
-  Call<proto::FenceResponse>(target, "Fence", std::move(request),
+  Call<proto::FenceResponse>(making.save, target, "Fence", std::move(request),
                              [this, making = std::move(making)](const auto& answer) mutable {
-                               if (making.round != round_) return;
                                if (!answer.ok()) return End(making, answer.status());
                                CreateVariables(std::move(making));
                              });
@@ -207,9 +231,8 @@ void Copies::CreateVariables(Making making) {
   for (const auto& [name, layout] : variables_) *request.add_variables() = layout;
   const TaskLink target = making.target;
   Call<proto::CreateVariablesResponse>(
-      target, "CreateVariables", std::move(request),
+      making.save, target, "CreateVariables", std::move(request),
       [this, making = std::move(making)](const auto& answer) mutable {
-        if (making.round != round_) return;
         if (!answer.ok()) return End(making, answer.status());
         Hold(std::move(making));
       });
@@ -218,14 +241,13 @@ void Copies::CreateVariables(Making making) {
 void Copies::Hold(Making making) {
   proto::HoldShardRequest request;
   request.set_save(making.save);
-  request.set_prefix(making.prefix);
+  request.set_prefix(kHeldPrefix);
   request.set_shard(0);
   request.set_num_shards(1);
   const TaskLink source = making.source;
   Call<proto::HoldShardResponse>(
-      source, "HoldShard", std::move(request),
+      making.save, source, "HoldShard", std::move(request),
       [this, making = std::move(making)](const auto& answer) mutable {
-        if (making.round != round_) return;
         if (!answer.ok()) return End(making, answer.status());
         if (answer->incarnation() != making.source.task.incarnation()) {
           return End(making, absl::UnavailableError("the source was started again"));
@@ -237,7 +259,8 @@ void Copies::Hold(Making making) {
 void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
   proto::RestoreShardRequest request;
   request.set_epoch(cluster_->epoch());
-  request.set_prefix(making.prefix);
+  // Another one for each: a home restores a cut of one prefix once.
+  request.set_prefix(absl::StrCat(kHeldPrefix, "-", making.save));
   request.set_slots(true);
   request.set_applied(true);
   request.set_watermark(scheduler_->BeginCut().watermark.value);
@@ -247,25 +270,23 @@ void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
                     std::move(request), options_.call_timeout, options_.chunk_bytes},
                    [self = shared_from_this(), making](absl::Status status) {
                      self->Post([self = self.get(), making, status] {
-                       if (making.round == self->round_) self->End(making, status);
+                       if (self->makings_.count(making.save) > 0) self->End(making, status);
                      });
                    });
 }
 
 void Copies::End(const Making& making, const absl::Status& status) {
-  phase_ = Phase::kWatching;
+  makings_.erase(making.save);
   // Not if the coordinator itself has changed something since: the copy may lack it.
-  const bool in_step =
-      status.ok() && cluster_->TakeHome(making.worker, making.target.task, making.changes);
-  if (in_step) {
-    out_of_step_.erase(making.worker);
+  if (status.ok() && cluster_->TakeHome(making.worker(), making.target.task, making.changes)) {
+    out_of_step_.erase(making.worker());
     Log(LogLevel::kInfo, "worker_in_step",
-        {{"worker", making.worker}, {"copied_from", making.source.task.index()}});
-    scheduler_->InStep(making.worker);
+        {{"worker", making.worker()}, {"copied_from", making.source.task.index()}});
+    scheduler_->InStep(making.worker());
+  } else {
+    PutOff(making.worker(), status);
   }
-  scheduler_->ReleaseGangs();
-  if (!in_step) PutOff(making.worker, status);
-  MakeNext();
+  BeginCopies();
 }
 
 void Copies::PutOff(int worker, const absl::Status& status) {

@@ -8,9 +8,10 @@
 //
 // Gangs run on those that are in step, however many there are, and nothing is taken back: what a
 // gang has done is in the copies of those that have ended it, and one that none has ended runs
-// again on those that are left. A copy is made while no gang is under way: the slices that one
+// again on those that are left. Copies are made while no gang is under way: the slices that one
 // worker holds, with their slots and histories, are frozen, fetched by the other one and restored
-// there.
+// there. Each is made from a member of its own, and who has got one is such a member for the next,
+// so that n newcomers take the time of log2(n + 1) copies where one member is left.
 //
 // When none is left in step, the variables are lost: `on_all_lost` says so, and until Restored this
 // does nothing.
@@ -19,7 +20,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -66,22 +66,29 @@ class Copies : public std::enable_shared_from_this<Copies> {
  private:
   // A copy that is under way.
   struct Making {
-    uint64_t round = 0;
-    int worker = 0;
-    uint64_t session = 0;
-    uint64_t changes = 0;  // Cluster::changes() before it
     uint64_t save = 0;
-    std::string prefix;
+    uint64_t session = 0;  // that is fenced
+    uint64_t changes = 0;  // Cluster::changes() before it
     TaskLink source;
     TaskLink target;
+    int worker() const { return target.task.index(); }
   };
-  enum class Phase { kWatching, kMaking, kAway };
+  // kHolding: gangs end; kMaking: none is under way.
+  enum class Phase { kWatching, kHolding, kMaking, kAway };
 
   Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
          std::shared_ptr<Scheduler> scheduler);
   void Post(absl::AnyInvocable<void()> task);
+  // Those that can be given a copy now.
+  std::vector<TaskLink> Ready() const;
   void MakeNext();
-  void OnGangsHeld(uint64_t round, int worker);
+  void OnGangsHeld(uint64_t round);
+  // All that can be made now; gangs go on when none is left.
+  void BeginCopies();
+  // From a member that no other one is made from. Nothing, where there is none.
+  const TaskLink* SourceFor(int worker, const std::vector<TaskLink>& in_step) const;
+  // What is under way is not waited for, and its answers are ignored.
+  void GoAway();
   // The steps, each of which begins the next one.
   void Fence(Making making);
   void CreateVariables(Making making);
@@ -90,8 +97,9 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void End(const Making& making, const absl::Status& status);
   // Its next copy is made later.
   void PutOff(int worker, const absl::Status& status);
+  // `then` runs only while the copy is under way.
   template <typename Response, typename Request>
-  void Call(const TaskLink& link, const char* method, Request request,
+  void Call(uint64_t save, const TaskLink& link, const char* method, Request request,
             absl::AnyInvocable<void(absl::StatusOr<Response>)> then);
 
   const World world_;
@@ -102,13 +110,14 @@ class Copies : public std::enable_shared_from_this<Copies> {
   // On the strand.
   Phase phase_ = Phase::kWatching;
   bool stopped_ = false;
-  std::optional<Making> making_;  // the last one that was begun
-  uint64_t round_ = 0;  // counts what was begun: what an earlier one still answers is ignored
+  std::map<uint64_t, Making> makings_;  // under way, by save
+  uint64_t round_ = 0;                  // counts how often gangs were held
   std::map<std::string, proto::VariableLayout> variables_;
   // Each waits for its own failures alone.
   struct Waiting {
     uint64_t session = 0;
-    int failures = 0;  // of copies, in a row
+    int failures = 0;    // of copies, in a row
+    uint64_t tried = 0;  // in which round: once in each, so that gangs do not stand for long
     absl::Time not_before = absl::InfinitePast();
   };
   std::map<int, Waiting> out_of_step_;  // by worker

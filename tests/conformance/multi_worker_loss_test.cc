@@ -7,103 +7,21 @@
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
 #include "tests/conformance/strategy_runs.h"
-#include "tests/sim/sim_cluster.h"
+#include "tests/conformance/workers_that_are_lost.h"
 #include "tests/sim/standstill.h"
-#include "tests/support/stepwise_training.h"
 
 namespace cohort {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kExamples = 99;  // batches of 32, 32, 32 and 3
 constexpr int64_t kSteps = 40;
 constexpr int kWorkers = 3;
 constexpr uint64_t kSeeds = 16;
 
-// Every other one meets inside its steps, too: a worker may be lost while the others' replicas wait
-// for its own.
-JobSpec JobOf(uint64_t seed, const std::string& type) {
-  std::vector<std::string> overrides = {absl::StrCat("strategy.type=", type)};
-  if (seed % 2 == 0) overrides.push_back(WithStatistics(true));
-  return PerceptronJob(overrides);
-}
-
-class MultiWorkerLoss : public testing::TestWithParam<uint64_t> {
+class MultiWorkerLoss : public WorkersThatAreLost {
  protected:
-  // All workers may have been killed in the middle of a sum.
-  void TearDown() override {
-    training_.reset();
-    coordinator_.reset();
-    cluster_.End();
-  }
-  void Connect(ClusterCoordinator::Options options) {
-    auto connected = cluster_.Connect(std::move(options));
-    ASSERT_TRUE(connected.ok()) << connected.status();
-    coordinator_ = *std::move(connected);
-    training_.emplace(*coordinator_, job_, kExamples);
-    ASSERT_TRUE(training_->Begin().ok());
-  }
-  void Schedule(int64_t steps) {
-    for (int64_t i = 0; i < steps; ++i) ASSERT_TRUE(training_->Schedule().ok());
-  }
-  void After(absl::Duration delay, std::function<void()> action) {
-    cluster_.sim().CallAt(cluster_.sim().Now() + delay, std::move(action));
-  }
-  absl::Duration Delay(int64_t milliseconds_max) {
-    return absl::Microseconds(
-        cluster_.sim().rng().Below(static_cast<uint64_t>(milliseconds_max) * 1000));
-  }
-  static Trained OneDevice(int64_t steps) {
-    return TrainJob(JobOf(GetParam(), "one_device"), {.steps = steps});
-  }
-  static TaskId Worker(uint64_t index) {
-    return {Role::kWorker, static_cast<int>(index % kWorkers)};
-  }
-  int InStep() const { return coordinator_->members()->num_ps(); }
-  // Trains until a step is done on so many workers, with a step or two scheduled all the time. How
-  // long that takes, by the simulated clock.
-  absl::Duration TrainUntilInStep(int workers) {
-    const absl::Time begin = cluster_.sim().Now();
-    const absl::Time end = begin + absl::Minutes(1);
-    bool trained = false;
-    while (!trained && cluster_.sim().Now() < end) {
-      const bool together = InStep() == workers;
-      const uint64_t done = coordinator_->stats().done;
-      EXPECT_TRUE(training_->Schedule().ok());
-      ++scheduled_;
-      cluster_.sim().RunUntil([&] { return coordinator_->stats().done > done; },
-                              absl::Milliseconds(100));
-      trained = together && InStep() == workers && coordinator_->stats().done > done;
-    }
-    EXPECT_TRUE(trained);
-    return cluster_.sim().Now() - begin;
-  }
-  static std::string HostOf(uint64_t index) { return Worker(index).ToString(); }
-
-  // Sums of as many workers as were there are rounded in another order.
-  static void ExpectNear(const std::vector<double>& losses, const std::vector<double>& wanted) {
-    ASSERT_EQ(losses.size(), wanted.size());
-    for (size_t i = 0; i < losses.size(); ++i) {
-      EXPECT_NEAR(losses[i], wanted[i], 1e-3) << "step " << i;
-    }
-  }
-  void ExpectSameCopies(std::optional<TaskId> but = std::nullopt) {
-    const auto values = training_->Values();
-    ASSERT_TRUE(values.ok()) << values.status();
-    for (uint64_t i = 0; i < kWorkers; ++i) {
-      if (but == Worker(i)) continue;
-      const auto copy = training_->CopyOf(static_cast<uint32_t>(i));
-      ASSERT_TRUE(copy.ok()) << copy.status();
-      EXPECT_EQ(*copy, *values) << "copy " << i;
-    }
-  }
-
-  int64_t scheduled_ = 0;  // by TrainUntilInStep
-  const JobSpec job_ = JobOf(GetParam(), kMultiWorkerMirrored);
-  SimCluster cluster_{GetParam(), 0, kWorkers};
-  std::unique_ptr<ClusterCoordinator> coordinator_;
-  std::optional<StepwiseTraining> training_;
+  MultiWorkerLoss() : WorkersThatAreLost(kWorkers) {}
 };
 
 // No checkpoint, and nobody comes back: the two that are left go on where all three were.

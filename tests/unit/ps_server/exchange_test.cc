@@ -243,19 +243,22 @@ TEST_F(ExchangeTest, ALaterSaveOfAPrefixEndsTheOneBefore) {
   EXPECT_EQ(ClassOf(Hold(2).status()), proto::STALE);
 }
 
-TEST_F(ExchangeTest, AHeldShardEndsByReleaseByTwoOthersAndWithItsEpoch) {
+// A recovery checkpoint, one that the job asks for and a copy for another home are there at once.
+TEST_F(ExchangeTest, AHeldShardEndsByReleaseByThreeOthersAndWithItsEpoch) {
   ASSERT_TRUE(Hold(1, "/a").ok());
   ASSERT_TRUE(Hold(2, "/b").ok());
-  EXPECT_TRUE(IsHeld(1));
   ASSERT_TRUE(Hold(3, "/c").ok());
+  EXPECT_TRUE(IsHeld(1));
+  ASSERT_TRUE(Hold(4, "/d").ok());
   EXPECT_FALSE(IsHeld(1));
   EXPECT_TRUE(IsHeld(2));
   ASSERT_TRUE(Release(2).ok());
   EXPECT_FALSE(IsHeld(2));
   EXPECT_EQ(ClassOf(Hold(2, "/b").status()), proto::STALE) << "a repeat that comes late";
-  ASSERT_TRUE(Release(4).ok());
-  EXPECT_EQ(ClassOf(Hold(4, "/d").status()), proto::STALE) << "it came behind its release";
+  ASSERT_TRUE(Release(5).ok());
+  EXPECT_EQ(ClassOf(Hold(5, "/e").status()), proto::STALE) << "it came behind its release";
   EXPECT_TRUE(IsHeld(3));
+  EXPECT_TRUE(IsHeld(4));
   NextEpoch();
   EXPECT_FALSE(IsHeld(3));
   ASSERT_TRUE(Hold(1, "/a").ok()) << "numbers begin anew";
