@@ -95,6 +95,24 @@ TEST_P(MultiWorkerNewcomers, WhoHasGotACopyGivesTheNextOne) {
   EXPECT_LT(took, 3.5 * kCopyTime);
 }
 
+// Nobody reaches them, and they are asked for again and again. While gangs stand each has one turn
+// of 4 s at the only member.
+TEST_P(MultiWorkerNewcomers, GangsRunAgainWhenEachHasHadItsTurn) {
+  Connect(CoordinatorOptionsOf(job_));
+  TrainUntilInStep(kWorkers);
+  for (uint64_t lost = 1; lost < kWorkers; ++lost) {
+    cluster_.network().Cut(HostOf(0), HostOf(lost));
+    cluster_.tasks().Kill(Worker(lost));
+  }
+  TrainUntilInStep(1);
+  for (uint64_t lost = 1; lost < kWorkers; ++lost) cluster_.tasks().Start(Worker(lost));
+  absl::Duration longest;
+  const absl::Time end = cluster_.sim().Now() + absl::Minutes(2);
+  while (cluster_.sim().Now() < end) longest = std::max(longest, TrainUntilInStep(1));
+  EXPECT_GT(longest, absl::Seconds(2)) << "there were tries";
+  EXPECT_LT(longest, (kWorkers - 1) * 2 * absl::Seconds(4)) << "two turns";
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, MultiWorkerNewcomers, testing::Range<uint64_t>(1, kSeeds + 1));
 
 }  // namespace
