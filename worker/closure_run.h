@@ -44,11 +44,11 @@ namespace cohort {
 // What closures share. The parts outlive every closure: each closure holds the whole.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
-               ReplicaStrands::ExecutorOf compute_executor, FindNccl find_nccl)
+               ReplicaStrands::ExecutorOf compute_executor, std::shared_ptr<GangGroups> its_groups)
       : world(its_world),
         ps_client(std::move(client)),
         compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))),
-        groups(std::make_shared<GangGroups>(its_world, std::move(find_nccl))) {}
+        groups(std::move(its_groups)) {}
 
   World world;
   std::shared_ptr<TaskService> task_service;

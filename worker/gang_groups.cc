@@ -10,6 +10,7 @@
 #include "common/base/rng.h"
 #include "common/wire/error_detail.h"
 #include "worker/collective/nccl/form_nccl_group.h"
+#include "worker/flight_file.h"
 
 namespace cohort {
 
@@ -28,7 +29,8 @@ absl::Status Stopping() {
 
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
 
-// Of a generation that has failed: all that is kept is told who asks (group_table.h).
+// Of a generation that has failed: all that is kept is told who asks (group_table.h), and written
+// to a file.
 constexpr size_t kCallsLogged = 16;
 void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
   Log(LogLevel::kWarning, "gang_group_failed",
@@ -73,8 +75,11 @@ std::string NameOf(uint64_t coordinator) {
 
 }  // namespace
 
-GangGroups::GangGroups(World world, FindNccl find_nccl)
-    : world_(world), find_nccl_(std::move(find_nccl)), table_(std::make_shared<GroupTable>()) {}
+GangGroups::GangGroups(World world, FindNccl find_nccl, std::string flight_directory)
+    : world_(world),
+      find_nccl_(std::move(find_nccl)),
+      flight_directory_(std::move(flight_directory)),
+      table_(std::make_shared<GroupTable>()) {}
 
 void GangGroups::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
 
@@ -212,9 +217,35 @@ void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) 
   }
   if (group != nullptr) {
     group->communicator().Abort(why);
-    if (IsFailure(why)) LogFlight(generation.number, *recorder, why);
+    if (IsFailure(why)) {
+      LogFlight(generation.number, *recorder, why);
+      KeepFlight(std::move(recorder), why);
+    }
   }
   for (Ready& ready : waiting) ready(why);
+}
+
+// Not in the caller: what comes next does not wait for the disk.
+void GangGroups::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
+                            const absl::Status& why) {
+  if (flight_directory_.empty()) return;
+  world_.executor.Run([self = shared_from_this(), recorder = std::move(recorder), why] {
+    const absl::Time now = self->world_.clock.Now();
+    proto::GroupFlight flight = recorder->ToProto(FlightRecorder::kFlightRecordsMax, now);
+    if (flight.ended_with().empty()) flight.set_ended_with(std::string(why.message()));
+    const absl::StatusOr<std::string> file =
+        WriteFlightFile(self->world_.files, self->flight_directory_, self->own_, flight, now);
+    if (!file.ok()) {
+      return Log(LogLevel::kWarning, "flight_record_lost",
+                 {{"generation", flight.generation()},
+                  {"cause", file.status().message()},
+                  {"remedy", "give --flight_dir a directory that can be written, or none"}});
+    }
+    Log(LogLevel::kInfo, "flight_record",
+        {{"generation", flight.generation()},
+         {"calls", flight.operations_size()},
+         {"file", *file}});
+  });
 }
 
 }  // namespace cohort

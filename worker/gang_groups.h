@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -29,7 +30,9 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   // (TRANSIENT) when a later one has begun; INVALID_ARGUMENT when this worker is no member.
   using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
 
-  GangGroups(World world, FindNccl find_nccl);
+  // Where the worker keeps what the calls of a generation did that has failed (flight_file.h);
+  // empty: nowhere.
+  GangGroups(World world, FindNccl find_nccl, std::string flight_directory);
 
   // Before all others: as whom this worker is a member.
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
@@ -62,9 +65,11 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   // What others send to groups of another coordinator than this one is refused from then on.
   void EndPresent(uint64_t coordinator, const absl::Status& why);
   void EndGeneration(Generation& generation, const absl::Status& why);
+  void KeepFlight(std::shared_ptr<const FlightRecorder> recorder, const absl::Status& why);
 
   const World world_;
   const FindNccl find_nccl_;
+  const std::string flight_directory_;
   const std::shared_ptr<GroupTable> table_;  // shared by the communicators and the service
   proto::TaskRef own_;                       // constant after SetOwn
   Mutex mutex_;

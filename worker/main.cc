@@ -59,6 +59,7 @@ int Serve(const RoleOptions& options) {
   };
   task_options.find_cuda = [] { return LoadCuda(ModulePath("libcohort_cuda.so")); };
   task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
+  task_options.flight_directory = options.flight_directory;
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

@@ -10,9 +10,9 @@ namespace cohort {
 
 WorkerService::WorkerService(World world, Options options)
     : options_(std::move(options)),
-      parts_(std::make_shared<ClosureParts>(world,
-                                            std::make_shared<PsClient>(world, options_.retry),
-                                            options_.compute_executor, options_.find_nccl)),
+      parts_(std::make_shared<ClosureParts>(
+          world, std::make_shared<PsClient>(world, options_.retry), options_.compute_executor,
+          std::make_shared<GangGroups>(world, options_.find_nccl, options_.flight_directory))),
       programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl),
       resources_(world.executor, world.files),
       slow_calls_(world.executor) {}

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/strand.h"
 #include "common/runtime/kernel_registry.h"
@@ -32,6 +33,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     RetryPolicy retry;
     FindCuda find_cuda;  // null: programs run on the processor
     FindNccl find_nccl;  // null: NCCL joins no GPUs
+    std::string flight_directory;  // as in GangGroups
   };
   WorkerService(World world, Options options);
 

@@ -26,6 +26,7 @@ WorkerTask::WorkerTask(World world, Options options)
   service_options.retry = options_.retry;
   service_options.find_cuda = options_.find_cuda;
   service_options.find_nccl = options_.find_nccl;
+  service_options.flight_directory = options_.flight_directory;
   worker_service_ = std::make_shared<WorkerService>(world_, service_options);
   TaskService::Options task_options;
   task_options.task = options_.task;

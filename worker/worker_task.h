@@ -32,6 +32,7 @@ class WorkerTask {
     ReplicaStrands::ExecutorOf compute_executor;
     FindCuda find_cuda;          // null: programs run on the processor
     FindNccl find_nccl;          // null: NCCL joins no GPUs
+    std::string flight_directory;  // as in GangGroups
     MakeWorkerHome make_home;    // empty: no variables live here
     // Of a home, as in TaskService.
     EpochGrant granted;

@@ -24,10 +24,11 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr int kComputeThreadsMax = 1024;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 constexpr int kBufferMaxMib = 1 << 24;
+constexpr char kNoDirectory[] = "none";
 
 struct Flags {
   std::optional<std::string> cluster, bind_address, address_file, grant_file, orphan_timeout;
-  std::optional<std::string> transport, log_level;
+  std::optional<std::string> transport, log_level, flight_dir;
   std::optional<int> task_index, compute_threads, drain_timeout_s;
   std::optional<int> receive_buffer_mib, send_buffer_mib;
   std::string config_file;
@@ -67,6 +68,12 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              "How tensors travel. auto: shared memory between processes of one host, else their "
              "local socket, else TCP; tcp: TCP, beside gRPC on its port; grpc: gRPC alone; unix, "
              "shm: that alone; default auto");
+  if (role == Role::kWorker) {
+    parser.Add(
+        "flight_dir", flags.flight_dir,
+        "Directory for a file with what the collective calls of a group did that has failed, "
+        "the newest four of this worker; none: no files; default TMPDIR, else /tmp");
+  }
   parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
   parser.Add("config", flags.config_file,
              "JSON file with values for what flags and TF_CONFIG leave open (keys as in "
@@ -84,10 +91,11 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
 // Thread-compatible.
 class Resolver {
  public:
-  Resolver(Role role, const Flags& flags) : role_(role), flags_(flags) {}
+  Resolver(Role role, const Flags& flags, const Environment& environment)
+      : role_(role), flags_(flags), environment_(environment) {}
 
   void ReadFile(FileSystem& files);
-  void ReadTfConfigVariable(const Environment& environment);
+  void ReadTfConfigVariable();
   absl::StatusOr<RoleOptions> Resolve();
 
  private:
@@ -114,6 +122,7 @@ class Resolver {
 
   const Role role_;
   const Flags& flags_;
+  const Environment& environment_;
   Json file_ = Json::object();
   Json tf_config_ = Json::object();
   RoleOptions options_;
@@ -139,11 +148,12 @@ void Resolver::ReadFile(FileSystem& files) {
   if (!text.ok()) return Problem("--config", text.status().message());
   std::optional<Json> parsed = ParseObject(*text, flags_.config_file);
   if (!parsed) return;
-  const std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
-                                          "bind_address",    "address_file", "grant_file",
-                                          "receive_buffer_mib", "send_buffer_mib",
-                                          "compute_threads", "drain_timeout_s", "orphan_timeout",
-                                          "transport",       "log_level"};
+  std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
+                                    "bind_address",    "address_file", "grant_file",
+                                    "receive_buffer_mib", "send_buffer_mib",
+                                    "compute_threads", "drain_timeout_s", "orphan_timeout",
+                                    "transport",       "log_level"};
+  if (role_ == Role::kWorker) known.push_back("flight_dir");
   for (const auto& [key, value] : parsed->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       Problem(flags_.config_file, absl::StrCat("key ", UnknownName(key, known)));
@@ -152,8 +162,8 @@ void Resolver::ReadFile(FileSystem& files) {
   file_ = *std::move(parsed);
 }
 
-void Resolver::ReadTfConfigVariable(const Environment& environment) {
-  const std::string text = environment("TF_CONFIG").value_or("");
+void Resolver::ReadTfConfigVariable() {
+  const std::string text = environment_("TF_CONFIG").value_or("");
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) return;
   if (auto parsed = ParseObject(text, "TF_CONFIG")) tf_config_ = *std::move(parsed);
 }
@@ -293,6 +303,12 @@ void Resolver::ResolveRest() {
   } else {
     Problem(SourceOf(flags_.transport.has_value(), "transport"), transport.status().message());
   }
+  if (role_ == Role::kWorker) {
+    const std::string temporary = environment_("TMPDIR").value_or("");
+    options_.flight_directory =
+        Text(flags_.flight_dir, "flight_dir", temporary.empty() ? "/tmp" : temporary);
+    if (options_.flight_directory == kNoDirectory) options_.flight_directory.clear();
+  }
   const auto level = LogLevelFromName(Text(flags_.log_level, "log_level", "info"));
   if (level.ok()) {
     options_.log_level = *level;
@@ -321,9 +337,9 @@ absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
   ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, parser.Parse(arguments));
   if (help) return *help;
   if (flags.version) return PrintAndExit{VersionText(RoleName(role))};
-  Resolver resolver(role, flags);
+  Resolver resolver(role, flags, environment);
   resolver.ReadFile(files);
-  resolver.ReadTfConfigVariable(environment);
+  resolver.ReadTfConfigVariable();
   ASSIGN_OR_RETURN(RoleOptions options, resolver.Resolve());
   if (flags.print_config) return PrintAndExit{RoleOptionsToJson(options)};
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
@@ -335,7 +351,7 @@ std::string RoleOptionsToJson(const RoleOptions& options) {
   for (const auto& [task, address] : options.cluster.tasks()) {
     cluster[RoleName(task.role)][absl::StrCat(task.index)] = address;
   }
-  const OrderedJson json = {
+  OrderedJson json = {
       {"task", {{"type", RoleName(options.task.role)}, {"index", options.task.index}}},
       {"cluster", cluster},
       {"bind_address", options.listen_address},
@@ -348,6 +364,9 @@ std::string RoleOptionsToJson(const RoleOptions& options) {
       {"orphan_timeout", absl::FormatDuration(options.orphan_timeout)},
       {"transport", TransportKindName(options.transport)},
       {"log_level", LogLevelName(options.log_level)}};
+  if (options.task.role == Role::kWorker) {
+    json["flight_dir"] = options.flight_directory.empty() ? kNoDirectory : options.flight_directory;
+  }
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -32,6 +32,8 @@ struct RoleOptions {
   int send_buffer_mib = 1024;
   int compute_threads = 0;     // as given; 0 means one per processor
   TransportKind transport = TransportKind::kAuto;
+  // Of a worker: for files with what the calls of groups that have failed did; empty: none.
+  std::string flight_directory;
   LogLevel log_level = LogLevel::kInfo;
   absl::Duration drain_timeout = absl::Seconds(10);  // for open calls, once asked to stop
   // Ends the daemon when no coordinator came for so long; zero: never.

@@ -143,6 +143,9 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   if (task.role == Role::kPs || options_.ps == 0) {
     options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
   }
+  if (task.role == Role::kWorker) {
+    options.arguments.push_back(absl::StrCat("--flight_dir=", directory_->path()));
+  }
   options.environment["TF_CONFIG"] = TfConfig(task);
   options.output_file = directory_->LogFile(task);
   options.record = [this, task, &record](pid_t pid) -> absl::Status {

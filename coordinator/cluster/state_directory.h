@@ -6,6 +6,7 @@
 //   ROLE-INDEX.process  which process a task is and how it was started
 //   ROLE-INDEX.address  written by the task once it listens
 //   ROLE-INDEX.log      what it writes to stdout and stderr
+//   cohort-worker-INDEX-TIME.flight.json  what calls of a group did that has failed (--flight_dir)
 // The lock goes with its process, however that ends.
 
 #include <map>
@@ -35,6 +36,7 @@ class StateDirectory {
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Open(FileSystem& files,
                                                               const std::string& path);
 
+  const std::string& path() const { return path_; }
   std::string AddressFile(TaskId task) const { return FileOf(task, ".address"); }
   // Stays when the task ends: its next start reads it.
   std::string GrantFile(TaskId task) const { return FileOf(task, ".grant"); }

@@ -10,21 +10,38 @@
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/wire/message_json.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/members/flight_files.h"
 #include "coordinator/members/flight_records.h"
-#include "google/protobuf/util/json_util.h"
 
 namespace cohort {
 
 namespace {
 
 constexpr char kVerbs[] =
-    "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS]";
+    "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS] "
+    "[FILE...]";
 constexpr int kCallsMax = 4096;  // that workers keep of a group
 
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
+}
+
+// "[CALLS] [FILE...]"
+absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options) {
+  int calls = 0;
+  if (!words.empty() && absl::SimpleAtoi(words.front(), &calls)) {
+    if (calls < 1 || calls > kCallsMax) {
+      return Wrong(
+          absl::StrCat("'", words.front(), "' is no number of calls from 1 to ", kCallsMax));
+    }
+    options.calls_max = calls;
+    words.erase(words.begin());
+  }
+  options.files = std::move(words);
+  return absl::OkStatus();
 }
 
 absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options) {
@@ -45,12 +62,9 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
     if (ParseAddress(words[1]).ok()) return absl::OkStatus();
     return Wrong(absl::StrCat("'", words[1], "' is neither a task index nor an address"));
   }
-  if (verb == "flight-record" && words.size() <= 2) {
+  if (verb == "flight-record") {
     options.verb = CtlOptions::Verb::kFlightRecord;
-    if (words.size() == 1) return absl::OkStatus();
-    const bool number = absl::SimpleAtoi(words[1], &options.calls_max);
-    if (number && options.calls_max >= 1 && options.calls_max <= kCallsMax) return absl::OkStatus();
-    return Wrong(absl::StrCat("'", words[1], "' is no number of calls from 1 to ", kCallsMax));
+    return ReadFlightWords({words.begin() + 1, words.end()}, options);
   }
   return Wrong(absl::StrCat("'", verb, "' is no verb, or has too few or too many words behind it"));
 }
@@ -77,13 +91,7 @@ absl::StatusOr<Response> CallCoordinator(World world, Waiter& waiter, const CtlO
 }
 
 absl::StatusOr<std::string> JsonLine(const google::protobuf::Message& answer) {
-  google::protobuf::util::JsonPrintOptions json;
-  json.always_print_primitive_fields = true;
-  json.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(answer, &text, json).ok()) {
-    return absl::InternalError("the answer cannot be written as JSON");
-  }
+  ASSIGN_OR_RETURN(const std::string text, MessageToJson(answer));
   return absl::StrCat(text, "\n");
 }
 
@@ -109,12 +117,21 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
     request.set_calls_max(static_cast<uint32_t>(options.calls_max));
     ASSIGN_OR_RETURN(const auto records, CallCoordinator<proto::AskFlightRecordsResponse>(
                                              world, waiter, options, "AskFlightRecords", request));
-    return options.json ? JsonLine(records) : FlightText(records);
+    return options.json ? JsonLine(records) : FlightText(records, kNoWorkerOfTheJob);
   }
   ASSIGN_OR_RETURN(const auto status,
                    CallCoordinator<proto::GetJobStatusResponse>(
                        world, waiter, options, "GetJobStatus", proto::GetJobStatusRequest()));
   return options.json ? JsonLine(status) : StatusText(status);
+}
+
+CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
+  const auto records = ReadFlightFiles(files, options.files, options.calls_max);
+  if (!records.ok()) {
+    return {kExitBadConfig, "", absl::StrCat("error: ", records.status().message(), "\n")};
+  }
+  if (!options.json) return {kExitOk, FlightText(*records, kNoFileOfIt), ""};
+  return {kExitOk, JsonLine(*records).value_or(""), ""};
 }
 
 std::string StalenessText(const proto::GetJobStatusResponse& status) {
@@ -147,6 +164,12 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
   ASSIGN_OR_RETURN(std::optional<PrintAndExit> help, parser.Parse(arguments));
   if (help) return *std::move(help);
   RETURN_IF_ERROR(ReadVerb(words, options));
+  if (!options.files.empty()) {
+    if (options.address.empty() && state_directory.empty()) return options;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "flight-record ", options.files.front(),
+        ": a file is read without a coordinator; leave out --address and --state_dir"));
+  }
   if (options.address.empty() == state_directory.empty()) {
     return absl::InvalidArgumentError("name the coordinator: --address HOST:PORT or --state_dir");
   }
@@ -160,6 +183,7 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
 }
 
 CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options) {
+  if (!options.files.empty()) return ShowFlightFiles(world.files, options);
   const absl::StatusOr<std::string> answer = Ask(world, waiter, options);
   CtlResult result;
   if (answer.ok()) {

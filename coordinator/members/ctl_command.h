@@ -26,7 +26,8 @@ struct CtlOptions {
   // An address. Empty: kAddWorker lets the coordinator start one, kRemoveWorker means `index`.
   std::string worker;
   int index = 0;
-  int calls_max = 16;  // of kFlightRecord, of each group
+  int calls_max = 16;              // of kFlightRecord, of each group
+  std::vector<std::string> files;  // of the same: read instead of asking a coordinator
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);
 };
@@ -43,7 +44,8 @@ struct CtlResult {
   std::string output;
   std::string error;
 };
-// Blocks on `waiter`. Exit codes: 0 done, 1 refused, 4 no coordinator answers.
+// Blocks on `waiter`. Exit codes: 0 done, 1 refused, 2 a file cannot be used, 4 no coordinator
+// answers.
 CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options);
 
 // One line per member, then how the job goes.

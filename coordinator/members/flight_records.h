@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/cluster.h"
 #include "proto/ctl.pb.h"
@@ -16,8 +17,12 @@ namespace cohort {
 void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsRequest& request,
                       TypedReply<proto::AskFlightRecordsResponse> reply);
 
+// What is said of a rank whose worker the records do not have.
+inline constexpr char kNoWorkerOfTheJob[] = "is no worker of the job";
+inline constexpr char kNoFileOfIt[] = "has no file here";
+
 // For people: for each group who is where, a line for each call, and who waits for whom in the
-// oldest call that is under way.
-std::string FlightText(const proto::AskFlightRecordsResponse& records);
+// oldest call that is under way, or did in the oldest that has failed. `absent`: one of the above.
+std::string FlightText(const proto::AskFlightRecordsResponse& records, absl::string_view absent);
 
 }  // namespace cohort

@@ -25,8 +25,9 @@ std::string NameOf(const proto::TaskRef& task) {
 // What is known of one group, by rank. Thread-compatible.
 class GroupView {
  public:
-  GroupView(const proto::AskFlightRecordsResponse& records, std::string group, uint64_t generation)
-      : name_(std::move(group)), generation_(generation) {
+  GroupView(const proto::AskFlightRecordsResponse& records, std::string group, uint64_t generation,
+            absl::string_view absent)
+      : name_(std::move(group)), generation_(generation), absent_(absent) {
     for (const proto::WorkerFlightRecord& worker : records.workers()) {
       workers_[NameOf(worker.task())] = &worker;
       for (const GroupFlight& flight : worker.groups()) {
@@ -79,7 +80,7 @@ class GroupView {
                           " calls started; last done: ", flight->last_done());
     }
     const auto worker = workers_.find(ranks_[rank].task);
-    if (worker == workers_.end()) return "no worker of the job";
+    if (worker == workers_.end()) return std::string(absent_);
     if (worker->second->error().empty()) return "knows nothing of this group";
     return absl::StrCat("does not answer: ", worker->second->error());
   }
@@ -93,9 +94,8 @@ class GroupView {
     const FlightOperation& operation = *found->second;
     const std::string took = absl::FormatDuration(absl::Microseconds(operation.took_us()));
     if (operation.state() == FlightOperation::DONE) return absl::StrCat("done ", took);
-    if (operation.state() == FlightOperation::FAILED) return absl::StrCat("failed ", took);
     return absl::StrCat(
-        "under way ", took,
+        operation.state() == FlightOperation::FAILED ? "failed " : "under way ", took,
         operation.waits_for().empty()
             ? ""
             : absl::StrCat(", not heard of ", absl::StrJoin(operation.waits_for(), ",")));
@@ -132,22 +132,30 @@ class GroupView {
   }
 
   std::string Verdict() const {
+    const std::string waits = WhoWaits(FlightOperation::UNDER_WAY, " waits", " wait");
+    if (!waits.empty()) return waits;
+    const std::string waited = WhoWaits(FlightOperation::FAILED, " waited", " waited");
+    return waited.empty() ? "no call is under way\n" : waited;
+  }
+
+  // In the oldest call of the state; empty without one.
+  std::string WhoWaits(FlightOperation::State state, absl::string_view one_waits,
+                       absl::string_view several_wait) const {
     for (const auto& [sequence, call] : calls_) {
       std::vector<std::string> waiting;
       for (const auto& [rank, operation] : call) {
-        if (operation->state() == FlightOperation::UNDER_WAY) {
-          waiting.push_back(absl::StrCat("rank ", rank));
-        }
+        if (operation->state() == state) waiting.push_back(absl::StrCat("rank ", rank));
       }
       if (waiting.empty()) continue;
       const std::vector<std::string> awaited = AwaitedIn(sequence);
-      return absl::StrCat(absl::StrJoin(waiting, ", "), waiting.size() == 1 ? " waits" : " wait",
-                          " in call ", sequence, ", ", call.begin()->second->call(), ", ",
+      return absl::StrCat(absl::StrJoin(waiting, ", "),
+                          waiting.size() == 1 ? one_waits : several_wait, " in call ", sequence,
+                          ", ", call.begin()->second->call(), ", ",
                           awaited.empty() ? "which all ranks have started"
                                           : absl::StrCat("for ", absl::StrJoin(awaited, "; for ")),
                           "\n");
     }
-    return "no call is under way\n";
+    return "";
   }
 
   std::vector<std::string> AwaitedIn(uint64_t sequence) const {
@@ -170,6 +178,7 @@ class GroupView {
 
   const std::string name_;
   const uint64_t generation_;
+  const absl::string_view absent_;
   std::map<std::string, const proto::WorkerFlightRecord*> workers_;
   std::vector<Rank> ranks_;
   std::map<uint64_t, std::map<uint32_t, const FlightOperation*>> calls_;  // by sequence and rank
@@ -178,7 +187,7 @@ class GroupView {
 
 }  // namespace
 
-std::string FlightText(const proto::AskFlightRecordsResponse& records) {
+std::string FlightText(const proto::AskFlightRecordsResponse& records, absl::string_view absent) {
   std::set<std::pair<std::string, uint64_t>> groups;  // name, generation
   std::string text;
   for (const proto::WorkerFlightRecord& worker : records.workers()) {
@@ -191,7 +200,7 @@ std::string FlightText(const proto::AskFlightRecordsResponse& records) {
     }
   }
   for (const auto& [name, generation] : groups) {
-    absl::StrAppend(&text, GroupView(records, name, generation).Text());
+    absl::StrAppend(&text, GroupView(records, name, generation, absent).Text());
   }
   if (groups.empty()) absl::StrAppend(&text, "no worker has recorded a group\n");
   return text;

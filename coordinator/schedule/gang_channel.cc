@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/outcome.h"
@@ -46,6 +47,12 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
   }
   return error_class == proto::ERROR_CLASS_UNKNOWN &&
          ClassifyOutcome(error) == Outcome::kWorkerLost;
+}
+
+// What the others are told of a member's failure. That of a call names an address only.
+absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member) {
+  const bool named = DetailOf(error).has_origin();
+  return AttributedCall(named ? error : Annotate(error, TaskName(member)), member);
 }
 
 // What a member says, and how far it came.
@@ -144,7 +151,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       last = over_ = awaited_.empty();
     }
     if (method_ == kRunClosure) {
-      for (const size_t i : to_tell) Tell(i, AttributedCall(status, members_[member].task));
+      for (const size_t i : to_tell) Tell(i, FailureOf(status, members_[member].task));
     }
     for (const auto& [i, why] : doubted) Ask(i, why);
     if (last) Finish();

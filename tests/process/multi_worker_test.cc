@@ -139,7 +139,39 @@ TEST_F(MultiWorkerProcess, AKilledWorkerIsReplacedWhileTheOthersTrainOn) {
   EXPECT_NEAR(summary["test_accuracy"], json::parse(whole.LastLine())["test_accuracy"], 0.03);
 }
 
-// The same where gradients travel as frames: over plain TCP, and over gRPC alone.
+// On those that are left; the files are read when the job is over.
+TEST_F(MultiWorkerProcess, ALostWorkerLeavesFlightRecordsThatAreLaidSideBySide) {
+  RunningProcess job(coordinator, Arguments("lost", {"fit.epochs=60", "recovery.enabled=false"}),
+                     environment);
+  ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
+  Kill("lost", 1);
+  ASSERT_TRUE(job.ReadErrUntil("event=worker_in_step worker=1 ", absl::Minutes(1))) << job.err();
+  ASSERT_EQ(job.Wait(absl::Minutes(3)).exit_code, 0) << job.err();
+  std::vector<std::string> words = {"ctl", "flight-record", "4096"};
+  const auto names = files.List(temp / "lost");
+  ASSERT_TRUE(names.ok()) << names.status();
+  for (const int worker : {0, 2}) {
+    EXPECT_THAT(Log("lost", worker), HasSubstr("event=flight_record generation="));
+    for (const std::string& name : *names) {
+      if (absl::StartsWith(name, absl::StrCat("cohort-worker-", worker, "-"))) {
+        words.push_back(JoinPath(temp / "lost", name));
+      }
+    }
+  }
+  EXPECT_EQ(words.size(), 5u) << "one of each of the two";
+  const ProcessRun shown = RunProcess(coordinator, words, {}, absl::Minutes(1));
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("  rank 1, worker:1: has no file here\n"));
+  EXPECT_THAT(shown.out, testing::ContainsRegex("rank 0, worker:0: [0-9]+ calls started"));
+  EXPECT_THAT(shown.out, testing::ContainsRegex("rank 2, worker:2: [0-9]+ calls started"));
+  EXPECT_THAT(shown.out, testing::ContainsRegex("it ended with: .*worker:1"));
+  words.push_back(temp / "none.flight.json");
+  const ProcessRun wrong = RunProcess(coordinator, words, {}, absl::Minutes(1));
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("none.flight.json"));
+}
+
+// A killed worker where gradients travel as frames: over plain TCP, and over gRPC alone.
 TEST_F(MultiWorkerProcess, AWorkerThatIsKilledUnderFramesIsReplaced) {
   for (const std::string transport : {"tcp", "grpc"}) {
     SCOPED_TRACE(transport);

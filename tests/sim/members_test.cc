@@ -238,7 +238,8 @@ TEST_F(MembersSim, TheFlightRecordSaysWhichWorkersDoNotAnswer) {
   EXPECT_EQ(records->workers(0).error(), "");
   EXPECT_THAT(records->workers(1).error(), HasSubstr("no answer"));
   EXPECT_THAT(records->workers(2).error(), HasSubstr("worker:2"));
-  EXPECT_THAT(FlightText(*records), HasSubstr("worker:1 at worker1:2222 does not answer: "));
+  EXPECT_THAT(FlightText(*records, kNoWorkerOfTheJob),
+              HasSubstr("worker:1 at worker1:2222 does not answer: "));
 }
 
 }  // namespace

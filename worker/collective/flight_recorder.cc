@@ -141,14 +141,6 @@ std::vector<FlightRecord> FlightRecorder::Records() const {
   return records;
 }
 
-std::string FlightRecorder::Dump() const {
-  std::string text = absl::StrCat(
-      "rank ", owner_.rank,
-      ": call op name bytes dtype algorithm state started all-heard-after ended-after waits-for\n");
-  for (const FlightRecord& record : Records()) absl::StrAppend(&text, Line(record, owner_), "\n");
-  return text;
-}
-
 std::string FlightRecorder::Newest(size_t calls_max) const {
   const std::vector<FlightRecord> records = Records();
   std::vector<std::string> lines;

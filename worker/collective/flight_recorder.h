@@ -66,8 +66,6 @@ class FlightRecorder {
   // From the oldest on.
   std::vector<FlightRecord> Records() const;
 
-  // A line for each record, after one that names the columns.
-  std::string Dump() const;
   // The newest ones, at most so many, in one line.
   std::string Newest(size_t calls_max) const;
   // The newest ones, at most so many, as of `now`.

@@ -38,8 +38,9 @@ class RoleCommandLine : public ::testing::Test {
     return ParseRoleCommandLine(
         role, arguments,
         [this](const std::string& name) -> std::optional<std::string> {
-          if (name != "TF_CONFIG" || tf_config_.empty()) return std::nullopt;
-          return tf_config_;
+          const std::string& value = name == "TMPDIR" ? temporary_directory_ : tf_config_;
+          if ((name != "TMPDIR" && name != "TF_CONFIG") || value.empty()) return std::nullopt;
+          return value;
         },
         files_);
   }
@@ -66,6 +67,7 @@ class RoleCommandLine : public ::testing::Test {
   PosixFileSystem files_;
   std::string directory_;
   std::string tf_config_;
+  std::string temporary_directory_;
 };
 
 TEST_F(RoleCommandLine, TfConfigAlone) {
@@ -127,6 +129,21 @@ TEST_F(RoleCommandLine, OrphanTimeout) {
                 HasSubstr("--orphan_timeout"))
         << wrong;
   }
+}
+
+TEST_F(RoleCommandLine, FlightDirectoryOfAWorker) {
+  tf_config_ = R"({"cluster": {"worker": ["c:30"]}})";
+  EXPECT_EQ(Run(Role::kWorker, {}).flight_directory, "/tmp");
+  temporary_directory_ = "/scratch";
+  EXPECT_EQ(Run(Role::kWorker, {}).flight_directory, "/scratch");
+  const std::string file = WriteConfig(R"({"flight_dir": "/file"})");
+  EXPECT_EQ(Run(Role::kWorker, {"--config", file}).flight_directory, "/file");
+  EXPECT_EQ(Run(Role::kWorker, {"--config", file, "--flight_dir=none"}).flight_directory, "");
+  EXPECT_THAT(Print(Role::kWorker, {"--print_config"}), HasSubstr(R"("flight_dir": "/scratch")"));
+  SetTask(R"("task": {"type": "ps", "index": 0})");
+  EXPECT_EQ(Run(Role::kPs, {}).flight_directory, "");
+  EXPECT_THAT(Error(Role::kPs, {"--flight_dir", "/x"}), HasSubstr("--flight_dir"));
+  EXPECT_THAT(Error(Role::kPs, {"--config", file}), HasSubstr("'flight_dir' is unknown"));
 }
 
 TEST_F(RoleCommandLine, IndexIsInferredForTheOnlyTask) {

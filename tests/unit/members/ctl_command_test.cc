@@ -47,6 +47,15 @@ TEST(CtlCommandLine, ReadsVerbsAndWhereTheCoordinatorIs) {
   options = Parse({"flight-record", "4096", "--address=h:1"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->calls_max, 4096);
+  EXPECT_THAT(options->files, testing::IsEmpty());
+  options = Parse({"flight-record", "a.flight.json", "9"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->calls_max, 16);
+  EXPECT_THAT(options->files, testing::ElementsAre("a.flight.json", "9"));
+  options = Parse({"flight-record", "64", "a.flight.json"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->calls_max, 64);
+  EXPECT_THAT(options->files, testing::ElementsAre("a.flight.json"));
 
   options = Parse({"remove-worker", "w3:2222", "--state_dir=/state"});
   ASSERT_TRUE(options.ok()) << options.status();
@@ -65,6 +74,9 @@ TEST(CtlCommandLine, SaysWhatIsWrong) {
   EXPECT_THAT(error({"add-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
   EXPECT_THAT(error({"flight-record", "0", "--address=h:1"}), HasSubstr("'0' is no number of"));
   EXPECT_THAT(error({"flight-record", "4097", "--address=h:1"}), HasSubstr("1 to 4096"));
+  EXPECT_THAT(error({"flight-record", "f.json", "--address=h:1"}),
+              HasSubstr("flight-record f.json: a file is read without a coordinator"));
+  EXPECT_THAT(error({"flight-record"}), HasSubstr("--address HOST:PORT or --state_dir"));
   EXPECT_THAT(error({"status"}), HasSubstr("--address HOST:PORT or --state_dir"));
   EXPECT_THAT(error({"status", "--address=h:1", "--state_dir=/state"}), HasSubstr("--address"));
   EXPECT_THAT(error({"status", "--state_dir=/other"}), HasSubstr("/other/coordinator.address"));

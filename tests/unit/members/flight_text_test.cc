@@ -61,7 +61,7 @@ TEST(FlightText, NamesTheRankThatHasNotStartedTheCallInWhichOthersWait) {
   *records.add_workers() =
       Answer(1, {{6, FlightOperation::DONE, 800}, {7, FlightOperation::DONE, 1300}});
   *records.add_workers() = Answer(2, {{8, FlightOperation::UNDER_WAY, 2000000}});
-  EXPECT_EQ(FlightText(records),
+  EXPECT_EQ(FlightText(records, kNoWorkerOfTheJob),
             "group 'workers/1' of generation 3, 3 ranks\n"
             "  rank 0, worker:4: 10 calls started; last done: call 7, all-reduce 'b'\n"
             "  rank 1, worker:5: 8 calls started; last done: call 7, all-reduce 'b'\n"
@@ -88,7 +88,7 @@ TEST(FlightText, SaysWhoDoesNotAnswer) {
   *silent.mutable_task() = Worker(6);
   silent.set_address("h:6");
   silent.set_error("the call took too long");
-  const std::string text = FlightText(records);
+  const std::string text = FlightText(records, kNoWorkerOfTheJob);
   EXPECT_THAT(text, HasSubstr("worker:6 at h:6 does not answer: the call took too long\n"));
   EXPECT_THAT(text, HasSubstr("  rank 2, worker:6: does not answer: the call took too long\n"));
   EXPECT_THAT(text, HasSubstr("under way 5ms under way 5ms ?\n"));
@@ -106,17 +106,40 @@ TEST(FlightText, ShowsAnEndedGenerationBesideTheNextOne) {
   next.set_generation(4);
   next.set_size(1);
   *worker.add_groups() = next;
-  const std::string text = FlightText(records);
+  const std::string text = FlightText(records, kNoWorkerOfTheJob);
   EXPECT_THAT(text, HasSubstr("generation 3, 3 ranks\n"));
   EXPECT_THAT(text, HasSubstr("failed 5ms"));
-  EXPECT_THAT(text, HasSubstr("no call is under way\nit ended with: rank 1 was lost\n"
+  EXPECT_THAT(text, HasSubstr("rank 0 waited in call 0, all-reduce float32 'b', for rank 1, "
+                              "worker:5, perhaps, which is no worker of the job; for rank 2, "
+                              "worker:6, perhaps, which is no worker of the job\n"
+                              "it ended with: rank 1 was lost\n"
                               "group 'workers/1' of generation 4, 1 ranks\n"));
   EXPECT_THAT(text, HasSubstr("rank 0 waits in call 0, all-reduce float32 'b', which all ranks "
                               "have started\n"));
 }
 
+TEST(FlightText, NamesTheRankThatACallThatFailedHasWaitedFor) {
+  proto::AskFlightRecordsResponse records;
+  *records.add_workers() =
+      Answer(0, {{7, FlightOperation::DONE, 1200}, {8, FlightOperation::FAILED, 3400000}});
+  records.mutable_workers(0)->mutable_groups(0)->mutable_operations(1)->add_waits_for(2);
+  *records.add_workers() =
+      Answer(1, {{7, FlightOperation::DONE, 1300}, {8, FlightOperation::FAILED, 3300000}});
+  const std::string text = FlightText(records, kNoFileOfIt);
+  EXPECT_THAT(text, HasSubstr("  rank 2, worker:6: has no file here\n"));
+  EXPECT_THAT(text, HasSubstr("failed 3.4s, not heard of 2 failed 3.3s ?\n"));
+  EXPECT_THAT(text, HasSubstr("rank 0, rank 1 waited in call 8, all-reduce float32 'b', for rank "
+                              "2, worker:6, perhaps, which has no file here\n"));
+}
+
+TEST(FlightText, NobodyWaitsWhereAllCallsAreDone) {
+  proto::AskFlightRecordsResponse records;
+  *records.add_workers() = Answer(0, {{7, FlightOperation::DONE, 1200}});
+  EXPECT_THAT(FlightText(records, kNoFileOfIt), HasSubstr("no call is under way\n"));
+}
+
 TEST(FlightText, SaysThatThereIsNoGroup) {
-  EXPECT_EQ(FlightText({}), "no worker has recorded a group\n");
+  EXPECT_EQ(FlightText({}, kNoWorkerOfTheJob), "no worker has recorded a group\n");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
 
@@ -110,7 +111,7 @@ TEST_F(SchedulerGroupGangs, WhenOneMemberFailsTheOthersAreTold) {
     EXPECT_EQ(other->calls.back().method, kEndGangs);
     proto::EndGangsRequest told;
     told.ParseFromString(other->calls.back().request.header);
-    EXPECT_EQ(told.message(), "bad data");
+    EXPECT_THAT(told.message(), MatchesRegex("worker:1.*: bad data")) << "also whose it is";
     EXPECT_EQ(told.detail().origin().index(), 1);
     EXPECT_EQ(told.gang().generation(), 1u);
   }
