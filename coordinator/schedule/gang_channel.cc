@@ -50,10 +50,21 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
 }
 
 // What the others are told of a member's failure. That of a call names an address only.
-absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member) {
+absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, bool given_up) {
   const bool named = DetailOf(error).has_origin();
-  return AttributedCall(named ? error : Annotate(error, TaskName(member)), member);
+  const absl::Status failure =
+      AttributedCall(named ? error : Annotate(error, TaskName(member)), member);
+  proto::ErrorDetail detail = DetailOf(failure);
+  detail.set_given_up(given_up);
+  return WithDetail(failure, detail);
 }
+
+// How a member's answer, or the lack of one, is known.
+enum class Source {
+  kItself,
+  kLost,     // another says so, or nobody answers; it may be there
+  kGivenUp,  // ErrorDetail
+};
 
 // What a member says, and how far it came.
 struct Answer {
@@ -118,7 +129,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
 
   void Lose(int worker, const absl::Status& cause) {
     for (size_t i = 0; i < members_.size(); ++i) {
-      if (members_[i].worker == worker) Lost(i, cause.message());
+      const Source source = DetailOf(cause).given_up() ? Source::kGivenUp : Source::kLost;
+      if (members_[i].worker == worker) Lost(i, cause.message(), source);
     }
   }
 
@@ -126,16 +138,16 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void Answered(size_t member, absl::StatusOr<Message> message) {
     Answer answer =
         method_ == kRunClosure ? Answer::Of(std::move(message)) : Answer{std::move(message)};
-    Take(member, std::move(answer), /*lost=*/false);
+    Take(member, std::move(answer), Source::kItself);
   }
 
   // What it answered while it was there does not count either.
-  void Lost(size_t member, absl::string_view cause) {
-    Take(member, Answer(absl::UnavailableError(cause)), /*lost=*/true);
+  void Lost(size_t member, absl::string_view cause, Source source) {
+    Take(member, Answer(absl::UnavailableError(cause)), source);
   }
 
   // No answer: the one that is there counts.
-  void Take(size_t member, std::optional<Answer> answer, bool lost) {
+  void Take(size_t member, std::optional<Answer> answer, Source source) {
     const absl::Status status = answer.has_value() ? answer->error : absl::OkStatus();
     std::set<size_t> to_tell;
     std::map<size_t, absl::Status> doubted;
@@ -143,7 +155,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     {
       MutexLock lock(mutex_);
       const bool awaited = awaited_.erase(member) > 0;
-      const bool counts = awaited || (lost && method_ == kRunClosure);
+      const bool counts = awaited || (source != Source::kItself && method_ == kRunClosure);
       if (over_ || !counts) return;  // that it is lost comes before what it answers late
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
       if (answer.has_value()) answers_[member] = std::move(answer);
@@ -151,7 +163,9 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       last = over_ = awaited_.empty();
     }
     if (method_ == kRunClosure) {
-      for (const size_t i : to_tell) Tell(i, FailureOf(status, members_[member].task));
+      const absl::Status failure =
+          FailureOf(status, members_[member].task, source == Source::kGivenUp);
+      for (const size_t i : to_tell) Tell(i, failure);
     }
     for (const auto& [i, why] : doubted) Ask(i, why);
     if (last) Finish();
@@ -177,8 +191,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
 
   void Ask(size_t member, const absl::Status& why) {
     Tell(member, why, [self = shared_from_this(), member](const absl::Status& status) {
-      if (!status.ok()) return self->Lost(member, status.message());
-      self->Take(member, std::nullopt, /*lost=*/false);
+      if (!status.ok()) return self->Lost(member, status.message(), Source::kLost);
+      self->Take(member, std::nullopt, Source::kItself);
     });
   }
 

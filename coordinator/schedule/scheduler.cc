@@ -139,6 +139,9 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     if (lane == lanes_.end()) return;
     lane->second.ready = false;
     attributed = AttributedCall(cause, lane->second.task);
+    proto::ErrorDetail detail = DetailOf(attributed);
+    detail.set_given_up(true);
+    attributed = WithDetail(attributed, detail);
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
       if (run.gang_channel != nullptr) {

@@ -1,6 +1,7 @@
-// kill -9 of one of three workers in the middle of multi-worker training, real processes: how long
-// until the two others train again, how long from the start of the process that replaces the lost
-// one until all three train, and what it costs in accuracy.
+// The loss of one of three workers in the middle of multi-worker training, real processes: by kill
+// -9, how long until the two others train again, how long from the start of the process that
+// replaces the lost one until all three train, and what it costs in accuracy; or by SIGSTOP, where
+// the lost one comes back by itself when it goes on.
 
 #include <signal.h>
 
@@ -26,7 +27,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 3;
-constexpr TaskId kKilled{Role::kWorker, 1};
+constexpr TaskId kLost{Role::kWorker, 1};
 constexpr uint64_t kStepsBefore = 200;  // steps that are done when the worker is killed
 constexpr std::chrono::minutes kWaitMax(2);
 
@@ -47,9 +48,11 @@ absl::StatusOr<JobSpec> ReadJob(World world, const Options& options) {
                    absl::StrCat("fit.epochs=", options.Text("epochs"))});
 }
 
+enum class Loss { kKilled, kSilent };
+
 struct Disturbance {
-  double train_again = 0;  // seconds, from the kill until two have done a step
-  double join = 0;         // from the start of the new process until three have
+  double train_again = 0;  // seconds, from the loss until two have done a step
+  double join = 0;         // from the start of the new process, or SIGCONT, until three have
 };
 
 // Waits for a step that is done on so many workers. Errors: DEADLINE_EXCEEDED.
@@ -69,17 +72,13 @@ absl::Status AwaitStep(LocalRun& run, int in_step) {
   return absl::DeadlineExceededError(absl::StrCat("no step is done on ", in_step, " workers"));
 }
 
-absl::StatusOr<Disturbance> Disturb(LocalRun& run) {
-  while (run.coordinator().stats().done < kStepsBefore) {
-    Pause(absl::Milliseconds(1));
-  }
-  const pid_t pid = run.tasks().pids().at(kKilled);
+absl::StatusOr<Disturbance> Kill(LocalRun& run, pid_t pid) {
   double started = 0;
   std::atomic<bool> over{false};
   std::thread watch([&] {
     while (!over) {
       const auto pids = run.tasks().pids();
-      const auto found = pids.find(kKilled);
+      const auto found = pids.find(kLost);
       if (found != pids.end() && found->second > 0 && found->second != pid) break;
       Pause(absl::Milliseconds(1));
     }
@@ -99,8 +98,39 @@ absl::StatusOr<Disturbance> Disturb(LocalRun& run) {
   return disturbance;
 }
 
+absl::StatusOr<Disturbance> Silence(LocalRun& run, pid_t pid) {
+  kill(pid, SIGSTOP);
+  const double stopped = Now();
+  absl::Status status = AwaitStep(run, kWorkers - 1);
+  Disturbance disturbance;
+  disturbance.train_again = Now() - stopped;
+  kill(pid, SIGCONT);
+  const double goes_on = Now();
+  if (status.ok()) status = AwaitStep(run, kWorkers);
+  disturbance.join = Now() - goes_on;
+  RETURN_IF_ERROR(status);
+  return disturbance;
+}
+
+absl::StatusOr<Disturbance> Disturb(LocalRun& run, Loss loss) {
+  while (run.coordinator().stats().done < kStepsBefore) {
+    Pause(absl::Milliseconds(1));
+  }
+  const pid_t pid = run.tasks().pids().at(kLost);
+  return loss == Loss::kKilled ? Kill(run, pid) : Silence(run, pid);
+}
+
+absl::StatusOr<Loss> LossOf(const Options& options) {
+  const std::string name = options.Text("loss");
+  if (name == "kill") return Loss::kKilled;
+  if (name == "silence") return Loss::kSilent;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--loss: '", name, "' is neither kill nor silence"));
+}
+
 // The accuracy of a whole job, in percent; with `disturbance` it is disturbed.
 absl::StatusOr<double> TrainJob(const Options& options, Disturbance* disturbance) {
+  ASSIGN_OR_RETURN(const Loss loss, LossOf(options));
   LocalRun::Options local;
   ASSIGN_OR_RETURN(local.transport, TransportKindFromName(options.Text("transport")));
   local.ps = 0;
@@ -119,7 +149,7 @@ absl::StatusOr<double> TrainJob(const Options& options, Disturbance* disturbance
   std::thread training([&] { summary = trainer.Run(); });
   absl::Status disturbed;
   if (disturbance != nullptr) {
-    absl::StatusOr<Disturbance> measured = Disturb(*run);
+    absl::StatusOr<Disturbance> measured = Disturb(*run, loss);
     disturbed = measured.status();
     if (measured.ok()) *disturbance = *measured;
   }
@@ -148,9 +178,12 @@ absl::Status Run(const Options& options) {
         {"longest", *std::max_element(values.begin(), values.end())}};
   };
   const std::string transport = options.Text("transport");
-  Print({"reform", absl::StrCat(transport, "/kill_to_next_step_of_two"), Median(train_again), "s",
+  ASSIGN_OR_RETURN(const Loss loss, LossOf(options));
+  const char* const lost = loss == Loss::kKilled ? "/kill" : "/stop";
+  const char* const back = loss == Loss::kKilled ? "/start" : "/cont";
+  Print({"reform", absl::StrCat(transport, lost, "_to_next_step_of_two"), Median(train_again), "s",
          "bound", 5, with_longest(train_again)});
-  Print({"reform", absl::StrCat(transport, "/start_to_next_step_of_three"), Median(join), "s",
+  Print({"reform", absl::StrCat(transport, back, "_to_next_step_of_three"), Median(join), "s",
          "bound", 5, with_longest(join)});
   Print({"reform", absl::StrCat(transport, "/accuracy"), Median(accuracy), "%", "undisturbed",
          undisturbed,
@@ -163,10 +196,11 @@ absl::Status Run(const Options& options) {
 
 Command ReformBench() {
   return {"reform",
-          "seconds until training goes on after kill -9 of one of three workers in a group",
+          "seconds until training goes on after the loss of one of three workers in a group",
           {{"repeats", "5", "of the disturbed run; the medians are printed"},
            {"job", "deploy/jobs/mnist_mlp.json", "job file"},
            {"epochs", "3", "of training"},
+           {"loss", "kill", "kill: SIGKILL; silence: SIGSTOP, longer than the lease of 5 s"},
            {"transport", "auto", "auto: through shared memory; tcp or grpc: as frames"}},
           Run};
 }

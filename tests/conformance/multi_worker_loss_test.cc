@@ -93,7 +93,8 @@ TEST_P(MultiWorkerLoss, TheOthersTrainAgainWhenTheLeaseOfASilentOneIsOver) {
     cluster_.network().Cut(HostOf(GetParam()), other);
   }
   const absl::Duration again = TrainUntilInStep(kWorkers - 1);
-  EXPECT_LT(again, options.lease + absl::Seconds(1));
+  // The step that it broke has ended on the others by then: they wait no longer for its word.
+  EXPECT_LT(again, options.lease + absl::Milliseconds(20));
   ASSERT_TRUE(training_->Losses().ok());
 }
 

@@ -4,7 +4,8 @@
 // hears one, tells all others and is told theirs; of two causes the lesser counts, and whoever
 // takes a lesser one tells all again. A rank that has a cause finds no more of its own, so when all
 // who can be reached have answered with the same one, no other comes, and the rank is settled.
-// Ranks that do not answer are taken for lost. Pure state: the group sends and waits.
+// Ranks that do not answer are taken for lost, and one that a cause says is given up is not waited
+// for. Pure state: the group sends and waits.
 
 #include <optional>
 #include <vector>
@@ -29,6 +30,9 @@ class AbortAgreement {
   // answer is a lesser cause, which is taken.
   bool Answer(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
 
+  // The rank is not waited for, in this round and in those to come.
+  void Excuse(int rank);
+
   // Whether the rank has answered at any time.
   bool HasAnswered(int rank) const { return heard_[static_cast<size_t>(rank)] != 0; }
 
@@ -41,6 +45,7 @@ class AbortAgreement {
   uint64_t round_ = 0;
   std::vector<char> answered_;  // in this round, by rank
   std::vector<char> heard_;     // in any round
+  std::vector<char> excused_;   // Excuse
   int waits_for_ = 0;
 };
 

@@ -45,6 +45,15 @@ void LogStalledCall(const StalledCall& stalled) {
         stalled.missing.empty() ? "none" : absl::StrJoin(stalled.missing, ", ")}});
 }
 
+int RankGivenUp(const absl::Status& cause, const std::vector<proto::TaskRef>& tasks) {
+  const proto::ErrorDetail detail = DetailOf(cause);
+  if (!detail.given_up()) return -1;
+  for (size_t rank = 0; rank < tasks.size(); ++rank) {
+    if (TaskName(tasks[rank]) == TaskName(detail.origin())) return static_cast<int>(rank);
+  }
+  return -1;
+}
+
 absl::Status AbortedBy(const GroupName& group, const absl::Status& cause) {
   return Annotate(cause, absl::StrCat("group '", group.name, "' of generation ", group.generation,
                                       " was aborted"));

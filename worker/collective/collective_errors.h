@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "proto/error.pb.h"
 
 namespace cohort {
 
@@ -45,6 +46,10 @@ struct StalledCall {
 };
 // The event collective_stall.
 void LogStalledCall(const StalledCall& stalled);
+
+// The rank that the cause says is given up (ErrorDetail); -1: none. `tasks` are those of the ranks,
+// or none.
+int RankGivenUp(const absl::Status& cause, const std::vector<proto::TaskRef>& tasks);
 
 // The cause as every rank shows it: "group 'workers' of generation 3 was aborted: ...".
 absl::Status AbortedBy(const GroupName& group, const absl::Status& cause);

@@ -171,10 +171,14 @@ void LaneGroup::TellAll() {
       if (self != nullptr) self->strand_.Post([self] { self->Settle(); });
     });
   }
+  const AbortCause& cause = agreement_.best();
+  // Whoever gave it up has waited for it, longer than for an answer here.
+  const int given_up = RankGivenUp(cause.status, options_.tasks);
+  if (given_up >= 0) agreement_.Excuse(given_up);
   const uint64_t round = agreement_.round();
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    lanes_->SendAbort(rank, agreement_.best(), kAgreementWait,
+    lanes_->SendAbort(rank, cause, kAgreementWait,
                       [self = shared_from_this(), round, rank](absl::StatusOr<AbortCause> answer) {
                         self->strand_.Post([self, round, rank, answer = std::move(answer)] {
                           self->Told(round, rank, answer);

@@ -19,7 +19,6 @@ namespace cohort {
 namespace {
 
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
-constexpr absl::Duration kQuietWait = absl::Milliseconds(500);
 // A wake-up costs some 30 us: about twice as long whoever waits looks for the others.
 constexpr std::chrono::microseconds kLookTime{60};
 constexpr std::chrono::microseconds kAloneTime{20};  // of it without letting others run
@@ -70,6 +69,7 @@ ShmBarrier::ShmBarrier(Options options)
       deadline_(std::move(options.deadline)),
       stall_after_(options.stall_after),
       stalled_(std::move(options.stalled)),
+      quiet_wait_(options.quiet_wait),
       at_step_(std::move(options.at_step)) {
   COHORT_CHECK(static_cast<int>(lives_.size()) == size(), "a life for each rank");
 }
@@ -271,11 +271,12 @@ void ShmBarrier::Completed(const CollectiveCall& call, uint64_t sequence) {
   block.completed.store(completed + 1, std::memory_order_release);
 }
 
-bool ShmBarrier::WaitForQuiet() const {
-  const Time end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kQuietWait);
+bool ShmBarrier::WaitForQuiet(const absl::Status& cause) const {
+  const int given_up = RankGivenUp(cause, members_);
+  const Time end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(quiet_wait_);
   for (int rank = 0; rank < size(); ++rank) {
     while (segment_->block(rank).busy.load() != 0 && !IsGone(rank)) {
-      if (std::chrono::steady_clock::now() >= end) return false;
+      if (rank == given_up || std::chrono::steady_clock::now() >= end) return false;
       sched_yield();
     }
   }

@@ -61,6 +61,7 @@ class ShmBarrier {
     absl::Duration stall_after = absl::InfiniteDuration();
     absl::AnyInvocable<void(absl::Duration waited, const std::vector<std::string>& missing)>
         stalled;
+    absl::Duration quiet_wait = absl::ZeroDuration();  // WaitForQuiet
     // Runs where Wait does, at each step. May be empty.
     std::function<void(BarrierStep)> at_step;
   };
@@ -86,8 +87,10 @@ class ShmBarrier {
   bool BeginCall();
   void EndCall();
   void Completed(const CollectiveCall& call, uint64_t sequence);
-  // After an abort: until no living rank is busy. False when one still is after half a second.
-  bool WaitForQuiet() const;
+  // After an abort with `cause`: until no living rank is busy. False when one still is after
+  // quiet_wait, or is the one that the cause says is given up: it is not waited for, and may go on
+  // later.
+  bool WaitForQuiet(const absl::Status& cause) const;
 
   const ShmSegment& segment() const { return *segment_; }
   int rank() const { return rank_; }
@@ -116,6 +119,7 @@ class ShmBarrier {
   absl::AnyInvocable<Deadline()> deadline_;
   const absl::Duration stall_after_;
   absl::AnyInvocable<void(absl::Duration, const std::vector<std::string>&)> stalled_;
+  const absl::Duration quiet_wait_;
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
   Time waits_since_;          // while it sleeps

@@ -154,6 +154,7 @@ absl::Status ShmCommunicator::Join() {
     barrier.members = options_.members;
     barrier.deadline = [this] { return EarliestDeadline(); };
     barrier.stall_after = options_.stall_after;
+    barrier.quiet_wait = options_.quiet_wait;
     barrier.stalled = [this](absl::Duration waited, const std::vector<std::string>& missing) {
       LogStall(waited, missing);
     };
@@ -193,7 +194,8 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
 // When this returns no rank writes the call's output any more, or none that can be seen here.
 absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
   const absl::Status cause = barrier_->Abort(status);
-  if (!barrier_->WaitForQuiet() && JoinedArena().OffsetOf(call.output) && !call.output.empty()) {
+  if (!barrier_->WaitForQuiet(cause) && JoinedArena().OffsetOf(call.output) &&
+      !call.output.empty()) {
     barrier_->segment().Detach(call.output);
   }
   return cause;

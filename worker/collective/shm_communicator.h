@@ -37,6 +37,8 @@ struct ShmOptions {
   absl::Duration join_timeout = absl::Seconds(10);
   // Who waits so long for other ranks logs for whom, and again after as long.
   absl::Duration stall_after = absl::Seconds(10);
+  // After an abort: how long a call waits for ranks that are still in one.
+  absl::Duration quiet_wait = absl::Milliseconds(500);
   std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
   // Of addresses; memory is taken as it is used.
   size_t arena_bytes = size_t{64} << 30;

@@ -21,6 +21,26 @@ TEST(AbortAgreement, FoundBeforeLostBeforeHeard) {
   EXPECT_TRUE(CauseOf(Kind::kLost, 1, 1) < CauseOf(Kind::kLost, 1, 2));
 }
 
+TEST(AbortAgreement, WhoIsExcusedIsNotWaitedFor) {
+  using Kind = AbortCause::Kind;
+  AbortAgreement agreement(0, 3);
+  const AbortCause first = CauseOf(Kind::kFound, 5, 0);
+  ASSERT_TRUE(agreement.Offer(first));
+  agreement.Excuse(2);
+  EXPECT_FALSE(agreement.agreed()) << "rank 1 has not answered";
+  EXPECT_FALSE(agreement.Answer(1, 2, absl::UnavailableError("lost")));
+  EXPECT_FALSE(agreement.agreed()) << "that was no answer of rank 1";
+  EXPECT_FALSE(agreement.Answer(1, 1, first));
+  EXPECT_TRUE(agreement.agreed());
+  // In later rounds, too; what it says counts none the less.
+  ASSERT_TRUE(agreement.Offer(CauseOf(Kind::kFound, 3, 1)));
+  EXPECT_FALSE(agreement.agreed());
+  EXPECT_FALSE(agreement.Answer(2, 1, CauseOf(Kind::kFound, 3, 1)));
+  EXPECT_TRUE(agreement.agreed());
+  EXPECT_TRUE(agreement.Answer(2, 2, CauseOf(Kind::kFound, 1, 2)));
+  EXPECT_EQ(agreement.best().reporter, 2);
+}
+
 // Ranks that tell each other; messages arrive in any order. Belongs to the test.
 class Exchange {
  public:

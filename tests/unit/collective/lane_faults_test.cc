@@ -166,6 +166,35 @@ TEST(LaneFaults, CutOffRankEndsToo) {
   ExpectOneCause(result, absl::StatusCode::kUnavailable, "worker:1 did not beat for 5s");
 }
 
+// Whoever says so has waited for it: another half second would be on top of its lease.
+TEST(LaneFaults, WhoIsGivenUpIsNotWaitedFor) {
+  auto world = std::make_shared<SimLaneWorld>(5, 3);
+  LaneGroupSpec spec;
+  spec.size = 3;
+  LaneRanks ranks(world, spec);
+  const auto calls = CallsOf(3, SumOf(3000, A::kTwoShot));
+  GroupRun run(ranks, calls, RandomInputs(calls, 3), Place::kApart, 0);
+  for (const char* other : {"host0", "host2"}) world->network().Cut("host1", other);
+  run.Start(0);
+  run.Start(2);
+  // Before a rank finds out by itself that a connection broke.
+  const absl::Time begin = world->world().Now();
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::WORKER_LOST);
+  detail.set_given_up(true);
+  detail.mutable_origin()->set_role("worker");
+  detail.mutable_origin()->set_index(1);
+  for (const int rank : {0, 2}) {
+    ranks.Of(rank).Abort(
+        WithDetail(absl::UnavailableError("worker:1 did not beat for 5s"), detail));
+  }
+  ASSERT_TRUE(run.Wait());
+  EXPECT_LT(world->world().Now() - begin, absl::Milliseconds(20));
+  GroupResult result = run.Result();
+  result.statuses.erase(result.statuses.begin() + 1);
+  ExpectOneCause(result, absl::StatusCode::kUnavailable, "worker:1 did not beat for 5s");
+}
+
 TEST(LaneFaults, OldGenerationIsRefusedAndCounted) {
   auto world = std::make_shared<SimLaneWorld>(5, 2);
   LaneGroupSpec spec;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
 #include "tests/unit/collective/conformance/conformance.h"
 #include "tests/unit/collective/shm_groups.h"
 #include "worker/collective/shm_segment.h"
@@ -71,6 +72,64 @@ TEST(ShmCommunicator, MemoryOfSomeRanksIsNotShared) {
       for (int64_t i = 0; i < kCount; ++i) wrong += values[i] != static_cast<int32_t>(i * 6);
       EXPECT_EQ(wrong, 0) << shared << " ranks with shared memory";
     }
+  }
+}
+
+// A process that was stopped in the middle of a call is busy until it goes on. An hour would be
+// waited for it otherwise.
+TEST(ShmCommunicator, WhoIsGivenUpIsNotWaitedFor) {
+  constexpr int kSize = 3, kStopped = 1;
+  const std::string socket = NewShmSocket();
+  std::vector<proto::TaskRef> members(kSize);
+  for (int rank = 0; rank < kSize; ++rank) {
+    members[static_cast<size_t>(rank)].set_role("worker");
+    members[static_cast<size_t>(rank)].set_index(4 + rank);
+  }
+  BlockingWaiter waiter;
+  Event stopped, goes_on;
+  std::vector<Joined> joined(kSize);
+  std::vector<Event> done(kSize);
+  std::vector<absl::Status> ends(kSize);
+  std::vector<std::shared_ptr<Buffer>> memory;
+  std::vector<std::unique_ptr<ShmCommunicator>> ranks;
+  for (int rank = 0; rank < kSize; ++rank) {
+    ShmOptions options = ShmOptionsOf(rank, kSize, socket);
+    options.members = members;
+    options.quiet_wait = absl::Hours(1);
+    if (rank == kStopped) {
+      options.at_barrier = [&](BarrierStep) {
+        stopped.Notify();
+        BlockingWaiter().Wait(goes_on, absl::Minutes(5));
+      };
+    }
+    ranks.push_back(MakeShmRank(options, joined[static_cast<size_t>(rank)]));
+  }
+  for (Joined& one : joined) ASSERT_TRUE(waiter.Wait(one.event, absl::Minutes(1)));
+  for (size_t rank = 0; rank < kSize; ++rank) {
+    memory.push_back(*ranks[rank]->Allocate(4096));
+    CollectiveCall call;
+    call.op = CollectiveOp::kAllReduce;
+    call.count = 1024;
+    call.output = absl::MakeSpan(memory.back()->data(), 4096);
+    call.input = call.output;
+    ranks[rank]->Start(call, [&done, &ends, rank](const absl::Status& status) {
+      ends[rank] = status;
+      done[rank].Notify();
+    });
+  }
+  ASSERT_TRUE(waiter.Wait(stopped, absl::Minutes(1)));
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::WORKER_LOST);
+  detail.set_given_up(true);
+  *detail.mutable_origin() = members[kStopped];
+  ranks[0]->Abort(WithDetail(absl::UnavailableError("worker:5 did not beat for 5s"), detail));
+  EXPECT_TRUE(waiter.Wait(done[0], absl::Minutes(1)));
+  EXPECT_TRUE(waiter.Wait(done[2], absl::Minutes(1)));
+  EXPECT_FALSE(done[kStopped].HasHappened());
+  goes_on.Notify();
+  for (const Event& one : done) ASSERT_TRUE(waiter.Wait(one, absl::Minutes(1)));
+  for (const absl::Status& end : ends) {
+    EXPECT_THAT(std::string(end.message()), HasSubstr("worker:5 did not beat for 5s"));
   }
 }
 

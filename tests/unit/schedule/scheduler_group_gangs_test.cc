@@ -114,6 +114,7 @@ TEST_F(SchedulerGroupGangs, WhenOneMemberFailsTheOthersAreTold) {
     EXPECT_THAT(told.message(), MatchesRegex("worker:1.*: bad data")) << "also whose it is";
     EXPECT_EQ(told.detail().origin().index(), 1);
     EXPECT_EQ(told.gang().generation(), 1u);
+    EXPECT_FALSE(told.detail().given_up()) << "it is still there";
   }
   third->AnswerRun(MakeError(absl::StatusCode::kAborted, "told so", proto::TRANSIENT));
   EXPECT_TRUE(joined.empty()) << "the first one may still be at it";
@@ -261,6 +262,9 @@ TEST_F(SchedulerGroupGangs, AMemberThatIsSilentIsNotWaitedForWhenItIsLost) {
   EXPECT_THAT(out_of_step, ElementsAre(1));
   ASSERT_EQ(first->calls.size(), 2u);
   EXPECT_EQ(first->calls.back().method, kEndGangs) << "it may wait for the silent one";
+  proto::EndGangsRequest told;
+  told.ParseFromString(first->calls.back().request.header);
+  EXPECT_TRUE(told.detail().given_up());
   first->AnswerRun(absl::OkStatus(), true);
   EXPECT_EQ(scheduler->stats().done, 1u) << "it had ended it before it heard";
   second->AnswerRun(absl::OkStatus(), true);  // too late
