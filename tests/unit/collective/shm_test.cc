@@ -128,8 +128,8 @@ TEST(ShmCommunicator, WhoIsGivenUpIsNotWaitedFor) {
   EXPECT_FALSE(done[kStopped].HasHappened());
   goes_on.Notify();
   for (const Event& one : done) ASSERT_TRUE(waiter.Wait(one, absl::Minutes(1)));
-  for (const absl::Status& end : ends) {
-    EXPECT_THAT(std::string(end.message()), HasSubstr("worker:5 did not beat for 5s"));
+  for (const size_t rank : {0, 2}) {
+    EXPECT_THAT(std::string(ends[rank].message()), HasSubstr("worker:5 did not beat for 5s"));
   }
 }
 

@@ -11,7 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
 
@@ -111,7 +110,7 @@ TEST_F(SchedulerGroupGangs, WhenOneMemberFailsTheOthersAreTold) {
     EXPECT_EQ(other->calls.back().method, kEndGangs);
     proto::EndGangsRequest told;
     told.ParseFromString(other->calls.back().request.header);
-    EXPECT_THAT(told.message(), MatchesRegex("worker:1.*: bad data")) << "also whose it is";
+    EXPECT_THAT(told.message(), testing::MatchesRegex("worker:1.*: bad data"));
     EXPECT_EQ(told.detail().origin().index(), 1);
     EXPECT_EQ(told.gang().generation(), 1u);
     EXPECT_FALSE(told.detail().given_up()) << "it is still there";
@@ -260,7 +259,6 @@ TEST_F(SchedulerGroupGangs, AMemberThatIsSilentIsNotWaitedForWhenItIsLost) {
   Prepare(*first, *second);
   scheduler->WorkerLost(1, absl::UnavailableError("silent"));
   EXPECT_THAT(out_of_step, ElementsAre(1));
-  ASSERT_EQ(first->calls.size(), 2u);
   EXPECT_EQ(first->calls.back().method, kEndGangs) << "it may wait for the silent one";
   proto::EndGangsRequest told;
   told.ParseFromString(first->calls.back().request.header);
