@@ -18,7 +18,7 @@ absl::StatusOr<proto::GroupFlight> ReadFlight(FileSystem& files, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is no flight record of a worker: ", read.message()));
   }
-  // A group of one has no calls with others; any JSON object reads as an empty message.
+  // Any JSON object reads as a message, perhaps an empty one.
   if (flight.rank() >= flight.size() || flight.tasks_size() != static_cast<int>(flight.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
         path,
