@@ -9,6 +9,7 @@
 
 #include "common/base/event.h"
 #include "common/base/log.h"
+#include "common/base/machine.h"
 #include "common/base/turns.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"
@@ -26,7 +27,7 @@ CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& enviro
                                                cohort::FileSystem& files) {
   CoordinatorDaemon::Environment result;
   result.binary_directory = cohort::DirectoryOf(cohort::ExecutablePath());
-  result.processors = static_cast<int>(std::thread::hardware_concurrency());
+  result.processors = cohort::ProcessorCount();
   result.mnist.data_directory = environment("COHORT_DATA_DIR").value_or("");
   const std::string home = environment("HOME").value_or("");
   if (!home.empty()) result.mnist.cache_directory = cohort::JoinPath(home, ".cache/cohort");

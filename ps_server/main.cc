@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/machine.h"
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"

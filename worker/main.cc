@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/machine.h"
 #include "common/base/module.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"

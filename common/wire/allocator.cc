@@ -3,7 +3,8 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <thread>
+
+#include "common/base/machine.h"
 
 namespace cohort {
 
@@ -18,7 +19,7 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
   mallopt(M_TOP_PAD, kTopPadBytes);
-  mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
+  mallopt(M_ARENA_MAX, std::max(2, ProcessorCount()));
 }
 
 }  // namespace cohort

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/base/machine.h"
+
 namespace cohort {
 
 namespace {
@@ -36,12 +38,12 @@ void Run(grpc::ServerCompletionQueue& queue) {
 }
 
 // Half of the cores: who else waits at a socket beside them takes the waiting from them.
-unsigned Threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 16U); }
+int Threads() { return std::clamp(ProcessorCount() / 2, 1, 16); }
 
 grpc::ServerCompletionQueue* NewQueue() {
   // Only a builder makes one that serves; it need not build.
   grpc::ServerCompletionQueue* const queue = grpc::ServerBuilder().AddCompletionQueue().release();
-  for (unsigned i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
+  for (int i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
   return queue;
 }
 

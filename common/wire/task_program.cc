@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
-#include <thread>
 #include <variant>
 
 #include "common/base/log.h"
@@ -62,17 +60,6 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
 uint64_t NewIncarnation(const Clock& clock) {
   const auto now = static_cast<uint64_t>(absl::ToUnixNanos(clock.Now()));
   return std::max<uint64_t>(1, Mix64(Mix64(now) ^ static_cast<uint64_t>(getpid())));
-}
-
-int ProcessorCount() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-size_t PhysicalMemory() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_size <= 0) return std::numeric_limits<size_t>::max();
-  return static_cast<size_t>(pages) * static_cast<size_t>(page_size);
 }
 
 int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,

@@ -3,7 +3,6 @@
 // What the programs ps and worker do alike, from the command line to the exit code.
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -25,11 +24,6 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
 
 // Differs from start to start, on one machine by the process id even within one tick of the clock.
 uint64_t NewIncarnation(const Clock& clock);
-
-// At least 1.
-int ProcessorCount();
-// Bytes; the largest number there is where the system does not say.
-size_t PhysicalMemory();
 
 // A task, put together, that does not listen yet.
 struct ServedTask {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/machine.h"
 #include "common/base/status.h"
 #include "ps_server/table/huge_pages.h"
 #include "ps_server/table/row_table.h"
@@ -76,7 +77,7 @@ void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> v
     for (size_t i = next++; i < count; i = next++) visit(i);
   };
   const size_t threads =
-      bytes < kBytesForThreads ? 1 : std::min<size_t>(count, std::thread::hardware_concurrency());
+      bytes < kBytesForThreads ? 1 : std::min(count, static_cast<size_t>(ProcessorCount()));
   std::vector<std::thread> others;
   for (size_t i = 1; i < threads; ++i) others.emplace_back(take);
   take();
