@@ -19,11 +19,14 @@ inline constexpr size_t kProgramsMax = 4096;
 // Thread-safe.
 class ProgramCache {
  public:
-  // `allocate_outputs` is ProgramRunner's; the others may be null.
-  ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda, FindNccl find_nccl)
+  // `allocate_outputs` is ProgramRunner's and `call_bytes_max` MakeTransferPlan's; the others may
+  // be null.
+  ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda, FindNccl find_nccl,
+               size_t call_bytes_max)
       : allocate_outputs_(std::move(allocate_outputs)),
         find_cuda_(std::move(find_cuda)),
-        find_nccl_(std::move(find_nccl)) {}
+        find_nccl_(std::move(find_nccl)),
+        call_bytes_max_(call_bytes_max) {}
 
   // For the programs that are registered from now on: how many threads compute one. Those of
   // several replicas have an equal share each.
@@ -42,6 +45,7 @@ class ProgramCache {
   const AllocateBuffer allocate_outputs_;
   const FindCuda find_cuda_;
   const FindNccl find_nccl_;
+  const size_t call_bytes_max_;
   mutable Mutex mutex_;
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
   // By threads. Shared with registrations under way.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <deque>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,31 +27,95 @@ void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload)
   payload.push_back(SliceOf(value, {slice.offset, slice.bytes}));
 }
 
+// A push without its slices.
+Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const PushContext& push) {
+  Envelope<proto::PushRequest> request;
+  request.header.set_epoch(context.epoch);
+  request.header.set_closure_id(push.closure_id);
+  request.header.set_attempt(push.attempt);
+  request.header.set_worker_incarnation(push.worker_incarnation);
+  request.header.set_watermark(push.watermark);
+  request.header.set_learning_rate(push.learning_rate);
+  request.header.set_step(push.step);
+  request.header.set_round(push.round);
+  request.header.set_aggregate(push.aggregate);
+  return request;
+}
+
 }  // namespace
 
-// Counts the answers of one operation. Thread-safe.
-class PsClient::FanOut {
+// The calls of one operation: starts them and counts their answers. Thread-safe. Shared: calls
+// under way hold it.
+class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
  public:
-  FanOut(size_t parts, Done done) : results_(parts), left_(parts), done_(std::move(done)) {}
+  // Starts the call of a part of the plan, whose end is Finish.
+  using Start = std::function<void(const std::shared_ptr<FanOut>&, size_t part)>;
 
-  // Once for each part.
+  FanOut(Plan plan, Start start, Done done)
+      : plan_(std::move(plan)),
+        results_(plan_->by_ps.size()),
+        left_(plan_->by_ps.size()),
+        start_(std::make_shared<const Start>(std::move(start))),
+        done_(std::move(done)) {
+    for (size_t part = 0; part < results_.size(); ++part) {
+      waiting_[plan_->by_ps[part].ps].push_back(part);
+    }
+  }
+
+  void Begin() {
+    // Once for each that may be under way; homes with fewer calls have none for the others.
+    std::vector<uint32_t> homes;
+    for (const PsTransfer& call : plan_->by_ps) {
+      if (homes.empty() || homes.back() != call.ps) homes.push_back(call.ps);
+    }
+    for (const uint32_t ps : homes) {
+      for (size_t i = 0; i < kCallsAtOnceMax; ++i) StartNext(ps);
+    }
+  }
+
+  // Once for each part that was started.
   void Finish(size_t part, absl::Status result) {
+    const uint32_t ps = plan_->by_ps[part].ps;
     Done done;
     absl::Status first;
     {
+      std::shared_ptr<const Start> ended;  // dies after the lock, and before whatever comes next
       MutexLock lock(mutex_);
+      // What is left for this server would fail as well, and be done again with the rest.
+      if (!result.ok()) left_ -= std::exchange(waiting_[ps], {}).size();
       results_[part] = std::move(result);
-      if (--left_ > 0) return;
-      for (absl::Status& status : results_) first.Update(status);
-      done = std::move(done_);
+      if (--left_ == 0) {
+        for (absl::Status& status : results_) first.Update(status);
+        done = std::move(done_);
+        ended = std::move(start_);
+      }
     }
-    done(std::move(first));
+    if (done != nullptr) return done(std::move(first));
+    StartNext(ps);
   }
 
  private:
+  void StartNext(uint32_t ps) {
+    size_t part = 0;
+    std::shared_ptr<const Start> start;
+    {
+      MutexLock lock(mutex_);
+      std::deque<size_t>& waiting = waiting_[ps];
+      if (waiting.empty()) return;
+      part = waiting.front();
+      waiting.pop_front();
+      start = start_;
+    }
+    (*start)(shared_from_this(), part);
+  }
+
+  const Plan plan_;
   Mutex mutex_;
   std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::deque<size_t>> waiting_ ABSL_GUARDED_BY(mutex_);  // parts, by server
   size_t left_ ABSL_GUARDED_BY(mutex_);
+  // Shared with calls that are being started. Holds what is moved, so it goes with the last answer.
+  std::shared_ptr<const Start> start_ ABSL_GUARDED_BY(mutex_);
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -126,26 +192,37 @@ void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDo
   auto state = std::make_shared<PullState>(
       plan, std::move(rows),
       [this](const VariableType& type, const Shape& shape) { return Allocate(type, shape); });
-  auto fan_out = std::make_shared<FanOut>(
-      plan->by_ps.size(), [state, done = std::move(done)](absl::Status status) mutable {
+  std::make_shared<FanOut>(
+      plan,
+      [self = shared_from_this(), state, context](const auto& fan_out, size_t part) {
+        self->StartPull(fan_out, state, part, context);
+      },
+      [state, done = std::move(done)](absl::Status status) mutable {
         if (!status.ok()) return done(std::move(status));
         done(state->Take());
-      });
-  for (size_t part = 0; part < plan->by_ps.size(); ++part) {
-    Call(plan->by_ps[part].ps, kPullMethod,
-         Pack(state->Request(part, context.epoch, context.round)), context.caller,
-         [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
-           if (!answer.ok()) return fan_out->Finish(part, answer.status());
-           const size_t bytes = PayloadBytes(answer->payload);
-           Task read = [state, fan_out, part, message = *std::move(answer)]() mutable {
+      })
+      ->Begin();
+}
+
+void PsClient::StartPull(const std::shared_ptr<FanOut>& fan_out,
+                         const std::shared_ptr<PullState>& state, size_t part,
+                         const TransferContext& context) {
+  Call(state->ps(part), kPullMethod, Pack(state->Request(part, context.epoch, context.round)),
+       context.caller,
+       [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
+         if (!answer.ok()) return fan_out->Finish(part, answer.status());
+         const size_t bytes = PayloadBytes(answer->payload);
+         Task read = [state, fan_out, part, message = *std::move(answer)]() mutable {
+           absl::Status status;
+           {
              auto response = Unpack<proto::PullResponse>(std::move(message));
-             fan_out->Finish(part, response.ok() ? state->Read(part, *response)
-                                                 : response.status());
-           };
-           if (bytes <= kInlineCopyBytesMax) return read();
-           self->world_.executor.Run(std::move(read));
-         });
-  }
+             status = response.ok() ? state->Read(part, *response) : response.status();
+           }  // its bytes are gone before the next call brings more
+           fan_out->Finish(part, std::move(status));
+         };
+         if (bytes <= kInlineCopyBytesMax) return read();
+         self->world_.executor.Run(std::move(read));
+       });
 }
 
 void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
@@ -180,58 +257,56 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
 void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
                     const PushContext& push, PushDone done) {
   auto open_rounds = std::make_shared<std::atomic<uint64_t>>(0);
-  auto fan_out = std::make_shared<FanOut>(
-      plan->by_ps.size(), [open_rounds, done = std::move(done)](absl::Status status) mutable {
+  auto pushed = std::make_shared<const Gradients>(std::move(gradients));
+  std::make_shared<FanOut>(
+      plan,
+      [self = shared_from_this(), plan, pushed, context, push, open_rounds](const auto& fan_out,
+                                                                            size_t part) {
+        // A value that replaces another is no gradient: nothing of it may be left for later.
+        auto compressed = std::make_shared<CompressedGradients>(
+            pushed->assign ? Compression() : plan->compression, self->residuals_, context.epoch);
+        Envelope<proto::PushRequest> request = RequestOf(context, push);
+        AddGradients(plan->by_ps[part], *plan, *pushed, *compressed, request);
+        self->Call(plan->by_ps[part].ps, kPushMethod, Pack(std::move(request)), context.caller,
+                   [fan_out, part, open_rounds, compressed](absl::StatusOr<Message> answer) {
+                     proto::PushResponse response;
+                     absl::Status status = answer.status();
+                     if (status.ok() && !response.ParseFromString(answer->header)) {
+                       status = absl::InvalidArgumentError("malformed PushResponse");
+                     }
+                     *open_rounds += response.open_rounds();
+                     compressed->Settle(response.taken());
+                     fan_out->Finish(part, std::move(status));
+                   });
+      },
+      [open_rounds, done = std::move(done)](absl::Status status) mutable {
         if (!status.ok()) return done(std::move(status));
         done(open_rounds->load());
-      });
-  for (size_t part = 0; part < plan->by_ps.size(); ++part) {
-    const PsTransfer& home = plan->by_ps[part];
-    Envelope<proto::PushRequest> request;
-    request.header.set_epoch(context.epoch);
-    request.header.set_closure_id(push.closure_id);
-    request.header.set_attempt(push.attempt);
-    request.header.set_worker_incarnation(push.worker_incarnation);
-    request.header.set_watermark(push.watermark);
-    request.header.set_learning_rate(push.learning_rate);
-    request.header.set_step(push.step);
-    request.header.set_round(push.round);
-    request.header.set_aggregate(push.aggregate);
-    // A value that replaces another is no gradient: nothing of it may be left for later.
-    auto compressed = std::make_shared<CompressedGradients>(
-        gradients.assign ? Compression() : plan->compression, residuals_, context.epoch);
-    AddGradients(home, *plan, gradients, *compressed, request);
-    Call(home.ps, kPushMethod, Pack(std::move(request)), context.caller,
-         [fan_out, part, open_rounds, compressed](absl::StatusOr<Message> answer) {
-           proto::PushResponse response;
-           absl::Status status = answer.status();
-           if (status.ok() && !response.ParseFromString(answer->header)) {
-             status = absl::InvalidArgumentError("malformed PushResponse");
-           }
-           *open_rounds += response.open_rounds();
-           compressed->Settle(response.taken());
-           fan_out->Finish(part, std::move(status));
-         });
-  }
+      })
+      ->Begin();
 }
 
 void PsClient::Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context,
                       Done done) {
-  auto fan_out = std::make_shared<FanOut>(plan->by_ps.size(), std::move(done));
-  for (size_t part = 0; part < plan->by_ps.size(); ++part) {
-    const PsTransfer& home = plan->by_ps[part];
-    Envelope<proto::AssignRequest> request;
-    request.header.set_epoch(context.epoch);
-    for (const SliceTransfer& slice : home.slices) {
-      request.header.add_slice_ids(slice.slice_id);
-      FillMeta(plan->variables[slice.variable], slice, request.header.add_tensors());
-      AddBytes(values[slice.variable], slice, request.payload);
-    }
-    Call(home.ps, kAssignMethod, Pack(std::move(request)), context.caller,
-         [fan_out, part](absl::StatusOr<Message> answer) {
-           fan_out->Finish(part, answer.status());
-         });
-  }
+  auto assigned = std::make_shared<const std::vector<Tensor>>(std::move(values));
+  std::make_shared<FanOut>(
+      plan,
+      [self = shared_from_this(), plan, assigned, context](const auto& fan_out, size_t part) {
+        const PsTransfer& home = plan->by_ps[part];
+        Envelope<proto::AssignRequest> request;
+        request.header.set_epoch(context.epoch);
+        for (const SliceTransfer& slice : home.slices) {
+          request.header.add_slice_ids(slice.slice_id);
+          FillMeta(plan->variables[slice.variable], slice, request.header.add_tensors());
+          AddBytes((*assigned)[slice.variable], slice, request.payload);
+        }
+        self->Call(home.ps, kAssignMethod, Pack(std::move(request)), context.caller,
+                   [fan_out, part](absl::StatusOr<Message> answer) {
+                     fan_out->Finish(part, answer.status());
+                   });
+      },
+      std::move(done))
+      ->Begin();
 }
 
 }  // namespace cohort

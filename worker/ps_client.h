@@ -1,7 +1,8 @@
 #pragma once
 
-// Moves the values of variables between this worker and the parameter servers: one call to each
-// server that is a home of the plan's slices, all at once. Received bytes are copied once, into
+// Moves the values of variables between this worker and the parameter servers, by the calls of a
+// plan: to all servers at once, and to one server so few at a time that what is on its way stays
+// bounded (kCallsAtOnceMax). Received bytes are copied once, into
 // their rows of the whole variable, or of the rows that are moved; sent gradients are slices of the
 // tensors they are in, unless the plan says that floats travel otherwise (compressed_gradients.h).
 // A slice of a variable that moves by rows is in every call, also with none of its rows: a push of
@@ -28,6 +29,9 @@
 #include "worker/pull_state.h"
 
 namespace cohort {
+
+// To one server: while the answer of one is copied to its place, the next one is on its way.
+inline constexpr size_t kCallsAtOnceMax = 2;
 
 // Copies above this leave the transport's thread.
 inline constexpr size_t kInlineCopyBytesMax = size_t{1} << 20;
@@ -89,6 +93,9 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
 
  private:
   class FanOut;
+
+  void StartPull(const std::shared_ptr<FanOut>& fan_out, const std::shared_ptr<PullState>& state,
+                 size_t part, const TransferContext& context);
 
   std::shared_ptr<PsLink> LinkOf(uint32_t ps) const;
   std::shared_ptr<Channel> ChannelToLocked(const proto::Peer& peer) const

@@ -20,13 +20,14 @@ struct Pulled {
   std::vector<uint64_t> versions;  // by the plan's slices
 };
 
-// Each part, one server's, writes rows and versions of its own, so parts may be read at once; who
-// counts them orders them before Take. Otherwise: Thread-compatible.
+// Each part, one call of the plan, writes rows and versions of its own, so parts may be read at
+// once; who counts them orders them before Take. Otherwise: Thread-compatible.
 class PullState {
  public:
   using Allocate = absl::FunctionRef<Tensor(const VariableType& type, const Shape& shape)>;
   PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, Allocate allocate);
 
+  uint32_t ps(size_t part) const { return plan_->by_ps[part].ps; }
   Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch, uint64_t round) const;
 
   // Errors: INTERNAL (APPLICATION) naming the ps, for what is not what was asked for.

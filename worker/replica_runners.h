@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/runtime/cuda/cuda_table.h"
 #include "common/runtime/program_runner.h"
+#include "common/wire/frame_limits.h"
 #include "proto/worker.pb.h"
 #include "worker/collective/nccl/nccl_library.h"
 
@@ -29,12 +30,13 @@ inline constexpr int kReplicasMax = 64;
 // and for too many.
 absl::StatusOr<int> NumReplicas(const proto::Program& program);
 
-// What runners are made of.
+// What programs and their runners are made of.
 struct ReplicaParts {
   const KernelRegistry& kernels;  // the processor's
   AllocateBuffer allocate_outputs;
   FindCuda find_cuda;  // null: there is none
   FindNccl find_nccl;  // the same
+  size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
 };
 
 // By replica; on GPUs they leave outputs there as DeviceTarget.left_there says. Errors: those of

@@ -51,9 +51,26 @@ Shape SliceShape(const Shape& whole, int64_t rows) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Appends the slices of one variable to their homes.
+// By home, its calls in their order.
+using Calls = std::map<uint32_t, std::vector<PsTransfer>>;
+
+PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
+  calls.emplace_back().ps = ps;
+  return calls.back();
+}
+
+// The call that a whole slice of so many bytes goes with.
+PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
+  std::vector<PsTransfer>& of_home = calls[ps];
+  const bool fits = !of_home.empty() &&
+                    (of_home.back().slices.empty() ||
+                     (bytes <= bytes_max && of_home.back().bytes <= bytes_max - bytes));
+  return fits ? of_home.back() : NewCall(ps, of_home);
+}
+
+// Appends the slices of one variable to the calls to their homes.
 absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& type,
-                       size_t variable, std::map<uint32_t, PsTransfer>& by_ps) {
+                       size_t variable, size_t call_bytes_max, Calls& calls) {
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0);
   const size_t row_bytes = type.row_bytes();
   int64_t next_row = 0;
@@ -65,10 +82,10 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
                                       ") where row ", next_row, " of ", rows, " is next"));
     }
     next_row += slice.row_count();
-    PsTransfer& home = by_ps[slice.ps()];
-    home.ps = slice.ps();
     if (type.by_rows) {
-      home.row_slices.push_back(
+      std::vector<PsTransfer>& of_home = calls[slice.ps()];
+      PsTransfer& call = of_home.empty() ? NewCall(slice.ps(), of_home) : of_home.front();
+      call.row_slices.push_back(
           {slice.slice_id(), variable, 0, slice.row_begin(), slice.row_count(), type.dynamic});
       continue;
     }
@@ -78,8 +95,9 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
     transfer.offset = static_cast<size_t>(slice.row_begin()) * row_bytes;
     transfer.bytes = static_cast<size_t>(slice.row_count()) * row_bytes;
     transfer.shape = SliceShape(type.shape, slice.row_count());
-    home.bytes += transfer.bytes;
-    home.slices.push_back(std::move(transfer));
+    PsTransfer& call = CallFor(slice.ps(), transfer.bytes, call_bytes_max, calls);
+    call.bytes += transfer.bytes;
+    call.slices.push_back(std::move(transfer));
   }
   if (next_row != rows) {
     return Bad(layout, absl::StrCat("its slices end at row ", next_row, " of ", rows));
@@ -129,9 +147,9 @@ Shape RowsShape(const VariableType& type, size_t rows) {
 
 absl::StatusOr<TransferPlan> MakeTransferPlan(
     absl::Span<const proto::VariableLayout* const> variables,
-    const std::set<std::string>& by_rows) {
+    const std::set<std::string>& by_rows, size_t call_bytes_max) {
   TransferPlan plan;
-  std::map<uint32_t, PsTransfer> by_ps;
+  Calls calls;
   for (const proto::VariableLayout* layout : variables) {
     ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
     type.by_rows = by_rows.contains(layout->name());
@@ -145,13 +163,15 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
                                        " replicas are as many rows, which move whole"));
     }
     type.on_device = !layout->device().empty() && layout->slices_size() == 1 && !type.by_rows;
-    RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), by_ps));
+    RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), call_bytes_max, calls));
     plan.variables.push_back(std::move(type));
   }
-  for (auto& [ps, transfer] : by_ps) {
-    for (SliceTransfer& slice : transfer.slices) slice.ordinal = plan.num_slices++;
-    for (RowSlice& slice : transfer.row_slices) slice.ordinal = plan.num_slices++;
-    plan.by_ps.push_back(std::move(transfer));
+  for (auto& [ps, of_home] : calls) {
+    for (PsTransfer& call : of_home) {
+      for (SliceTransfer& slice : call.slices) slice.ordinal = plan.num_slices++;
+      for (RowSlice& slice : call.row_slices) slice.ordinal = plan.num_slices++;
+      plan.by_ps.push_back(std::move(call));
+    }
   }
   return plan;
 }

@@ -2,7 +2,8 @@
 
 // Which bytes of which tensors travel between a worker and each parameter server. A variable is cut
 // into slices of rows, each with a home; a plan lists the slices of some variables by home, so that
-// one call to each server moves all of them, straight to or from their place in the whole tensor.
+// few calls to each server move all of them, straight to or from their place in the whole tensor:
+// one, unless its slices are more bytes than a call moves.
 // Of a variable that moves by rows, the tensor is the rows that a transfer names, in ascending
 // order, so that those of one slice lie together; of a dynamic table, which always does, in the
 // order of its keys' hashes (key_bucket.h), to the same end.
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/tensor/tensor.h"
+#include "common/wire/frame_limits.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
@@ -53,6 +55,7 @@ struct RowSlice {
   bool by_keys = false;
 };
 
+// What one call moves.
 struct PsTransfer {
   uint32_t ps = 0;
   std::vector<SliceTransfer> slices;  // whole
@@ -86,18 +89,19 @@ absl::StatusOr<Compression> ReadCompression(const proto::Compression& compressio
 
 struct TransferPlan {
   std::vector<VariableType> variables;
-  std::vector<PsTransfer> by_ps;  // ascending
+  std::vector<PsTransfer> by_ps;  // ascending; several of one server follow each other
   size_t num_slices = 0;
   Compression compression;
 
   bool empty() const { return variables.empty(); }
 };
 
-// The variables of these names move by rows. Errors: INVALID_ARGUMENT naming the variable whose
-// type is unknown, whose slices do not cover axis 0 once, in row order, or that has no rows, and a
-// dynamic table that is to move whole.
+// The variables of these names move by rows. A call moves at most so many bytes of whole slices,
+// but at least one slice. Errors: INVALID_ARGUMENT naming the variable whose type is unknown, whose
+// slices do not cover axis 0 once, in row order, or that has no rows, and a dynamic table that is
+// to move whole.
 absl::StatusOr<TransferPlan> MakeTransferPlan(
     absl::Span<const proto::VariableLayout* const> variables,
-    const std::set<std::string>& by_rows);
+    const std::set<std::string>& by_rows, size_t call_bytes_max = kCallBytesMax);
 
 }  // namespace cohort

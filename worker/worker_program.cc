@@ -75,8 +75,8 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
 class Binder {
  public:
   // The variables of `by_rows` move by rows.
-  Binder(const Layouts& layouts, const std::set<std::string>& by_rows)
-      : layouts_(layouts), by_rows_(by_rows) {}
+  Binder(const Layouts& layouts, const std::set<std::string>& by_rows, size_t call_bytes_max)
+      : layouts_(layouts), by_rows_(by_rows), call_bytes_max_(call_bytes_max) {}
 
   absl::StatusOr<size_t> Add(const std::string& variable, const onnx::ValueInfoProto& value) {
     ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts_, variable));
@@ -93,7 +93,7 @@ class Binder {
   }
 
   absl::StatusOr<TransferPlan> Finish() const {
-    ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_, by_rows_));
+    ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_, by_rows_, call_bytes_max_));
     for (size_t i = 0; i < values_.size(); ++i) {
       RETURN_IF_ERROR(CheckDeclared(*values_[i], plan.variables[i]));
     }
@@ -103,6 +103,7 @@ class Binder {
  private:
   const Layouts& layouts_;
   const std::set<std::string>& by_rows_;
+  const size_t call_bytes_max_;
   std::vector<const proto::VariableLayout*> chosen_;
   std::vector<const onnx::ValueInfoProto*> values_;
 };
@@ -162,9 +163,9 @@ absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProt
 }
 
 absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& graph,
-                        const Layouts& layouts, WorkerProgram& bound) {
+                        const Layouts& layouts, size_t call_bytes_max, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
-  Binder pulls(layouts, tables);
+  Binder pulls(layouts, tables, call_bytes_max);
   for (int i = 0; i < program.inputs_size(); ++i) {
     const proto::InputBinding& binding = program.inputs(i);
     InputSource source;
@@ -222,13 +223,13 @@ void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound
 }
 
 absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& graph,
-                         const Layouts& layouts, WorkerProgram& bound) {
+                         const Layouts& layouts, size_t call_bytes_max, WorkerProgram& bound) {
   const std::set<std::string> tables = TablesOf(program);
   const std::set<std::string> whole;
   const bool joins =
       program.replicas().devices_size() > 1 || program.replicas().has_communication();
-  Binder pushes(layouts, tables);
-  Binder assigns(layouts, whole);
+  Binder pushes(layouts, tables, call_bytes_max);
+  Binder assigns(layouts, whole, call_bytes_max);
   for (int i = 0; i < program.outputs_size(); ++i) {
     const proto::OutputBinding& binding = program.outputs(i);
     OutputSink sink;
@@ -355,8 +356,10 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     }
   }
   const std::string context = absl::StrCat("program '", program.name(), "'");
-  RETURN_IF_ERROR(Annotate(BindInputs(program, model.graph(), layouts, *bound), context));
-  RETURN_IF_ERROR(Annotate(BindOutputs(program, model.graph(), layouts, *bound), context));
+  RETURN_IF_ERROR(Annotate(
+      BindInputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
+  RETURN_IF_ERROR(Annotate(
+      BindOutputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   ASSIGN_OR_RETURN(bound->runners,
                    MakeReplicaRunners(program, model, parts,
                                       LeftOnDevices(program, model.graph(), bound->outputs)));

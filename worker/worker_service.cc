@@ -13,7 +13,8 @@ WorkerService::WorkerService(World world, Options options)
       parts_(std::make_shared<ClosureParts>(
           world, std::make_shared<PsClient>(world, options_.retry), options_.compute_executor,
           std::make_shared<GangGroups>(world, options_.find_nccl, options_.flight_directory))),
-      programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl),
+      programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl,
+                options_.call_bytes_max),
       resources_(world.executor, world.files),
       slow_calls_(world.executor) {}
 

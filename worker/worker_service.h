@@ -34,6 +34,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     FindCuda find_cuda;  // null: programs run on the processor
     FindNccl find_nccl;  // null: NCCL joins no GPUs
     std::string flight_directory;  // as in GangGroups
+    size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
   };
   WorkerService(World world, Options options);
 

@@ -27,10 +27,12 @@ WorkerTask::WorkerTask(World world, Options options)
   service_options.find_cuda = options_.find_cuda;
   service_options.find_nccl = options_.find_nccl;
   service_options.flight_directory = options_.flight_directory;
+  service_options.call_bytes_max = options_.call_bytes_max;
   worker_service_ = std::make_shared<WorkerService>(world_, service_options);
   TaskService::Options task_options;
   task_options.task = options_.task;
   task_options.incarnation = options_.incarnation;
+  task_options.memory_bytes = options_.memory_bytes;
   task_options.granted = options_.granted;
   task_options.on_grant = options_.on_grant;
   // Weak: the worker's service holds the task's, as does the home's, which is made with it.

@@ -33,8 +33,10 @@ class WorkerTask {
     FindCuda find_cuda;          // null: programs run on the processor
     FindNccl find_nccl;          // null: NCCL joins no GPUs
     std::string flight_directory;  // as in GangGroups
+    size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
     MakeWorkerHome make_home;    // empty: no variables live here
     // Of a home, as in TaskService.
+    uint64_t memory_bytes = 0;
     EpochGrant granted;
     std::function<absl::Status(const EpochGrant&)> on_grant;
     RetryPolicy retry;           // of calls to parameter servers

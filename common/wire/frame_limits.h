@@ -22,6 +22,14 @@ inline constexpr size_t kPartBytes = size_t{1} << 20;
 inline constexpr size_t kRangesMax = 1024;
 inline constexpr size_t kLentBytesMin = size_t{16} << 10;
 
+// Values of variables and their gradients travel in whole slices, as many in one call as fit into
+// so many bytes, and at least one: what either end holds of a call is bounded, however large the
+// model is. No slice that the coordinator cuts is larger, unless it is a single row.
+inline constexpr size_t kCallBytesMax = size_t{256} << 20;
+
+// A row travels whole, so it has to fit into one message with a header that describes it.
+inline constexpr size_t kRowBytesMax = kMessageBytesMax - (size_t{1} << 20);
+
 // So many bytes of a part are given to the kernel at a time, or taken from it: while it copies it
 // may keep the processor from a thread that wakes for a small call.
 inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;

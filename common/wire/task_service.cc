@@ -181,6 +181,7 @@ void TaskService::State::AttachOnStrand(const proto::AttachRequest& request,
   Envelope<proto::AttachResponse> answer;
   *answer.header.mutable_task() = ref_;
   answer.header.set_held_epoch(*before);
+  answer.header.set_memory_bytes(options_.memory_bytes);
   reply(std::move(answer));
 }
 

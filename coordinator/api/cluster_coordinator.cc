@@ -14,6 +14,7 @@
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/worker_devices.h"
+#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 
@@ -121,6 +122,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
+    CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
   RETURN_IF_ERROR(CreateVariables({layout}));
@@ -129,6 +131,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
 
 absl::Status ClusterCoordinator::CreateVariables(
     absl::Span<const proto::VariableLayout> layouts) {
+  RETURN_IF_ERROR(memory_->Add(layouts));
   if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
   {

@@ -26,6 +26,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
+#include "coordinator/api/home_memory.h"
 #include "coordinator/api/read_cache.h"
 #include "coordinator/api/variable.h"
 #include "coordinator/api/variable_scope.h"
@@ -82,7 +83,8 @@ class ClusterCoordinator {
   ~ClusterCoordinator();
 
   VariableScope Scope(proto::UpdateRule rule);
-  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);  // of a plan
+  // Of a plan. Errors: RESOURCE_EXHAUSTED (CONFIGURATION) naming the homes without the memory.
+  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
   absl::StatusOr<Tensor> Read(const Variable& variable);  // or from a scope (caching_scope.h)
   // Strategy.experimental_local_results: each replica's value, where each has its own.
   absl::StatusOr<std::vector<Tensor>> LocalResults(const Variable& variable);
@@ -170,6 +172,7 @@ class ClusterCoordinator {
   const World world_;
   Waiter& waiter_;
   const Options options_;
+  const std::shared_ptr<HomeMemory> memory_;  // shared with the cluster's callbacks
   std::shared_ptr<Scheduler> scheduler_;  // shared with calls in flight
   std::shared_ptr<Cluster> cluster_;      // shared with its connections
   std::shared_ptr<Recovery> recovery_;    // shared with its calls; none without a directory
@@ -178,6 +181,7 @@ class ClusterCoordinator {
   std::atomic<bool> resumed_{false};
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
+  uint32_t next_slice_id_ ABSL_GUARDED_BY(mutex_) = 0;  // of a variable made in a scope
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
   Mutex change_mutex_;

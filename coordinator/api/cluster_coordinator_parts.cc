@@ -32,6 +32,9 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     : world_(world),
       waiter_(waiter),
       options_(std::move(options)),
+      memory_(std::make_shared<HomeMemory>(
+          HomeMemory::Options{options_.homes, options_.cluster.Indices(options_.homes),
+                              options_.one_machine})),
       creator_(options_.cluster.Indices(options_.homes), options_.partitioner,
                options_.placement) {
   auto parts = std::make_shared<Parts>();
@@ -153,6 +156,18 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.lease = options_.lease;
   options.address = options_.address;
   options.mirrored = options_.mirrored;
+  const auto done = [scheduler = scheduler_] {
+    const Scheduler::Stats stats = scheduler->stats();
+    return stats.done + stats.replayed;
+  };
+  const auto end_job = [scheduler = scheduler_, parts](const absl::Status& error) {
+    if (const auto recovery = parts->recovery.lock()) return recovery->EndJob(error);
+    scheduler->Close(error);
+  };
+  options.on_home_serving = [memory = memory_, done, end_job](const TaskLink& link) {
+    const absl::Status hopeless = memory->OnServing(link, done());
+    if (!hopeless.ok()) end_job(hopeless);
+  };
   options.on_worker_ready = [scheduler = scheduler_, parts](int worker, const TaskLink& link) {
     scheduler->WorkerReady(worker, link.task, link.address, link.data);
     if (const auto copies = parts->copies.lock()) copies->OnServing(worker);
@@ -163,7 +178,10 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.on_worker_removed = [scheduler = scheduler_](int worker, auto drained) {
     scheduler->RemoveWorker(worker, std::move(drained));
   };
-  options.on_ps_lost = [scheduler = scheduler_, parts](const absl::Status& error) {
+  options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done,
+                        end_job](const absl::Status& error) {
+    const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
+    if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
       // A process that was started again may have been lost without anybody noticing.
       scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
@@ -172,10 +190,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
     scheduler->RecordError(error);
   };
-  options.on_superseded = [scheduler = scheduler_, parts](const absl::Status& error) {
-    if (const auto recovery = parts->recovery.lock()) return recovery->OnSuperseded(error);
-    scheduler->Close(error);
-  };
+  options.on_superseded = end_job;
   if (options_.recovery_directory.empty()) {
     options.ps_lost_remedy = absl::StrCat(
         options_.mirrored ? "; synchronous training needs all of its workers"

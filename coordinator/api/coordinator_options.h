@@ -28,12 +28,14 @@ struct ClusterCoordinatorOptions {
   // Of a strategy that mirrors variables: its replicas, which have values of their own of variables
   // of synchronization ON_READ made in a scope. 0: such variables are as others.
   int64_t replicas = 0;
+  bool one_machine = false;  // all tasks are on one, whose memory their variables share
   uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
   std::string job = "job";
   uint64_t seed = 0;
   std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
   PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // of variables made in a scope
+  size_t slice_bytes_max = kCallBytesMax;  // of a variable made in a scope (CutPieces)
   WorkerLimits workers;  // it starts when `min` serve, and later ones may come and go
   int worker_threads = 0;
   size_t queue_bound = 262144;

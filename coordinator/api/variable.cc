@@ -5,7 +5,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/program/replica_rows.h"
-#include "coordinator/strategy/variable_creator.h"
+#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 
@@ -30,24 +30,24 @@ std::vector<VariableComponent> Variable::variables() const {
   if (is_local()) return {{name(), shape(), "/job:chief/replica:0/task:0/device:CPU:0"}};
   if (layout_.replicas() > 0) return OfReplicas();
   std::vector<VariableComponent> shards;
-  for (int i = 0; i < layout_.slices_size(); ++i) {
+  for (const VariablePiece& piece : PiecesOf(layout_)) {
     absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
-    if (!dims.empty()) dims[0] = layout_.slices(i).row_count();
-    shards.push_back({SliceName(layout_, i), Shape(absl::MakeConstSpan(dims)), DeviceOf(i)});
+    if (!dims.empty()) dims[0] = piece.rows.count;
+    shards.push_back({piece.name, Shape(absl::MakeConstSpan(dims)), DeviceOf(piece.ps)});
   }
   return shards;
 }
 
-std::string Variable::DeviceOf(int slice) const {
-  return absl::StrCat("/job:", RoleName(homes_), "/replica:0/task:", layout_.slices(slice).ps(),
-                      "/device:CPU:0");
+std::string Variable::DeviceOf(uint32_t ps) const {
+  return absl::StrCat("/job:", RoleName(homes_), "/replica:0/task:", ps, "/device:CPU:0");
 }
 
 std::vector<VariableComponent> Variable::OfReplicas() const {
   std::vector<VariableComponent> values;
   for (uint32_t i = 0; i < layout_.replicas(); ++i) {
     values.push_back(
-        {i == 0 ? name() : absl::StrCat(name(), "/replica_", i), shape(), DeviceOf(0)});
+        {i == 0 ? name() : absl::StrCat(name(), "/replica_", i), shape(),
+         DeviceOf(layout_.slices(0).ps())});
   }
   return values;
 }

@@ -42,7 +42,7 @@ class Variable {
   const proto::VariableLayout& layout() const { return layout_; }
 
  private:
-  std::string DeviceOf(int slice) const;
+  std::string DeviceOf(uint32_t ps) const;
   std::vector<VariableComponent> OfReplicas() const;
 
   proto::VariableLayout layout_;

@@ -252,6 +252,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted",
                                options_.ps_lost_remedy));
   }
+  if (task.role == options_.homes && options_.on_home_serving) options_.on_home_serving(link);
   if (task.role == Role::kWorker) {
     options_.on_worker_ready(task.index, link);
     // Removed meanwhile: whoever was told of the removal first, hears of it again.

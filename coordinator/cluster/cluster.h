@@ -47,6 +47,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     // The present address of a task; by default the one of the spec.
     std::function<std::string(TaskId)> address;
     // These run outside the lock and must not block.
+    std::function<void(const TaskLink&)> on_home_serving;  // after its loss before was told
     std::function<void(int worker, const TaskLink&)> on_worker_ready;
     std::function<void(int worker, const absl::Status& cause)> on_worker_lost;
     // The worker takes no closure from now on; `drained` runs when it has none in flight. May be

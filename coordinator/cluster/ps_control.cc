@@ -10,6 +10,7 @@
 #include "common/program/replica_rows.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/cluster/call_rounds.h"
 #include "coordinator/cluster/change_parts.h"
 #include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/ps_stats_sum.h"
@@ -194,21 +195,35 @@ absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
 absl::StatusOr<Tensor> PsControl::ReadAll(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-  auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
+  std::vector<SliceLoad> loads;
   for (size_t i = 0; i < homes.size(); ++i) {
+    loads.push_back(
+        {homes[i], BytesOfSlice(whole, variable.slices(static_cast<int>(i))).count});
+  }
+  for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
+    RETURN_IF_ERROR(ReadSlices(variable, homes, round, whole));
+  }
+  return whole;
+}
+
+absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
+                                   absl::Span<const size_t> homes, absl::Span<const size_t> slices,
+                                   Tensor& whole) {
+  auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
+  for (const size_t i : slices) {
     requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
   }
   ASSIGN_OR_RETURN(const auto responses,
                    CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
-  for (size_t i = 0; i < homes.size(); ++i) {
+  for (const size_t i : slices) {
     const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
     RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(
                                  absl::MakeSpan(whole.mutable_raw() + range.begin, range.count)),
                              absl::StrCat("reading ", variable.name())));
   }
-  return whole;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable,
@@ -276,13 +291,28 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable,
   } else {
     ASSIGN_OR_RETURN(parts, PartsOf(variable, change));
   }
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  std::vector<SliceLoad> loads;
+  for (size_t i = 0; i < homes.size(); ++i) {
+    loads.push_back({homes[i], parts[i].ids.num_bytes() + parts[i].operand.num_bytes()});
+  }
+  proto::AssignRequest numbered;
+  numbered.set_op(change.op);
+  numbered.set_update(update);
+  for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
+    RETURN_IF_ERROR(ChangeSlices(variable, parts, round, numbered));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
+                                     absl::Span<const VariablePart> parts,
+                                     absl::Span<const size_t> slices,
+                                     const proto::AssignRequest& numbered) {
   ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> holders, HoldersOf(variable));
   auto requests = ForEach<proto::AssignRequest>(num_ps());
-  for (auto& request : requests) {
-    request.header.set_op(change.op);
-    request.header.set_update(update);
-  }
-  for (size_t i = 0; i < holders.size(); ++i) {
+  for (auto& request : requests) request.header = numbered;
+  for (const size_t i : slices) {
     for (const size_t holder : holders[i]) {
       AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[holder]);
     }

@@ -15,6 +15,7 @@
 #include "common/base/event.h"
 #include "common/base/mutex.h"
 #include "common/tensor/tensor.h"
+#include "common/wire/frame_limits.h"
 #include "common/wire/typed_call.h"
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
@@ -24,6 +25,8 @@
 
 namespace cohort {
 
+struct VariablePart;  // change_parts.h
+
 // Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps
 // answers. Thread-safe.
 class PsControl {
@@ -32,6 +35,7 @@ class PsControl {
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
     absl::Duration timeout = absl::Seconds(60);           // of one call
+    size_t call_bytes_max = kCallBytesMax;                // CallRounds'
     WhenStable when_stable;                               // empty: a loss is an error
     absl::Duration recovery_timeout = absl::Minutes(10);  // of a call with the waits before it
   };
@@ -86,6 +90,14 @@ class PsControl {
   // For each slice of it where all that hold it have their places.
   absl::StatusOr<std::vector<std::vector<size_t>>> HoldersOf(
       const proto::VariableLayout& variable) const;
+
+  // Reads these slices, by their places in the variable, by one call to each home.
+  absl::Status ReadSlices(const proto::VariableLayout& variable, absl::Span<const size_t> homes,
+                          absl::Span<const size_t> slices, Tensor& whole);
+  // Changes these slices by one call to each holder, with what `numbered` says of the change.
+  absl::Status ChangeSlices(const proto::VariableLayout& variable,
+                            absl::Span<const VariablePart> parts,
+                            absl::Span<const size_t> slices, const proto::AssignRequest& numbered);
 
   // What `once` returns, asked again after a recovery while a ps was lost.
   template <typename T, typename Once>

@@ -132,6 +132,7 @@ void TaskConnection::SendAttach(uint64_t round, proto::AttachRequest request,
         }
         if (!status.ok()) return (*self.*on_failure)(round, status);
         link.task = response->header.task();
+        link.memory_bytes = response->header.memory_bytes();
         self->OnAttached(round, link);
       });
 }

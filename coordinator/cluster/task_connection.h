@@ -29,6 +29,7 @@ namespace cohort {
 struct TaskLink {
   proto::TaskRef task;
   std::string address;
+  uint64_t memory_bytes = 0;  // that a home's process may have; 0: it does not say
   std::shared_ptr<Channel> control;
   std::shared_ptr<Channel> data;
 };

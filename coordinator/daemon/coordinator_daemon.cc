@@ -169,6 +169,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
     to_kill_ = local_;
   }
   options.cluster = local_->spec();
+  options.one_machine = true;
   options.address = [local = local_](TaskId task) { return local->Address(task); };
   KeepHomes(job, options_.transport, options);
   Log(LogLevel::kInfo, "local_tasks_started", {{"state_dir", options_.state_directory}});

@@ -71,7 +71,7 @@ void Recovery::Stop() {
   });
 }
 
-void Recovery::OnSuperseded(const absl::Status& error) {
+void Recovery::EndJob(const absl::Status& error) {
   Post([this, error] {
     if (phase_ != Phase::kStopped) GiveUp(error);
   });
@@ -277,7 +277,7 @@ void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
   if (round != round_) return;
   if (!epoch.ok()) return GiveUp(epoch.status());
   cluster_->WhenReady(0, [self = shared_from_this(), round](absl::Status ready) {
-    if (!ready.ok()) return self->OnSuperseded(ready);
+    if (!ready.ok()) return self->EndJob(ready);
     self->Post([self = self.get(), round] { self->CreateVariables(round); });
   });
 }

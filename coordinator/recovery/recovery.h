@@ -67,8 +67,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void AddVariables(std::vector<proto::VariableLayout> layouts, Done done);
 
   void OnPsLost(const absl::Status& cause);
-  // Another coordinator holds the job: whatever waits ends with the error, as does the job.
-  void OnSuperseded(const absl::Status& error);
+  // The job can not go on: whatever waits ends with the error, as does the job.
+  void EndJob(const absl::Status& error);
   // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
   // parameter servers and of files.
   void Checkpoint(Done done);

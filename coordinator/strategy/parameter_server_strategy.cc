@@ -69,6 +69,7 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, /*replicas=*/0));
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
+  CutPieces(plan);
   plan.train_step = model.train_step;
   // Evaluation and prediction see the values as they are.
   RETURN_IF_ERROR(Compress(compression_, plan.train_step));

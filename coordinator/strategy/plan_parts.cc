@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/wire/frame_limits.h"
+#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 namespace {
@@ -80,6 +82,13 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
   return layouts;
 }
 
+void CutPieces(Plan& plan) {
+  uint32_t next_slice_id = 0;
+  for (proto::VariableLayout& layout : plan.variables) {
+    CutPieces(kCallBytesMax, next_slice_id, layout);
+  }
+}
+
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices) {
   proto::Program replicated = program;
   for (const std::string& device : devices) replicated.mutable_replicas()->add_devices(device);
@@ -97,6 +106,7 @@ absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const Replicated
       PlacePieces({how.home, PlacementPolicy::kRoundRobin, {}}, absl::MakeSpan(plan.variables));
   for (PiecePlacement& piece : plan.placement) piece.reason = how.reason;
   if (!how.parameter_device.empty()) KeepOn(how.parameter_device, model, plan);
+  CutPieces(plan);
   const bool differs = how.replicas > 1 && !model.replicated_train_step.name().empty();
   plan.train_step =
       OnDevices(differs ? model.replicated_train_step : model.train_step, how.devices);

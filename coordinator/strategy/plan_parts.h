@@ -19,6 +19,9 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
                                                                    VariableCreator& creator,
                                                                    int64_t replicas);
 
+// Cuts the pieces of a plan whose variables are all placed into what travels (variable_pieces.h).
+void CutPieces(Plan& plan);
+
 // The program with a replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
@@ -38,7 +41,7 @@ struct ReplicatedTraining {
   std::string parameter_device = {};
 };
 
-// Every variable in one slice, every program on all devices of a worker, every step a gang. Errors:
+// Every variable in one piece, every program on all devices of a worker, every step a gang. Errors:
 // those of CheckPrograms and LayOutVariables.
 absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const ReplicatedTraining& how);
 

@@ -10,6 +10,7 @@
 #include "common/program/aggregation.h"
 #include "common/tensor/slice_spec.h"
 #include "coordinator/strategy/placement.h"
+#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 namespace {
@@ -143,6 +144,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   *layout.mutable_initializer() = spec.initializer;
   if (spec.dynamic.has_value()) *layout.mutable_dynamic() = *spec.dynamic;
   layout.set_aggregation(spec.aggregation);
+  RETURN_IF_ERROR(CheckRowBytes(layout));
   const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
   if (slices > 0) {
     for (const RowRange& range : DivRows(rows, slices)) {

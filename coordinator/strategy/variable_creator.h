@@ -13,7 +13,8 @@
 //   answer n for axis 0
 // The answer must be non-empty, its first entry above 0 and all others 1. Slots of an optimizer are
 // no variables here: a ps keeps them beside each slice. Slice ids count up over all variables in
-// creation order.
+// creation order. What this calls a slice is a piece: large ones are cut further before they travel
+// (variable_pieces.h).
 
 #include <cstdint>
 #include <map>
@@ -49,9 +50,9 @@ class VariableCreator {
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
   // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
-  // value, an aggregation or synchronization that does not fit, or a partitioner's answer that is
-  // none; NOT_FOUND for a `colocate_with` that names nothing; FAILED_PRECONDITION where it names a
-  // variable that is cut.
+  // value, an aggregation or synchronization that does not fit, a partitioner's answer that is
+  // none, or a row that is too large to travel; NOT_FOUND for a `colocate_with` that names nothing;
+  // FAILED_PRECONDITION where it names a variable that is cut.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);

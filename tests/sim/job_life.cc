@@ -57,6 +57,7 @@ ClusterCoordinator::Options JobLife::CoordinatorOptions() const {
   options.recovery_directory = options_.directory;
   options.checkpoint_chunk_bytes = plan_.chunk_bytes;
   options.recovery_interval = plan_.recovery_interval;
+  options.slice_bytes_max = plan_.slice_bytes_max;
   return options;
 }
 

@@ -51,6 +51,7 @@ void JobRun::StartTasks() {
   TestCluster::Options options;
   options.ps = FirstIndices(job_plan().ps);
   options.workers = FirstIndices(job_plan().workers);
+  options.call_bytes_max = job_plan().call_bytes_max;
   // Who finds an empty disk has forgotten.
   if (!job_plan().private_disks) options.grant_directory = "/";
   options.world_of = [this](const std::string& host) { return WorldOf(host); };

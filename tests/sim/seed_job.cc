@@ -102,6 +102,7 @@ SeedPlan SeedPlan::Draw(uint64_t seed, const Wants& wants) {
   if (seed % 8 == 3 || seed % 8 == 5) plan.steps_ahead_max = seed / 8 % 6;
   plan.resume_pace = rng.Below(3) == 0 ? 0 : static_cast<uint32_t>(5 + rng.Below(40));
   if (seed % 8 == 4) plan.DrawRounds(seed);
+  if (!large) plan.DrawCalls(seed);
   return plan;
 }
 
@@ -149,7 +150,10 @@ std::string SeedPlan::Describe() const {
                       " lease=", absl::FormatDuration(lease), " rows=", rows,
                       " ps_delay=", absl::FormatDuration(ps_delay), " items=", items.size(),
                       private_disks ? " private disks, chunks of " : "",
-                      private_disks ? absl::StrCat(chunk_bytes) : "");
+                      private_disks ? absl::StrCat(chunk_bytes) : "",
+                      has_small_calls() ? absl::StrCat(" calls of ", call_bytes_max,
+                                                       " bytes, slices of ", slice_bytes_max)
+                                        : "");
 }
 
 namespace {

@@ -82,6 +82,7 @@ void TestCluster::StartPs(TaskId task) {
   options.task = task;
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
+  options.resident_bytes_max = ps_memory_bytes_;
   const World world = options_.world_of(task.ToString());
   if (!options_.grant_directory.empty()) {
     options.grant_file = JoinPath(options_.grant_directory, task.ToString() + ".grant");
@@ -111,6 +112,7 @@ void TestCluster::StartWorker(TaskId task) {
   options.listen_address = *spec_.Address(task);
   options.incarnation = last_incarnation_;
   options.find_nccl = options_.find_nccl;
+  options.call_bytes_max = options_.call_bytes_max;
   options.find_cuda = StandInFinder(task);
   if (options_.find_cuda != nullptr) options.find_cuda = options_.find_cuda;
   const World world = options_.world_of(task.ToString());

@@ -36,6 +36,7 @@ class TestCluster {
   struct Options {
     std::vector<int> ps = {0, 1};  // task indices; a sparse cluster has holes
     std::vector<int> workers = {0, 1, 2};
+    size_t call_bytes_max = kCallBytesMax;  // of the workers (MakeTransferPlan)
     int workers_on_host = 1;     // whose addresses have one host name
     std::string address_prefix;  // where the transport's names are not this cluster's alone
     std::string grant_directory;  // of the parameter servers' grant files; empty: they have none
@@ -63,6 +64,8 @@ class TestCluster {
   void Start(TaskId task);
   // So many GPUs of the stand-in (cuda_stand_in.h) from now on; at first it has none.
   void SetGpus(TaskId worker, int32_t gpus);
+  // What each ps that starts from now on may have.
+  void SetPsMemory(size_t bytes) { ps_memory_bytes_ = bytes; }
   // Starts a worker that no coordinator knows yet. Its address.
   std::string AddWorker(int index);
 
@@ -75,6 +78,7 @@ class TestCluster {
   const Options options_;
   ClusterSpec spec_;
   uint64_t last_incarnation_ = 0;
+  size_t ps_memory_bytes_ = size_t{64} << 30;
   // Shared with workers, which ask on threads of theirs.
   std::map<TaskId, std::shared_ptr<std::atomic<int32_t>>> gpus_;
   std::map<TaskId, std::unique_ptr<PsTask>> ps_;

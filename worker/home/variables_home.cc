@@ -17,6 +17,7 @@ absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& file
       return WriteGrant(files, path, grant);
     };
   }
+  worker.memory_bytes = home.resident_bytes_max;
   const auto index = static_cast<uint32_t>(worker.task.index);
   worker.make_home = [home, index, memories = GpuMemories(worker.find_cuda)](
                          World world, std::shared_ptr<TaskService> task_service) {

@@ -1,9 +1,11 @@
 // A train step through worker and parameter servers against the same step in plain loops: the
 // program on the reference kernels, and value - learning rate * gradient.
 
+#include <atomic>
 #include <cmath>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "common/program/program.h"
 #include "common/runtime/program_runner.h"
 #include "gtest/gtest.h"
@@ -33,7 +35,7 @@ Tensor Classes(int64_t rows) {
 
 class Cluster {
  public:
-  Cluster() {
+  explicit Cluster(size_t call_bytes_max) : cluster_(2, nullptr, call_bytes_max) {
     EXPECT_TRUE(cluster_.Attach(1).ok());
     EXPECT_TRUE(cluster_.CreateVariables(PerceptronLayouts()).ok());
     const absl::Status registered = cluster_.Register(train_, PerceptronLayouts());
@@ -63,8 +65,18 @@ class Cluster {
 
   const proto::Program& program() const { return train_; }
 
+  // Of every third push the answer is lost, and it is sent again.
+  void LoseAnswersOfPushes() {
+    cluster_.faults().SetFaults([this](const std::string&, const std::string& method) {
+      const bool push = absl::StrContains(method, "/Push");
+      return push && ++pushes_ % 3 == 0 ? Fault::kLoseResponse : Fault::kNone;
+    });
+  }
+  int pushes() const { return pushes_; }
+
  private:
-  WorkerCluster cluster_{2};
+  WorkerCluster cluster_;
+  std::atomic<int> pushes_ = 0;  // calls, on the worker's threads
   proto::Program train_ = PerceptronProgram();
 };
 
@@ -75,8 +87,12 @@ void ExpectNear(const Tensor& a, const Tensor& b, const std::string& what) {
   }
 }
 
-TEST(TrainStep, MatchesTheReferenceKernels) {
-  Cluster cluster;
+// In as few calls as there are servers, and in one for each slice.
+class TrainStep : public ::testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(CallBytes, TrainStep, ::testing::Values(kCallBytesMax, 1));
+
+TEST_P(TrainStep, MatchesTheReferenceKernels) {
+  Cluster cluster(GetParam());
   const std::map<std::string, std::vector<int64_t>> variables = {
       {"w1", {4, 6}}, {"b1", {6}}, {"w2", {6, 3}}};
   std::map<std::string, Tensor> values;
@@ -87,6 +103,7 @@ TEST(TrainStep, MatchesTheReferenceKernels) {
   RegisterReferenceKernels(kernels);
   onnx::ModelProto model = *LoadProgram(cluster.program());
   ProgramRunner runner(*CompileProgram(model, kernels));
+  cluster.LoseAnswersOfPushes();
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<Tensor> inputs = {Features(kSteps * 8).Rows(step * 8, 8),
                                         Classes(kSteps * 8).Rows(step * 8, 8), values["w1"],
@@ -106,6 +123,13 @@ TEST(TrainStep, MatchesTheReferenceKernels) {
   for (const auto& [name, dims] : variables) {
     ExpectNear(cluster.Read(name, dims), values[name], name);
   }
+  size_t slices = 0;
+  for (const proto::VariableLayout& layout : PerceptronLayouts()) {
+    slices += static_cast<size_t>(layout.slices_size());
+  }
+  const size_t calls = GetParam() == 1 ? slices : 2;
+  EXPECT_GE(cluster.pushes(), static_cast<int>(calls) * kSteps);
+  EXPECT_LT(cluster.pushes(), static_cast<int>(calls) * kSteps * 2);
 }
 
 }  // namespace

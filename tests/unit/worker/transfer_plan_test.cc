@@ -53,6 +53,41 @@ TEST(TransferPlan, PutsSlicesToTheirHomesAndRows) {
   EXPECT_EQ(plan.by_ps[1].slices[0].bytes, 2u * 2 * 4);
 }
 
+// A home is called as often as it takes, with as many whole slices as a call has room for.
+TEST(TransferPlan, NamesAHomeOncePerCall) {
+  const proto::VariableLayout first = Layout({8, 1}, {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 4}});
+  const proto::VariableLayout second = Layout({7, 1}, {{0, 7}});
+  const proto::VariableLayout table = Layout({4, 1}, {{0, 2}, {2, 2}});
+  proto::VariableLayout named = table;
+  named.set_name("t");
+  const TransferPlan plan = *MakeTransferPlan({&first, &second, &named}, {"t"}, 8);
+  // ps:0 has slices of 1, 1, 4 and 7 rows, each of 4 bytes, and ps:1 two of 1.
+  ASSERT_EQ(plan.by_ps.size(), 4u);
+  const std::vector<std::vector<size_t>> bytes = {{4, 4}, {16}, {28}, {4, 4}};
+  size_t ordinal = 0;
+  for (size_t call = 0; call < plan.by_ps.size(); ++call) {
+    EXPECT_EQ(plan.by_ps[call].ps, call < 3 ? 0u : 1u);
+    ASSERT_EQ(plan.by_ps[call].slices.size(), bytes[call].size()) << call;
+    size_t sum = 0;
+    for (size_t i = 0; i < bytes[call].size(); ++i) {
+      EXPECT_EQ(plan.by_ps[call].slices[i].bytes, bytes[call][i]);
+      EXPECT_EQ(plan.by_ps[call].slices[i].ordinal, ordinal++);
+      sum += bytes[call][i];
+    }
+    EXPECT_EQ(plan.by_ps[call].bytes, sum);
+    // Rows go with a home's first call.
+    const bool first_call = call == 0 || call == 3;
+    ASSERT_EQ(plan.by_ps[call].row_slices.size(), first_call ? 1u : 0u);
+    for (const RowSlice& slice : plan.by_ps[call].row_slices) EXPECT_EQ(slice.ordinal, ordinal++);
+  }
+  EXPECT_EQ(plan.num_slices, ordinal);
+}
+
+TEST(TransferPlan, RowsWithoutWholeSlicesAreOneCall) {
+  const proto::VariableLayout table = Layout({4, 1}, {{0, 2}, {2, 2}});
+  EXPECT_EQ(MakeTransferPlan({&table}, {"v"}, 1)->by_ps.size(), 2u);
+}
+
 TEST(TransferPlan, RefusesSlicesThatDoNotCover) {
   const struct {
     proto::VariableLayout layout;

@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-WorkerCluster::WorkerCluster(int num_ps, FindCuda find_cuda) {
+WorkerCluster::WorkerCluster(int num_ps, FindCuda find_cuda, size_t call_bytes_max) {
   for (int i = 0; i < num_ps; ++i) {
     PsTask::Options options;
     options.task = TaskId{Role::kPs, i};
@@ -21,6 +21,7 @@ WorkerCluster::WorkerCluster(int num_ps, FindCuda find_cuda) {
   options.incarnation = 7;
   options.retry.first_backoff = absl::Milliseconds(1);
   options.find_cuda = std::move(find_cuda);
+  options.call_bytes_max = call_bytes_max;
   worker_ = std::make_unique<WorkerTask>(world_, options);
   worker_address_ = *worker_->Start();
 }

@@ -28,7 +28,8 @@ using Pending = std::future<absl::StatusOr<Envelope<Response>>>;
 // Thread-compatible.
 class WorkerCluster {
  public:
-  explicit WorkerCluster(int num_ps, FindCuda find_cuda = nullptr);
+  explicit WorkerCluster(int num_ps, FindCuda find_cuda = nullptr,
+                         size_t call_bytes_max = kCallBytesMax);
 
   FaultTransport& faults() { return faults_; }
   WorkerTask& worker() { return *worker_; }

@@ -1,0 +1,78 @@
+#include "coordinator/strategy/variable_pieces.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/tensor/dtype.h"
+#include "common/wire/frame_limits.h"
+
+namespace cohort {
+
+namespace {
+
+// Returns the bytes of a row, which is the value of a variable without axis 0, or the largest
+// number there is when they are more.
+size_t RowBytes(const proto::VariableLayout& layout) {
+  size_t bytes = ElementSize(static_cast<DType>(layout.dtype()));
+  for (int axis = 1; axis < layout.dims_size(); ++axis) {
+    const auto dim = static_cast<size_t>(layout.dims(axis));
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) return std::numeric_limits<size_t>::max();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout) {
+  std::vector<VariablePiece> pieces;
+  for (const proto::SliceHome& slice : layout.slices()) {
+    if (slice.same_piece() && !pieces.empty()) {
+      pieces.back().rows.count += slice.row_count();
+    } else {
+      pieces.push_back({layout.name(), {slice.row_begin(), slice.row_count()}, slice.ps()});
+    }
+  }
+  for (size_t i = 0; pieces.size() > 1 && i < pieces.size(); ++i) {
+    absl::StrAppend(&pieces[i].name, "/part_", i);
+  }
+  return pieces;
+}
+
+absl::Status CheckRowBytes(const proto::VariableLayout& layout) {
+  size_t bytes = RowBytes(layout);
+  const bool of_replicas = layout.replicas() > 0;
+  if (of_replicas && __builtin_mul_overflow(bytes, size_t{layout.replicas()}, &bytes)) {
+    bytes = std::numeric_limits<size_t>::max();
+  }
+  if (bytes <= kRowBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable '", layout.name(), "': ",
+      of_replicas ? "its values of all replicas have " : "a row of it has ", bytes,
+      " bytes, and at most ", kRowBytesMax,
+      " travel in one piece: variables are cut along axis 0 alone, so give it more rows of fewer "
+      "elements"));
+}
+
+void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout) {
+  const bool is_cut = !layout.has_dynamic() && layout.replicas() == 0 && layout.device().empty() &&
+                      layout.dims_size() > 0;
+  const auto rows_max = static_cast<int64_t>(
+      std::max<size_t>(1, slice_bytes_max / std::max<size_t>(RowBytes(layout), 1)));
+  google::protobuf::RepeatedPtrField<proto::SliceHome> slices;
+  for (const proto::SliceHome& piece : layout.slices()) {
+    const int64_t rows = piece.row_count();
+    const int64_t count = is_cut ? (rows - 1) / rows_max + 1 : 1;
+    for (const RowRange& range : DivRows(rows, std::max<int64_t>(count, 1))) {
+      proto::SliceHome& slice = *slices.Add();
+      slice = piece;
+      slice.set_slice_id(next_slice_id++);
+      slice.set_row_begin(piece.row_begin() + range.begin);
+      slice.set_row_count(range.count);
+      slice.set_same_piece(range.begin > 0);
+    }
+  }
+  layout.mutable_slices()->Swap(&slices);
+}
+
+}  // namespace cohort

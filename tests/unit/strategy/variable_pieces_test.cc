@@ -1,0 +1,140 @@
+#include "coordinator/strategy/variable_pieces.h"
+
+#include <vector>
+
+#include "common/tensor/dtype.h"
+#include "common/wire/frame_limits.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cohort {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Piece {
+  int64_t rows = 0;
+  uint32_t ps = 0;
+};
+
+// A matrix of rows of 40 bytes.
+proto::VariableLayout Matrix(const std::vector<Piece>& pieces) {
+  proto::VariableLayout layout;
+  layout.set_name("w");
+  layout.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  int64_t row = 0;
+  for (const Piece& piece : pieces) {
+    proto::SliceHome& slice = *layout.add_slices();
+    slice.set_row_begin(row);
+    slice.set_row_count(piece.rows);
+    slice.set_ps(piece.ps);
+    row += piece.rows;
+  }
+  layout.add_dims(row);
+  layout.add_dims(10);
+  return layout;
+}
+
+std::vector<int64_t> RowsOf(const proto::VariableLayout& layout) {
+  std::vector<int64_t> rows;
+  int64_t next = 0;
+  for (const proto::SliceHome& slice : layout.slices()) {
+    EXPECT_EQ(slice.row_begin(), next);
+    next += slice.row_count();
+    rows.push_back(slice.row_count());
+  }
+  EXPECT_EQ(next, layout.dims(0));
+  return rows;
+}
+
+TEST(CutPieces, LeavesSmallOnesAlone) {
+  proto::VariableLayout layout = Matrix({{5, 0}, {4, 1}});
+  uint32_t next = 7;
+  CutPieces(200, next, layout);
+  EXPECT_EQ(next, 9u);
+  EXPECT_THAT(RowsOf(layout), ElementsAre(5, 4));
+  EXPECT_EQ(layout.slices(0).slice_id(), 7u);
+  EXPECT_EQ(layout.slices(1).slice_id(), 8u);
+  EXPECT_FALSE(layout.slices(1).same_piece());
+}
+
+TEST(CutPieces, CutsLargeOnesIntoSlicesOfTheSameHome) {
+  proto::VariableLayout layout = Matrix({{11, 3}, {5, 1}});
+  uint32_t next = 0;
+  CutPieces(200, next, layout);
+  EXPECT_THAT(RowsOf(layout), ElementsAre(4, 4, 3, 5));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(layout.slices(i).ps(), i < 3 ? 3u : 1u);
+    EXPECT_EQ(layout.slices(i).slice_id(), static_cast<uint32_t>(i));
+    EXPECT_EQ(layout.slices(i).same_piece(), i == 1 || i == 2);
+  }
+}
+
+TEST(CutPieces, ARowIsNeverCut) {
+  proto::VariableLayout layout = Matrix({{3, 0}});
+  uint32_t next = 0;
+  CutPieces(39, next, layout);
+  EXPECT_THAT(RowsOf(layout), ElementsAre(1, 1, 1));
+}
+
+TEST(CutPieces, WhatLiesOnADeviceIsUnderKeysOrOfReplicasIsNotCut) {
+  for (int kind = 0; kind < 3; ++kind) {
+    proto::VariableLayout layout = Matrix({{100, 0}});
+    if (kind == 0) layout.set_device("gpu:0");
+    if (kind == 1) layout.mutable_dynamic();
+    if (kind == 2) layout.set_replicas(100);
+    uint32_t next = 0;
+    CutPieces(40, next, layout);
+    EXPECT_THAT(RowsOf(layout), ElementsAre(100)) << kind;
+  }
+  proto::VariableLayout scalar;
+  scalar.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  scalar.add_slices()->set_row_count(1);
+  uint32_t next = 0;
+  CutPieces(1, next, scalar);
+  EXPECT_EQ(scalar.slices_size(), 1);
+}
+
+TEST(PiecesOf, ASplitPieceIsOneOfItsName) {
+  proto::VariableLayout layout = Matrix({{100, 3}});
+  uint32_t next = 0;
+  CutPieces(400, next, layout);
+  ASSERT_EQ(layout.slices_size(), 10);
+  std::vector<VariablePiece> pieces = PiecesOf(layout);
+  ASSERT_EQ(pieces.size(), 1u);
+  EXPECT_EQ(pieces[0].name, "w");
+  EXPECT_EQ(pieces[0].rows, (RowRange{0, 100}));
+
+  // Two pieces of one home stay two.
+  layout = Matrix({{20, 3}, {30, 3}});
+  CutPieces(400, next, layout);
+  ASSERT_EQ(layout.slices_size(), 5);
+  pieces = PiecesOf(layout);
+  ASSERT_EQ(pieces.size(), 2u);
+  EXPECT_EQ(pieces[1].name, "w/part_1");
+  EXPECT_EQ(pieces[1].rows, (RowRange{20, 30}));
+}
+
+TEST(CheckRowBytes, RefusesARowThatNoMessageHasRoomFor) {
+  proto::VariableLayout layout = Matrix({{2, 0}});
+  const auto elements = static_cast<int64_t>(kRowBytesMax / sizeof(float));
+  layout.set_dims(1, elements);
+  EXPECT_TRUE(CheckRowBytes(layout).ok());
+  layout.set_dims(1, elements + 1);
+  EXPECT_THAT(std::string(CheckRowBytes(layout).message()),
+              HasSubstr("variable 'w': a row of it has 1072693252 bytes, and at most 1072693248"));
+  layout.set_dims(1, int64_t{1} << 61);
+  layout.add_dims(int64_t{1} << 61);
+  EXPECT_FALSE(CheckRowBytes(layout).ok());
+  // A value that all replicas have travels whole.
+  layout = Matrix({{4, 0}});
+  layout.set_replicas(4);
+  layout.set_dims(1, elements / 4);
+  EXPECT_TRUE(CheckRowBytes(layout).ok());
+  layout.set_dims(1, elements / 4 + 1);
+  EXPECT_FALSE(CheckRowBytes(layout).ok());
+}
+
+}  // namespace
+}  // namespace cohort
