@@ -41,8 +41,6 @@ SignalWaiter::SignalWaiter()
 SignalWaiter::~SignalWaiter() {
   close(signal_fd_);
   close(wake_fd_);
-  const sigset_t set = SetOf({SIGTERM, SIGINT});
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 int SignalWaiter::Wait() {

@@ -11,11 +11,14 @@ namespace cohort {
 class SignalWaiter {
  public:
   SignalWaiter();
-  ~SignalWaiter();  // the signals have their default meaning again
+  // The signals stay blocked: one that came while the process was ending, as it had been asked to
+  // already, must not make a failure of an orderly end.
+  ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // SIGTERM, SIGINT, or 0 when Wake was called. After SIGINT a second one ends the process at once.
+  // Returns SIGTERM, SIGINT, or 0 when Wake was called. After SIGINT a second SIGINT ends the process
+  // at once; a second SIGTERM never does.
   int Wait();
 
   // Ends the present Wait, or the next one.

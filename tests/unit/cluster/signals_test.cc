@@ -51,5 +51,25 @@ TEST(SignalWaiterDeathTest, ASecondInterruptEndsTheProcess) {
       ::testing::KilledBySignal(SIGINT), "");
 }
 
+TEST(SignalWaiterDeathTest, WhatComesWhileTheProcessEndsDoesNotKillIt) {
+  for (const int first : {SIGTERM, 0}) {
+    for (const int second : {SIGTERM, SIGINT}) {
+      EXPECT_EXIT(
+          {
+            {
+              SignalWaiter waiter;
+              if (first == 0) waiter.Wake();
+              if (first != 0) kill(getpid(), first);
+              if (waiter.Wait() != first) _exit(1);
+              kill(getpid(), second);
+            }
+            exit(0);
+          },
+          ::testing::ExitedWithCode(0), "")
+          << first << " " << second;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cohort
