@@ -5,9 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/json_text.h"
@@ -50,6 +53,12 @@ const Json* Find(const Json& object, const char* key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+// "Cluster", "cluster_spec", "sparseCluster", "clutser".
+bool IsLikeCluster(const std::string& key) {
+  const std::string lower = absl::AsciiStrToLower(key);
+  return absl::StrContains(lower, "cluster") || EditDistance(lower, "cluster") <= 2;
+}
+
 TfConfig Reader::Read(const Json& root) {
   if (!root.is_object()) {
     Problem("(root)", absl::StrCat("must be an object, not ", JsonExcerpt(root)));
@@ -57,6 +66,9 @@ TfConfig Reader::Read(const Json& root) {
   }
   if (const Json* cluster = Find(root, "cluster")) ReadCluster(*cluster);
   if (const Json* task = Find(root, "task")) ReadTask(*task);
+  for (const auto& [key, value] : root.items()) {
+    if (key != "cluster" && IsLikeCluster(key)) config_.cluster_lookalike = key;
+  }
   config_.rpc_layer = ReadText(root, "rpc_layer").value_or("");
   config_.session_master = ReadText(root, "session_master");
   return config_;
@@ -220,6 +232,22 @@ absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json) {
     return absl::InvalidArgumentError(absl::StrJoin(reader.problems(), "\n"));
   }
   return config;
+}
+
+absl::Status CheckMeantLocal(const TfConfig& config) {
+  if (!config.cluster.empty()) return absl::OkStatus();
+  if (!config.task.has_value() && config.cluster_lookalike.empty()) return absl::OkStatus();
+  const std::string task =
+      config.task.has_value() ? absl::StrCat("names the task ", config.task->ToString(), " but ")
+                              : "";
+  const std::string key =
+      config.cluster_lookalike.empty()
+          ? ""
+          : absl::StrCat(" (the key '", config.cluster_lookalike, "' is not known)");
+  return absl::InvalidArgumentError(absl::StrCat(
+      task, "has no `cluster`", key,
+      ": write {\"cluster\": {\"ps\": [\"host:port\"], \"worker\": [\"host:port\"]}, ...}, or leave "
+      "TF_CONFIG unset to train on this machine alone"));
 }
 
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment) {

@@ -22,6 +22,7 @@ struct TfConfig {
   std::optional<TaskId> task;
   std::string rpc_layer;
   std::optional<std::string> session_master;  // present and empty is not the same as absent
+  std::string cluster_lookalike;  // an unknown key that may be meant to be `cluster`; empty: none
 };
 
 // Empty text is an empty configuration; unknown keys are ignored. Port 0 is accepted
@@ -30,6 +31,11 @@ absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json);
 
 // ParseTfConfig of the variable TF_CONFIG. Errors: as there, after "TF_CONFIG: ".
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment);
+
+// For a program that trains by itself where there is no cluster. Errors: INVALID_ARGUMENT for a
+// configuration without a cluster that is meant to have one: it names a task, or a key like
+// `cluster`.
+absl::Status CheckMeantLocal(const TfConfig& config);
 
 // Errors: INVALID_ARGUMENT naming every task but `self` whose port is 0: nobody can connect to it.
 absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);

@@ -124,6 +124,14 @@ TEST_F(MisSetInputs, TfConfigIsForAnotherRole) {
 
 TEST_F(MisSetInputs, TfConfigIsMissing) { ExpectError(Run("ps", {}), kExitBadConfig, {"cluster"}); }
 
+TEST_F(MisSetInputs, TfConfigHasATaskButNoCluster) {
+  const std::string meant = R"({"sparseCluster": {"worker": {}}, "task": {"type": "chief", "index": 0}})";
+  ExpectError(Run("coordinator", {"--job", job}, meant), kExitBadConfig,
+              {"TF_CONFIG", "chief:0", "`cluster`", "'sparseCluster'"});
+  ExpectError(Run("coordinator", {"--job", job, "--check_config"}, meant), kExitBadConfig,
+              {"TF_CONFIG"});
+}
+
 TEST_F(MisSetInputs, UnknownFlag) {
   ExpectError(Run("worker", {"--colour"}), kExitBadConfig, {"--colour"});
 }

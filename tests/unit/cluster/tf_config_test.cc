@@ -66,6 +66,25 @@ TEST(TfConfig, NothingIsLocal) {
   }
 }
 
+TEST(TfConfig, ATaskOrAKeyLikeClusterIsNotMeantToBeLocal) {
+  const auto refusal = [](absl::string_view json) {
+    return std::string(CheckMeantLocal(Good(json)).message());
+  };
+  EXPECT_THAT(refusal(R"({"task": {"type": "chief", "index": 0}})"),
+              HasSubstr("names the task chief:0 but has no `cluster`"));
+  EXPECT_THAT(refusal(R"({"cluster": {}, "task": {"type": "worker", "index": 1}})"),
+              HasSubstr("worker:1"));
+  for (const char* key :
+       {"sparseCluster", "Cluster", "clusters", "cluster_spec", "ClusterSpec", "clutser"}) {
+    EXPECT_THAT(refusal(absl::StrCat(R"({")", key, R"(": {"worker": {}, "ps": []}})")),
+                HasSubstr(absl::StrCat("'", key, "'")));
+  }
+  for (const char* local : {"{}", "", R"({"cluster": {}, "task": {}})", R"({"environment": "cloud"})",
+                            R"({"rpc_layer": "grpc", "Cluster": 3, "cluster": {"ps": ["a:1"]}})"}) {
+    EXPECT_EQ(refusal(local), "") << local;
+  }
+}
+
 TEST(TfConfig, UnknownKeysAreIgnored) {
   EXPECT_THAT(Problems(R"({"environment": "google", "model_dir": 3})"), ElementsAre("ok"));
 }
