@@ -9,25 +9,34 @@
 
 namespace cohort {
 
-// One line: epoch, coordinator incarnation, and the job's name to the end of the file.
+// One line: epoch, coordinator incarnation, the job's settings, the lease in milliseconds, and the
+// job's name to the end of the file.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(files, path);
   if (absl::IsNotFound(text.status())) return EpochGrant();
   RETURN_IF_ERROR(text.status());
-  const std::vector<std::string> words = absl::StrSplit(*text, absl::MaxSplits(' ', 2));
+  const std::vector<std::string> words = absl::StrSplit(*text, absl::MaxSplits(' ', 4));
   EpochGrant grant;
-  if (words.size() != 3 || !absl::SimpleAtoi(words[0], &grant.epoch) ||
-      !absl::SimpleAtoi(words[1], &grant.coordinator_incarnation)) {
+  uint64_t settings = 0;
+  int64_t lease_ms = 0;
+  if (words.size() != 5 || !absl::SimpleAtoi(words[0], &grant.epoch) ||
+      !absl::SimpleAtoi(words[1], &grant.coordinator_incarnation) ||
+      !absl::SimpleAtoi(words[2], &settings) || !absl::SimpleAtoi(words[3], &lease_ms) ||
+      lease_ms <= 0) {
     return absl::DataLossError(absl::StrCat(
         path, ": not a grant file: if no job runs on this server, remove it and start again"));
   }
-  grant.job = words[2];
+  grant.job.set_name(words[4]);
+  grant.job.set_settings(settings);
+  grant.lease = absl::Milliseconds(lease_ms);
   return grant;
 }
 
 absl::Status WriteGrant(FileSystem& files, const std::string& path, const EpochGrant& grant) {
   return WriteFileAtomically(
-      files, path, absl::StrCat(grant.epoch, " ", grant.coordinator_incarnation, " ", grant.job));
+      files, path,
+      absl::StrCat(grant.epoch, " ", grant.coordinator_incarnation, " ", grant.job.settings(), " ",
+                   absl::ToInt64Milliseconds(grant.lease), " ", grant.job.name()));
 }
 
 }  // namespace cohort

@@ -14,7 +14,8 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
       push_gate_(std::move(parts.push_gate)),
       receive_budget_(std::move(parts.receive_budget)),
       send_budget_(std::move(parts.send_budget)),
-      store_(std::move(options), world_.clock),
+      store_options_(std::move(options)),
+      contents_(std::make_shared<Contents>(store_options_, world_.clock)),
       strand_(world.executor),
       shard_strand_(world.executor) {}
 
@@ -100,6 +101,11 @@ Service PsService::service() {
   Bind(service, "Fence", Place::kTransport, &PsService::Fence);
   Bind(service, "GetStats", Place::kTransport, &PsService::GetStats);
   return service;
+}
+
+std::shared_ptr<PsService::Contents> PsService::contents() const {
+  MutexLock lock(mutex_);
+  return contents_;
 }
 
 absl::Status PsService::Refusal(const absl::Status& status) const {

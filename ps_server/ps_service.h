@@ -12,6 +12,8 @@
 // that waits for the second one holds its request's ids in the first; nothing waits for the first
 // while it holds the second.
 //
+// Slices and counters are of one coordinator: when another one makes variables, it begins with none.
+//
 // Every call checks the epoch, those that change state once more at the change. Every error carries
 // an ErrorDetail with this ps as origin.
 
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/base/strand.h"
 #include "common/wire/task_service.h"
 #include "common/wire/typed_call.h"
@@ -76,6 +79,20 @@ class PsService : public std::enable_shared_from_this<PsService> {
   void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                 TypedReply<Response> reply);
 
+  // What one coordinator made here, and what was counted of that. A call that is under way keeps
+  // it, so slices stay as long as the call does.
+  struct Contents {
+    Contents(const VariableStore::Options& options, const Clock& clock) : store(options, clock) {}
+    VariableStore store;
+    PsStats stats;
+    uint64_t made_by = 0;   // coordinator incarnation; 0: nobody has made anything
+    uint32_t replaced = 0;  // slices of the contents before
+  };
+  std::shared_ptr<Contents> contents() const;
+  // On the strand. Contents for this epoch's coordinator, new ones where another's are here. Errors:
+  // STALE for an old epoch.
+  absl::StatusOr<std::shared_ptr<Contents>> ContentsOfHolder(uint64_t epoch);
+
   Answer<proto::CreateVariablesResponse> CreateVariables(
       const Envelope<proto::CreateVariablesRequest>& request);
   // Pull, once there is room for its answer.
@@ -117,7 +134,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   // Of a push that the gate has admitted.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
                                     absl::Span<VariableShard* const> shards,
-                                    absl::Span<const PushedRows> rows);
+                                    absl::Span<const PushedRows> rows, PsStats& stats);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
   // What LoadAndRestore brings to the slices, wherever it comes from.
@@ -136,8 +153,9 @@ class PsService : public std::enable_shared_from_this<PsService> {
   const std::shared_ptr<PushGate> push_gate_;
   const std::shared_ptr<ByteBudget> receive_budget_;
   const std::shared_ptr<ByteBudget> send_budget_;
-  VariableStore store_;
-  PsStats stats_;
+  const VariableStore::Options store_options_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Contents> contents_ ABSL_GUARDED_BY(mutex_);  // never null
   // The cut that was restored last.
   struct RestoredCut {
     uint64_t epoch = 0;  // 0: none

@@ -15,7 +15,6 @@ PsTask::PsTask(World world, Options options)
   task_options.task = options_.task;
   task_options.incarnation = options_.incarnation;
   task_options.memory_bytes = options_.resident_bytes_max;
-  // Variables stay: a coordinator that was started again finds them.
   task_options.on_attach = [gate = push_gate_](const proto::AttachRequest& request) {
     gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };

@@ -68,9 +68,10 @@ absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
                    held_.FindOrRefuse(id, header.prefix()));
   if (shard == nullptr) {
     ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
+    const std::shared_ptr<Contents> contents = this->contents();
     ASSIGN_OR_RETURN(std::shared_ptr<HeldShard> made,
                      HoldShards({header.prefix(), header.shard(), header.num_shards()},
-                                SavedIn(header.shard(), store_.All()), extras,
+                                SavedIn(header.shard(), contents->store.All()), extras,
                                 [&] { return push_gate_->Window(header.epoch()); }));
     shard = made;
     RETURN_IF_ERROR(held_.Hold(id, std::move(made), world_.clock.Now()));
@@ -157,7 +158,8 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
 }
 
 absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequest& request) {
-  const std::vector<VariableShard*> shards = store_.All();
+  const std::shared_ptr<Contents> contents = this->contents();
+  const std::vector<VariableShard*> shards = contents->store.All();
   ASSIGN_OR_RETURN(const LoadedShards loaded, Load(request, shards));
   if (request.applied()) {
     RETURN_IF_ERROR(push_gate_->RestoreWatermark(request.epoch(), request.watermark()));
@@ -172,11 +174,12 @@ absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequ
 absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
     const Envelope<proto::PsStatsRequest>& request) {
   Envelope<proto::PsStatsResponse> response;
-  stats_.FillIn(response.header);
+  const std::shared_ptr<Contents> contents = this->contents();
+  contents->stats.FillIn(response.header);
   size_t resident = 0;
   size_t intervals = 0;
   uint64_t copied = 0;
-  for (VariableShard* shard : store_.All()) {
+  for (VariableShard* shard : contents->store.All()) {
     resident += shard->resident_bytes();
     copied += shard->copied_bytes();
     if (shard->layout().dynamic.has_value()) {

@@ -104,7 +104,7 @@ absl::StatusOr<Envelope<proto::StageRestoreResponse>> PsService::StageRestore(
     ASSIGN_OR_RETURN(const BundleTensors tensors, TensorsOf(header));
     StagedRestore::Plan plan;
     plan.source = {header.prefix(), header.slots(), header.applied()};
-    plan.shards = store_.All();
+    plan.shards = contents()->store.All();
     ASSIGN_OR_RETURN(plan.wanted, PlanRestore(tensors, plan.source, plan.shards));
     staged = staging_.Stage(header.restore(), std::move(plan), world_.clock.Now());
     WatchIdle();

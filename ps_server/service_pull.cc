@@ -36,9 +36,10 @@ std::vector<uint32_t> RowSlicesOf(const proto::PullRequest& request) {
 }  // namespace
 
 size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
-  const absl::StatusOr<std::vector<VariableShard*>> shards = store_.Find(request.slice_ids());
-  const absl::StatusOr<std::vector<VariableShard*>> row_shards =
-      store_.Find(RowSlicesOf(request));
+  const std::shared_ptr<Contents> contents = this->contents();
+  const VariableStore& store = contents->store;
+  const absl::StatusOr<std::vector<VariableShard*>> shards = store.Find(request.slice_ids());
+  const absl::StatusOr<std::vector<VariableShard*>> row_shards = store.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
   const auto asked = static_cast<DType>(request.value_dtype());
   const auto element_bytes = [&](const VariableShard& shard) {
@@ -94,11 +95,12 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::PullHolding(
 
 absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const Envelope<proto::PullRequest>& request) {
+  const std::shared_ptr<Contents> contents = this->contents();
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
-                   store_.Find(request.header.slice_ids()));
+                   contents->store.Find(request.header.slice_ids()));
   for (const VariableShard* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
   ASSIGN_OR_RETURN(const std::vector<VariableShard*> row_shards,
-                   store_.Find(RowSlicesOf(request.header)));
+                   contents->store.Find(RowSlicesOf(request.header)));
   ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));
   const auto asked = static_cast<DType>(request.header.value_dtype());
   if (asked != DType::kUndefined && !IsHalf(asked)) {
@@ -133,7 +135,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
       counted.traffic.push_back({layout.slice_id, row_ids[i].size() * row_bytes});
     }
   }
-  stats_.AddPull(counted);
+  contents->stats.AddPull(counted);
   return response;
 }
 

@@ -49,22 +49,23 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Push(
     const Envelope<proto::PushRequest>& request) {
   Answer<proto::PushResponse> answer = CheckAndApply(request);
   if (answer.ok()) return answer;
-  if (ClassOf(answer.status()) == proto::STALE) stats_.AddRefusedPush();
+  if (ClassOf(answer.status()) == proto::STALE) contents()->stats.AddRefusedPush();
   return WithClosure(answer.status(), request.header);
 }
 
 absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
     const Envelope<proto::PushRequest>& request) {
   const std::vector<uint32_t> ids = SliceIdsOf(request.header);
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, store_.Find(ids));
+  const std::shared_ptr<Contents> contents = this->contents();
+  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, contents->store.Find(ids));
   ASSIGN_OR_RETURN(const std::vector<PushedRows> rows, CheckPush(request, shards));
   RETURN_IF_ERROR(push_gate_->Admit(TicketOf(request.header)));
-  return Apply(request, shards, rows);
+  return Apply(request, shards, rows, contents->stats);
 }
 
 absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards,
-    absl::Span<const PushedRows> rows) {
+    absl::Span<const PushedRows> rows, PsStats& stats) {
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
   SlicePush context = {push.learning_rate(), push.step(), push.closure_id(), push.round(),
@@ -100,7 +101,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     counted.staleness.push_back(applied.version_before - pulled);
   }
-  stats_.AddPush(counted);
+  stats.AddPush(counted);
   response.header.set_applied(taken);
   response.header.set_duplicates(static_cast<uint32_t>(counted.duplicates));
   response.header.set_dropped(static_cast<uint32_t>(counted.dropped));
@@ -114,7 +115,8 @@ absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
   RETURN_IF_ERROR(
       push_gate_->Fence({header.epoch(), header.worker_incarnations(), header.watermark()}));
   // A push that the gate let through before is applied before the answer.
-  for (VariableShard* shard : store_.All()) {
+  const std::shared_ptr<Contents> contents = this->contents();
+  for (VariableShard* shard : contents->store.All()) {
     const auto gate = [&] { return push_gate_->Window(header.epoch()); };
     RETURN_IF_ERROR(shard->Settle(gate).status());
   }

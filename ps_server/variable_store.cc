@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts&
         return absl::InvalidArgumentError(absl::StrCat(
             "ps:", options_.ps, " holds ", held->second->layout().ToString(), "; asked for is ",
             slice.ToString(), " on ps:", slice.ps,
-            "; a job with other variables needs parameter servers that were started anew"));
+            "; a variable keeps the layout with which it was made"));
       }
     }
   }

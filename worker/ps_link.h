@@ -15,13 +15,11 @@
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/wire/task_hold.h"
 #include "common/wire/transport.h"
 #include "proto/error.pb.h"
 
 namespace cohort {
-
-// When no lease was told.
-inline constexpr absl::Duration kDefaultLease = absl::Seconds(5);
 
 // Where a server is. Attach says it anew, and calls that are being repeated follow.
 struct PsRoute {

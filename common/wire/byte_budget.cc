@@ -81,4 +81,10 @@ ByteBudget::Stats ByteBudget::stats() const {
   return stats_;
 }
 
+void ByteBudget::CountAnew() {
+  MutexLock lock(mutex_);
+  stats_.held_max = stats_.held;
+  stats_.waits = 0;
+}
+
 }  // namespace cohort

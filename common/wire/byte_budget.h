@@ -62,6 +62,8 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
     uint64_t waits = 0;   // how often somebody had to wait
   };
   Stats stats() const;
+  // Begins `held_max` and `waits` anew.
+  void CountAnew();
   size_t bytes_max() const { return bytes_max_; }
 
  private:

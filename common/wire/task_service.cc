@@ -1,95 +1,32 @@
 #include "common/wire/task_service.h"
 
-#include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/mutex.h"
-#include "common/base/strand.h"
+#include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/typed_call.h"
+#include "common/wire/task_service_state.h"
 
 namespace cohort {
 
 namespace {
 
-using WatchReply = TypedReply<proto::WatchResponse>;
+EpochGrant GrantOf(const proto::AttachRequest& request) {
+  const absl::Duration lease = absl::Milliseconds(request.lease_ms());
+  return {request.epoch(), request.coordinator_incarnation(), request.job(),
+          lease > absl::ZeroDuration() ? lease : kDefaultLease};
+}
 
-// A Watch is renewed by its caller, so nothing is lost when a huge wait is cut down.
-constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
+}  // namespace
 
-proto::TaskRef MakeRef(const TaskService::Options& options) {
+proto::TaskRef TaskService::State::RefOf(const Options& options) {
   proto::TaskRef ref;
   ref.set_role(RoleName(options.task.role));
   ref.set_index(options.task.index);
   ref.set_incarnation(options.incarnation);
   return ref;
 }
-
-}  // namespace
-
-// Thread-safe. Attach and Shutdown run on the strand, so that on_attach sees epochs in order.
-class TaskService::State : public std::enable_shared_from_this<TaskService::State> {
- public:
-  State(World world, Options options)
-      : clock_(world.clock),
-        ref_(MakeRef(options)),
-        options_(std::move(options)),
-        strand_(world.executor),
-        grant_(options_.granted) {}
-
-  const proto::TaskRef& ref() const { return ref_; }
-  absl::Status CheckEpoch(uint64_t epoch) const;
-  void Attach(Envelope<proto::AttachRequest> request, TypedReply<proto::AttachResponse> reply);
-  void Watch(Envelope<proto::WatchRequest> request, WatchReply reply);
-  void GetStatus(Envelope<proto::GetStatusRequest> request,
-                 TypedReply<proto::GetStatusResponse> reply);
-  void Shutdown(Envelope<proto::ShutdownRequest> request,
-                TypedReply<proto::ShutdownResponse> reply);
-  void StartDraining();
-  void Stop();
-  // The time to being orphaned begins.
-  void StartOrphanWatch();
-
- private:
-  struct Waiter {
-    WatchReply reply;
-    TimerId timer;
-  };
-
-  void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
-  // On the strand alone. The epoch that was attached before. Errors: UNAVAILABLE from a task that
-  // ends: who attached it would give it work that it refuses, again and again.
-  absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
-  void Wake(uint64_t waiter);
-  std::vector<WatchReply> TakeWaiters();
-  // The coordinator was heard of. True when the caller is to set the orphan timer, `now` and the
-  // time-out later, once it has left the lock.
-  bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetOrphanTimer(absl::Time due);
-  void OnOrphanTimer();
-  absl::Status Stale(absl::string_view what) const;
-  Envelope<proto::WatchResponse> WatchAnswer(proto::TaskState state) const;
-
-  Clock& clock_;
-  const proto::TaskRef ref_;
-  const Options options_;
-  Strand strand_;
-
-  mutable Mutex mutex_;
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
-  EpochGrant grant_ ABSL_GUARDED_BY(mutex_);    // of epoch_, or of an earlier start
-  proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
-  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t last_waiter_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
-  absl::Time last_heard_ ABSL_GUARDED_BY(mutex_);
-  bool orphan_timer_set_ ABSL_GUARDED_BY(mutex_) = false;
-  bool orphaned_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 absl::Status TaskService::State::Stale(absl::string_view what) const {
   return WithOrigin(MakeError(absl::StatusCode::kFailedPrecondition,
@@ -99,16 +36,19 @@ absl::Status TaskService::State::Stale(absl::string_view what) const {
 
 absl::Status TaskService::State::CheckEpoch(uint64_t epoch) const {
   uint64_t held = 0;
+  std::string holder;
   {
     MutexLock lock(mutex_);
     held = epoch_;
+    if (held == epoch && held != 0) return absl::OkStatus();
+    holder = hold_.Holder();
   }
-  if (held == epoch && held != 0) return absl::OkStatus();
   if (held == 0) {
     return Stale(absl::StrCat("no coordinator has attached (held epoch 0) and the call has epoch ",
                               epoch, "; attach first"));
   }
-  return Stale(absl::StrCat("the call has epoch ", epoch, " and the attached epoch is ", held));
+  return Stale(absl::StrCat("the call has epoch ", epoch, " and the attached epoch is ", held,
+                            ", held by ", holder));
 }
 
 absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachRequest& request) {
@@ -118,13 +58,18 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
                   "AttachRequest.epoch is 0; epochs count from 1", proto::APPLICATION),
         ref_);
   }
-  const EpochGrant wanted = {request.epoch(), request.coordinator_incarnation(), request.job()};
-  EpochGrant held;
+  const EpochGrant wanted = GrantOf(request);
+  const absl::Time now = clock_.Now();
+  absl::Status refused;
+  bool is_held = false;
   bool ends = false;
   {
     MutexLock lock(mutex_);
-    held = grant_;
-    ends = stopped_ || state_ != proto::SERVING;
+    const auto manner =
+        request.take_over() ? TaskHold::Manner::kTakeOver : TaskHold::Manner::kIfFree;
+    refused = hold_.Check(wanted, manner, now);
+    is_held = hold_.IsHeldBy(wanted);
+    ends = stopped_ || shut_down_ || state_ != proto::SERVING;
   }
   if (ends) {
     return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
@@ -132,14 +77,7 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
                                 proto::TRANSIENT),
                       ref_);
   }
-  const bool is_held = wanted.epoch == held.epoch &&
-                       wanted.coordinator_incarnation == held.coordinator_incarnation;
-  if (!is_held && wanted.epoch <= held.epoch) {
-    return Stale(absl::StrCat("Attach with epoch ", wanted.epoch, " by coordinator incarnation ",
-                              wanted.coordinator_incarnation, " refused: epoch ", held.epoch,
-                              " is held by coordinator incarnation ",
-                              held.coordinator_incarnation));
-  }
+  if (!refused.ok()) return WithOrigin(Annotate(refused, TaskName(ref_)), ref_);
   if (!is_held && options_.on_grant) {
     if (absl::Status status = options_.on_grant(wanted); !status.ok()) {
       return WithOrigin(MakeError(absl::StatusCode::kUnavailable, status.message(),
@@ -147,12 +85,11 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
                         ref_);
     }
   }
-  const absl::Time now = clock_.Now();
   uint64_t before = 0;
   bool set_timer = false;
   {
     MutexLock lock(mutex_);
-    grant_ = wanted;
+    hold_.Grant(wanted, now);
     before = std::exchange(epoch_, wanted.epoch);
     set_timer = HeardLocked(now);
   }
@@ -185,95 +122,20 @@ void TaskService::State::AttachOnStrand(const proto::AttachRequest& request,
   reply(std::move(answer));
 }
 
-Envelope<proto::WatchResponse> TaskService::State::WatchAnswer(proto::TaskState state) const {
-  Envelope<proto::WatchResponse> answer;
-  *answer.header.mutable_task() = ref_;
-  answer.header.set_state(state);
-  return answer;
-}
-
-void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
-  if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
-  const int64_t wait_ms = std::min(request.header.max_wait_ms(), kWatchWaitMsMax);
-  const absl::Time now = clock_.Now();
-  proto::TaskState state = proto::TASK_UNKNOWN;
-  bool gone = false;
-  bool set_orphan_timer = false;
-  uint64_t id = 0;
-  {
-    MutexLock lock(mutex_);
-    state = state_;
-    gone = stopped_ || epoch_ != request.header.epoch();
-    if (!gone && state == request.header.known_state() && wait_ms > 0) {
-      id = ++last_waiter_;
-      waiters_[id].reply = std::move(reply);
-    }
-    if (!gone) set_orphan_timer = HeardLocked(now);
-  }
-  if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
-  if (gone) {
-    absl::Status epoch = CheckEpoch(request.header.epoch());
-    return reply(epoch.ok() ? absl::UnavailableError(absl::StrCat(TaskName(ref_), " stops"))
-                            : epoch);
-  }
-  if (id == 0) return reply(WatchAnswer(state));
-  const TimerId timer =
-      clock_.CallAt(now + absl::Milliseconds(wait_ms), [weak = weak_from_this(), id] {
-        if (auto self = weak.lock()) self->Wake(id);
-      });
-  {
-    MutexLock lock(mutex_);
-    const auto found = waiters_.find(id);
-    if (found != waiters_.end()) {
-      found->second.timer = timer;
-      return;
-    }
-  }
-  clock_.Cancel(timer);  // answered in between
-}
-
-void TaskService::State::Wake(uint64_t waiter) {
-  const absl::Time now = clock_.Now();
-  WatchReply reply;
-  proto::TaskState state = proto::TASK_UNKNOWN;
-  bool set_orphan_timer = false;
-  {
-    MutexLock lock(mutex_);
-    const auto found = waiters_.find(waiter);
-    if (found == waiters_.end()) return;
-    reply = std::move(found->second.reply);
-    waiters_.erase(found);
-    state = state_;
-    set_orphan_timer = HeardLocked(now);
-  }
-  if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
-  reply(WatchAnswer(state));
-}
-
-std::vector<WatchReply> TaskService::State::TakeWaiters() {
-  std::map<uint64_t, Waiter> waiters;
-  {
-    MutexLock lock(mutex_);
-    waiters.swap(waiters_);
-  }
-  std::vector<WatchReply> replies;
-  for (auto& [id, waiter] : waiters) {
-    clock_.Cancel(waiter.timer);
-    replies.push_back(std::move(waiter.reply));
-  }
-  return replies;
-}
-
 void TaskService::State::GetStatus(Envelope<proto::GetStatusRequest> request,
                                    TypedReply<proto::GetStatusResponse> reply) {
   Envelope<proto::GetStatusResponse> answer;
   *answer.header.mutable_task() = ref_;
+  const absl::Time now = clock_.Now();
   {
     MutexLock lock(mutex_);
     answer.header.set_state(state_);
-    answer.header.set_epoch(grant_.epoch);
-    answer.header.set_coordinator_incarnation(grant_.coordinator_incarnation);
-    answer.header.set_job(grant_.job);
+    answer.header.set_epoch(hold_.grant().epoch);
+    answer.header.set_coordinator_incarnation(hold_.grant().coordinator_incarnation);
+    *answer.header.mutable_job() = hold_.grant().job;
+    const absl::Duration kept = absl::Ceil(hold_.Kept(now), absl::Milliseconds(1));
+    answer.header.set_kept_ms(absl::ToInt64Milliseconds(kept));
+    answer.header.set_heard(hold_.heard());
   }
   reply(std::move(answer));
 }
@@ -288,6 +150,16 @@ void TaskService::State::Shutdown(Envelope<proto::ShutdownRequest> request,
   }
   reply(Envelope<proto::ShutdownResponse>());
   if (first && options_.on_shutdown) options_.on_shutdown();
+}
+
+void TaskService::State::Release(Envelope<proto::ReleaseRequest> request,
+                                 TypedReply<proto::ReleaseResponse> reply) {
+  if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
+  {
+    MutexLock lock(mutex_);
+    if (epoch_ == request.header.epoch()) hold_.Release();
+  }
+  reply(Envelope<proto::ReleaseResponse>());
 }
 
 void TaskService::State::StartDraining() {
@@ -308,45 +180,6 @@ void TaskService::State::Stop() {
   }
 }
 
-void TaskService::State::StartOrphanWatch() {
-  const absl::Time now = clock_.Now();
-  bool set_timer = false;
-  {
-    MutexLock lock(mutex_);
-    set_timer = HeardLocked(now);
-  }
-  if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
-}
-
-// One timer stands for all that is heard meanwhile: when it goes off too early it is set again, so
-// a Watch that is renewed every second costs no timer a second.
-bool TaskService::State::HeardLocked(absl::Time now) {
-  if (options_.orphan_timeout <= absl::ZeroDuration() || orphaned_) return false;
-  last_heard_ = now;
-  return !std::exchange(orphan_timer_set_, true);
-}
-
-void TaskService::State::SetOrphanTimer(absl::Time due) {
-  clock_.CallAt(due, [weak = weak_from_this()] {
-    if (auto self = weak.lock()) self->OnOrphanTimer();
-  });
-}
-
-void TaskService::State::OnOrphanTimer() {
-  const absl::Time now = clock_.Now();
-  absl::Time due;
-  {
-    MutexLock lock(mutex_);
-    orphan_timer_set_ = false;
-    // The end of an open Watch sets the timer again; a task that ends anyway is left alone.
-    if (stopped_ || shut_down_ || state_ != proto::SERVING || !waiters_.empty()) return;
-    due = last_heard_ + options_.orphan_timeout;
-    (due > now ? orphan_timer_set_ : orphaned_) = true;
-  }
-  if (due > now) return SetOrphanTimer(due);
-  if (options_.on_orphaned) options_.on_orphaned();
-}
-
 TaskService::TaskService(World world, Options options)
     : state_(std::make_shared<State>(world, std::move(options))) {
   state_->StartOrphanWatch();
@@ -356,8 +189,8 @@ TaskService::~TaskService() { state_->Stop(); }
 
 Service TaskService::service() {
   using proto::AttachRequest, proto::AttachResponse, proto::GetStatusRequest,
-      proto::GetStatusResponse, proto::ShutdownRequest, proto::ShutdownResponse,
-      proto::WatchRequest, proto::WatchResponse;
+      proto::GetStatusResponse, proto::ReleaseRequest, proto::ReleaseResponse,
+      proto::ShutdownRequest, proto::ShutdownResponse, proto::WatchRequest, proto::WatchResponse;
   Service service;
   service.descriptor = AttachRequest::descriptor()->file()->FindServiceByName("TaskService");
   const auto bind = [&](auto method) {
@@ -380,6 +213,7 @@ Service TaskService::service() {
   add("Watch", MakeHandler<WatchRequest, WatchResponse>(bind(&State::Watch)));
   add("GetStatus", MakeHandler<GetStatusRequest, GetStatusResponse>(bind(&State::GetStatus)));
   add("Shutdown", MakeHandler<ShutdownRequest, ShutdownResponse>(bind(&State::Shutdown)));
+  add("Release", MakeHandler<ReleaseRequest, ReleaseResponse>(bind(&State::Release)));
   return service;
 }
 

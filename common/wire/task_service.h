@@ -2,9 +2,8 @@
 
 // What every ps and worker answers beside its own service: Attach (which coordinator and epoch it
 // serves), Watch (the one call that is always open, so that the death of either end is noticed at
-// once), GetStatus (who holds it) and Shutdown. Epochs count from 1 and only grow: a lower one, or
-// the held one from another coordinator incarnation, is STALE. A takeover fails the open Watch of
-// the old holder with STALE.
+// once), GetStatus (who holds it), Shutdown and Release. Who may attach it, task_hold.h says. A
+// takeover fails the open Watch of the old holder with STALE.
 //
 // A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
 // its start on. The Watch of a coordinator that vanished counts until its wait is over.
@@ -14,18 +13,12 @@
 #include <string>
 
 #include "common/cluster/cluster_spec.h"
+#include "common/wire/task_hold.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/task.pb.h"
 
 namespace cohort {
-
-// An epoch, and the one coordinator that may hold it.
-struct EpochGrant {
-  uint64_t epoch = 0;  // 0: none
-  uint64_t coordinator_incarnation = 0;
-  std::string job;
-};
 
 // Thread-safe.
 class TaskService {
@@ -34,7 +27,7 @@ class TaskService {
     TaskId task;
     uint64_t incarnation = 0;  // one process start
     uint64_t memory_bytes = 0;  // that the process may have; 0: it does not say
-    EpochGrant granted;        // by an earlier start: nobody else gets this epoch
+    EpochGrant granted;        // by an earlier start of the task
     // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
     std::function<absl::Status(const EpochGrant&)> on_grant;
     // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A

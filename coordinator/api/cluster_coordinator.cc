@@ -341,19 +341,8 @@ absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& valu
   return value.state().result();
 }
 
-void ClusterCoordinator::ShutdownTasks() {
-  const std::vector<TaskLink> links = cluster_->serving();
-  cluster_->Stop();  // tasks that end from here on are not lost
-  Envelope<proto::ShutdownRequest> request;
-  request.header.set_epoch(cluster_->epoch());
-  std::vector<Envelope<proto::ShutdownRequest>> requests(links.size(), request);
-  using Answers = std::vector<Envelope<proto::ShutdownResponse>>;
-  // A task that ends before its answer left is as good as one that answered.
-  Await<Answers>(waiter_, absl::Seconds(5), "the tasks to end", [&](auto done) {
-    CallEach<proto::ShutdownResponse>(links, "/cohort.proto.TaskService/Shutdown",
-                                      std::move(requests), absl::Seconds(4), std::move(done),
-                                      &TaskLink::control);
-  }).IgnoreError();
+absl::Status ClusterCoordinator::Leave(Farewell farewell) {
+  return LeaveTasks(waiter_, *cluster_, farewell);
 }
 
 }  // namespace cohort

@@ -130,13 +130,17 @@ class ClusterCoordinator {
   void SetApplicationState(Recovery::ApplicationState state);
   // Returns when all that is done now is durable. Nothing to do without a recovery directory.
   absl::Status MakeDurable();
-  absl::Status ForgetState();  // the job has ended well: removes what was kept for its recovery
+  // The job has ended well: removes what was kept for its recovery. Errors: of class STALE when
+  // another coordinator has taken over, which goes on from that.
+  absl::Status ForgetState();
 
   // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`, and so
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
 
-  void ShutdownTasks();  // asks all that serve to end, and waits a few seconds for answers
+  // At the end: asks all tasks that serve to end, or leaves them to any job. Errors: of class STALE
+  // when another coordinator has taken over; then no task is told anything (farewell.h).
+  absl::Status Leave(Farewell farewell);
 
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
@@ -161,7 +165,7 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   absl::StatusOr<std::optional<RecoveryStore::Committed>> ReadLeftState() const;
   // Who made a handle: this coordinator, through all its epochs.
-  uint64_t owner() const { return cluster_->coordinator_incarnation(); }
+  uint64_t owner() const { return cluster_->self().incarnation; }
   absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);
   // Until the scheduler runs the completion that `start` gives it, or the time is over.
   absl::Status Wait(absl::Duration timeout, absl::string_view what,

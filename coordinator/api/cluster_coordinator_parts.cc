@@ -26,6 +26,23 @@ void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration 
       [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
+// Ends a job that has lost variables for good. What is in flight would wait for the lost server
+// longer than the job: the servers that are left are told to refuse what it may still push.
+void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, absl::Duration lease,
+                const absl::Status& error) {
+  std::vector<TaskLink> left;
+  for (const TaskLink& link : cluster.serving()) {
+    if (link.task.role() == RoleName(cluster.homes())) left.push_back(link);
+  }
+  Envelope<proto::FenceRequest> request;
+  request.header.set_epoch(cluster.epoch());
+  request.header.set_watermark(scheduler->NextId().value);
+  std::vector<Envelope<proto::FenceRequest>> requests(left.size(), request);
+  CallEach<proto::FenceResponse>(
+      left, "/cohort.proto.PsService/Fence", std::move(requests), lease,
+      [scheduler = std::move(scheduler), error](auto) mutable { scheduler->Close(error); });
+}
+
 }  // namespace
 
 ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options options)
@@ -144,16 +161,18 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     const std::shared_ptr<const Parts>& parts) const {
   Cluster::Options options;
   options.spec = options_.cluster;
-  options.job = options_.job;
   options.seed = options_.seed;
-  options.coordinator_incarnation =
+  options.self.incarnation =
       options_.incarnation != 0
           ? options_.incarnation
           : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
+  options.self.job.set_name(options_.job);
+  options.self.job.set_settings(options_.settings.value_or(options.self.incarnation));
+  options.self.take_over = options_.take_over;
+  options.self.lease = options_.lease;
   options.homes = options_.homes;
   options.worker_threads = options_.worker_threads;
   options.limits = options_.workers;
-  options.lease = options_.lease;
   options.address = options_.address;
   options.mirrored = options_.mirrored;
   const auto done = [scheduler = scheduler_] {
@@ -179,7 +198,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     scheduler->RemoveWorker(worker, std::move(drained));
   };
   options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done,
-                        end_job](const absl::Status& error) {
+                        end_job, lease = options_.lease](const absl::Status& error) {
     const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
@@ -188,7 +207,8 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
       return copies->OnLost(error);
     }
     if (const auto recovery = parts->recovery.lock()) return recovery->OnPsLost(error);
-    scheduler->RecordError(error);
+    const auto cluster = parts->cluster.lock();
+    if (cluster != nullptr) EndForLoss(*cluster, scheduler, lease, error);
   };
   options.on_superseded = end_job;
   if (options_.recovery_directory.empty()) {
@@ -219,7 +239,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
     return absl::DeadlineExceededError(absl::StrCat(
         "the cluster was not ready after ", absl::FormatDuration(options_.connect_timeout),
         options_.homes == Role::kPs ? " (wanted every ps and " : " (wanted ", options_.workers.min,
-        " worker(s)): ", cluster_->Report()));
+        " worker(s)): ", cluster_->ReportMissing()));
   };
   const absl::StatusOr<uint64_t> epoch =
       Await<uint64_t>(waiter_, options_.connect_timeout, "every ps",
@@ -244,12 +264,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
 absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
                                          absl::FunctionRef<void(Recovery::Done)> start) {
   return Await<bool>(waiter_, absl::InfiniteDuration(), what,
-                     [&](auto done) {
-                       start([done = std::move(done)](absl::Status status) mutable {
-                         if (!status.ok()) return done(status);
-                         done(true);
-                       });
-                     })
+                     [&](auto done) { start(StatusTo(std::move(done))); })
       .status();
 }
 
@@ -306,6 +321,7 @@ absl::Status ClusterCoordinator::MakeDurable() {
 
 absl::Status ClusterCoordinator::ForgetState() {
   if (recovery_ == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckHeld(waiter_, *cluster_));
   return WaitFor("the recovery checkpoints to be removed",
                  [&](Recovery::Done done) { recovery_->Forget(std::move(done)); });
 }

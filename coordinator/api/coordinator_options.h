@@ -31,7 +31,12 @@ struct ClusterCoordinatorOptions {
   bool one_machine = false;  // all tasks are on one, whose memory their variables share
   uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
+  // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same job
+  // takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
+  // every coordinator is of another job.
   std::string job = "job";
+  std::optional<uint64_t> settings;
+  bool take_over = false;  // tasks of other jobs too, also while these live
   uint64_t seed = 0;
   std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
   PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // of variables made in a scope

@@ -2,7 +2,10 @@
 
 // Turns an asynchronous form into a blocking one.
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
+#include "common/cluster/cluster_spec.h"
 
 namespace cohort {
 
@@ -33,6 +37,40 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
         absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what));
   }
   return std::move(state->result);
+}
+
+// Turns the `done` of an Await<bool> into one that gets a status.
+template <typename Done>
+auto StatusTo(Done done) {
+  return [done = std::move(done)](absl::Status status) mutable {
+    if (!status.ok()) return done(status);
+    done(true);
+  };
+}
+
+// As Await, for calls to a task, or without a task to homes of variables: it ends with the loss,
+// which is known sooner than a call to who stands still runs out of its time. What the calls answer
+// later is dropped.
+template <typename T, typename Watched, typename Start>
+absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::string_view what,
+                                  const std::shared_ptr<Watched>& cluster,
+                                  std::optional<TaskId> task, Start start) {
+  struct First {
+    std::atomic<bool> has_come{false};
+    absl::AnyInvocable<void(absl::StatusOr<T>)> done;
+    void Give(absl::StatusOr<T> result) {
+      if (!has_come.exchange(true)) done(std::move(result));
+    }
+  };
+  uint64_t watch = 0;
+  absl::StatusOr<T> result = Await<T>(waiter, timeout, what, [&](auto done) {
+    auto first = std::make_shared<First>();  // shared by the watch and the calls
+    first->done = std::move(done);
+    watch = cluster->WatchLoss(task, [first](const absl::Status& loss) { first->Give(loss); });
+    start([first](absl::StatusOr<T> answer) { first->Give(std::move(answer)); });
+  });
+  cluster->ForgetWatch(watch);
+  return result;
 }
 
 // As Await, for a wait that can be given up: start(done) returns its id, and abandon(id) whether

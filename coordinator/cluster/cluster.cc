@@ -37,13 +37,9 @@ Cluster::Cluster(World world, Options options)
 Cluster::~Cluster() { Stop(); }
 
 proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) const {
-  proto::AttachRequest attach;
-  attach.set_epoch(epoch);
-  attach.set_coordinator_incarnation(options_.coordinator_incarnation);
-  attach.set_job(options_.job);
+  proto::AttachRequest attach = MakeAttach(options_.self, epoch);
   attach.set_seed(options_.seed);
   attach.set_compute_threads(options_.worker_threads);
-  attach.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
   attach.set_worker_position(roster_.Find(task)->position);
   for (const TaskId ps : roster_.Tasks(options_.homes)) {
     proto::Peer* const peer = attach.add_ps();
@@ -57,7 +53,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
 std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   TaskConnection::Options options;
   options.task = task;
-  options.lease = options_.lease;
+  options.lease = options_.self.lease;
   // Weak: the connection must not keep the cluster that owns it.
   const std::weak_ptr<Cluster> weak = weak_from_this();
   options.address = [weak, task, last = AddressOfLocked(task)] {
@@ -73,7 +69,7 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   // Who takes over a job takes its first tasks; one that was added may be another job's.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {
-      if (const auto self = weak.lock()) self->OnSuperseded(cause);
+      if (const auto self = weak.lock()) self->OnSuperseded(TakenOver(cause));
     };
   }
   return TaskConnection::Create(world_, std::move(options));
@@ -85,9 +81,8 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
     const auto self = weak.lock();
     return self == nullptr ? std::string(kNowhere) : self->AddressOf(task);
   };
-  options.coordinator_incarnation = options_.coordinator_incarnation;
-  options.job = options_.job;
-  options.call_timeout = options_.lease / 4;
+  options.self = options_.self;
+  options.call_timeout = options_.self.lease / 4;
   std::shared_ptr<EpochClaim> claim;
   std::shared_ptr<EpochClaim> replaced;
   absl::Status ended;
@@ -195,8 +190,17 @@ void Cluster::EndWaits(const absl::Status& why) {
 }
 
 void Cluster::OnSuperseded(const absl::Status& cause) {
+  {
+    MutexLock lock(mutex_);
+    if (superseded_.ok()) superseded_ = cause;
+  }
   EndWaits(cause);
   if (options_.on_superseded) options_.on_superseded(cause);
+}
+
+absl::Status Cluster::superseded() const {
+  MutexLock lock(mutex_);
+  return superseded_;
 }
 
 bool Cluster::IsReadyLocked(int min_workers) const {
@@ -249,8 +253,10 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     }
   }
   if (ps_restarted) {
-    options_.on_ps_lost(PsLost(task, link.task.incarnation(), "the process was restarted",
-                               options_.ps_lost_remedy));
+    const absl::Status lost = PsLost(task, link.task.incarnation(), "the process was restarted",
+                                     options_.ps_lost_remedy);
+    options_.on_ps_lost(lost);
+    TellOfLoss(task, lost);
   }
   if (task.role == options_.homes && options_.on_home_serving) options_.on_home_serving(link);
   if (task.role == Role::kWorker) {
@@ -275,8 +281,10 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
     }
   }
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
-  if (task.role != options_.homes) return;
-  options_.on_ps_lost(PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy));
+  const absl::Status lost =
+      PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
+  if (task.role == options_.homes) options_.on_ps_lost(lost);
+  TellOfLoss(task, task.role == options_.homes ? lost : cause);
 }
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
@@ -328,6 +336,23 @@ std::string Cluster::Report() const {
     absl::StrAppend(&report, report.empty() ? "" : "; ", DescribeLocked(task));
   }
   return report;
+}
+
+std::string Cluster::ReportMissing() const {
+  std::vector<std::string> missing;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [task, member] : roster_.members()) {
+      if (!AnswersLocked(task)) missing.push_back(DescribeLocked(task));
+    }
+  }
+  return missing.empty() ? Report() : absl::StrJoin(missing, "; ");
+}
+
+bool Cluster::AnswersLocked(TaskId task) const {
+  const auto found = connections_.find(task);
+  if (found != connections_.end()) return found->second->IsServing();
+  return claim_ == nullptr || claim_->LastError(task).ok();
 }
 
 std::vector<Cluster::Silent> Cluster::silent() const {

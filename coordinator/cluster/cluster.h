@@ -26,6 +26,8 @@
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
 #include "coordinator/cluster/epoch_claim.h"
+#include "coordinator/cluster/farewell.h"
+#include "coordinator/cluster/loss_watches.h"
 #include "coordinator/cluster/task_connection.h"
 #include "coordinator/cluster/worker_roster.h"
 
@@ -36,14 +38,12 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
  public:
   struct Options {
     ClusterSpec spec;
-    std::string job;
+    CoordinatorIdentity self;
     uint64_t seed = 0;
-    uint64_t coordinator_incarnation = 0;
     WorkerLimits limits;
     Role homes = Role::kPs;
     bool mirrored = false;   // homes have copies of the same variables
     int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
-    absl::Duration lease = absl::Seconds(5);
     // The present address of a task; by default the one of the spec.
     std::function<std::string(TaskId)> address;
     // These run outside the lock and must not block.
@@ -68,7 +68,6 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     bool leaving = false;  // removed, with closures in flight
     std::string text;      // "worker:1 serves at …", or why not
   };
-  enum class Farewell { kShutDown, kKeep };  // what a removed worker is told
 
   static std::shared_ptr<Cluster> Create(World world, Options options);
   ~Cluster();
@@ -78,14 +77,18 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // serve. A later Claim replaces one that is under way, whose `done` then does not run. Errors:
   // those of EpochClaim; that of Abort.
   void Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint64_t>)> done);
-  // At the end of the coordinator: drops what Claim and WhenReady wait with. A later WhenReady gets
-  // CANCELLED.
+  // Drops what Claim and WhenReady wait with, at the end. A later WhenReady gets CANCELLED.
   void Stop();
+  // Why this coordinator holds the tasks no more: of class STALE. OK: no task has said so.
+  absl::Status superseded() const;
   // Whatever waits for tasks ends with the error, now and later.
   void Abort(const absl::Status& why);
   // Runs `done` once when every ps and at least `min_workers` workers serve, in this epoch or a
   // later one. Errors: of class STALE when another coordinator has taken over; that of Abort.
   void WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> done);
+  // Runs `lost` once when the task is lost, or without a task any home, at once if it is lost now.
+  uint64_t WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost);
+  void ForgetWatch(uint64_t watch) { loss_watches_.Forget(watch); }
   void SuspectWorker(int worker, uint64_t incarnation);
   // A worker could not reach this ps: can the coordinator?
   void SuspectPs(int ps);
@@ -93,8 +96,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // An empty address: Options.address knows it. Errors: those of WorkerRoster::Add;
   // FAILED_PRECONDITION while the task is being removed.
   absl::Status AddWorker(TaskId task, std::string address);
-  // `done` runs when the worker has nothing in flight and was told, or with the refusal. Errors:
-  // those of WorkerRoster::Remove.
+  // `done` runs when the worker has nothing in flight and was told, unless another coordinator has
+  // taken over, or with the refusal. Errors: those of WorkerRoster::Remove.
   void RemoveWorker(TaskId task, Farewell farewell, absl::AnyInvocable<void(absl::Status)> done);
   // A worker that does not serve lives elsewhere now. False when it serves or is no member.
   bool MoveWorker(TaskId task, std::string address);
@@ -128,9 +131,13 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t epoch() const;  // 0 before the first Claim was granted
   // Of a save of this epoch: no other has it.
   uint64_t NextSave();
-  uint64_t coordinator_incarnation() const { return options_.coordinator_incarnation; }
-  // One line per task: serving, or why not.
+  const CoordinatorIdentity& self() const { return options_.self; }
+  Role homes() const { return options_.homes; }
+  bool IsMirrored() const { return options_.mirrored; }
+  // Of every task: serving, or why not.
   std::string Report() const;
+  // The same of those alone that do not answer now; of all where each does.
+  std::string ReportMissing() const;
   // Tasks that should have answered by now: those that may be what a call waits for.
   struct Silent {
     TaskId task;
@@ -147,15 +154,15 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::shared_ptr<TaskConnection> MakeConnectionLocked(TaskId task)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsMember(TaskId task) const;
-  void SayFarewell(TaskId task, const std::string& address, uint64_t epoch,
-                   absl::AnyInvocable<void(absl::Status)> done);
   void OnClaimed(uint64_t epoch);
   void Suspect(TaskId task, std::optional<uint64_t> incarnation);
   void OnReady(TaskId task, const TaskLink& link);
   void OnLost(TaskId task, const absl::Status& cause);
   void OnSuperseded(const absl::Status& cause);
   void EndWaits(const absl::Status& why);
+  void TellOfLoss(TaskId task, const absl::Status& of_home);
   std::string DescribeLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AnswersLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReadyLocked(int min_workers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // A worker that is being removed: no member any more, and still watched.
@@ -170,6 +177,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
 
   const World world_;
   const Options options_;
+  LossWatches loss_watches_;
   mutable Mutex mutex_;
   WorkerRoster roster_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -186,6 +194,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReadyWait> ready_waits_ ABSL_GUARDED_BY(mutex_);
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // why nothing waits any more
+  absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -1,8 +1,25 @@
-// Which homes have copies of mirrored variables.
+// Which homes have copies of mirrored variables, and who is told when one is lost.
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/cluster/cluster.h"
 
 namespace cohort {
+
+namespace {
+
+absl::Status WorkerLost(TaskId task, absl::string_view cause) {
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::WORKER_LOST);
+  detail.mutable_origin()->set_role(RoleName(task.role));
+  detail.mutable_origin()->set_index(task.index);
+  return WithDetail(
+      absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", cause)), detail);
+}
+
+}  // namespace
 
 int Cluster::num_ps() const {
   MutexLock lock(mutex_);
@@ -36,6 +53,23 @@ bool Cluster::IsReached(TaskId task) const {
   MutexLock lock(mutex_);
   const auto connection = connections_.find(task);
   return connection != connections_.end() && connection->second->IsServing();
+}
+
+uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) {
+  const uint64_t watch = loss_watches_.Add(task, std::move(lost));
+  // Lost before: nobody would tell of it again.
+  absl::Status cause = ps().status();
+  if (task.has_value()) {
+    MutexLock lock(mutex_);
+    cause = links_.count(*task) > 0 ? absl::OkStatus() : WorkerLost(*task, DescribeLocked(*task));
+  }
+  if (!cause.ok()) loss_watches_.Tell(task, cause);
+  return watch;
+}
+
+void Cluster::TellOfLoss(TaskId task, const absl::Status& of_home) {
+  loss_watches_.Tell(task, WorkerLost(task, of_home.message()));
+  if (task.role == options_.homes) loss_watches_.Tell(std::nullopt, of_home);
 }
 
 void Cluster::BeginChange() {

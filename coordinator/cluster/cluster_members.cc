@@ -5,15 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/wire/typed_call.h"
 #include "coordinator/cluster/cluster.h"
 
 namespace cohort {
-
-namespace {
-// A task that has ended answers nothing: its farewell is not waited for longer.
-constexpr absl::Duration kFarewellTimeout = absl::Seconds(4);
-}  // namespace
 
 std::string Cluster::AddressOf(TaskId task) const {
   MutexLock lock(mutex_);
@@ -87,27 +81,18 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     }
     if (connection != nullptr) connection->Stop();
     Log(LogLevel::kInfo, "worker_removed", {{"task", task.ToString()}});
-    if (farewell == Farewell::kKeep) return done(absl::OkStatus());
-    self->SayFarewell(task, address, epoch, std::move(done));
+    // Another coordinator may have taken the worker in by now.
+    if (!self->superseded().ok()) return done(absl::OkStatus());
+    SayFarewell(self->world_.transport.Connect(address, Lane::kControl), epoch, farewell,
+                [task, done = std::move(done)](const absl::Status& said) mutable {
+                  // Lost already, or another coordinator's by now: nothing is owed to it.
+                  if (!said.ok()) {
+                    Log(LogLevel::kInfo, "farewell_unheard",
+                        {{"task", task.ToString()}, {"cause", said.message()}});
+                  }
+                  done(absl::OkStatus());
+                });
   });
-}
-
-void Cluster::SayFarewell(TaskId task, const std::string& address, uint64_t epoch,
-                          absl::AnyInvocable<void(absl::Status)> done) {
-  Envelope<proto::ShutdownRequest> request;
-  request.header.set_epoch(epoch);
-  const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
-  StartCall<proto::ShutdownResponse>(
-      *channel, "/cohort.proto.TaskService/Shutdown", std::move(request), kFarewellTimeout,
-      [task, channel, done = std::move(done)](
-          const absl::StatusOr<Envelope<proto::ShutdownResponse>>& answer) mutable {
-        // Lost already, or another coordinator's by now: nothing is owed to it.
-        if (!answer.ok()) {
-          Log(LogLevel::kInfo, "farewell_unheard",
-              {{"task", task.ToString()}, {"cause", answer.status().message()}});
-        }
-        done(absl::OkStatus());
-      });
 }
 
 bool Cluster::MoveWorker(TaskId task, std::string address) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/task_hold.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/task_connection.h"
 
@@ -13,8 +14,42 @@ namespace cohort {
 
 namespace {
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
+constexpr absl::Duration kAskAgain = absl::Seconds(1);  // who has answered
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
+
+absl::Status KeptFor(const proto::GetStatusResponse& answer) {
+  return WithOrigin(
+      MakeError(absl::StatusCode::kFailedPrecondition,
+                absl::StrCat(TaskName(answer.task()), " is kept for ", JobName(answer.job()),
+                             " (coordinator incarnation ", answer.coordinator_incarnation(),
+                             ") until that is silent for another ",
+                             absl::FormatDuration(absl::Milliseconds(answer.kept_ms()))),
+                proto::CONFIGURATION),
+      answer.task());
+}
+
+absl::Status Lives(const proto::GetStatusResponse& answer) {
+  return WithOrigin(
+      MakeError(absl::StatusCode::kFailedPrecondition,
+                absl::StrCat(JobName(answer.job()), " runs on this cluster: its coordinator "
+                             "(incarnation ", answer.coordinator_incarnation(), ") holds ",
+                             TaskName(answer.task()), " and was heard from just now; wait for its "
+                             "end, give this job other tasks, or take these with --take_over"),
+                proto::CONFIGURATION),
+      answer.task());
+}
+}  // namespace
+
+proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch) {
+  proto::AttachRequest attach;
+  attach.set_epoch(epoch);
+  attach.set_coordinator_incarnation(self.incarnation);
+  *attach.mutable_job() = self.job;
+  attach.set_take_over(self.take_over);
+  attach.set_lease_ms(absl::ToInt64Milliseconds(self.lease));
+  return attach;
+}
 
 absl::Status TakenOver(const absl::Status& cause) {
   return WithDetail(absl::FailedPreconditionError(absl::StrCat(
@@ -22,7 +57,6 @@ absl::Status TakenOver(const absl::Status& cause) {
                         "; this one ends. Run one coordinator per job")),
                     DetailOf(cause));
 }
-}  // namespace
 
 std::shared_ptr<EpochClaim> EpochClaim::Create(World world, Options options, Done done) {
   return std::shared_ptr<EpochClaim>(new EpochClaim(world, std::move(options), std::move(done)));
@@ -32,8 +66,10 @@ EpochClaim::EpochClaim(World world, Options options, Done done)
     : world_(world),
       options_(std::move(options)),
       done_(std::move(done)),
-      unanswered_(options_.ps.size() + options_.workers.size()),
-      highest_(options_.floor) {}
+      unanswered_(options_.ps.begin(), options_.ps.end()),
+      highest_(options_.floor) {
+  unanswered_.insert(options_.workers.begin(), options_.workers.end());
+}
 
 void EpochClaim::Start() {
   for (const TaskId task : options_.ps) Probe(task);
@@ -52,8 +88,8 @@ absl::Status EpochClaim::LastError(TaskId task) const {
   return found == errors_.end() ? absl::OkStatus() : found->second;
 }
 
-void EpochClaim::Later(absl::AnyInvocable<void()> retry) {
-  world_.clock.CallAt(world_.clock.Now() + kRetry,
+void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
+  world_.clock.CallAt(world_.clock.Now() + wait,
                       [self = shared_from_this(), retry = std::move(retry)]() mutable {
                         {
                           MutexLock lock(self->mutex_);
@@ -78,9 +114,9 @@ void EpochClaim::Probe(TaskId task) {
       });
 }
 
-bool EpochClaim::IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& answer) {
+bool EpochClaim::IsTakenOver(const Answer& answer) {
   if (options_.held == 0 || !answer.ok() || answer->epoch() <= options_.held ||
-      answer->coordinator_incarnation() == options_.coordinator_incarnation) {
+      answer->coordinator_incarnation() == options_.self.incarnation) {
     return false;
   }
   proto::ErrorDetail detail;
@@ -88,9 +124,9 @@ bool EpochClaim::IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& ans
   *detail.mutable_origin() = answer->task();
   Finish(TakenOver(WithDetail(
       absl::FailedPreconditionError(absl::StrCat(
-          "coordinator incarnation ", options_.coordinator_incarnation, " held epoch ",
-          options_.held, "; epoch ", answer->epoch(), " is held by coordinator incarnation ",
-          answer->coordinator_incarnation())),
+          "coordinator incarnation ", options_.self.incarnation, " held epoch ", options_.held,
+          "; epoch ", answer->epoch(), " is held by coordinator incarnation ",
+          answer->coordinator_incarnation(), " of ", JobName(answer->job()))),
       detail)));
   return true;
 }
@@ -99,22 +135,47 @@ bool EpochClaim::IsHome(TaskId task) const {
   return std::find(options_.ps.begin(), options_.ps.end(), task) != options_.ps.end();
 }
 
-void EpochClaim::OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer) {
-  if (IsTakenOver(answer)) return;
-  // A draining process is about to end and grants nothing for long.
-  const bool counts = answer.ok() && answer->state() == proto::SERVING;
+bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
+  // Who holds an epoch has the tasks; a later one of another job is IsTakenOver's.
+  if (options_.held != 0 || options_.self.take_over || !answer.ok()) return false;
+  if (answer->kept_ms() == 0 || SameJob(answer->job(), options_.self.job)) return false;
+  bool lives = false;
   {
     MutexLock lock(mutex_);
-    if (done_ == nullptr) return;
-    errors_[task] = answer.status();
-    if (counts) highest_ = std::max(highest_, answer->epoch());
-    if (counts || !IsHome(task)) {
-      if (--unanswered_ > 0) return;
-      epoch_ = highest_ + 1;
-    }
+    if (done_ == nullptr) return true;
+    const auto [last, first] = kept_.emplace(task, *answer);
+    lives = !first && last->second.task().incarnation() == answer->task().incarnation() &&
+            last->second.heard() != answer->heard();
+    last->second = *answer;
+    errors_[task] = KeptFor(*answer);
+    unanswered_.insert(task);
   }
-  if (!counts && IsHome(task)) return Later([this, task] { Probe(task); });
-  Attach(0);
+  if (lives) Finish(Lives(*answer));
+  return true;
+}
+
+bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
+  // A draining process is about to end and grants nothing for long.
+  const bool serves = answer.ok() && answer->state() == proto::SERVING;
+  errors_[task] = serves || !answer.ok() ? answer.status()
+                                         : absl::UnavailableError("it is shutting down");
+  if (serves) highest_ = std::max(highest_, answer->epoch());
+  if (serves || !IsHome(task)) unanswered_.erase(task);
+  if (epoch_ != 0 || !unanswered_.empty()) return false;
+  epoch_ = highest_ + 1;
+  return true;
+}
+
+void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
+  if (IsTakenOver(answer)) return;
+  bool attach = false;
+  if (!IsKept(task, answer)) {
+    MutexLock lock(mutex_);
+    if (done_ == nullptr) return;
+    attach = CountLocked(task, answer);
+  }
+  Later(LastError(task).ok() ? kAskAgain : kRetry, [this, task] { Probe(task); });
+  if (attach) Attach(0);
 }
 
 void EpochClaim::Attach(size_t position) {
@@ -124,14 +185,11 @@ void EpochClaim::Attach(size_t position) {
     epoch = epoch_;
   }
   if (position == options_.ps.size()) return Finish(epoch);
-  Envelope<proto::AttachRequest> request;
-  request.header.set_epoch(epoch);
-  request.header.set_coordinator_incarnation(options_.coordinator_incarnation);
-  request.header.set_job(options_.job);
   const std::shared_ptr<Channel> channel =
       world_.transport.Connect(options_.address(options_.ps[position]), Lane::kControl);
   StartCall<proto::AttachResponse>(
-      *channel, kAttach, std::move(request), options_.call_timeout,
+      *channel, kAttach, Envelope<proto::AttachRequest>{MakeAttach(options_.self, epoch), {}},
+      options_.call_timeout,
       [self = shared_from_this(), channel,
        position](const absl::StatusOr<Envelope<proto::AttachResponse>>& answer) {
         self->OnAttached(position, answer.status());
@@ -139,14 +197,24 @@ void EpochClaim::Attach(size_t position) {
 }
 
 void EpochClaim::OnAttached(size_t position, const absl::Status& status) {
+  const TaskId task = options_.ps[position];
+  // Another job was faster. Whether it stays is asked for as at the beginning.
+  const bool kept = ClassOf(status) == proto::CONFIGURATION && options_.held == 0;
   {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return;
-    errors_[options_.ps[position]] = status;
+    errors_[task] = status;
+    if (kept) {
+      epoch_ = 0;
+      unanswered_.insert(task);
+    }
   }
   if (status.ok()) return Attach(position + 1);
-  if (ClassOf(status) == proto::STALE) return Finish(TakenOver(status));
-  Later([this, position] { Attach(position); });
+  if (kept) return;
+  if (ClassOf(status) == proto::STALE || ClassOf(status) == proto::CONFIGURATION) {
+    return Finish(TakenOver(status));
+  }
+  Later(kRetry, [this, position] { Attach(position); });
 }
 
 void EpochClaim::Finish(absl::StatusOr<uint64_t> result) {

@@ -6,12 +6,18 @@
 // same one, the loser finds out at the first server, before it holds any.
 //
 // Parameter servers are waited for: one that is away may come back. Workers that answer at once are
-// asked as well, so that one that a former job has left behind can be taken over.
+// asked as well, so that one that a former job has left behind can be taken over. All are asked
+// again as long as the claim lasts, so that LastError says who does not answer now.
+//
+// A task that is kept for another job (common/wire/task_hold.h) is waited for too, until it is free
+// or its job is seen to live: one whose coordinator was killed is free after its lease, and one
+// whose coordinator was heard from between two answers is not going to be.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +29,20 @@
 #include "proto/task.pb.h"
 
 namespace cohort {
+
+// How a coordinator presents itself to tasks.
+struct CoordinatorIdentity {
+  uint64_t incarnation = 0;
+  proto::JobRef job;
+  bool take_over = false;  // tasks of other jobs too, also while these live
+  absl::Duration lease = absl::Seconds(5);
+};
+
+// The part of an Attach that says who asks.
+proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch);
+
+// The error of a coordinator that was taken over, from what a task has told it: of class STALE.
+absl::Status TakenOver(const absl::Status& cause);
 
 // Thread-safe. Shared: open calls and timers hold it.
 class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
@@ -37,11 +57,11 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
     // taken over: the claim ends, it does not take back. 0: none, whoever holds a task is taken
     // over.
     uint64_t held = 0;
-    uint64_t coordinator_incarnation = 0;
-    std::string job;
+    CoordinatorIdentity self;
     absl::Duration call_timeout = absl::Seconds(1);
   };
-  // The epoch that every ps has granted. Errors: of class STALE, naming who holds which server.
+  // The epoch that every ps has granted. Errors: of class STALE, naming who holds which server;
+  // FAILED_PRECONDITION of class CONFIGURATION, naming the other job that lives on a task.
   using Done = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
 
   static std::shared_ptr<EpochClaim> Create(World world, Options options, Done done);
@@ -54,26 +74,34 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   absl::Status LastError(TaskId task) const;
 
  private:
+  using Answer = absl::StatusOr<proto::GetStatusResponse>;
+
   EpochClaim(World world, Options options, Done done);
   void Probe(TaskId task);
   bool IsHome(TaskId task) const;
   // Whether another coordinator has taken over; then the claim has ended.
-  bool IsTakenOver(const absl::StatusOr<proto::GetStatusResponse>& answer);
-  void OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer);
+  bool IsTakenOver(const Answer& answer);
+  // Whether the task is kept for another job. When that job is seen to live the claim has ended.
+  bool IsKept(TaskId task, const Answer& answer);
+  void OnProbed(TaskId task, const Answer& answer);
+  // Whether all have answered that are waited for, so that the ps are to be attached now.
+  bool CountLocked(TaskId task, const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Attaches options_.ps[position] and those behind it.
   void Attach(size_t position);
   void OnAttached(size_t position, const absl::Status& status);
   void Finish(absl::StatusOr<uint64_t> result);
-  void Later(absl::AnyInvocable<void()> retry);
+  void Later(absl::Duration wait, absl::AnyInvocable<void()> retry);
 
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
   Done done_ ABSL_GUARDED_BY(mutex_);  // empty: finished or cancelled
-  size_t unanswered_ ABSL_GUARDED_BY(mutex_);
+  std::set<TaskId> unanswered_ ABSL_GUARDED_BY(mutex_);
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // that ps are being attached under; 0: not yet
   std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  // The last answers of tasks that were kept for another job.
+  std::map<TaskId, proto::GetStatusResponse> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

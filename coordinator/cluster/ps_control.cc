@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/program/replica_rows.h"
 #include "common/wire/error_detail.h"
@@ -91,6 +92,14 @@ PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
       waiter_(waiter),
       options_(std::move(options)) {}
 
+template <typename T, typename Start>
+absl::StatusOr<T> PsControl::AwaitHomes(absl::Duration timeout, absl::string_view what,
+                                        Start start) {
+  // Copies take over from one that is lost, and no change of theirs may be under way then.
+  if (cluster_->IsMirrored()) return Await<T>(waiter_, timeout, what, std::move(start));
+  return AwaitUnlessLost<T>(waiter_, timeout, what, cluster_, std::nullopt, std::move(start));
+}
+
 template <typename Response, typename Request>
 absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
@@ -100,9 +109,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
-  return Await<std::vector<Envelope<Response>>>(
-      waiter_, options_.timeout * 2, absl::StrCat(method, " on all parameter servers"),
-      [&](auto done) {
+  return AwaitHomes<std::vector<Envelope<Response>>>(
+      options_.timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
         CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
                            std::move(requests), options_.timeout, std::move(done));
       });
@@ -117,10 +125,7 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
   }
   return Await<bool>(waiter_, deadline - world_.clock.Now(), "a recovery to end",
                      [&](auto done) {
-                       options_.when_stable([done = std::move(done)](absl::Status error) mutable {
-                         if (!error.ok()) return done(error);
-                         done(true);
-                       });
+                       options_.when_stable(StatusTo(std::move(done)));
                      })
       .status();
 }
@@ -183,7 +188,19 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
       *request.header.add_variables() = variable;
     }
   }
-  return CallAll<proto::CreateVariablesResponse>("CreateVariables", std::move(requests)).status();
+  ASSIGN_OR_RETURN(const auto answers, CallAll<proto::CreateVariablesResponse>(
+                                           "CreateVariables", std::move(requests)));
+  SayReplaced(answers);
+  return absl::OkStatus();
+}
+
+void PsControl::SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers) {
+  uint64_t slices = 0;
+  for (const auto& answer : answers) slices += answer.header.replaced_slices();
+  if (slices == 0 || said_replaced_.exchange(true)) return;
+  Log(LogLevel::kInfo, "variables_replaced",
+      {{"slices", slices},
+       {"cause", "an earlier coordinator left variables on these tasks; this job makes its own"}});
 }
 
 absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
@@ -351,8 +368,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
   return UntilStable<Slices>([&] {
     order.epoch = cluster_->epoch();
     // Each of its calls has a deadline; how many there are, the variables say.
-    return Await<Slices>(waiter_, absl::InfiniteDuration(), "the shards to be saved",
-                         [&](auto done) { transfer_->Save(order, std::move(done)); });
+    return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
+                              [&](auto done) { transfer_->Save(order, std::move(done)); });
   });
 }
 
@@ -362,14 +379,10 @@ absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
   order.slots = slots;
   return UntilStable<bool>([&] {
            order.epoch = cluster_->epoch();
-           return Await<bool>(waiter_, absl::InfiniteDuration(), "the shards to be restored",
-                              [&](auto done) {
-                                transfer_->Restore(order, [done = std::move(done)](
-                                                              absl::Status status) mutable {
-                                  if (!status.ok()) return done(status);
-                                  done(true);
-                                });
-                              });
+           return AwaitHomes<bool>(
+               absl::InfiniteDuration(), "the shards to be restored", [&](auto done) {
+                 transfer_->Restore(order, StatusTo(std::move(done)));
+               });
          })
       .status();
 }

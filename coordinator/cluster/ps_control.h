@@ -4,6 +4,7 @@
 // save and restore. Blocks on the waiter; training traffic never passes here. Where a lost server
 // is recovered, a call waits for that and is made again.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -42,6 +43,8 @@ class PsControl {
   PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
             Waiter& waiter, Options options);
 
+  // Makes them anew, under the present epoch, whatever an earlier coordinator has left; of that it
+  // logs one line.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // The whole value, slices joined; of one with values of replicas what they are together. Errors:
   // INVALID_ARGUMENT where they are nothing together (common/program/replica_rows.h).
@@ -99,12 +102,17 @@ class PsControl {
                             absl::Span<const VariablePart> parts,
                             absl::Span<const size_t> slices, const proto::AssignRequest& numbered);
 
+  // What `start` gives, or the loss of a home.
+  template <typename T, typename Start>
+  absl::StatusOr<T> AwaitHomes(absl::Duration timeout, absl::string_view what, Start start);
   // What `once` returns, asked again after a recovery while a ps was lost.
   template <typename T, typename Once>
   absl::StatusOr<T> UntilStable(Once once);
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAllOnce(
       const std::string& method, std::vector<Envelope<Request>> requests);
+  // Logs how many slices of an earlier coordinator gave way, once.
+  void SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers);
   absl::Status WaitUntilStable(absl::Time deadline, const absl::Status& loss);
 
   const World world_;
@@ -112,6 +120,7 @@ class PsControl {
   const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
   Waiter& waiter_;
   const Options options_;
+  std::atomic<bool> said_replaced_{false};
   Mutex update_mutex_;
   uint64_t last_update_ ABSL_GUARDED_BY(update_mutex_) = 0;
 };

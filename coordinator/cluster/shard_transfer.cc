@@ -122,7 +122,7 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
   const std::string path = JoinPath(directory, absl::StrCat(kProbePrefix, epoch, "-", number));
   RemoveOldProbes(world_.files, directory, epoch);
   // No other process start has the incarnation, so no file left behind has the token.
-  const RandomStream stream(cluster_->coordinator_incarnation(), "checkpoint probe");
+  const RandomStream stream(cluster_->self().incarnation, "checkpoint probe");
   const std::string token =
       absl::StrFormat("%016x%016x", stream.Child(epoch).Bits(number), stream.Bits(number));
   if (absl::Status written = WriteFileAtomically(world_.files, path, token); !written.ok()) {

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
+#include "coordinator/train/job_settings.h"
 #include "coordinator/train/trainer.h"
 
 namespace cohort {
@@ -103,9 +104,13 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
     connected_ = nullptr;
     interrupted = !interrupt_.ok();
   }
+  if (local_ != nullptr) return summary;  // its tasks end with it
   // Tasks that waited in vain for others wait for the next coordinator.
   const bool is_over = ready.ok() || interrupted;
-  if (is_over && local_ == nullptr && !options_.keep_tasks) (*coordinator)->ShutdownTasks();
+  const absl::Status left = (*coordinator)->Leave(
+      is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
+  // Whatever else has failed, has failed for that.
+  if (!left.ok() && !summary.ok() && !interrupted) return left;
   return summary;
 }
 
@@ -124,6 +129,9 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   const JobSpec& job = options_.job;
   ClusterCoordinator::Options options;
   options.job = job.name;
+  options.settings = SettingsOf(job);
+  // Nobody but this process has the state directory of local tasks: who had them before has ended.
+  options.take_over = options_.take_over || options_.local.has_value();
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
   options.homes = HomesOf(job.strategy);

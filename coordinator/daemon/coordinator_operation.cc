@@ -14,7 +14,6 @@ namespace cohort {
 absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     ClusterCoordinator& coordinator) {
   WorkerChanges::Options options;
-  options.job = options_.job.name;
   if (local_ != nullptr) {
     options.start_local = [local = local_](const std::set<int>& taken) {
       return local->AddWorker(taken);
@@ -23,7 +22,7 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
   }
   // A local child is stopped by who started it: it would be started again otherwise.
   const bool keep = local_ != nullptr || options_.keep_tasks;
-  options.farewell = keep ? Cluster::Farewell::kKeep : Cluster::Farewell::kShutDown;
+  options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
   const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));
   Operation operation;
   RETURN_IF_ERROR(ServeOperators(coordinator, changes, operation));

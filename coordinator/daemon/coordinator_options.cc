@@ -31,7 +31,7 @@ struct Flags {
   std::vector<std::string> overrides;
   int free_ports = 0;
   int drain_timeout_s = 10;
-  bool keep_tasks = false;
+  bool keep_tasks = false, take_over = false;
   bool print_config = false, check_config = false, version = false;
   bool print_plan = false, json = false;
 };
@@ -57,6 +57,8 @@ void Declare(FlagParser& parser, Flags& flags) {
              "TF_CONFIG, with local tasks a free loopback port; none: nowhere");
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");
+  parser.Add("take_over", flags.take_over,
+             "Take the tasks of TF_CONFIG also from another job that runs on them, which then ends");
   parser.Add("drain_timeout_s", flags.drain_timeout_s,
              "After SIGTERM: seconds for the job and its local tasks to end; default 10");
   parser.Add("free_ports", flags.free_ports,
@@ -107,6 +109,10 @@ void ResolveCluster(const Flags& flags, const Environment& environment,
   const absl::StatusOr<TfConfig> config = ReadTfConfig(environment);
   if (!config.ok()) {
     problems.emplace_back(config.status().message());
+    return;
+  }
+  if (const absl::Status local = CheckMeantLocal(*config); !local.ok()) {
+    problems.push_back(absl::StrCat("TF_CONFIG: ", local.message()));
     return;
   }
   if (config->cluster.empty()) {
@@ -224,6 +230,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   }
   options.drain_timeout = absl::Seconds(flags.drain_timeout_s);
   options.keep_tasks = flags.keep_tasks;
+  options.take_over = flags.take_over;
   options.state_directory = flags.state_directory;
   if (flags.json && !flags.print_plan) problems.emplace_back("--json goes with --print_plan");
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));

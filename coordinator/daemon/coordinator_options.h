@@ -41,6 +41,7 @@ struct CoordinatorOptions {
   std::string membership;           // membership_source.h; empty: the workers are the cluster's
   absl::Duration drain_timeout = absl::Seconds(10);  // after SIGTERM
   bool keep_tasks = false;          // leave TF_CONFIG's tasks running for the next job
+  bool take_over = false;           // take TF_CONFIG's tasks from another job that lives
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
 };

@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/task_hold.h"
 #include "common/wire/typed_call.h"
 
 namespace cohort {
@@ -53,15 +54,15 @@ absl::Status WorkerChanges::CheckIsFree(const std::string& address,
     return absl::FailedPreconditionError(
         absl::StrCat(TaskName(answer.task()), " at ", address, " is about to end"));
   }
-  const bool held = answer.epoch() > 0 &&
-                    answer.coordinator_incarnation() != cluster_->coordinator_incarnation();
-  // A worker of an earlier coordinator of this job is ours, unless that was of a later epoch.
-  if (!held || (answer.job() == options_.job && answer.epoch() < cluster_->epoch())) {
-    return absl::OkStatus();
-  }
+  const CoordinatorIdentity& self = cluster_->self();
+  const bool held = answer.epoch() > 0 && answer.coordinator_incarnation() != self.incarnation;
+  // A worker of an earlier coordinator of this job is ours, as is one that no job has any more; but
+  // under a later epoch it would refuse us.
+  const bool ours = SameJob(answer.job(), self.job) || answer.kept_ms() == 0;
+  if (!held || (ours && answer.epoch() < cluster_->epoch())) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(TaskName(answer.task()), " at ", address, " belongs to job '", answer.job(),
-                   "' of another coordinator (epoch ", answer.epoch(),
+      absl::StrCat(TaskName(answer.task()), " at ", address, " belongs to ",
+                   JobName(answer.job()), " of another coordinator (epoch ", answer.epoch(),
                    "): remove it there, or start it again"));
 }
 

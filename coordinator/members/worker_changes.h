@@ -21,8 +21,7 @@ namespace cohort {
 class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
  public:
   struct Options {
-    std::string job;
-    Cluster::Farewell farewell = Cluster::Farewell::kShutDown;
+    Farewell farewell = Farewell::kShutDown;
     absl::Duration call_timeout = absl::Seconds(5);
     // Where the coordinator starts tasks itself; must not block. `taken` are indices of others.
     std::function<absl::StatusOr<TaskId>(const std::set<int>& taken)> start_local;

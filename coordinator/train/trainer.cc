@@ -7,32 +7,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/crc32c.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/program/update_rule.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
+#include "coordinator/train/job_settings.h"
 #include "coordinator/train/load_record.h"
 
 namespace cohort {
-
-namespace {
-
-// Of what another process must have to go on with this training. The length of the training, where
-// things lie and how the cluster is watched may change.
-uint32_t SettingsOf(const JobSpec& job) {
-  JobSpec same = job;
-  same.fit.epochs = 1;
-  same.fit.closures_in_flight = 1;
-  same.checkpoint = CheckpointSpec();
-  same.recovery = RecoverySpec();
-  same.export_to = ExportSpec();
-  same.cluster = ClusterOptionsSpec();
-  return Crc32c(JobToJson(same));
-}
-
-}  // namespace
 
 Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
                  DataSources sources)

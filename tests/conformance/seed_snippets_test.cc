@@ -151,7 +151,7 @@ TEST(SeedSnippets, ServersOfWorkersAndParameterServers) {
   ASSERT_TRUE((*coordinator)->Join().ok());
   EXPECT_EQ(*(*coordinator)->Read(*counter)->data<float>(), 1.0f);
   EXPECT_EQ(joined, 0) << "the servers stay until they are told to end";
-  (*coordinator)->ShutdownTasks();
+  EXPECT_TRUE((*coordinator)->Leave(Farewell::kShutDown).ok());
   EXPECT_EQ(joined, 2);
 }
 

@@ -19,6 +19,7 @@ class Takeover : public testing::Test {
   std::unique_ptr<ClusterCoordinator> Connect(const std::string& host, uint64_t incarnation) {
     ClusterCoordinator::Options options;
     options.cluster = cluster.tasks().spec();
+    options.settings = 1;
     options.incarnation = incarnation;
     options.recovery_directory = "/recovery";
     options.recovery_interval = absl::Milliseconds(50);
@@ -90,7 +91,7 @@ TEST_F(Takeover, OfTwoThatClaimOneEpochTheLoserHoldsNothing) {
     EpochClaim::Options options;
     options.ps = {{Role::kPs, 0}, {Role::kPs, 1}};
     options.address = [spec = cluster.tasks().spec()](TaskId task) { return *spec.Address(task); };
-    options.coordinator_incarnation = i + 1;
+    options.self.incarnation = i + 1;
     claims.push_back(EpochClaim::Create(
         cluster.WorldOf(absl::StrCat("chief:", i)), std::move(options),
         [&results, i](absl::StatusOr<uint64_t> result) { results[i] = std::move(result); }));
@@ -112,7 +113,7 @@ TEST_F(Takeover, AGrantOutlivesTheServer) {
     EpochClaim::Options options;
     options.ps = {{Role::kPs, 0}};
     options.address = [spec = cluster.tasks().spec()](TaskId task) { return *spec.Address(task); };
-    options.coordinator_incarnation = incarnation;
+    options.self.incarnation = incarnation;
     absl::StatusOr<uint64_t> result;
     Event done;
     EpochClaim::Create(cluster.WorldOf(host), std::move(options),

@@ -23,6 +23,7 @@ class TransientPs : public testing::Test {
   void SetUp() override {
     ClusterCoordinator::Options options;
     options.cluster = cluster.spec();
+    options.settings = 1;
     options.closures_in_flight = 4;
     options.lease = kLease;
     auto connected = ClusterCoordinator::Connect(WorldOf("chief:0"), waiter, std::move(options));
@@ -140,6 +141,7 @@ TEST_F(TransientPs, AClosureOfAnOldEpochIsNotRepeated) {
   EXPECT_GT(refused, 0);
   ClusterCoordinator::Options options;
   options.cluster = cluster.spec();
+  options.settings = 1;
   auto second = ClusterCoordinator::Connect(WorldOf("chief:2"), waiter, std::move(options));
   ASSERT_TRUE(second.ok()) << second.status();
   sim.RunFor(absl::Milliseconds(600));  // every back-off has ended

@@ -30,6 +30,7 @@ absl::StatusOr<float> Count(World world, Waiter& waiter, const std::shared_ptr<L
                             const Arguments& arguments) {
   ClusterCoordinator::Options options;
   options.cluster = tasks->spec();
+  options.settings = 1;
   options.address = [tasks](TaskId task) { return tasks->Address(task); };
   options.closures_in_flight = 8;
   options.attempts_max = options.quarantine_after = 1000;

@@ -47,6 +47,7 @@ absl::Status JobLife::Live() {
 ClusterCoordinator::Options JobLife::CoordinatorOptions() const {
   ClusterCoordinator::Options options;
   options.cluster = options_.cluster;
+  options.settings = 1;  // the next life is of the same job
   options.attempts_max = options.quarantine_after = 1000;
   options.queue_bound = plan_.queue_bound;
   options.closures_in_flight = plan_.closures_in_flight;

@@ -49,9 +49,7 @@ class MembersSim : public testing::Test {
     increment = made->increment;
     ASSERT_TRUE(coordinator->ResumeState().ok());
     world = std::make_unique<World>(cluster->WorldOf("chief:0"));
-    WorkerChanges::Options how;
-    how.job = "job";
-    changes = WorkerChanges::Create(*world, coordinator->members(), std::move(how));
+    changes = WorkerChanges::Create(*world, coordinator->members(), {});
   }
 
   void TearDown() override {

@@ -149,7 +149,7 @@ TEST_F(MembersSim, WhoIsNoFreeWorkerIsRefusedAndTheJobGoesOn) {
   Envelope<proto::AttachRequest> attach;
   attach.header.set_epoch(1000);
   attach.header.set_coordinator_incarnation(77);
-  attach.header.set_job("theirs");
+  attach.header.mutable_job()->set_name("theirs");
   bool attached = false;
   const auto channel = other.transport.Connect(address, Lane::kControl);
   StartCall<proto::AttachResponse>(*channel, "/cohort.proto.TaskService/Attach", std::move(attach),

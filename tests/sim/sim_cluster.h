@@ -59,6 +59,7 @@ class SimCluster {
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(
       ClusterCoordinator::Options options = {}) {
     options.cluster = cluster_.spec();
+    if (!options.settings.has_value()) options.settings = 1;  // all that connect are of one job
     return ClusterCoordinator::Connect(WorldOf("chief:0"), waiter_, std::move(options));
   }
 

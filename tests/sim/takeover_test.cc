@@ -24,6 +24,7 @@ class Takeover : public testing::Test {
                                                               uint64_t incarnation) {
     ClusterCoordinator::Options options;
     options.cluster = cluster.tasks().spec();
+    options.settings = 1;
     options.incarnation = incarnation;
     options.lease = absl::Seconds(1);
     options.recovery_directory = "/recovery";

@@ -41,6 +41,7 @@ JobSpec PerceptronJob(const std::vector<std::string>& overrides) {
 ClusterCoordinator::Options CoordinatorOptionsOf(const JobSpec& job) {
   ClusterCoordinator::Options options;
   options.job = job.name;
+  options.settings = 1;
   options.seed = job.seed;
   options.homes = HomesOf(job.strategy);
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;

@@ -28,7 +28,7 @@ absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& file
                          std::make_shared<ByteBudget>(home.receive_bytes_max),
                          std::make_shared<ByteBudget>(home.send_bytes_max)},
         VariableStore::Options{index, home.resident_bytes_max, memories});
-    // The service keeps itself; variables stay when another coordinator comes.
+    // The service keeps itself.
     return WorkerHome{service->service(), [gate](const proto::AttachRequest& request) {
                         gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
                       }};

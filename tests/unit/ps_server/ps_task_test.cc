@@ -156,6 +156,51 @@ TEST_F(PsTaskTest, EveryCallOfAnOldEpochIsRefusedAndTheVariablesSurviveANewCoord
   EXPECT_EQ(cluster_.Push(0, std::move(push))->applied(), 1u);
 }
 
+TEST_F(PsTaskTest, AnotherCoordinatorMakesItsVariablesAnewAndCountsFromZero) {
+  const auto create = [&](uint64_t epoch, const std::vector<proto::VariableLayout>& layouts) {
+    Envelope<proto::CreateVariablesRequest> request{CreateRequest(layouts), {}};
+    request.header.set_epoch(epoch);
+    return cluster_.Call<proto::CreateVariablesResponse>(
+        0, "/cohort.proto.PsService/CreateVariables", std::move(request));
+  };
+  const auto pull = [&](uint64_t epoch) {
+    Envelope<proto::PullRequest> request = PullOf({1});
+    request.header.set_epoch(epoch);
+    return cluster_.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", request);
+  };
+  const auto first_float = [](const Envelope<proto::PullResponse>& answer) {
+    return Joined(answer.payload, DType::kFloat32, Shape{2}).span<float>()[0];
+  };
+  ASSERT_TRUE(cluster_.Push(0, SumPush({})).ok());
+  ASSERT_EQ(cluster_.Stats(0).pushes(), 1u);
+  // The same coordinator, in a later epoch, finds what it has made.
+  ASSERT_TRUE(cluster_.Attach(0, kTestEpoch + 1, kTestCoordinator).ok());
+  const auto again = create(kTestEpoch + 1, layouts_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->header.created_slice_ids_size(), 0);
+  EXPECT_EQ(again->header.replaced_slices(), 0u);
+  EXPECT_EQ(first_float(*pull(kTestEpoch + 1)), 1.0f);
+  // Another one, of other variables: nothing of the first is left, and a repetition says so again.
+  ASSERT_TRUE(cluster_.Attach(0, kTestEpoch + 2, kTestCoordinator + 1).ok());
+  const std::vector<proto::VariableLayout> others =
+      LayOut({{"other", DType::kFloat32, Shape{2}, Rule("sgd", {}), "ones"}}, 1);
+  for (const int created : {1, 0}) {
+    const auto made = create(kTestEpoch + 2, others);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->header.created_slice_ids_size(), created);
+    EXPECT_EQ(made->header.replaced_slices(), 3u);
+  }
+  EXPECT_EQ(first_float(*pull(kTestEpoch + 2)), 1.0f);
+  Envelope<proto::PsStatsRequest> stats;
+  stats.header.set_epoch(kTestEpoch + 2);
+  const auto counted =
+      cluster_.Call<proto::PsStatsResponse>(0, "/cohort.proto.PsService/GetStats", stats);
+  ASSERT_TRUE(counted.ok()) << counted.status();
+  EXPECT_EQ(counted->header.pushes(), 0u);
+  EXPECT_EQ(counted->header.pulls(), 1u);
+  EXPECT_EQ(counted->header.resident_bytes(), 8u);
+}
+
 TEST_F(PsTaskTest, APushIsCheckedAsAWholeBeforeAnySliceChanges) {
   const Tensor good = Tensor::FromVector<float>({1, 2}, Shape{2});
   const auto refused = [&](Envelope<proto::PushRequest> push, const char* text) {
