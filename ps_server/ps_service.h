@@ -12,7 +12,7 @@
 // that waits for the second one holds its request's ids in the first; nothing waits for the first
 // while it holds the second.
 //
-// Slices and counters are of one coordinator: when another one makes variables, it begins with none.
+// Slices and counters are of one coordinator: another one that makes variables begins with none.
 //
 // Every call checks the epoch, those that change state once more at the change. Every error carries
 // an ErrorDetail with this ps as origin.
@@ -89,8 +89,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
     uint32_t replaced = 0;  // slices of the contents before
   };
   std::shared_ptr<Contents> contents() const;
-  // On the strand. Contents for this epoch's coordinator, new ones where another's are here. Errors:
-  // STALE for an old epoch.
+  // On the strand. Contents for this epoch's coordinator, new ones where another's are here.
+  // Errors: STALE for an old epoch.
   absl::StatusOr<std::shared_ptr<Contents>> ContentsOfHolder(uint64_t epoch);
 
   Answer<proto::CreateVariablesResponse> CreateVariables(

@@ -17,8 +17,8 @@ class SignalWaiter {
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // Returns SIGTERM, SIGINT, or 0 when Wake was called. After SIGINT a second SIGINT ends the process
-  // at once; a second SIGTERM never does.
+  // Returns SIGTERM, SIGINT, or 0 when Wake was called. After SIGINT a second SIGINT ends the
+  // process at once; a second SIGTERM never does.
   int Wait();
 
   // Ends the present Wait, or the next one.

@@ -246,8 +246,8 @@ absl::Status CheckMeantLocal(const TfConfig& config) {
           : absl::StrCat(" (the key '", config.cluster_lookalike, "' is not known)");
   return absl::InvalidArgumentError(absl::StrCat(
       task, "has no `cluster`", key,
-      ": write {\"cluster\": {\"ps\": [\"host:port\"], \"worker\": [\"host:port\"]}, ...}, or leave "
-      "TF_CONFIG unset to train on this machine alone"));
+      ": write {\"cluster\": {\"ps\": [\"host:port\"], \"worker\": [\"host:port\"]}, ...}, or "
+      "leave TF_CONFIG unset to train on this machine alone"));
 }
 
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment) {

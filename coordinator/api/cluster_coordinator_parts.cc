@@ -26,6 +26,18 @@ void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration 
       [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
+CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::Time now) {
+  CoordinatorIdentity self;
+  self.incarnation = options.incarnation != 0
+                         ? options.incarnation
+                         : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(now)));
+  self.job.set_name(options.job);
+  self.job.set_settings(options.settings.value_or(self.incarnation));
+  self.take_over = options.take_over;
+  self.lease = options.lease;
+  return self;
+}
+
 // Ends a job that has lost variables for good. What is in flight would wait for the lost server
 // longer than the job: the servers that are left are told to refuse what it may still push.
 void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, absl::Duration lease,
@@ -162,14 +174,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   Cluster::Options options;
   options.spec = options_.cluster;
   options.seed = options_.seed;
-  options.self.incarnation =
-      options_.incarnation != 0
-          ? options_.incarnation
-          : Mix64(static_cast<uint64_t>(absl::ToUnixMicros(world_.clock.Now())));
-  options.self.job.set_name(options_.job);
-  options.self.job.set_settings(options_.settings.value_or(options.self.incarnation));
-  options.self.take_over = options_.take_over;
-  options.self.lease = options_.lease;
+  options.self = IdentityOf(options_, world_.clock.Now());
   options.homes = options_.homes;
   options.worker_threads = options_.worker_threads;
   options.limits = options_.workers;

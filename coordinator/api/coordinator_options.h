@@ -31,8 +31,8 @@ struct ClusterCoordinatorOptions {
   bool one_machine = false;  // all tasks are on one, whose memory their variables share
   uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
-  // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same job
-  // takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
+  // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same
+  // job takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
   // every coordinator is of another job.
   std::string job = "job";
   std::optional<uint64_t> settings;

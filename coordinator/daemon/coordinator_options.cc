@@ -58,7 +58,7 @@ void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");
   parser.Add("take_over", flags.take_over,
-             "Take the tasks of TF_CONFIG also from another job that runs on them, which then ends");
+             "Take the tasks of TF_CONFIG also from another job that runs on them; that one ends");
   parser.Add("drain_timeout_s", flags.drain_timeout_s,
              "After SIGTERM: seconds for the job and its local tasks to end; default 10");
   parser.Add("free_ports", flags.free_ports,

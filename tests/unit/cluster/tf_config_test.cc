@@ -79,7 +79,8 @@ TEST(TfConfig, ATaskOrAKeyLikeClusterIsNotMeantToBeLocal) {
     EXPECT_THAT(refusal(absl::StrCat(R"({")", key, R"(": {"worker": {}, "ps": []}})")),
                 HasSubstr(absl::StrCat("'", key, "'")));
   }
-  for (const char* local : {"{}", "", R"({"cluster": {}, "task": {}})", R"({"environment": "cloud"})",
+  for (const char* local : {"{}", "", R"({"cluster": {}, "task": {}})",
+                            R"({"environment": "cloud"})",
                             R"({"rpc_layer": "grpc", "Cluster": 3, "cluster": {"ps": ["a:1"]}})"}) {
     EXPECT_EQ(refusal(local), "") << local;
   }
