@@ -1,6 +1,5 @@
 #include "coordinator/model/onnx_export.h"
 
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,17 +12,22 @@
 namespace cohort {
 namespace {
 
-absl::Status CheckValue(const onnx::ValueInfoProto& input, const std::string& variable,
-                        const Tensor& value) {
+absl::StatusOr<ExportedVariable> VariableOf(const proto::InputBinding& binding,
+                                            const onnx::ValueInfoProto& input) {
+  ExportedVariable exported{binding.input(), binding.variable(), DType::kUndefined, Shape()};
   const onnx::TypeProto::Tensor& type = input.type().tensor_type();
+  ASSIGN_OR_RETURN(exported.dtype, DTypeFromNumber(type.elem_type()));
   std::vector<int64_t> dims;
-  for (const auto& dim : type.shape().dim()) dims.push_back(dim.dim_value());
-  if (type.elem_type() == static_cast<int32_t>(value.dtype()) && Shape(dims) == value.shape()) {
-    return absl::OkStatus();
+  for (const auto& dim : type.shape().dim()) {
+    if (!dim.has_dim_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", binding.variable(), "' has an axis of no fixed size, '", dim.dim_param(),
+          "'; a model holds whole values"));
+    }
+    dims.push_back(dim.dim_value());
   }
-  return absl::InvalidArgumentError(absl::StrCat("the value of variable '", variable, "' is ",
-                                                 value.TypeString(), ", but the program reads ",
-                                                 Shape(dims).ToString()));
+  exported.shape = Shape(dims);
+  return exported;
 }
 
 absl::Status CheckStandardOperators(const onnx::GraphProto& graph) {
@@ -40,40 +44,36 @@ absl::Status CheckStandardOperators(const onnx::GraphProto& graph) {
 
 }  // namespace
 
-absl::StatusOr<onnx::ModelProto> ExportOnnx(const proto::Program& predict,
-                                            const std::map<std::string, Tensor>& values) {
-  ASSIGN_OR_RETURN(onnx::ModelProto model, LoadProgram(predict));
-  onnx::GraphProto& graph = *model.mutable_graph();
+absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict) {
+  OnnxExport exported;
+  ASSIGN_OR_RETURN(exported.model, LoadProgram(predict));
+  onnx::GraphProto& graph = *exported.model.mutable_graph();
   RETURN_IF_ERROR(CheckStandardOperators(graph));
   google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> batch_inputs;
   for (int i = 0; i < predict.inputs_size(); ++i) {
     const proto::InputBinding& binding = predict.inputs(i);
-    onnx::ValueInfoProto* input = graph.mutable_input(i);
     if (binding.source_case() == proto::InputBinding::kBatchComponent) {
-      *batch_inputs.Add() = std::move(*input);
+      *batch_inputs.Add() = graph.input(i);
       continue;
     }
     if (binding.source_case() != proto::InputBinding::kVariable) {
       return absl::InvalidArgumentError(absl::StrCat(
           "input '", binding.input(), "' is neither batch nor variable; it cannot be exported"));
     }
-    const auto value = values.find(binding.variable());
-    if (value == values.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("no value is given for variable '", binding.variable(), "'"));
-    }
-    RETURN_IF_ERROR(CheckValue(*input, binding.variable(), value->second));
-    *graph.add_initializer() = ToTensorProto(binding.input(), value->second);
+    ASSIGN_OR_RETURN(ExportedVariable variable, VariableOf(binding, graph.input(i)));
+    exported.variables.push_back(std::move(variable));
   }
-  *graph.mutable_input() = std::move(batch_inputs);
   // Importing a domain that no node uses would make other runtimes refuse the file.
   google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> imports;
-  for (const onnx::OperatorSetIdProto& import : model.opset_import()) {
+  for (const onnx::OperatorSetIdProto& import : exported.model.opset_import()) {
     if (import.domain().empty()) *imports.Add() = import;
   }
-  *model.mutable_opset_import() = std::move(imports);
-  RETURN_IF_ERROR(Annotate(LoadModel(model.SerializeAsString()).status(), "the exported model"));
-  return model;
+  *exported.model.mutable_opset_import() = std::move(imports);
+  // While the variables are inputs yet: as initializers they have the same types.
+  RETURN_IF_ERROR(
+      Annotate(LoadModel(exported.model.SerializeAsString()).status(), "the exported model"));
+  *graph.mutable_input() = std::move(batch_inputs);
+  return exported;
 }
 
 }  // namespace cohort

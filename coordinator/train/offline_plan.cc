@@ -7,6 +7,9 @@
 
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
+#include "coordinator/model/onnx_export.h"
+#include "coordinator/strategy/memory_need.h"
+#include "coordinator/train/data_checks.h"
 
 namespace cohort {
 namespace {
@@ -23,7 +26,20 @@ bool HasDigits(const DataSourceSpec& source) {
   return std::holds_alternative<SyntheticDigitsSpec>(source);
 }
 
-// The type of a batch of training data, behind the pipeline.
+// Whether the job file says what its data are: of files it does not.
+bool IsKnown(const DataSourceSpec& source) {
+  return HasDigits(source) || std::holds_alternative<ClickLogSpec>(source);
+}
+
+// Of data that the program makes itself.
+std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
+  if (const auto* digits = std::get_if<SyntheticDigitsSpec>(&source)) return digits->count;
+  const auto* clicks = std::get_if<ClickLogSpec>(&source);
+  if (clicks != nullptr && clicks->paths.empty()) return clicks->count;
+  return std::nullopt;
+}
+
+// The type of a batch of training data, behind the pipeline; a guess, where it is not known.
 absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
   proto::ElementSpec element;
@@ -64,6 +80,24 @@ absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& clu
   ASSIGN_OR_RETURN(const ModelPrograms model, BuildPrograms(job, batch));
   ASSIGN_OR_RETURN(const std::unique_ptr<const Strategy> strategy, MakeStrategy(job.strategy));
   return strategy->MakePlan(model, cluster);
+}
+
+absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
+                      std::optional<uint64_t> memory_bytes) {
+  const absl::StatusOr<Plan> plan = MakeOfflinePlan(job, cluster);
+  // A guess that comes to nothing says nothing.
+  if (!plan.ok()) return IsKnown(job.data.train) ? plan.status() : absl::OkStatus();
+  if (const std::optional<int64_t> count = KnownCount(job.data.train); count.has_value()) {
+    RETURN_IF_ERROR(TrainingExamples(*count, job.fit.validation_split).status());
+  }
+  if (!job.export_to.onnx.empty()) {
+    RETURN_IF_ERROR(Annotate(PlanOnnxExport(plan->predict).status(), "export.onnx"));
+  }
+  if (!memory_bytes.has_value()) return absl::OkStatus();
+  const std::vector<int>& homes = plan->homes == Role::kPs ? cluster.ps : cluster.workers;
+  MemoryLimits limits{plan->homes, {}, /*shared=*/true};
+  for (const int home : homes) limits.bytes[home] = *memory_bytes;
+  return CheckMemory(MemoryNeeds(plan->variables, homes), limits);
 }
 
 }  // namespace cohort

@@ -12,6 +12,8 @@
 #include "common/program/update_rule.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
+#include "coordinator/model/onnx_file.h"
+#include "coordinator/train/data_checks.h"
 #include "coordinator/train/job_settings.h"
 #include "coordinator/train/load_record.h"
 
@@ -58,24 +60,19 @@ absl::Status Trainer::PrepareData() {
   *raw.mutable_source() = sources_.train;
   ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
-  // Keras splits off the last fraction, before any shuffling.
-  const int64_t train_count = static_cast<int64_t>(
-      std::floor(static_cast<double>(all.cardinality()) * (1.0 - job_.fit.validation_split)));
+  ASSIGN_OR_RETURN(const int64_t train_count,
+                   TrainingExamples(all.cardinality(), job_.fit.validation_split));
   const int64_t evaluation_batch =
       job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
   ASSIGN_OR_RETURN(train_, MakeData(sources_.train, 0, train_count, job_.fit.batch_size,
                                     job_.fit.shuffle));
-  if (train_.batches == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no training examples are left of ", all.cardinality(), " after fit.validation_split = ",
-        job_.fit.validation_split, ": make it smaller"));
-  }
   if (train_count < all.cardinality()) {
     ASSIGN_OR_RETURN(validation_, MakeData(sources_.train, train_count, -1, evaluation_batch,
                                            /*shuffle=*/false));
   }
   if (sources_.test.has_value()) {
     ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
+    RETURN_IF_ERROR(CheckTestBatch(train_.element, test_->element));
   }
   return absl::OkStatus();
 }
@@ -107,6 +104,9 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
 
 absl::Status Trainer::PrepareModel() {
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, train_.element));
+  if (!job_.export_to.onnx.empty()) {
+    RETURN_IF_ERROR(Annotate(PlanOnnxExport(model_.predict).status(), "export.onnx"));
+  }
   RETURN_IF_ERROR(PlanVariables());
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
@@ -331,14 +331,14 @@ absl::Status Trainer::SaveCheckpoint() {
 
 absl::Status Trainer::Export() {
   if (job_.export_to.onnx.empty()) return absl::OkStatus();
-  std::map<std::string, Tensor> values;
-  for (const proto::VariableLayout& layout : plan_.variables) {
-    ASSIGN_OR_RETURN(values[layout.name()], coordinator_.ps().Read(layout));
-  }
-  ASSIGN_OR_RETURN(const onnx::ModelProto model, ExportOnnx(plan_.predict, values));
+  std::map<std::string, const proto::VariableLayout*> layouts;
+  for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
+  ASSIGN_OR_RETURN(const OnnxExport exported, PlanOnnxExport(plan_.predict));
   RETURN_IF_ERROR(world_.files.MakeDirectories(DirectoryOf(job_.export_to.onnx)));
-  RETURN_IF_ERROR(
-      WriteFileAtomically(world_.files, job_.export_to.onnx, model.SerializeAsString()));
+  RETURN_IF_ERROR(WriteOnnx(
+      world_.files, job_.export_to.onnx, exported,
+      [&](const std::string& variable) { return coordinator_.ps().Read(*layouts.at(variable)); },
+      kOnnxFileBytesMax));
   summary_.model = job_.export_to.onnx;
   return absl::OkStatus();
 }

@@ -123,7 +123,7 @@ TEST(EmbeddingPrograms, AnExportedModelHasTheTablesAndItsColumnsByName) {
       value.mutable_data<float>()[i] = static_cast<float>(i % 5) * 0.25f - 0.5f;
     }
   }
-  const auto exported = ExportOnnx(programs->predict, values);
+  const auto exported = Exported(programs->predict, values);
   ASSERT_TRUE(exported.ok()) << exported.status();
   ASSERT_EQ(exported->graph().input_size(), 3);
   EXPECT_EQ(exported->graph().input(1).name(), "id");

@@ -5,9 +5,12 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/memory_file_system.h"
 #include "common/base/status.h"
 #include "common/program/program.h"
 #include "common/runtime/program_runner.h"
+#include "coordinator/model/onnx_file.h"
 #include "gtest/gtest.h"
 
 namespace cohort {
@@ -64,6 +67,20 @@ absl::StatusOr<std::vector<Tensor>> RunGraph(const onnx::ModelProto& model,
   RunContext context;
   context.seed = 1;
   return runner.Run(inputs, context);
+}
+
+absl::StatusOr<onnx::ModelProto> Exported(const proto::Program& predict,
+                                          const std::map<std::string, Tensor>& values) {
+  ASSIGN_OR_RETURN(const OnnxExport exported, PlanOnnxExport(predict));
+  MemoryFileSystem files;
+  const auto read = [&](const std::string& variable) -> absl::StatusOr<Tensor> {
+    const auto value = values.find(variable);
+    if (value != values.end()) return value->second;
+    return absl::NotFoundError(absl::StrCat("no value is given for variable '", variable, "'"));
+  };
+  RETURN_IF_ERROR(WriteOnnx(files, "/model.onnx", exported, read, kOnnxFileBytesMax));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(files, "/model.onnx"));
+  return LoadModel(bytes);
 }
 
 Tensor FloatTensor(const nlohmann::json& values, const Shape& shape) {

@@ -36,6 +36,10 @@ absl::StatusOr<std::vector<Tensor>> RunProgram(const proto::Program& program,
 absl::StatusOr<std::vector<Tensor>> RunGraph(const onnx::ModelProto& model,
                                              const std::vector<Tensor>& inputs);
 
+// The model of the program with these values, as it is read back from its one file.
+absl::StatusOr<onnx::ModelProto> Exported(const proto::Program& predict,
+                                          const std::map<std::string, Tensor>& values);
+
 Tensor FloatTensor(const nlohmann::json& values, const Shape& shape);
 Tensor Int64Tensor(const nlohmann::json& values, const Shape& shape);
 

@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<Tensor>> RunModel(const onnx::ModelProto& model, cons
 TEST(OnnxExport, IsOneOrdinaryModelWithTheWeightsInside) {
   const Trained trained = Load();
   const absl::StatusOr<onnx::ModelProto> model =
-      ExportOnnx(trained.programs.predict, trained.values);
+      Exported(trained.programs.predict, trained.values);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->opset_import_size(), 1);
   EXPECT_EQ(model->opset_import(0).domain(), "");
@@ -78,7 +78,7 @@ TEST(OnnxExport, IsOneOrdinaryModelWithTheWeightsInside) {
 
 TEST(OnnxExport, PredictsWhatOnnxruntimePredictsFromIt) {
   const Trained trained = Load();
-  const onnx::ModelProto model = *ExportOnnx(trained.programs.predict, trained.values);
+  const onnx::ModelProto model = *Exported(trained.programs.predict, trained.values);
   const std::string path = testing::TempDir() + "cohort_export.onnx";
   std::ofstream(path, std::ios::binary) << model.SerializeAsString();
   std::cout << "model for tests/golden/onnxruntime/run_export.py: " << path << "\n";
@@ -113,7 +113,7 @@ TEST(OnnxExport, AModelOfImagesPredictsWhatOnnxruntimePredictsFromIt) {
     const VariableSpec& variable = programs->variables[i];
     values[variable.name] = FloatTensor(golden.at("weights").at(i), variable.shape);
   }
-  const auto model = ExportOnnx(programs->predict, values);
+  const auto model = Exported(programs->predict, values);
   ASSERT_TRUE(model.ok()) << model.status();
   const std::string path = testing::TempDir() + "cohort_export_images.onnx";
   std::ofstream(path, std::ios::binary) << model->SerializeAsString();
@@ -128,18 +128,18 @@ TEST(OnnxExport, AModelOfImagesPredictsWhatOnnxruntimePredictsFromIt) {
 TEST(OnnxExport, MissingAndMisshapenValuesAreErrorsThatNameThem) {
   Trained trained = Load();
   trained.values["dense/kernel"] = Tensor::Zeros(DType::kFloat32, {2, 2});
-  const std::string wrong(ExportOnnx(trained.programs.predict, trained.values).status().message());
+  const std::string wrong(Exported(trained.programs.predict, trained.values).status().message());
   EXPECT_THAT(wrong, HasSubstr("'dense/kernel' is float32[2,2]"));
   EXPECT_THAT(wrong, HasSubstr("[11,9]"));
   trained.values.erase("dense/kernel");
-  EXPECT_THAT(std::string(ExportOnnx(trained.programs.predict, trained.values).status().message()),
+  EXPECT_THAT(std::string(Exported(trained.programs.predict, trained.values).status().message()),
               HasSubstr("no value is given for variable 'dense/kernel'"));
 }
 
 TEST(OnnxExport, OperatorsOfOurOwnAndOtherInputsAreErrors) {
   const Trained trained = Load();
   EXPECT_THAT(
-      std::string(ExportOnnx(trained.programs.train_step, trained.values).status().message()),
+      std::string(Exported(trained.programs.train_step, trained.values).status().message()),
       HasSubstr("cohort."));
 
   GraphBuilder graph("argument");
@@ -152,7 +152,7 @@ TEST(OnnxExport, OperatorsOfOurOwnAndOtherInputsAreErrors) {
   program.mutable_inputs(0)->set_argument(0);
   program.add_outputs()->set_output(model.graph().output(0).name());
   program.mutable_outputs(0)->set_fetch(true);
-  EXPECT_THAT(std::string(ExportOnnx(program, {}).status().message()),
+  EXPECT_THAT(std::string(Exported(program, {}).status().message()),
               HasSubstr("'a' is neither batch nor variable"));
 }
 

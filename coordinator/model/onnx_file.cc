@@ -1,0 +1,200 @@
+#include "coordinator/model/onnx_file.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+namespace {
+
+// So that a runtime can map a tensor's bytes into memory, as ONNX advises.
+constexpr size_t kDataAlignment = 4096;
+// Of a value that go into the file at a time.
+constexpr size_t kWriteBytes = size_t{64} << 20;
+
+// A file that is written under another name until it is whole. Removed unless it is committed.
+class TemporaryFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
+                                                               const std::string& path) {
+    const std::string temporary = absl::StrCat(path, ".tmp");
+    ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(temporary));
+    return std::unique_ptr<TemporaryFile>(
+        new TemporaryFile(files, path, temporary, std::move(file)));
+  }
+  ~TemporaryFile() {
+    if (!committed_) files_.Remove(temporary_).IgnoreError();
+  }
+
+  absl::Status Append(absl::string_view bytes) { return file_->Append(bytes); }
+  absl::Status Seal() {
+    RETURN_IF_ERROR(file_->Sync());
+    return file_->Close();
+  }
+  absl::Status Commit() {
+    RETURN_IF_ERROR(files_.Rename(temporary_, path_));
+    committed_ = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  TemporaryFile(FileSystem& files, std::string path, std::string temporary,
+                std::unique_ptr<WritableFile> file)
+      : files_(files),
+        path_(std::move(path)),
+        temporary_(std::move(temporary)),
+        file_(std::move(file)) {}
+
+  FileSystem& files_;
+  const std::string path_;
+  const std::string temporary_;
+  const std::unique_ptr<WritableFile> file_;
+  bool committed_ = false;
+};
+
+constexpr uint32_t kLengthDelimited = 2;  // the wire type of messages and bytes
+
+void AppendVarint(uint64_t value, std::string& out) {
+  constexpr uint64_t kLow = 0x7f;
+  for (; value > kLow; value >>= 7) out.push_back(static_cast<char>((value & kLow) | (kLow + 1)));
+  out.push_back(static_cast<char>(value));
+}
+
+// What stands before the bytes of a message or bytes field.
+std::string FieldHead(int field, size_t bytes) {
+  std::string head;
+  AppendVarint(static_cast<uint64_t>(field) << 3 | kLengthDelimited, head);
+  AppendVarint(bytes, head);
+  return head;
+}
+
+// The initializer but for its bytes.
+onnx::TensorProto MetaOf(const ExportedVariable& variable) {
+  onnx::TensorProto tensor;
+  tensor.set_name(variable.initializer);
+  tensor.set_data_type(static_cast<int32_t>(variable.dtype));
+  for (const int64_t dim : variable.shape.dims()) tensor.add_dims(dim);
+  return tensor;
+}
+
+absl::StatusOr<Tensor> ReadChecked(const ExportedVariable& variable, ReadVariable read) {
+  ASSIGN_OR_RETURN(Tensor value, read(variable.variable));
+  if (value.dtype() == variable.dtype && value.shape() == variable.shape) return value;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the value of variable '", variable.variable, "' is ", value.TypeString(),
+      ", but the program reads ", DTypeName(variable.dtype), variable.shape.ToString()));
+}
+
+absl::Status AppendBytes(const Tensor& value, TemporaryFile& file) {
+  const char* const bytes = reinterpret_cast<const char*>(value.raw());
+  for (size_t begin = 0; begin < value.num_bytes(); begin += kWriteBytes) {
+    const size_t count = std::min(kWriteBytes, value.num_bytes() - begin);
+    RETURN_IF_ERROR(file.Append(absl::string_view(bytes + begin, count)));
+  }
+  return absl::OkStatus();
+}
+
+// A message in pieces whose sizes are known before the values are. Fields may come in any order,
+// and a reader joins them: the model without its graph, then the graph without the variables, then
+// these.
+struct InlineModel {
+  std::string model;
+  std::string graph;
+  // By variable: the field's head with the tensor's meta and the head of its bytes.
+  std::vector<std::string> heads;
+  size_t graph_bytes = 0;
+};
+
+InlineModel LayOut(const OnnxExport& exported) {
+  InlineModel laid;
+  onnx::ModelProto rest = exported.model;
+  laid.graph = rest.graph().SerializeAsString();
+  rest.clear_graph();
+  laid.model = rest.SerializeAsString();
+  laid.graph_bytes = laid.graph.size();
+  for (const ExportedVariable& variable : exported.variables) {
+    const std::string meta =
+        absl::StrCat(MetaOf(variable).SerializeAsString(),
+                     FieldHead(onnx::TensorProto::kRawDataFieldNumber, variable.bytes()));
+    const std::string head =
+        absl::StrCat(FieldHead(onnx::GraphProto::kInitializerFieldNumber,
+                               meta.size() + variable.bytes()),
+                     meta);
+    laid.graph_bytes += head.size() + variable.bytes();
+    laid.heads.push_back(head);
+  }
+  return laid;
+}
+
+absl::Status WriteInline(FileSystem& files, const std::string& path, const OnnxExport& exported,
+                         const InlineModel& laid, ReadVariable read) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
+  RETURN_IF_ERROR(file->Append(laid.model));
+  RETURN_IF_ERROR(
+      file->Append(FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes)));
+  RETURN_IF_ERROR(file->Append(laid.graph));
+  for (size_t i = 0; i < exported.variables.size(); ++i) {
+    ASSIGN_OR_RETURN(const Tensor value, ReadChecked(exported.variables[i], read));
+    RETURN_IF_ERROR(file->Append(laid.heads[i]));
+    RETURN_IF_ERROR(AppendBytes(value, *file));
+  }
+  RETURN_IF_ERROR(file->Seal());
+  return file->Commit();
+}
+
+onnx::TensorProto ExternalTensor(const ExportedVariable& variable, const std::string& location,
+                                 size_t offset) {
+  onnx::TensorProto tensor = MetaOf(variable);
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  const auto add = [&](const char* key, std::string value) {
+    onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(std::move(value));
+  };
+  add("location", location);
+  add("offset", absl::StrCat(offset));
+  add("length", absl::StrCat(variable.bytes()));
+  return tensor;
+}
+
+absl::Status WriteExternal(FileSystem& files, const std::string& path,
+                           const OnnxExport& exported, ReadVariable read) {
+  const std::string data_path = absl::StrCat(path, ".data");
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> data,
+                   TemporaryFile::Create(files, data_path));
+  onnx::ModelProto model = exported.model;
+  size_t offset = 0;
+  for (const ExportedVariable& variable : exported.variables) {
+    const size_t begin = (offset + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+    RETURN_IF_ERROR(data->Append(std::string(begin - offset, '\0')));
+    *model.mutable_graph()->add_initializer() =
+        ExternalTensor(variable, BaseName(data_path), begin);
+    ASSIGN_OR_RETURN(const Tensor value, ReadChecked(variable, read));
+    RETURN_IF_ERROR(AppendBytes(value, *data));
+    offset = begin + variable.bytes();
+  }
+  RETURN_IF_ERROR(data->Seal());
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
+  RETURN_IF_ERROR(file->Append(model.SerializeAsString()));
+  RETURN_IF_ERROR(file->Seal());
+  RETURN_IF_ERROR(files.Remove(path));
+  RETURN_IF_ERROR(data->Commit());
+  return file->Commit();
+}
+
+}  // namespace
+
+absl::Status WriteOnnx(FileSystem& files, const std::string& path, const OnnxExport& exported,
+                       ReadVariable read, size_t file_bytes_max) {
+  const InlineModel laid = LayOut(exported);
+  const std::string graph_head =
+      FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes);
+  const size_t bytes = laid.model.size() + graph_head.size() + laid.graph_bytes;
+  return bytes <= file_bytes_max ? WriteInline(files, path, exported, laid, read)
+                                 : WriteExternal(files, path, exported, read);
+}
+
+}  // namespace cohort

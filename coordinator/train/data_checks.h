@@ -1,0 +1,21 @@
+#pragma once
+
+// What can be wrong with a job's data before anything is trained.
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// Checks, before anything is trained, that the programs that are made for batches of `data.train`
+// can read those of `data.test` too. Errors: INVALID_ARGUMENT naming the component and both types.
+absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test);
+
+// Returns how many of `all` examples are left to train, the first ones. Errors: INVALID_ARGUMENT if
+// fit.validation_split leaves none.
+absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split);
+
+}  // namespace cohort
