@@ -1,7 +1,7 @@
 #pragma once
 
-// What an error quotes of a file, or of anything else that somebody else has written: enough to find
-// the place, and never so much that a message hides its point or tells what the file holds.
+// What an error quotes of a file, or of anything else that somebody else has written: enough to
+// find the place, and never so much that a message hides its point or tells what the file holds.
 
 #include <cstddef>
 #include <string>

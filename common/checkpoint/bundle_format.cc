@@ -103,9 +103,8 @@ std::string SliceKey(absl::string_view tensor, const proto::BundleSlice& slice) 
 
 absl::Status CheckTensorName(absl::string_view name) {
   if (name.empty() || name[0] == '\0') {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor name '", Excerpt(name),
-                     "' is empty or begins with a zero byte; rename it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor name '", Excerpt(name), "' is empty or begins with a zero byte; rename it"));
   }
   return absl::OkStatus();
 }

@@ -19,9 +19,9 @@ constexpr int kPortMax = 65535;
 constexpr size_t kUnixPathMax = 107;  // sun_path less its final zero
 
 absl::Status Bad(absl::string_view text, absl::string_view problem) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", Excerpt(text), "' is not an address: ", problem,
-                   "; write host:port, [IPv6]:port or unix:PATH"));
+  return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(text),
+                                                 "' is not an address: ", problem,
+                                                 "; write host:port, [IPv6]:port or unix:PATH"));
 }
 
 absl::StatusOr<int> ParsePort(absl::string_view text, absl::string_view port) {

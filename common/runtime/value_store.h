@@ -79,7 +79,9 @@ class ValueStore {
   bool MayOverwrite(int node, int input, size_t bytes) const;
   Tensor& Deviate(int value, DType dtype, const Shape& shape);
   bool SameAsRecorded(absl::Span<const Tensor> inputs) const;
-  bool IsInArena(int storage) const { return planned_ && !storages_[static_cast<size_t>(storage)].escapes; }
+  bool IsInArena(int storage) const {
+    return planned_ && !storages_[static_cast<size_t>(storage)].escapes;
+  }
   int StorageOf(const Tensor& tensor, absl::Span<const int> inputs) const;
   void FillBehind(int node);
 

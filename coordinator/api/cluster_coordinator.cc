@@ -235,10 +235,10 @@ IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
 
 absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
-  ASSIGN_OR_RETURN(const proto::ExpectedData data,
-                   AskForData(world_, waiter_, *cluster_,
-                              {dataset->id, dataset->spec, options_.connect_timeout,
-                               options_.call_timeout}));
+  ASSIGN_OR_RETURN(
+      const proto::ExpectedData data,
+      AskForData(world_, waiter_, *cluster_,
+                 {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout}));
   dataset->expected->Set(data);
   proto::CreateDatasetResponse described;
   *described.mutable_element_spec() = data.element_spec();

@@ -16,9 +16,8 @@ std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   for (const TaskLink& link : cluster.serving()) {
     if (link.task.role() == RoleName(Role::kWorker)) workers.push_back(link);
   }
-  std::sort(workers.begin(), workers.end(), [](const TaskLink& a, const TaskLink& b) {
-    return a.task.index() < b.task.index();
-  });
+  std::sort(workers.begin(), workers.end(),
+            [](const TaskLink& a, const TaskLink& b) { return a.task.index() < b.task.index(); });
   return workers;
 }
 

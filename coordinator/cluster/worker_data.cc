@@ -78,8 +78,7 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
     const auto after_pause = [&](auto done) {
       world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
     };
-    RETURN_IF_ERROR(
-        Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+    RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
   }
   std::vector<TaskLink> others = ServingWorkers(cluster);
   others.erase(std::remove_if(others.begin(), others.end(),

@@ -22,9 +22,9 @@ struct DataQuestion {
 
 // Asks one worker that serves, then all others, each of which compares what it reads with what the
 // first one does. Who is lost before it has answered is passed over: it is told what to expect when
-// it is back. Blocks. Errors: INVALID_ARGUMENT that names two workers, their lengths and types; what
-// a worker answers (a missing file); that of Cluster::Abort; UNAVAILABLE when none has answered in
-// time.
+// it is back. Blocks. Errors: INVALID_ARGUMENT that names two workers, their lengths and types;
+// what a worker answers (a missing file); that of Cluster::Abort; UNAVAILABLE when none has
+// answered in time.
 absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
                                                const DataQuestion& question);
 

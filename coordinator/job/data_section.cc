@@ -31,8 +31,9 @@ MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   config.Choice("otherwise", {"synthetic_digits"}, &otherwise);
   source.or_synthetic_digits = !otherwise.empty();
   if (source.or_synthetic_digits && !source.images.empty()) {
-    config.AddError("otherwise", "stands beside images, the files to train on; leave one of the "
-                                 "two out");
+    config.AddError("otherwise",
+                    "stands beside images, the files to train on; leave one of the "
+                    "two out");
   }
   return source;
 }

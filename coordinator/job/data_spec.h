@@ -81,8 +81,8 @@ struct DataSpec {
 // batches.
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);
 
-// Whether a batch's component can be read as one class per example: [N] or [N,1], integers or floats,
-// of which the workers check that they are whole numbers.
+// Whether a batch's component can be read as one class per example: [N] or [N,1], integers or
+// floats, of which the workers check that they are whole numbers.
 bool HasLabels(const proto::ComponentSpec& component);
 // What proto::ClassLabels makes of it.
 proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component);

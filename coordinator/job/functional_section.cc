@@ -44,8 +44,8 @@ std::optional<TensorName> ReadTensorName(const json& value, const std::string& p
   return std::nullopt;
 }
 
-// Reads the arguments of a layer's call. Keras 3 writes `training` false unasked for each Dropout, and
-// its fit takes none: there it says nothing.
+// Reads the arguments of a layer's call. Keras 3 writes `training` false unasked for each Dropout,
+// and its fit takes none: there it says nothing.
 void ReadArguments(const json& value, const std::string& path, bool is_keras3, JsonErrors& errors,
                    UnresolvedCall& call) {
   ObjectReader kwargs(value, path, errors);
@@ -128,13 +128,15 @@ class FunctionalReader {
     std::string& own = std::visit([](auto& one) -> std::string& { return one.name; }, layer);
     if (own.empty() && name.is_string()) own = name.get<std::string>();
     if (own.empty() || (!name.is_null() && name != own)) {
-      errors_.Add(JoinPath(path, "name"),
-                  absl::StrCat("is ", JsonExcerpt(name), "; it must be the name in config, ",
-                               own.empty() ? "which is missing" : absl::StrCat("'", Excerpt(own), "'")));
+      errors_.Add(
+          JoinPath(path, "name"),
+          absl::StrCat("is ", JsonExcerpt(name), "; it must be the name in config, ",
+                       own.empty() ? "which is missing" : absl::StrCat("'", Excerpt(own), "'")));
       return false;
     }
     if (!by_name_.emplace(own, model_.layers.size()).second) {
-      errors_.Add(JoinPath(path, "name"), absl::StrCat("two layers are named '", Excerpt(own), "'"));
+      errors_.Add(JoinPath(path, "name"),
+                  absl::StrCat("two layers are named '", Excerpt(own), "'"));
       return false;
     }
     return true;

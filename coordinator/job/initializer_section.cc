@@ -88,11 +88,12 @@ KerasInitializerSpec ReadVarianceScaling(const ClassForm& form, JsonErrors& erro
     spec.class_name = one.class_name;
     return spec;
   }
-  errors.Add(form.config_path,
-             absl::StrCat("is a VarianceScaling of scale ", scale, ", mode '", mode,
-                          "' and distribution '", distribution,
-                          "'; it must be scale 1 with fan_avg (Glorot), scale 2 with fan_in (He) or "
-                          "scale 1 with fan_in (Lecun), uniform or truncated_normal"));
+  errors.Add(
+      form.config_path,
+      absl::StrCat("is a VarianceScaling of scale ", scale, ", mode '", mode,
+                   "' and distribution '", distribution,
+                   "'; it must be scale 1 with fan_avg (Glorot), scale 2 with fan_in (He) or "
+                   "scale 1 with fan_in (Lecun), uniform or truncated_normal"));
   return spec;
 }
 

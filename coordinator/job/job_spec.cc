@@ -16,8 +16,9 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A heartbeat is asked for each tenth of the lease, and a task that has not answered one after a third of
-// the lease is suspected (coordinator/cluster/task_connection.cc): below this healthy tasks are lost.
+// A heartbeat is asked for each tenth of the lease, and a task that has not answered one after a
+// third of the lease is suspected (coordinator/cluster/task_connection.cc): below this healthy
+// tasks are lost.
 constexpr absl::Duration kLeaseMin = absl::Milliseconds(100);
 constexpr int64_t kCountMax = 1'000'000'000;
 constexpr int64_t kBatchSizeMax = 1 << 20;

@@ -77,8 +77,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
 std::string Nearest(absl::string_view name, absl::Span<const std::string> known) {
   for (const auto& [old, now] : kRenamed) {
     if (old != name || std::find(known.begin(), known.end(), now) == known.end()) continue;
-    return absl::StrCat("; it is called '", now, "' now (known: ", absl::StrJoin(known, ", "),
-                        ")");
+    return absl::StrCat("; it is called '", now, "' now (known: ", absl::StrJoin(known, ", "), ")");
   }
   const std::vector<std::string> nearest = NearestNames(name, known, 1);
   if (nearest.empty()) return "; none is known here";
@@ -96,18 +95,20 @@ void OnlyKerasNames(ObjectReader& reader, const std::string& class_name) {
   std::string module;
   reader.String("module", &module);
   const std::string package = module.substr(0, module.find('.'));
-  const std::vector<std::string> packages = {"",         "keras",      "keras_core", "tf_keras",
+  const std::vector<std::string> packages = {"",         "keras",      "keras_core",     "tf_keras",
                                              "builtins", "tensorflow", "tensorflow_core"};
   if (std::find(packages.begin(), packages.end(), package) == packages.end()) {
-    reader.AddError("module", absl::StrCat("is '", Excerpt(module), "', and only Keras's own classes are "
+    reader.AddError("module", absl::StrCat("is '", Excerpt(module),
+                                           "', and only Keras's own classes are "
                                            "known here, whose module begins with 'keras'"));
   }
   std::string registered;
   reader.String("registered_name", &registered);
   const size_t end = registered.find('>');
   if (end != std::string::npos && registered.substr(0, end) != "Keras") {
-    reader.AddError("registered_name", absl::StrCat("is '", Excerpt(registered), "', a '",
-                                                    Excerpt(class_name), "' of your own, which is not known here"));
+    reader.AddError("registered_name",
+                    absl::StrCat("is '", Excerpt(registered), "', a '", Excerpt(class_name),
+                                 "' of your own, which is not known here"));
   }
 }
 

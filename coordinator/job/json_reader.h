@@ -92,8 +92,8 @@ struct ClassForm {
   std::string config_path;
   bool is_name_only = false;
 };
-// {"class_name": "function", "config": "relu"} is the name alone. A module or registered name that is
-// not Keras's is an error: such a class is not the one of this name.
+// {"class_name": "function", "config": "relu"} is the name alone. A module or registered name that
+// is not Keras's is an error: such a class is not the one of this name.
 ClassForm ReadClassForm(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 
 // The name of a function, given as a string or in the class form of a function.

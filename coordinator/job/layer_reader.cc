@@ -112,9 +112,9 @@ void LayerReader::OnlyNeutralRegularizer(const char* key) {
   bool adds_nothing = false;
   if (value->is_object() && value->contains("config") && (*value)["config"].is_object()) {
     const json& strengths = (*value)["config"];
-    adds_nothing = !strengths.empty() &&
-                   std::all_of(strengths.begin(), strengths.end(),
-                               [](const json& strength) { return strength == 0; });
+    adds_nothing =
+        !strengths.empty() && std::all_of(strengths.begin(), strengths.end(),
+                                          [](const json& strength) { return strength == 0; });
   }
   if (adds_nothing) return;
   config.AddError(key, absl::StrCat("is ", JsonExcerpt(*value),

@@ -98,8 +98,7 @@ void NameLayers(const std::string& path, JsonErrors& errors, std::vector<LayerSp
   }
 }
 
-void ReadLayers(const json& layers, const std::string& path, JsonErrors& errors,
-                ModelSpec& model) {
+void ReadLayers(const json& layers, const std::string& path, JsonErrors& errors, ModelSpec& model) {
   if (!layers.is_array() || layers.empty() || layers.size() > kLayersMax) {
     errors.Add(path, absl::StrCat("is ", JsonExcerpt(layers), "; it must be a list of 1 to ",
                                   kLayersMax, " layers"));

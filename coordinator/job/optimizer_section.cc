@@ -94,7 +94,8 @@ void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
   }
 }
 
-// Keras's older classes of two optimizers divide by another root; the others' arithmetic is the same.
+// Keras's older classes of two optimizers divide by another root; the others' arithmetic is the
+// same.
 void OnlyTodaysArithmetic(const std::string& class_name, ObjectReader& config) {
   bool legacy = false;
   config.Bool("is_legacy_optimizer", &legacy);

@@ -21,8 +21,8 @@ class BatchNormNodes {
         variance_(layer.name + "/moving_variance") {}
 
   std::string Evaluate() {
-    return graph_.Op("BatchNormalization",
-                     {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, {Epsilon()});
+    return graph_.Op("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)},
+                     {Epsilon()});
   }
 
   std::string Train() {

@@ -184,12 +184,13 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
   }
   const std::string remedy =
       LacksChannels(declared, actual)
-          ? absl::StrCat("declare ", actual.ToString(), " and put a Reshape layer with target_shape ",
-                         declared.ToString(), " behind it, which gives images their channel")
+          ? absl::StrCat("declare ", actual.ToString(),
+                         " and put a Reshape layer with target_shape ", declared.ToString(),
+                         " behind it, which gives images their channel")
           : "change input_shape, or data.pipeline (Flatten joins dimensions)";
-  return absl::InvalidArgumentError(absl::StrCat(
-      "layer '", layer.name, "' is given examples of shape ", actual.ToString(),
-      "; the model declares ", declared.ToString(), "; ", remedy));
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer '", layer.name, "' is given examples of shape ", actual.ToString(),
+                   "; the model declares ", declared.ToString(), "; ", remedy));
 }
 
 absl::Status Model::TakeCall(Call& call, uint64_t seed) {

@@ -116,7 +116,8 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
                    BundleReader::Open(files_, prefix));
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
   RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, /*slots=*/true));
-  Progress progress{ReadCounter(*reader, kStepName), ReadCounter(*reader, kEpochName),
+  Progress progress{ReadCounter(*reader, kStepName),
+                    ReadCounter(*reader, kEpochName),
                     {ReadCounter(*reader, kPassName), ReadCounter(*reader, kExamplesName)}};
   Log(LogLevel::kInfo, "checkpoint_restored", {{"prefix", prefix}, {"step", progress.global_step}});
   return std::optional<Progress>(progress);

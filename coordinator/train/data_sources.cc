@@ -73,13 +73,15 @@ class SourceFinder {
     if (!absl::IsNotFound(files_->status())) return files_->status();
     if (!spec.or_synthetic_digits) {
       return absl::NotFoundError(absl::StrCat(
-          files_->status().message(), "; set COHORT_DATA_DIR to a directory that has mnist/, or, to "
+          files_->status().message(),
+          "; set COHORT_DATA_DIR to a directory that has mnist/, or, to "
           "train on digits that the program makes where there is no MNIST, give every MNIST of "
           "the job \"otherwise\": \"synthetic_digits\""));
     }
     Log(LogLevel::kWarning, "synthetic_data",
         {{"cause", files_->status().message()},
-         {"effect", absl::StrCat("the ", spec.split, " data are digits that the program makes, not "
+         {"effect", absl::StrCat("the ", spec.split,
+                                 " data are digits that the program makes, not "
                                  "MNIST, and easier")},
          {"remedy", "set COHORT_DATA_DIR to a directory that holds mnist/"}});
     name = "synthetic_digits";

@@ -46,8 +46,8 @@ MnistFiles FilesIn(const std::string& directory) {
           JoinPath(directory, kFiles[2].name), JoinPath(directory, kFiles[3].name)};
 }
 
-// The files that are not in `directory`. Errors: those of a file that is there and cannot be opened,
-// naming it and why.
+// The files that are not in `directory`. Errors: those of a file that is there and cannot be
+// opened, naming it and why.
 absl::StatusOr<std::vector<std::string>> Missing(FileSystem& files, const std::string& directory) {
   std::vector<std::string> missing;
   for (const KnownFile& file : kFiles) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then from
-// public mirrors with their checksums verified. Files that are there and cannot be used are an error:
-// only where there are none may the caller take other data, if the job says so.
+// public mirrors with their checksums verified. Files that are there and cannot be used are an
+// error: only where there are none may the caller take other data, if the job says so.
 
 #include <string>
 #include <vector>

@@ -19,8 +19,8 @@
 
 namespace cohort {
 
-// How far the data were read: an epoch of fit.steps_per_epoch steps is more or less than a pass over
-// them, and the next one goes on there.
+// How far the data were read: an epoch of fit.steps_per_epoch steps is more or less than a pass
+// over them, and the next one goes on there.
 struct DataPosition {
   int64_t pass = 0;
   int64_t examples = 0;  // of that pass: another batch size goes on there, too
@@ -28,8 +28,8 @@ struct DataPosition {
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
-// Which batch is read `step` steps behind `begin`, of data that has so many batches (at least one) of
-// this size a pass: behind the last one of a pass comes the first one of the next.
+// Which batch is read `step` steps behind `begin`, of data that has so many batches (at least one)
+// of this size a pass: behind the last one of a pass comes the first one of the next.
 struct PassShape {
   int64_t batch_size = 1;
   int64_t batches = 1;

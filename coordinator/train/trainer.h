@@ -64,7 +64,7 @@ class Trainer {
   struct PassOptions {
     const Data* data = nullptr;
     ProgramHandle program;
-    DataPosition begin;        // of its first batch
+    DataPosition begin;  // of its first batch
     int64_t steps = 0;
     int64_t first_step = 0;    // global step, which counts updates, before the pass
     ProgressLine* progress = nullptr;

@@ -14,10 +14,12 @@ namespace {
 
 absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source) {
   const auto& paths = source.has_click_log() ? source.click_log().paths() : source.idx().paths();
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, " has no examples: ", absl::StrJoin(paths, ", "),
-                   paths.empty() ? "its source is" : paths.size() == 1 ? " is" : " are",
-                   " empty; name files that have some"));
+  return absl::InvalidArgumentError(absl::StrCat(key,
+                                                 " has no examples: ", absl::StrJoin(paths, ", "),
+                                                 paths.empty()       ? "its source is"
+                                                 : paths.size() == 1 ? " is"
+                                                                     : " are",
+                                                 " empty; name files that have some"));
 }
 
 }  // namespace
@@ -45,14 +47,13 @@ absl::Status Trainer::PrepareData() {
   // Keras splits off the last fraction, before any shuffling.
   const int64_t train_count = static_cast<int64_t>(
       std::floor(static_cast<double>(all.cardinality()) * (1.0 - job_.fit.validation_split)));
-  const int64_t evaluation_batch =
-      job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
-  ASSIGN_OR_RETURN(train_, MakeData(sources_.train, 0, train_count, job_.fit.batch_size,
-                                    job_.fit.shuffle));
+  const int64_t evaluation_batch = job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
+  ASSIGN_OR_RETURN(train_,
+                   MakeData(sources_.train, 0, train_count, job_.fit.batch_size, job_.fit.shuffle));
   if (train_.pass.batches == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "no training examples are left of ", all.cardinality(), " after fit.validation_split = ",
-        job_.fit.validation_split, ": make it smaller"));
+        "no training examples are left of ", all.cardinality(),
+        " after fit.validation_split = ", job_.fit.validation_split, ": make it smaller"));
   }
   if (train_count < all.cardinality()) {
     ASSIGN_OR_RETURN(validation_, MakeData(sources_.train, train_count, -1, evaluation_batch,

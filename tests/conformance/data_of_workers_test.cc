@@ -1,10 +1,11 @@
-// What is read of the data: all of them, whatever the length of an epoch, and the same by all workers.
-
-#include <algorithm>
-#include <functional>
+// What is read of the data: all of them, whatever the length of an epoch, and the same by all
+// workers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -91,9 +92,9 @@ TEST(StepsPerEpoch, ARestoredJobGoesOnWhereItsDataStopped) {
   SimCluster cluster(1, 1, 1);
   PutData(cluster.FilesOf("worker:0"), 100);
   for (int epochs = 1; epochs <= 3; ++epochs) {
-    const auto summary = Train(
-        cluster, TableJob({"fit.steps_per_epoch=4", absl::StrCat("fit.epochs=", epochs),
-                           "checkpoint.directory=/saved", "checkpoint.restore=latest"}));
+    const auto summary =
+        Train(cluster, TableJob({"fit.steps_per_epoch=4", absl::StrCat("fit.epochs=", epochs),
+                                 "checkpoint.directory=/saved", "checkpoint.restore=latest"}));
     ASSERT_TRUE(summary.ok()) << summary.status();
     EXPECT_EQ(summary->ps.tables().rows(), std::min<uint64_t>(100, epochs * 40));
   }
@@ -106,9 +107,8 @@ TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
       PutData(cluster.FilesOf("worker:0"), first);
       PutData(cluster.FilesOf("worker:1"), first);
       PutData(cluster.FilesOf("worker:2"), second);
-      const auto summary =
-          Train(cluster, TableJob({mirrored ? "strategy.type=multi_worker_mirrored"
-                                            : "strategy.type=parameter_server"}));
+      const auto summary = Train(cluster, TableJob({mirrored ? "strategy.type=multi_worker_mirrored"
+                                                             : "strategy.type=parameter_server"}));
       EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
       EXPECT_THAT(std::string(summary.status().message()),
                   AllOf(HasSubstr(absl::StrCat("worker:0 has ", first, " elements of int32[1]")),
@@ -171,8 +171,8 @@ TEST(DataOfWorkers, OneThatComesLaterIsHeldToWhatTheOthersHave) {
   watcher.on_start = [&](TaskId task) {
     PutData(cluster.FilesOf(absl::StrCat("worker:", task.index)), 50);
   };
-  const auto summary = Train(cluster, TableJob({"fit.epochs=2000",
-                                                "strategy.type=multi_worker_mirrored"}));
+  const auto summary =
+      Train(cluster, TableJob({"fit.epochs=2000", "strategy.type=multi_worker_mirrored"}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),
               AllOf(HasSubstr("has 100 elements"), HasSubstr("has 50 elements")));

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "common/base/rng.h"
 #include "common/base/excerpt.h"
+#include "common/base/rng.h"
 #include "common/base/status.h"
 
 namespace cohort {

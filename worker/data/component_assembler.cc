@@ -56,10 +56,17 @@ double FloatAt(DType dtype, const std::byte* values) {
 
 void WriteInteger(DType dtype, int64_t value, std::byte* out) {
   switch (dtype) {
-    case DType::kUint8: *reinterpret_cast<uint8_t*>(out) = static_cast<uint8_t>(value); return;
-    case DType::kInt8: *reinterpret_cast<int8_t*>(out) = static_cast<int8_t>(value); return;
-    case DType::kInt32: *reinterpret_cast<int32_t*>(out) = static_cast<int32_t>(value); return;
-    default: *reinterpret_cast<int64_t*>(out) = value;
+    case DType::kUint8:
+      *reinterpret_cast<uint8_t*>(out) = static_cast<uint8_t>(value);
+      return;
+    case DType::kInt8:
+      *reinterpret_cast<int8_t*>(out) = static_cast<int8_t>(value);
+      return;
+    case DType::kInt32:
+      *reinterpret_cast<int32_t*>(out) = static_cast<int32_t>(value);
+      return;
+    default:
+      *reinterpret_cast<int64_t*>(out) = value;
   }
 }
 
@@ -86,19 +93,20 @@ Shape Prepend(int64_t rows, const Shape& shape) {
 
 absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels) {
   if (rescale_.has_value() || one_hot_depth_ > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "labels (component ", component_, ") are rescaled or one-hot before they are read as "
-        "classes: leave Rescaling and CategoryEncoding of them out of the pipeline"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels (component ", component_,
+                     ") are rescaled or one-hot before they are read as "
+                     "classes: leave Rescaling and CategoryEncoding of them out of the pipeline"));
   }
   const bool one_each = element_shape_ == Shape() || element_shape_ == Shape({1});
   if (!one_each || !(IsInteger(dtype_) || IsFloat(dtype_))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("labels (component ", component_, ") are ", DTypeName(dtype_),
-                     element_shape_.ToString(), " per example, and have to be one number"));
+    return absl::InvalidArgumentError(absl::StrCat("labels (component ", component_, ") are ",
+                                                   DTypeName(dtype_), element_shape_.ToString(),
+                                                   " per example, and have to be one number"));
   }
   if (labels.classes() < 1 || labels.classes() > kOneHotDepthMax) {
-    return absl::InvalidArgumentError(absl::StrCat("class_labels.classes is ", labels.classes(),
-                                                   ", not 1 to ", kOneHotDepthMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat("class_labels.classes is ", labels.classes(), ", not 1 to ", kOneHotDepthMax));
   }
   label_classes_ = labels.classes();
   element_shape_ = Shape();
@@ -141,8 +149,8 @@ absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", not 1 to ", kOneHotDepthMax));
   }
   if (label_classes_ > one_hot.depth()) {
-    return absl::InvalidArgumentError(absl::StrCat("one_hot.depth is ", one_hot.depth(), ", below ",
-                                                   label_classes_, " classes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("one_hot.depth is ", one_hot.depth(), ", below ", label_classes_, " classes"));
   }
   one_hot_depth_ = one_hot.depth();
   dtype_ = DType::kFloat32;
@@ -166,8 +174,7 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
       RETURN_IF_ERROR(result.AddRescale(transform.rescale()));
     } else if (transform.has_one_hot() && transform.one_hot().component() == component) {
       RETURN_IF_ERROR(result.AddOneHot(transform.one_hot()));
-    } else if (transform.has_class_labels() &&
-               transform.class_labels().component() == component) {
+    } else if (transform.has_class_labels() && transform.class_labels().component() == component) {
       RETURN_IF_ERROR(result.AddClassLabels(transform.class_labels()));
     } else if (transform.kind_case() == proto::DatasetTransform::kFlatten &&
                transform.flatten() == component) {
@@ -220,8 +227,8 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
 
 bool ComponentAssembler::CopiesShortRows() const {
   const size_t bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
-  const bool converts = one_hot_depth_ > 0 || label_classes_ > 0 || rescale_.has_value() ||
-                        !rescale_more_.empty();
+  const bool converts =
+      one_hot_depth_ > 0 || label_classes_ > 0 || rescale_.has_value() || !rescale_more_.empty();
   return source_.array != nullptr && !converts && (bytes == 4 || bytes == 8);
 }
 
@@ -254,10 +261,13 @@ std::string ComponentAssembler::ExampleName(int64_t index) const {
 absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
                                            std::byte* out) const {
   const auto refuse = [&](auto label) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the label of ", ExampleName(index), " is ", label, ", and has to be a whole number from 0 "
-        "to ", label_classes_ - 1, ", as the model has ", label_classes_, " classes: fix the data, "
-        "or give the last layer more units"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the label of ", ExampleName(index), " is ", label,
+                     ", and has to be a whole number from 0 "
+                     "to ",
+                     label_classes_ - 1, ", as the model has ", label_classes_,
+                     " classes: fix the data, "
+                     "or give the last layer more units"));
   };
   int64_t label = 0;
   if (IsFloat(source_.dtype())) {
@@ -287,10 +297,9 @@ absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in,
   for (int64_t i = 0; i < source_values_; ++i) {
     const int64_t value = IntegerAt(source_.dtype(), in, i);
     if (value < 0 || value >= one_hot_depth_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("one_hot of component ", component_, ": ", ExampleName(index),
-                       " has the class ", value, ", not 0 to ", one_hot_depth_ - 1,
-                       ": raise depth or fix the data"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "one_hot of component ", component_, ": ", ExampleName(index), " has the class ", value,
+          ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
     }
     out[i * one_hot_depth_ + value] = 1.0f;
   }

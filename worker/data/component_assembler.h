@@ -34,8 +34,8 @@ class ComponentAssembler {
   const Shape& element_shape() const { return element_shape_; }
 
   // Rows `indices` of the source with axis 0 in front, or the one row without it.
-  // Errors: INVALID_ARGUMENT for a label that is none of the classes, naming the example in its file;
-  // RESOURCE_EXHAUSTED for a tensor beyond kComponentBytesMax.
+  // Errors: INVALID_ARGUMENT for a label that is none of the classes, naming the example in its
+  // file; RESOURCE_EXHAUSTED for a tensor beyond kComponentBytesMax.
   absl::StatusOr<Tensor> Batch(absl::Span<const int64_t> indices) const;
   absl::StatusOr<Tensor> Single(int64_t index) const;
 

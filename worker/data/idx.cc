@@ -25,7 +25,8 @@ absl::StatusOr<DType> TypeOfIdx(const std::string& path, unsigned char type) {
   switch (type) {
     case 0x08: return DType::kUint8;
     case 0x09: return DType::kInt8;
-    case kShorts: return DType::kInt32;
+    case kShorts:
+      return DType::kInt32;
     case 0x0c: return DType::kInt32;
     case 0x0d: return DType::kFloat32;
     case 0x0e: return DType::kFloat64;

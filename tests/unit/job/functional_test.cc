@@ -160,12 +160,12 @@ json WithArguments(const json& arguments, bool as_keras3) {
   if (as_keras3) {
     const json tensor = {{"class_name", "__keras_tensor__"},
                          {"config", {{"keras_history", {"x", 0, 0}}}}};
-    drop["inbound_nodes"] = json::array(
-        {{{"args", json::array({tensor})}, {"kwargs", arguments}}});
+    drop["inbound_nodes"] = json::array({{{"args", json::array({tensor})}, {"kwargs", arguments}}});
   } else {
     drop["inbound_nodes"] = json::array({json::array({json::array({"x", 0, 0, arguments})})});
   }
-  const json out = Layer("Dense", {{"name", "out"}, {"units", 2}}, Nodes({Given({Tensor("drop")})}));
+  const json out =
+      Layer("Dense", {{"name", "out"}, {"units", 2}}, Nodes({Given({Tensor("drop")})}));
   return {{"class_name", "Functional"},
           {"config",
            {{"layers", {input, drop, out}},
@@ -186,8 +186,9 @@ TEST(FunctionalModel, TrainingFalseCountsButInFilesOfKeras3) {
     EXPECT_TRUE(TrainsDropout(WithArguments(json::object(), as_keras3)));
     EXPECT_TRUE(TrainsDropout(WithArguments({{"training", nullptr}}, as_keras3)));
     EXPECT_FALSE(TrainsDropout(WithArguments(no_training, as_keras3))) << "written by hand";
-    EXPECT_THAT(std::string(Parse(WithArguments({{"training", true}}, as_keras3)).status().message()),
-                HasSubstr("training: is true"));
+    EXPECT_THAT(
+        std::string(Parse(WithArguments({{"training", true}}, as_keras3)).status().message()),
+        HasSubstr("training: is true"));
   }
   json keras2 = WithArguments(no_training, false);
   keras2["keras_version"] = "2.15.0";

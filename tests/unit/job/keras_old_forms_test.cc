@@ -1,5 +1,5 @@
-// What releases of Keras before 3 serialise (public files of 2.0 to 2.15), and keys that look neutral
-// and are not.
+// What releases of Keras before 3 serialise (public files of 2.0 to 2.15), and keys that look
+// neutral and are not.
 
 #include <string>
 
@@ -49,8 +49,9 @@ json With(json config, const json& more) {
 TEST(OldKerasForms, AShapeMayBeGivenTwiceIfItIsTheSame) {
   const json input = Layer("InputLayer", {{"batch_input_shape", {nullptr, 784}}});
   const auto twice = [&](const json& shape) {
-    return Sequential(json::array({input, Layer("Dense", With(kDense, {{"batch_input_shape", shape}})),
-                                   Layer("Dense", kDense)}));
+    return Sequential(
+        json::array({input, Layer("Dense", With(kDense, {{"batch_input_shape", shape}})),
+                     Layer("Dense", kDense)}));
   };
   const auto same = Parse(twice({nullptr, 784}));
   ASSERT_TRUE(same.ok()) << same.status();
@@ -65,7 +66,8 @@ TEST(OldKerasForms, AShapeMayBeGivenTwiceIfItIsTheSame) {
 
 TEST(OldKerasForms, ATableMayGiveTheShapeOfItsIds) {
   const auto job = Parse(Sequential(json::array(
-      {Layer("Embedding", {{"input_dim", 9}, {"output_dim", 2}, {"batch_input_shape", {nullptr, 3}}}),
+      {Layer("Embedding",
+             {{"input_dim", 9}, {"output_dim", 2}, {"batch_input_shape", {nullptr, 3}}}),
        Layer("Flatten", json::object()), Layer("Dense", kDense)})));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(std::get<InputLayerSpec>(job->model.layers[0]).shape, std::vector<int64_t>{3});
@@ -92,12 +94,11 @@ TEST(OldKerasForms, ASequentialModelMayBeAListAndAFunctionalOneAModel) {
 
 TEST(OldKerasForms, VarianceScalingIsTheInitializerOfItsScaleModeAndDistribution) {
   const auto of = [](double scale, const std::string& mode, const std::string& distribution) {
-    const json scaling = Layer("VarianceScaling", {{"scale", scale},
-                                                   {"mode", mode},
-                                                   {"distribution", distribution},
-                                                   {"seed", nullptr}});
-    return Parse(Sequential(
-        json::array({Layer("Dense", With(kDense, {{"kernel_initializer", scaling}}))})));
+    const json scaling = Layer(
+        "VarianceScaling",
+        {{"scale", scale}, {"mode", mode}, {"distribution", distribution}, {"seed", nullptr}});
+    return Parse(
+        Sequential(json::array({Layer("Dense", With(kDense, {{"kernel_initializer", scaling}}))})));
   };
   const auto name = [](const absl::StatusOr<JobSpec>& job) {
     EXPECT_TRUE(job.ok()) << job.status();
@@ -128,9 +129,9 @@ TEST(OldKerasForms, LrIsTheLearningRate) {
 
 TEST(OldKerasForms, ARegularizerThatAddsNothingIsTaken) {
   const auto with = [](const json& regularizer) {
-    return Parse(Sequential(json::array(
-        {Layer("Dense", With(kDense, {{"kernel_regularizer", regularizer}})),
-         Layer("BatchNormalization", {{"gamma_regularizer", regularizer}})})));
+    return Parse(Sequential(
+        json::array({Layer("Dense", With(kDense, {{"kernel_regularizer", regularizer}})),
+                     Layer("BatchNormalization", {{"gamma_regularizer", regularizer}})})));
   };
   EXPECT_TRUE(with(Layer("L1L2", {{"l1", 0.0}, {"l2", 0.0}})).ok());
   EXPECT_TRUE(with(Layer("L2", {{"l2", 0}})).ok());
@@ -147,17 +148,16 @@ TEST(OldKerasForms, AFunctionIsItsName) {
                 {"config", name},
                 {"registered_name", "function"}};
   };
-  const auto job =
-      Parse(Sequential(json::array({Layer("Dense", With(kDense, {{"activation", function("relu")}}))})),
-            "sgd", function("categorical_crossentropy"),
-            json::array({function("categorical_accuracy")}));
+  const auto job = Parse(
+      Sequential(json::array({Layer("Dense", With(kDense, {{"activation", function("relu")}}))})),
+      "sgd", function("categorical_crossentropy"), json::array({function("categorical_accuracy")}));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(std::get<DenseSpec>(job->model.layers[0]).activation, Activation::kRelu);
   EXPECT_EQ(job->compile.loss.kind, LossKind::kCategoricalCrossentropy);
   EXPECT_EQ(job->compile.metrics.at(0).kind, MetricKind::kCategoricalAccuracy);
-  EXPECT_THAT(ErrorOf(Parse(Sequential(json::array({Layer("Dense", kDense)})), "sgd",
-                            function("my_loss"))),
-              HasSubstr("'my_loss' is no known loss"));
+  EXPECT_THAT(
+      ErrorOf(Parse(Sequential(json::array({Layer("Dense", kDense)})), "sgd", function("my_loss"))),
+      HasSubstr("'my_loss' is no known loss"));
 }
 
 TEST(OldKerasForms, AnOldNameIsToldItsNewOne) {
@@ -173,11 +173,12 @@ TEST(OldKerasForms, AnOldNameIsToldItsNewOne) {
 TEST(KeysThatAreNotNeutral, AreRefused) {
   const json dense = Layer("Dense", kDense);
   const auto model = [](const json& layer) { return Sequential(json::array({layer})); };
-  EXPECT_THAT(ErrorOf(Parse(model(dense), "sgd",
-                            Layer("CategoricalCrossentropy", {{"fn", "my_loss"}}))),
-              HasSubstr("compile.loss.config.fn: is \"my_loss\""));
-  EXPECT_TRUE(Parse(model(dense), "sgd", Layer("CategoricalCrossentropy",
-                                               {{"fn", "categorical_crossentropy"}})).ok());
+  EXPECT_THAT(
+      ErrorOf(Parse(model(dense), "sgd", Layer("CategoricalCrossentropy", {{"fn", "my_loss"}}))),
+      HasSubstr("compile.loss.config.fn: is \"my_loss\""));
+  EXPECT_TRUE(Parse(model(dense), "sgd",
+                    Layer("CategoricalCrossentropy", {{"fn", "categorical_crossentropy"}}))
+                  .ok());
   EXPECT_THAT(ErrorOf(Parse(model(dense), "sgd", "categorical_crossentropy",
                             json::array({Layer("CategoricalAccuracy", {{"fn", "mine"}})}))),
               HasSubstr("fn: is \"mine\""));

@@ -32,14 +32,14 @@ absl::StatusOr<ModelPrograms> Build(const json& layer, bool training) {
                         {"output_layers", json::parse(R"([["out", 0, 0]])")}}}};
   const auto job = MakeJob(model, "sgd", "sparse_categorical_crossentropy", json::array());
   if (!job.ok()) return job.status();
-  return BuildPrograms(*job, Batch(Component(DType::kFloat32, {-1, 3}),
-                                   Component(DType::kInt64, {-1})));
+  return BuildPrograms(*job,
+                       Batch(Component(DType::kFloat32, {-1, 3}), Component(DType::kInt64, {-1})));
 }
 
 const std::vector<Tensor>& TwoExamples() {
-  static const auto* const kBatch = new std::vector<Tensor>{
-      Tensor::FromVector<float>({1, 2, 3, -4, 5, 9}, {2, 3}),
-      Tensor::FromVector<int64_t>({1, 0}, {2})};
+  static const auto* const kBatch =
+      new std::vector<Tensor>{Tensor::FromVector<float>({1, 2, 3, -4, 5, 9}, {2, 3}),
+                              Tensor::FromVector<int64_t>({1, 0}, {2})};
   return *kBatch;
 }
 
@@ -86,8 +86,9 @@ TEST(UntrainedCalls, ABatchNormalizationUsesItsMovingStatisticsAndLeavesThem) {
     EXPECT_EQ(Assigned(untrained->train_step), "");
     EXPECT_FALSE(untrained->exchanges);
     EXPECT_NEAR(LossOf(untrained->train_step), LossOf(untrained->eval_step), 1e-6);
-    EXPECT_GT(std::abs(LossOf(untrained->train_step) -
-                       (synchronized ? 0 : LossOf(trained->train_step))), 1e-3);
+    EXPECT_GT(
+        std::abs(LossOf(untrained->train_step) - (synchronized ? 0 : LossOf(trained->train_step))),
+        1e-3);
   }
 }
 
@@ -136,8 +137,7 @@ TEST(SparseLabels, MayLieInAColumnAndBeWholeNumbersInFloats) {
     EXPECT_EQ(programs->labels->class_labels().classes(), 4);
     const Tensor labels = dtype == DType::kUint8 ? Tensor::FromVector<uint8_t>({1, 3}, {2})
                                                  : Tensor::FromVector<int64_t>({1, 3}, {2});
-    EXPECT_TRUE(RunProgram(programs->eval_step,
-                           {Tensor::Zeros(DType::kFloat32, {2, 3}), labels},
+    EXPECT_TRUE(RunProgram(programs->eval_step, {Tensor::Zeros(DType::kFloat32, {2, 3}), labels},
                            {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {3, 4})},
                             {"dense/bias", Tensor::Zeros(DType::kFloat32, {4})}})
                     .ok());
@@ -148,13 +148,12 @@ TEST(SparseLabels, MayLieInAColumnAndBeWholeNumbersInFloats) {
 
 TEST(DeclaredTypes, AreRefusedWhereKerasWouldCastToLess) {
   const auto build = [](const std::string& declared, DType data) {
-    const json model = {
-        {"class_name", "Sequential"},
-        {"config",
-         {{"layers",
-           {{{"class_name", "InputLayer"},
-             {"config", {{"batch_shape", {nullptr, 3}}, {"dtype", declared}}}},
-            {{"class_name", "Dense"}, {"config", {{"units", 4}}}}}}}}};
+    const json model = {{"class_name", "Sequential"},
+                        {"config",
+                         {{"layers",
+                           {{{"class_name", "InputLayer"},
+                             {"config", {{"batch_shape", {nullptr, 3}}, {"dtype", declared}}}},
+                            {{"class_name", "Dense"}, {"config", {{"units", 4}}}}}}}}};
     const auto job = MakeJob(model, "sgd", "sparse_categorical_crossentropy", json::array());
     EXPECT_TRUE(job.ok()) << job.status();
     return BuildPrograms(*job, Batch(Component(data, {-1, 3}), Component(DType::kInt64, {-1})))
@@ -169,18 +168,17 @@ TEST(DeclaredTypes, AreRefusedWhereKerasWouldCastToLess) {
 }
 
 TEST(DeclaredShapes, OfImagesWithoutChannelsAreToldOfReshape) {
-  const auto job = MakeJob(
-      json::parse(R"({"class_name": "Sequential", "config": {"layers": [
+  const auto job = MakeJob(json::parse(R"({"class_name": "Sequential", "config": {"layers": [
           {"class_name": "Conv2D", "config": {"filters": 2, "kernel_size": 3,
                                               "input_shape": [28, 28, 1]}},
           {"class_name": "Flatten"}, {"class_name": "Dense", "config": {"units": 10}}]}})"),
-      "sgd", "sparse_categorical_crossentropy", json::array());
+                           "sgd", "sparse_categorical_crossentropy", json::array());
   ASSERT_TRUE(job.ok()) << job.status();
-  const absl::Status status =
-      BuildPrograms(*job, Batch(Component(DType::kUint8, {-1, 28, 28}),
-                                Component(DType::kUint8, {-1})))
-          .status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("a Reshape layer with target_shape [28,28,1]"));
+  const absl::Status status = BuildPrograms(*job, Batch(Component(DType::kUint8, {-1, 28, 28}),
+                                                        Component(DType::kUint8, {-1})))
+                                  .status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a Reshape layer with target_shape [28,28,1]"));
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("Flatten")));
 }
 

@@ -8,7 +8,8 @@
 namespace cohort {
 namespace {
 
-// Epochs of `steps` steps over 10 batches of 10 examples: how often each batch is read in each pass.
+// Epochs of `steps` steps over 10 batches of 10 examples: how often each batch is read in each
+// pass.
 std::vector<std::vector<int>> Read(int epochs, int64_t steps) {
   const PassShape pass{10, 10};
   DataPosition begin;

@@ -99,9 +99,8 @@ TEST_F(MnistFilesTest, OfACacheThatAreIncompleteAreAnErrorToo) {
 TEST_F(MnistFilesTest, ThatCannotBeOpenedAreAnErrorWhateverTheJobSays) {
   Put("/data", 4);
   for (int64_t call = 0; call < 4; ++call) {
-    for (const absl::Status& cause :
-         {absl::PermissionDeniedError("cannot open it: EACCES"),
-          absl::ResourceExhaustedError("cannot open it: EMFILE")}) {
+    for (const absl::Status& cause : {absl::PermissionDeniedError("cannot open it: EACCES"),
+                                      absl::ResourceExhaustedError("cannot open it: EMFILE")}) {
       files_.FailAfter(call, cause);
       const auto found = Find(true);
       EXPECT_EQ(found.status().code(), cause.code()) << "call " << call;

@@ -54,8 +54,8 @@ TEST_F(ClassLabelsTest, AreOneNumberEachWhateverTheyLieIn) {
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_EQ((*batch)[0].TypeString(), "uint8[2]") << "integers keep their type";
   EXPECT_THAT((*batch)[0].span<uint8_t>(), ElementsAre(3, 0));
-  for (const Tensor& floats : {Tensor::FromVector<float>({1, 2}, {2, 1}),
-                               Tensor::FromVector<double>({1, 2}, {2})}) {
+  for (const Tensor& floats :
+       {Tensor::FromVector<float>({1, 2}, {2, 1}), Tensor::FromVector<double>({1, 2}, {2})}) {
     const auto labels = Labels(floats);
     ASSERT_TRUE(labels.ok()) << labels.status();
     EXPECT_EQ((*labels)->element_spec().components(0).dtype(), static_cast<int>(DType::kInt64));
@@ -70,8 +70,7 @@ TEST_F(ClassLabelsTest, AreOneNumberEachWhateverTheyLieIn) {
 
 TEST_F(ClassLabelsTest, ThatAreNoClassNameTheExampleInItsFile) {
   const char kFile[] = "\0\0\x08\1\0\0\0\5\1\2\3\0\7";  // five bytes, of which the last is no class
-  ASSERT_TRUE(
-      WriteFileAtomically(files_, "/y.idx", std::string(kFile, sizeof(kFile) - 1)).ok());
+  ASSERT_TRUE(WriteFileAtomically(files_, "/y.idx", std::string(kFile, sizeof(kFile) - 1)).ok());
   proto::IteratorPosition second;
   second.set_element(1);
   for (const bool one_hot : {false, true}) {
