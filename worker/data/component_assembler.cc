@@ -254,15 +254,15 @@ absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   return absl::OkStatus();
 }
 
-std::string ComponentAssembler::ExampleName(int64_t index) const {
-  return absl::StrCat("example ", index, source_.from.empty() ? "" : " of ", source_.from);
+std::string ComponentAssembler::OfFile() const {
+  return source_.from.empty() ? "" : absl::StrCat(" of ", source_.from);
 }
 
 absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
                                            std::byte* out) const {
   const auto refuse = [&](auto label) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the label of ", ExampleName(index), " is ", label,
+        absl::StrCat("the label of example ", index, OfFile(), " is ", label,
                      ", and has to be a whole number from 0 "
                      "to ",
                      label_classes_ - 1, ", as the model has ", label_classes_,
@@ -298,7 +298,7 @@ absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in,
     const int64_t value = IntegerAt(source_.dtype(), in, i);
     if (value < 0 || value >= one_hot_depth_) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "one_hot of component ", component_, ": ", ExampleName(index), " has the class ", value,
+          "one_hot of component ", component_, ": element ", index, OfFile(), " has the class ", value,
           ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
     }
     out[i * one_hot_depth_ + value] = 1.0f;

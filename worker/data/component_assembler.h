@@ -54,8 +54,8 @@ class ComponentAssembler {
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
   absl::Status FillLabel(int64_t index, const std::byte* in, std::byte* out) const;
-  // "example 7 of labels.idx".
-  std::string ExampleName(int64_t index) const;
+  // " of labels.idx", for messages; empty where the source has no file.
+  std::string OfFile() const;
 
   SourceComponent source_;
   uint32_t component_ = 0;

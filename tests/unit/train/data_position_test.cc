@@ -1,4 +1,5 @@
-#include <set>
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "coordinator/train/train_progress.h"

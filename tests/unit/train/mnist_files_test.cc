@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/memory_file_system.h"
 #include "common/base/sim_world.h"
 #include "common/wire/sim_transport.h"
