@@ -298,8 +298,8 @@ absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in,
     const int64_t value = IntegerAt(source_.dtype(), in, i);
     if (value < 0 || value >= one_hot_depth_) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "one_hot of component ", component_, ": element ", index, OfFile(), " has the class ", value,
-          ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
+          "one_hot of component ", component_, ": element ", index, OfFile(), " has the class ",
+          value, ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
     }
     out[i * one_hot_depth_ + value] = 1.0f;
   }
