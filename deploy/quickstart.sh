@@ -41,4 +41,10 @@ for ((i = 0; i < num_workers; i++)); do start worker "$i" "127.0.0.1:${ports[num
 echo "training; logs of the tasks are in $run_dir" >&2
 TF_CONFIG="{\"cluster\": $cluster, \"task\": {\"type\": \"chief\", \"index\": 0}}" \
   "$bin/coordinator" --job deploy/jobs/mnist_mlp.json \
-  --set "checkpoint.directory=$run_dir/checkpoints" --set "export.onnx=$run_dir/model.onnx" "$@"
+  --set "checkpoint.directory=$run_dir/checkpoints" --set "export.onnx=$run_dir/model.onnx" "$@" |
+  tee "$run_dir/summary"
+# The job says `otherwise`, so that it trains without a network, too. Nobody shall take its accuracy for MNIST's.
+if grep -q '"data":"synthetic_digits"' "$run_dir/summary"; then
+  echo "NOT MNIST: there was none in COHORT_DATA_DIR and it could not be downloaded, so this model was trained and tested on" \
+    "digits that the program makes, which are easier. Set COHORT_DATA_DIR to a directory that has mnist/ and start again." >&2
+fi

@@ -1,9 +1,14 @@
 // RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and ListDevices.
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/tensor/dtype.h"
 #include "common/wire/error_detail.h"
 #include "worker/local_devices.h"
 #include "worker/worker_service.h"
@@ -17,6 +22,56 @@ absl::Status InputError(const absl::Status& status) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_error_class(absl::IsResourceExhausted(status) ? proto::APPLICATION : proto::INPUT);
   return WithDetail(status, detail);
+}
+
+std::string TypesOf(const proto::ElementSpec& element) {
+  std::vector<std::string> types;
+  for (const proto::ComponentSpec& component : element.components()) {
+    const absl::StatusOr<DType> dtype = DTypeFromNumber(component.dtype());
+    types.push_back(absl::StrCat(component.name(), component.name().empty() ? "" : " ",
+                                 dtype.ok() ? DTypeName(*dtype) : "?", "[",
+                                 absl::StrJoin(component.dims(), ","), "]"));
+  }
+  return absl::StrJoin(types, ", ");
+}
+
+std::string FilesOf(const proto::DatasetSource& source) {
+  if (source.has_idx()) return absl::StrJoin(source.idx().paths(), ", ");
+  if (source.has_click_log()) return absl::StrJoin(source.click_log().paths(), ", ");
+  return "";
+}
+
+std::string DescribeData(const proto::TaskRef& worker, int64_t cardinality,
+                         const proto::ElementSpec& element) {
+  return absl::StrCat(TaskName(worker), " has ", cardinality, " elements of ", TypesOf(element));
+}
+
+bool IsShardOfWorker(const proto::DatasetSpec& spec) {
+  const auto& transforms = spec.transforms();
+  return std::any_of(transforms.begin(), transforms.end(),
+                     [](const auto& transform) { return transform.shard().by_worker(); });
+}
+
+// Compares what `worker` has found with what another one has: a job reads one data set, whichever
+// worker makes a batch of it.
+absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
+                           const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
+  if (!request.has_expected()) return absl::OkStatus();
+  const proto::ExpectedData& expected = request.expected();
+  const bool same_length =
+      IsShardOfWorker(request.spec()) || expected.cardinality() == found.cardinality();
+  const std::string types = TypesOf(found.element_spec());
+  if (same_length && TypesOf(expected.element_spec()) == types) return absl::OkStatus();
+  proto::TaskRef other = expected.worker();
+  other.clear_incarnation();
+  worker.clear_incarnation();
+  const std::string files = FilesOf(request.spec().source());
+  return absl::InvalidArgumentError(absl::StrCat(
+      "workers read different data",
+      files.empty() ? "" : absl::StrCat(" under the same name (", files, ")"), ": ",
+      DescribeData(other, expected.cardinality(), expected.element_spec()), "; ",
+      DescribeData(worker, found.cardinality(), found.element_spec()),
+      "; give all workers the same files, in one place that all see or by absolute paths"));
 }
 
 }  // namespace
@@ -48,6 +103,9 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   Envelope<proto::CreateDatasetResponse> response;
   *response.header.mutable_element_spec() = (*dataset)->element_spec();
   response.header.set_cardinality((*dataset)->cardinality());
+  const absl::Status same =
+      CheckExpected(request, response.header, parts_->task_service->task_ref());
+  if (!same.ok()) return InputError(same);
   return response;
 }
 

@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/excerpt.h"
 #include "common/checkpoint/bundle.h"
 
 namespace cohort {
@@ -103,9 +103,8 @@ std::string SliceKey(absl::string_view tensor, const proto::BundleSlice& slice) 
 
 absl::Status CheckTensorName(absl::string_view name) {
   if (name.empty() || name[0] == '\0') {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor name '", absl::CHexEscape(name),
-                     "' is empty or begins with a zero byte; rename it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor name '", Excerpt(name), "' is empty or begins with a zero byte; rename it"));
   }
   return absl::OkStatus();
 }

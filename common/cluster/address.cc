@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/excerpt.h"
 
 namespace cohort {
 
@@ -18,9 +19,9 @@ constexpr int kPortMax = 65535;
 constexpr size_t kUnixPathMax = 107;  // sun_path less its final zero
 
 absl::Status Bad(absl::string_view text, absl::string_view problem) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is not an address: ", problem,
-                   "; write host:port, [IPv6]:port or unix:PATH"));
+  return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(text),
+                                                 "' is not an address: ", problem,
+                                                 "; write host:port, [IPv6]:port or unix:PATH"));
 }
 
 absl::StatusOr<int> ParsePort(absl::string_view text, absl::string_view port) {
@@ -28,7 +29,7 @@ absl::StatusOr<int> ParsePort(absl::string_view text, absl::string_view port) {
   int number = 0;
   const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   if (!digits || !absl::SimpleAtoi(port, &number) || number > kPortMax) {
-    return Bad(text, absl::StrCat("port '", port, "' is not a number from 0 to 65535"));
+    return Bad(text, absl::StrCat("port '", Excerpt(port), "' is not a number from 0 to 65535"));
   }
   return number;
 }
@@ -51,7 +52,7 @@ absl::StatusOr<Address> ParseIpv6(absl::string_view text) {
   in6_addr unused;
   const std::string number = address.host.substr(0, address.host.find('%'));  // without the scope
   if (inet_pton(AF_INET6, number.c_str(), &unused) != 1) {
-    return Bad(text, absl::StrCat("'", address.host, "' is not an IPv6 address"));
+    return Bad(text, absl::StrCat("'", Excerpt(address.host), "' is not an IPv6 address"));
   }
   const absl::string_view rest = text.substr(close + 1);
   if (!absl::StartsWith(rest, ":")) return Bad(text, "the port is missing");

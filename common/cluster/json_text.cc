@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 
 namespace cohort {
 
@@ -16,7 +17,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kExcerptBytesMax = 60;
+// The parser quotes the token that it could not read, which may be most of the file.
+std::string ShortLastRead(const std::string& text) {
+  const std::string last_read = "last read: '";
+  const size_t found = text.find(last_read);
+  const size_t end = text.rfind('\'');
+  if (found == std::string::npos || end < found + last_read.size()) return text;
+  const size_t begin = found + last_read.size();
+  return absl::StrCat(text.substr(0, begin), Excerpt(text.substr(begin, end - begin)),
+                      text.substr(end));
+}
 
 // Listens to the parser's events. Thread-compatible.
 class JsonChecker final : public nlohmann::json_sax<Json> {
@@ -46,7 +56,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
     // The parser's text is "[json.exception.x.n] parse error at line l, column c: what is wrong".
     const std::string text = error.what();
     const size_t start = text.find(absl::StrContains(text, "column ") ? ": " : "] ");
-    error_text_ = start == std::string::npos ? text : text.substr(start + 2);
+    error_text_ = ShortLastRead(start == std::string::npos ? text : text.substr(start + 2));
     return false;
   }
 
@@ -84,7 +94,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
       if (level.is_array) {
         absl::StrAppend(&path, "[", level.next_index, "]");
       } else {
-        absl::StrAppend(&path, path.empty() ? "" : ".", level.key);
+        absl::StrAppend(&path, path.empty() ? "" : ".", Excerpt(level.key));
       }
     }
     return path;
@@ -133,8 +143,7 @@ std::string JsonLine(const nlohmann::json& value) {
 std::string JsonExcerpt(const nlohmann::json& value) {
   std::string text =
       value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  if (text.size() > kExcerptBytesMax) text = absl::StrCat(text.substr(0, kExcerptBytesMax), "...");
-  return text;
+  return Excerpt(text);
 }
 
 }  // namespace cohort

@@ -137,6 +137,7 @@ class ProgramRunner::Impl {
   }
 
   const ValueStore& values() const { return values_; }
+  void FillDeadMemory() { values_.FillDeadMemory(); }
 
  private:
   struct Run {
@@ -218,7 +219,7 @@ class ProgramRunner::Impl {
       return false;
     }
     if (!Give(node.gives)) return false;
-    values_.Release(node.dying);
+    values_.Release(static_cast<int>(next_), node.dying);
     ++next_;
     return true;
   }
@@ -286,6 +287,8 @@ void ProgramRunner::Start(absl::Span<const Tensor> inputs, const RunContext& con
                           Done done) {
   impl_->Start(inputs, context, std::move(post), std::move(done));
 }
+
+void ProgramRunner::FillDeadMemory() { impl_->FillDeadMemory(); }
 
 MemoryStats ProgramRunner::memory() const {
   return {impl_->values().allocations(), impl_->values().arena_bytes()};

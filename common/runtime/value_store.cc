@@ -48,6 +48,7 @@ bool ValueStore::SameAsRecorded(absl::Span<const Tensor> inputs) const {
 
 void ValueStore::Begin(absl::Span<const Tensor> inputs) {
   std::fill(current_.begin(), current_.end(), Placement{});
+  for (Storage& storage : storages_) storage.live = 0;
   if (planned_ && !stale_ && SameAsRecorded(inputs)) return;
   if (planned_ && varying_ == nullptr) {
     varying_ = std::make_shared<OutputPool>(Buffer::Allocate, kMaxFreePerSize);
@@ -62,6 +63,7 @@ void ValueStore::Begin(absl::Span<const Tensor> inputs) {
 Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
   values_[Index(value)] = std::move(tensor);
   current_[Index(value)] = placement;
+  if (placement.storage >= 0) ++storages_[Index(placement.storage)].live;
   return values_[Index(value)];
 }
 
@@ -77,7 +79,6 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
   Storage storage;
   storage.bytes = Bytes(dtype, shape);
   storage.first = node;
-  storage.live = 1;
   storage.on_device = IsOnDeviceSide(value);
   storages_.push_back(storage);
   ++allocations_;
@@ -107,82 +108,80 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
 }
 
 // In place needs the input to be the only value on its storage, and this node to be its last
-// reader.
+// reader, by one of its inputs: a kernel of several outputs reads each input when it makes the
+// output over it.
 bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
   const Placement placement = current_[Index(input)];
   if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;
+  const std::vector<int>& inputs = program_.nodes[Index(node)].inputs;
+  if (std::count(inputs.begin(), inputs.end(), input) != 1) return false;
   const Storage& storage = storages_[Index(placement.storage)];
   return storage.live == 1 && bytes <= storage.bytes;
 }
 
 Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, const Shape& shape) {
-  const size_t bytes = Bytes(dtype, shape);
+  const bool may_overwrite = MayOverwrite(node, input, Bytes(dtype, shape));
   const Tensor over = values_[Index(input)];
-  const int storage = current_[Index(input)].storage;
+  const Placement placement = {Origin::kOver, current_[Index(input)].storage};
   if (!planned_) {
-    if (!MayOverwrite(node, input, bytes)) return Record(node, value, dtype, shape);
-    ++storages_[Index(storage)].live;
-    return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()),
-                 {Origin::kOver, storage});
-  }
-  const Placement placement = plan_[Index(value)];
-  if (placement.origin != Origin::kOver) return Allocate(node, value, dtype, shape);
-  if (storage != placement.storage || bytes > storages_[Index(storage)].bytes) {
-    return Deviate(value, dtype, shape);
+    if (!may_overwrite) return Record(node, value, dtype, shape);
+  } else {
+    const Placement planned = plan_[Index(value)];
+    if (planned.origin != Origin::kOver) return Allocate(node, value, dtype, shape);
+    if (!may_overwrite || planned.storage != placement.storage) {
+      return Deviate(value, dtype, shape);
+    }
   }
   return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()), placement);
 }
 
-void ValueStore::RecordForward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
+// Returns the storage of the input that `tensor` is a part of; -1 where it is of none.
+int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) const {
   for (const int input : inputs) {
     if (input < 0 || values_[Index(input)].buffer() != tensor.buffer()) continue;
     const int storage = current_[Index(input)].storage;
-    if (storage >= 0) ++storages_[Index(storage)].live;
-    Place(value, tensor, {storage >= 0 ? Origin::kShared : Origin::kExternal, storage});
-    return;
+    if (storage < 0 || !IsInArena(storage)) return storage;
+    const size_t begin = storages_[Index(storage)].offset;
+    if (tensor.offset() >= begin &&
+        tensor.offset() + tensor.num_bytes() <= begin + storages_[Index(storage)].bytes) {
+      return storage;
+    }
   }
-  Place(value, tensor, Placement{});
-}
-
-bool ValueStore::InArena(const Tensor& tensor, int storage) const {
-  if (storage < 0) return false;
-  const size_t begin = storages_[Index(storage)].offset;
-  return tensor.offset() >= begin &&
-         tensor.offset() + tensor.num_bytes() <= begin + storages_[Index(storage)].bytes;
+  return -1;
 }
 
 void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
-  if (!planned_) return RecordForward(value, tensor, inputs);
-  const Placement placement = plan_[Index(value)];
-  if (tensor.buffer() != ArenaOf(IsOnDeviceSide(value))) {
-    // Not arena bytes: sharing them is always safe. The storage is kept only where the plan reuses
-    // it in place, and then it must really be the input's.
-    for (const int input : inputs) {
-      if (placement.origin == Origin::kShared && input >= 0 &&
-          values_[Index(input)].buffer() == tensor.buffer() &&
-          current_[Index(input)].storage == placement.storage) {
-        Place(value, tensor, placement);
-        return;
-      }
-    }
-    Place(value, tensor, Placement{});
+  const int storage = StorageOf(tensor, inputs);
+  if (storage >= 0 && IsInArena(storage) && plan_[Index(value)].storage != storage) {
+    // The plan does not keep these bytes alive for this value.
+    stale_ = true;
+    ++allocations_;
+    Place(value, IsOnDeviceSide(value) ? stream_->Clone(tensor) : tensor.Clone(), Placement{});
     return;
   }
-  if (placement.origin == Origin::kShared && InArena(tensor, placement.storage)) {
-    Place(value, tensor, placement);
-    return;
-  }
-  // The plan does not keep these bytes alive for this value.
-  stale_ = true;
-  ++allocations_;
-  Place(value, IsOnDeviceSide(value) ? stream_->Clone(tensor) : tensor.Clone(), Placement{});
+  Place(value, tensor, {storage >= 0 ? Origin::kShared : Origin::kExternal, storage});
 }
 
-void ValueStore::Release(absl::Span<const int> values) {
+void ValueStore::Release(int node, absl::Span<const int> values) {
   for (const int value : values) {
     const int storage = current_[Index(value)].storage;
-    if (!planned_ && storage >= 0) --storages_[Index(storage)].live;
+    if (storage >= 0) --storages_[Index(storage)].live;
     values_[Index(value)] = Tensor();
+  }
+  if (fill_dead_memory_ && planned_) FillBehind(node);
+}
+
+void ValueStore::FillBehind(int node) {
+  for (const Storage& storage : storages_) {
+    if (storage.escapes || storage.last != node) continue;
+    const Shape bytes({static_cast<int64_t>(storage.bytes)});
+    Tensor dead(DType::kUint8, bytes, ArenaOf(storage.on_device), storage.offset);
+    Tensor nan(DType::kUint8, bytes);
+    Tensor& filled = storage.on_device ? nan : dead;
+    std::fill_n(filled.mutable_data<uint8_t>(), storage.bytes, uint8_t{0xff});
+    if (!storage.on_device) continue;
+    stream_->CopyToDevice(nan, dead);
+    fills_.push_back(std::move(nan));
   }
 }
 
@@ -215,11 +214,13 @@ void ValueStore::Finish() {
     if (stream_ != nullptr) PlanArena(/*on_device=*/true);
     planned_ = true;
   }
+  fills_.clear();
   std::fill(values_.begin(), values_.end(), Tensor());
 }
 
 void ValueStore::Abandon() {
   planned_ = false;
+  fills_.clear();
   std::fill(values_.begin(), values_.end(), Tensor());
 }
 

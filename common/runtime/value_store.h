@@ -4,7 +4,9 @@
 // storage: its own, the bytes of a dying input (in place), or a share of another value's (Reshape).
 // From the record follows a memory plan, and later runs place storages in one arena by it. A run
 // that behaves differently from the record, because an operator's result depends on input values,
-// stays correct: what deviates gets a fresh buffer, and the next run records again. Storages that a
+// stays correct: what deviates gets a fresh buffer, and the next run records again. An operator
+// that hands on its input in one run and computes in the next deviates, too: every run counts the
+// values on a storage, and no node writes over a storage on which there are others. Storages that a
 // graph output can see are never in the arena. Values on a device have an arena there. Where shapes
 // change from run to run, as those of rows of tables do, each run records, in buffers that are used
 // again.
@@ -33,14 +35,17 @@ class ValueStore {
   void Begin(absl::Span<const Tensor> inputs);
   void Bind(int value, const Tensor& tensor) { values_[static_cast<size_t>(value)] = tensor; }
   Tensor& Allocate(int node, int value, DType dtype, const Shape& shape);
-  // `input` is a value that the node reads.
+  // `input` is a value that the node reads. It is written over only if the node reads it once.
   Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
   void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
-  void Release(absl::Span<const int> values);
+  // Ends `values`, which no node behind `node` reads.
+  void Release(int node, absl::Span<const int> values);
   // Ends a run that succeeded; makes the plan after a recording.
   void Finish();
   // Ends a run that failed: the next one records.
   void Abandon();
+  // Fills bytes of an arena with NaN behind their last use by the plan, from now on: for tests.
+  void FillDeadMemory() { fill_dead_memory_ = true; }
 
   const Tensor& value(int index) const { return values_[static_cast<size_t>(index)]; }
   // Buffers that were allocated for intermediate values since construction.
@@ -61,7 +66,7 @@ class ValueStore {
     int last = 0;
     bool escapes = false;
     bool on_device = false;
-    int live = 0;       // while recording: values that are on it now
+    int live = 0;       // values that are on it now
     size_t offset = 0;  // in the arena
   };
 
@@ -72,10 +77,13 @@ class ValueStore {
   Tensor Fresh(int value, DType dtype, const Shape& shape);
   Tensor& Record(int node, int value, DType dtype, const Shape& shape);
   bool MayOverwrite(int node, int input, size_t bytes) const;
-  void RecordForward(int value, const Tensor& tensor, absl::Span<const int> inputs);
   Tensor& Deviate(int value, DType dtype, const Shape& shape);
   bool SameAsRecorded(absl::Span<const Tensor> inputs) const;
-  bool InArena(const Tensor& tensor, int storage) const;
+  bool IsInArena(int storage) const {
+    return planned_ && !storages_[static_cast<size_t>(storage)].escapes;
+  }
+  int StorageOf(const Tensor& tensor, absl::Span<const int> inputs) const;
+  void FillBehind(int node);
 
   const CompiledProgram& program_;
   const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
@@ -92,6 +100,8 @@ class ValueStore {
   std::shared_ptr<Buffer> device_arena_;
   bool planned_ = false;
   bool stale_ = false;
+  bool fill_dead_memory_ = false;
+  std::vector<Tensor> fills_;  // what the stream still copies to the device
   int64_t allocations_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "coordinator/api/closure_check.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/ps_group.h"
+#include "coordinator/cluster/worker_data.h"
 #include "coordinator/cluster/worker_devices.h"
 #include "coordinator/strategy/variable_pieces.h"
 
@@ -234,31 +235,15 @@ IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
 
 absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
-  TaskLink worker;
-  for (const TaskLink& link : cluster_->serving()) {
-    if (link.task.role() == RoleName(Role::kWorker)) worker = link;
-  }
-  if (worker.data == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("no worker serves now: ", cluster_->Report()));
-  }
-  Envelope<proto::CreateDatasetRequest> request;
-  request.header.set_epoch(cluster_->epoch());
-  request.header.set_dataset_id(dataset->id);
-  *request.header.mutable_spec() = dataset->spec;
-  ASSIGN_OR_RETURN(auto response,
-                   (Await<Envelope<proto::CreateDatasetResponse>>(
-                       waiter_, options_.call_timeout * 2, "a worker to build the data set",
-                       [&](auto done) {
-                         StartCall<proto::CreateDatasetResponse>(
-                             *worker.data, "/cohort.proto.WorkerService/CreateDataset",
-                             std::move(request), options_.call_timeout,
-                             [task = worker.task, done = std::move(done)](auto answer) mutable {
-                               if (answer.ok()) return done(std::move(answer));
-                               done(AttributedCall(answer.status(), task));
-                             });
-                       })));
-  return response.header;
+  ASSIGN_OR_RETURN(
+      const proto::ExpectedData data,
+      AskForData(world_, waiter_, *cluster_,
+                 {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout}));
+  dataset->expected->Set(data);
+  proto::CreateDatasetResponse described;
+  *described.mutable_element_spec() = data.element_spec();
+  described.set_cardinality(data.cardinality());
+  return described;
 }
 
 absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strategy) {

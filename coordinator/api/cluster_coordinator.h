@@ -96,8 +96,9 @@ class ClusterCoordinator {
   absl::StatusOr<ProgramHandle> Register(const proto::Program& program);
   DatasetHandle CreatePerWorkerDataset(proto::DatasetSpec spec);
   IteratorHandle MakeIterator(const DatasetHandle& dataset);
-  // Type of an element, as a worker that built the data set says. Errors: what the worker answers
-  // (a missing file); UNAVAILABLE without a worker.
+  // Length and type of the elements, as all workers that serve say, and those that come later have
+  // to find. Errors: INVALID_ARGUMENT naming two workers that read different data; what a worker
+  // answers (a missing file); UNAVAILABLE when no worker has answered within connect_timeout.
   absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
 
   // What the strategy plans for: the tasks, and where it takes all devices what workers say that

@@ -8,10 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/wire/error_detail.h"
-#include "common/wire/typed_call.h"
-#include "coordinator/cluster/await.h"
-#include "coordinator/cluster/limited_group.h"
+#include "coordinator/cluster/ask_workers.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -21,56 +18,16 @@ namespace {
 // Until it may be known that who did not answer is lost.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-struct Answer {
-  int worker = 0;
-  absl::Status status;
-  proto::ListDevicesResponse devices;
-};
-
+using Answer = WorkerAnswer<proto::ListDevicesResponse>;
 using Answers = std::map<int, proto::ListDevicesResponse>;  // by worker
-
-// The same worker, or another process in its place, may answer later.
-bool MayAnswerLater(const absl::Status& status) {
-  const proto::ErrorClass error_class = ClassOf(status);
-  if (error_class == proto::STALE || error_class == proto::TRANSIENT) return true;
-  return error_class == proto::ERROR_CLASS_UNKNOWN &&
-         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
-}
-
-// One call to each, all at once.
-absl::StatusOr<std::vector<Answer>> AskOnce(Waiter& waiter, uint64_t epoch,
-                                            const std::vector<TaskLink>& links,
-                                            absl::Duration call_timeout) {
-  const auto ask = [links, epoch, call_timeout](
-                       size_t i, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done) {
-    Envelope<proto::ListDevicesRequest> request;
-    request.header.set_epoch(epoch);
-    StartCall<proto::ListDevicesResponse>(
-        *links[i].data, "/cohort.proto.WorkerService/ListDevices", std::move(request),
-        call_timeout, [task = links[i].task, done = std::move(done)](auto response) mutable {
-          Answer answer{task.index(), response.status(), {}};
-          if (response.ok()) {
-            answer.devices = std::move(response->header);
-          } else if (!MayAnswerLater(answer.status)) {
-            answer.status = AttributedCall(answer.status, task);
-          }
-          done(std::move(answer));
-        });
-  };
-  return Await<std::vector<Answer>>(
-      waiter, absl::InfiniteDuration(), "workers to list their devices", [&](auto done) {
-        LimitedGroup<Answer>::Run({links.size(), links.size()}, ask, std::move(done));
-      });
-}
 
 std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& workers,
                               const Answers& without) {
   std::vector<TaskLink> links;
-  for (const TaskLink& link : cluster.serving()) {
+  for (const TaskLink& link : ServingWorkers(cluster)) {
     const int index = link.task.index();
     const bool asked = std::find(workers.begin(), workers.end(), index) != workers.end();
-    const bool worker = link.task.role() == RoleName(Role::kWorker);
-    if (worker && asked && without.count(index) == 0) links.push_back(link);
+    if (asked && without.count(index) == 0) links.push_back(link);
   }
   return links;
 }
@@ -132,12 +89,17 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
         }).status();
     if (absl::IsDeadlineExceeded(ready)) return timed_out();
     RETURN_IF_ERROR(ready);
+    proto::ListDevicesRequest request;
+    request.set_epoch(cluster.epoch());
     ASSIGN_OR_RETURN(const std::vector<Answer> round,
-                     AskOnce(waiter, cluster.epoch(),
-                             LinksOf(cluster, question.workers, answers), question.call_timeout));
+                     AskWorkers<proto::ListDevicesResponse>(
+                         waiter, LinksOf(cluster, question.workers, answers),
+                         {"/cohort.proto.WorkerService/ListDevices",
+                          "workers to list their devices", question.call_timeout},
+                         request));
     for (const Answer& answer : round) {
       if (answer.status.ok()) {
-        answers[answer.worker] = answer.devices;
+        answers[answer.task.index()] = answer.response;
       } else if (!MayAnswerLater(answer.status)) {
         return answer.status;
       }

@@ -193,8 +193,8 @@ std::string CoordinatorDaemon::RecoveryDirectory() const {
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {
-  DataSources sources = FindDataSources(world_, waiter_, options_.job.data, environment_.mnist,
-                                        options_.job.seed);
+  ASSIGN_OR_RETURN(DataSources sources, FindDataSources(world_, waiter_, options_.job.data,
+                                                        environment_.mnist, options_.job.seed));
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   // What is left behind would be gone on with by the next job.

@@ -54,7 +54,7 @@ LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors
   std::string reduction;
   config.Choice("reduction", {"sum_over_batch_size", "auto"}, &reduction);
   config.Ignore("name");
-  config.Ignore("fn");
+  config.OnlyNeutral("fn", found->function_name);
   config.OnlyNeutral("dtype", "float32");
   config.Finish();
   return spec;
@@ -87,7 +87,7 @@ std::optional<MetricSpec> ReadMetric(const json& value, const std::string& path,
     MetricSpec spec{.kind = one.kind, .name = one.short_name};
     ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
     config.String("name", &spec.name);
-    config.Ignore("fn");
+    config.OnlyNeutral("fn", one.short_name);
     config.OnlyNeutral("dtype", "float32");
     config.Finish();
     return spec;

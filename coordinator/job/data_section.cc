@@ -27,6 +27,14 @@ MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
     config.AddError(source.images.empty() ? "images" : "labels",
                     "is missing; give the paths of both images and labels, or neither");
   }
+  std::string otherwise;
+  config.Choice("otherwise", {"synthetic_digits"}, &otherwise);
+  source.or_synthetic_digits = !otherwise.empty();
+  if (source.or_synthetic_digits && !source.images.empty()) {
+    config.AddError("otherwise",
+                    "stands beside images, the files to train on; leave one of the "
+                    "two out");
+  }
   return source;
 }
 
@@ -146,6 +154,7 @@ ordered_json ToJson(const MnistSpec& source) {
   ordered_json config = {{"split", source.split}};
   if (!source.images.empty()) config["images"] = source.images;
   if (!source.labels.empty()) config["labels"] = source.labels;
+  if (source.or_synthetic_digits) config["otherwise"] = "synthetic_digits";
   return ClassFormToJson("MNIST", std::move(config));
 }
 

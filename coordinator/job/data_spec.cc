@@ -38,12 +38,10 @@ absl::Status Flatten(proto::ComponentSpec& component) {
 }
 
 absl::Status ToOneHot(int64_t depth, proto::ComponentSpec& component) {
-  const auto dtype = static_cast<DType>(component.dtype());
-  const bool is_integer = dtype == DType::kUint8 || dtype == DType::kInt8 ||
-                          dtype == DType::kInt32 || dtype == DType::kInt64;
-  if (!is_integer || component.dims_size() != 1) {
+  if (!HasLabels(component)) {
     return absl::InvalidArgumentError("it must be one integer per example");
   }
+  component = ClassLabels(component);
   component.set_dtype(static_cast<int32_t>(DType::kFloat32));
   component.add_dims(depth);
   return absl::OkStatus();
@@ -63,6 +61,24 @@ std::string NameOf(const proto::ElementSpec& element, uint32_t component) {
 }
 
 }  // namespace
+
+bool HasLabels(const proto::ComponentSpec& component) {
+  const std::vector<DType> types = {DType::kUint8, DType::kInt8,    DType::kInt32,
+                                    DType::kInt64, DType::kFloat32, DType::kFloat64};
+  const auto dtype = static_cast<DType>(component.dtype());
+  if (std::find(types.begin(), types.end(), dtype) == types.end()) return false;
+  return component.dims_size() == 1 || (component.dims_size() == 2 && component.dims(1) == 1);
+}
+
+proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component) {
+  proto::ComponentSpec labels = component;
+  const auto dtype = static_cast<DType>(component.dtype());
+  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) {
+    labels.set_dtype(static_cast<int32_t>(DType::kInt64));
+  }
+  labels.mutable_dims()->Truncate(1);
+  return labels;
+}
 
 std::vector<std::string> ColumnNames(const DataSourceSpec& source) {
   if (!std::holds_alternative<ClickLogSpec>(source)) return {"x", "y"};
@@ -88,6 +104,7 @@ std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
       case TransformSpec::Kind::kCategoryEncoding:
         transform.mutable_one_hot()->set_component(spec.component);
         transform.mutable_one_hot()->set_depth(spec.num_tokens);
+        transform.mutable_one_hot()->set_of_labels(true);
         break;
     }
   }

@@ -22,6 +22,7 @@ struct MnistSpec {
   std::string split = "train";  // "train" or "test"
   std::string images;           // path of an IDX file, gzip or plain
   std::string labels;
+  bool or_synthetic_digits = false;  // where there is no MNIST, and only there
 
   friend bool operator==(const MnistSpec&, const MnistSpec&) = default;
 };
@@ -79,6 +80,12 @@ struct DataSpec {
 // The pipeline for a DatasetSpec, to be put behind its Batch: every one of these works on whole
 // batches.
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);
+
+// Whether a batch's component can be read as one class per example: [N] or [N,1], integers or
+// floats, of which the workers check that they are whole numbers.
+bool HasLabels(const proto::ComponentSpec& component);
+// What proto::ClassLabels makes of it.
+proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component);
 
 // The element that `transforms` make of a batch of `batch`'s type (Rescale, OneHot, Flatten; others
 // change no type). Errors: INVALID_ARGUMENT naming the transform, its component and what it needs.

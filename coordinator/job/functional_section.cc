@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/layer_section.h"
@@ -14,7 +15,6 @@ namespace cohort {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr size_t kCallsMax = 10000;
 
@@ -30,6 +30,7 @@ struct UnresolvedCall {
   size_t layer = 0;
   int64_t node = 0;
   std::vector<TensorName> inputs;
+  bool training = true;  // LayerCall::training
 };
 
 // [layer, node, tensor], with more behind it in Keras 2's inbound nodes.
@@ -43,9 +44,14 @@ std::optional<TensorName> ReadTensorName(const json& value, const std::string& p
   return std::nullopt;
 }
 
-void OnlyNeutralArguments(const json& value, const std::string& path, JsonErrors& errors) {
+// Reads the arguments of a layer's call. Keras 3 writes `training` false unasked for each Dropout,
+// and its fit takes none: there it says nothing.
+void ReadArguments(const json& value, const std::string& path, bool is_keras3, JsonErrors& errors,
+                   UnresolvedCall& call) {
   ObjectReader kwargs(value, path, errors);
-  kwargs.OnlyNeutral("training", false);  // Keras writes it for every Dropout
+  const json* const training = kwargs.Find("training");
+  kwargs.OnlyNeutral("training", false);
+  if (training != nullptr && *training == false && !is_keras3) call.training = false;
   kwargs.OnlyNeutral("mask", nullptr);
   kwargs.Finish();
 }
@@ -54,10 +60,12 @@ void OnlyNeutralArguments(const json& value, const std::string& path, JsonErrors
 // ReadFunctional. Thread-compatible.
 class FunctionalReader {
  public:
-  FunctionalReader(ModelSpec& model, JsonErrors& errors) : model_(model), errors_(errors) {}
+  FunctionalReader(const KerasFile& file, ModelSpec& model, JsonErrors& errors)
+      : file_(file), model_(model), errors_(errors) {}
 
   void AddLayer(const json& value, const std::string& path) {
     json form = value;
+    const bool has_module = file_.has_module || (form.is_object() && form.contains("module"));
     const json name = Take(form, "name");
     const json nodes = Take(form, "inbound_nodes");
     ReadLayerResult read = ReadLayer(form, path, errors_);
@@ -72,10 +80,10 @@ class FunctionalReader {
       if (!nodes.is_null() && nodes != json::array()) {
         errors_.Add(JoinPath(path, "inbound_nodes"), "must be [], because nothing goes into it");
       }
-      unresolved_.push_back({model_.layers.size() - 1, 0, {}});
+      unresolved_.push_back({model_.layers.size() - 1});
       return;
     }
-    AddCalls(nodes, JoinPath(path, "inbound_nodes"));
+    AddCalls(nodes, JoinPath(path, "inbound_nodes"), has_module);
   }
 
   // After all layers.
@@ -120,29 +128,38 @@ class FunctionalReader {
     std::string& own = std::visit([](auto& one) -> std::string& { return one.name; }, layer);
     if (own.empty() && name.is_string()) own = name.get<std::string>();
     if (own.empty() || (!name.is_null() && name != own)) {
-      errors_.Add(JoinPath(path, "name"),
-                  absl::StrCat("is ", JsonExcerpt(name), "; it must be the name in config, ",
-                               own.empty() ? "which is missing" : absl::StrCat("'", own, "'")));
+      errors_.Add(
+          JoinPath(path, "name"),
+          absl::StrCat("is ", JsonExcerpt(name), "; it must be the name in config, ",
+                       own.empty() ? "which is missing" : absl::StrCat("'", Excerpt(own), "'")));
       return false;
     }
     if (!by_name_.emplace(own, model_.layers.size()).second) {
-      errors_.Add(JoinPath(path, "name"), absl::StrCat("two layers are named '", own, "'"));
+      errors_.Add(JoinPath(path, "name"),
+                  absl::StrCat("two layers are named '", Excerpt(own), "'"));
       return false;
     }
     return true;
   }
 
-  void AddCalls(const json& nodes, const std::string& path) {
+  // The form of a node tells Keras 3 from a Keras 2 that writes modules, too.
+  bool IsKeras3(const json& node, bool has_module) const {
+    if (file_.major_version.has_value()) return *file_.major_version >= 3;
+    return has_module && node.is_object();
+  }
+
+  void AddCalls(const json& nodes, const std::string& path, bool has_module) {
     if (!nodes.is_array() || nodes.empty() || unresolved_.size() + nodes.size() > kCallsMax) {
       errors_.Add(path, absl::StrCat("is ", JsonExcerpt(nodes),
                                      "; it must be a list that says what the layer is given"));
       return;
     }
     for (size_t i = 0; i < nodes.size(); ++i) {
-      UnresolvedCall call{model_.layers.size() - 1, static_cast<int64_t>(i), {}};
+      UnresolvedCall call{model_.layers.size() - 1, static_cast<int64_t>(i)};
       const std::string node_path = JoinPath(path, absl::StrCat(i));
-      const bool read = nodes[i].is_array() ? ReadListNode(nodes[i], node_path, call.inputs)
-                                            : ReadObjectNode(nodes[i], node_path, call.inputs);
+      const bool is_keras3 = IsKeras3(nodes[i], has_module);
+      const bool read = nodes[i].is_array() ? ReadListNode(nodes[i], node_path, is_keras3, call)
+                                            : ReadObjectNode(nodes[i], node_path, is_keras3, call);
       if (!read) continue;
       const bool joins = std::holds_alternative<ConcatenateSpec>(model_.layers[call.layer]);
       if (call.inputs.empty() || (!joins && call.inputs.size() != 1)) {
@@ -156,25 +173,27 @@ class FunctionalReader {
   }
 
   // Keras 2: a list of [layer, node, tensor, kwargs].
-  bool ReadListNode(const json& node, const std::string& path, std::vector<TensorName>& inputs) {
+  bool ReadListNode(const json& node, const std::string& path, bool is_keras3,
+                    UnresolvedCall& call) {
     for (size_t i = 0; i < node.size(); ++i) {
       const std::string tensor_path = JoinPath(path, absl::StrCat(i));
       auto tensor = ReadTensorName(node[i], tensor_path, errors_);
       if (!tensor) return false;
       if (node[i].size() > 3) {
-        OnlyNeutralArguments(node[i][3], JoinPath(tensor_path, "3"), errors_);
+        ReadArguments(node[i][3], JoinPath(tensor_path, "3"), is_keras3, errors_, call);
       }
-      inputs.push_back(*std::move(tensor));
+      call.inputs.push_back(*std::move(tensor));
     }
     return true;
   }
 
   // Keras 3: {"args": [a tensor, or a list of them], "kwargs": {}}.
-  bool ReadObjectNode(const json& node, const std::string& path, std::vector<TensorName>& inputs) {
+  bool ReadObjectNode(const json& node, const std::string& path, bool is_keras3,
+                      UnresolvedCall& call) {
     ObjectReader reader(node, path, errors_);
     const json* args = reader.Require("args");
     if (const json* kwargs = reader.Find("kwargs")) {
-      OnlyNeutralArguments(*kwargs, JoinPath(path, "kwargs"), errors_);
+      ReadArguments(*kwargs, JoinPath(path, "kwargs"), is_keras3, errors_, call);
     }
     reader.Finish();
     if (args == nullptr) return false;
@@ -186,9 +205,9 @@ class FunctionalReader {
     }
     const json& arg = (*args)[0];
     const std::string arg_path = JoinPath(args_path, "0");
-    if (!arg.is_array()) return ReadKerasTensor(arg, arg_path, inputs);
+    if (!arg.is_array()) return ReadKerasTensor(arg, arg_path, call.inputs);
     for (size_t i = 0; i < arg.size(); ++i) {
-      if (!ReadKerasTensor(arg[i], JoinPath(arg_path, absl::StrCat(i)), inputs)) return false;
+      if (!ReadKerasTensor(arg[i], JoinPath(arg_path, absl::StrCat(i)), call.inputs)) return false;
     }
     return true;
   }
@@ -229,7 +248,7 @@ class FunctionalReader {
       return std::vector<TensorName>{*std::move(tensor)};
     }
     for (const auto& item : value.items()) {
-      auto tensor = ReadTensorName(item.value(), JoinPath(path, item.key()), errors_);
+      auto tensor = ReadTensorName(item.value(), JoinPath(path, Excerpt(item.key())), errors_);
       if (!tensor) return std::nullopt;
       ends.push_back(*std::move(tensor));
     }
@@ -267,7 +286,7 @@ class FunctionalReader {
   }
 
   void Append(const UnresolvedCall& call) {
-    LayerCall resolved{call.layer, {}};
+    LayerCall resolved{call.layer, {}, call.training};
     for (const TensorName& input : call.inputs) {
       resolved.inputs.push_back(resolved_.at({by_name_.at(input.layer), input.node}));
     }
@@ -322,6 +341,7 @@ class FunctionalReader {
     }
   }
 
+  const KerasFile& file_;
   ModelSpec& model_;
   JsonErrors& errors_;
   std::map<std::string, size_t> by_name_;
@@ -331,7 +351,7 @@ class FunctionalReader {
 
 }  // namespace
 
-void ReadFunctional(ObjectReader& config, ModelSpec& model) {
+void ReadFunctional(ObjectReader& config, const KerasFile& file, ModelSpec& model) {
   const json* layers = config.Require("layers");
   const json* inputs = config.Require("input_layers");
   const json* outputs = config.Require("output_layers");
@@ -345,37 +365,13 @@ void ReadFunctional(ObjectReader& config, ModelSpec& model) {
     return;
   }
   const size_t errors_before = errors.size();
-  FunctionalReader reader(model, errors);
+  FunctionalReader reader(file, model, errors);
   for (size_t i = 0; i < layers->size(); ++i) {
     reader.AddLayer((*layers)[i], JoinPath(path, absl::StrCat(i)));
   }
   if (errors.size() > errors_before) return;
   reader.Connect(*inputs, JoinPath(config.path(), "input_layers"), *outputs,
                  JoinPath(config.path(), "output_layers"));
-}
-
-ordered_json FunctionalToJson(const ModelSpec& model) {
-  std::vector<int64_t> uses(model.layers.size(), 0);
-  std::vector<ordered_json> tensors;
-  std::vector<ordered_json> nodes(model.layers.size(), ordered_json::array());
-  for (const LayerCall& call : model.calls) {
-    tensors.push_back({LayerName(model.layers[call.layer]), uses[call.layer]++, 0});
-    ordered_json node = ordered_json::array();
-    for (const size_t input : call.inputs) node.push_back(tensors[input]);
-    if (!node.empty()) nodes[call.layer].push_back(std::move(node));
-  }
-  ordered_json layers = ordered_json::array();
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    ordered_json layer = LayerToJson(model.layers[i]);
-    layer["inbound_nodes"] = std::move(nodes[i]);
-    layers.push_back(std::move(layer));
-  }
-  ordered_json inputs = ordered_json::array();
-  for (const size_t input : model.inputs) inputs.push_back(tensors[input]);
-  ordered_json config = {{"name", model.name}, {"layers", std::move(layers)}};
-  config["input_layers"] = std::move(inputs);
-  config["output_layers"] = tensors[model.output];
-  return ClassFormToJson("Functional", std::move(config));
 }
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 // A functional model: which layers there are, what each use of one is given, and what is the
 // model's input and output, in the form of Keras 3's get_config. Private to this folder.
 
+#include <optional>
 #include <string>
 
 #include "coordinator/job/json_reader.h"
@@ -13,8 +14,14 @@ namespace cohort {
 
 inline constexpr size_t kLayersMax = 1000;
 
+// Who wrote a model, as far as its class form says. By hand: neither version nor module.
+struct KerasFile {
+  std::optional<int> major_version;  // of `keras_version`
+  bool has_module = false;
+};
+
 // Reads `config` into `model`, whose name is read already, and finishes the reader.
-void ReadFunctional(ObjectReader& config, ModelSpec& model);
+void ReadFunctional(ObjectReader& config, const KerasFile& file, ModelSpec& model);
 
 nlohmann::ordered_json FunctionalToJson(const ModelSpec& model);
 

@@ -68,8 +68,10 @@ Conv2DSpec ReadConv2D(LayerReader& reader) {
   reader.config.Bool("use_bias", &layer.use_bias);
   reader.Initializer("kernel_initializer", &layer.kernel_initializer);
   reader.Initializer("bias_initializer", &layer.bias_initializer);
-  for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer",
-                          "kernel_constraint", "bias_constraint"}) {
+  for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer"}) {
+    reader.OnlyNeutralRegularizer(key);
+  }
+  for (const char* key : {"kernel_constraint", "bias_constraint"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
   return layer;
@@ -109,8 +111,10 @@ BatchNormalizationSpec ReadBatchNormalization(LayerReader& reader) {
   reader.Initializer("moving_mean_initializer", &layer.moving_mean_initializer);
   reader.Initializer("moving_variance_initializer", &layer.moving_variance_initializer);
   reader.config.Bool("synchronized", &layer.synchronized);
-  for (const char* key : {"beta_regularizer", "gamma_regularizer", "beta_constraint",
-                          "gamma_constraint"}) {
+  for (const char* key : {"beta_regularizer", "gamma_regularizer"}) {
+    reader.OnlyNeutralRegularizer(key);
+  }
+  for (const char* key : {"beta_constraint", "gamma_constraint"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
   reader.config.OnlyNeutral("renorm", false);
@@ -122,7 +126,7 @@ BatchNormalizationSpec ReadBatchNormalization(LayerReader& reader) {
 ReshapeSpec ReadReshape(LayerReader& reader) {
   ReshapeSpec layer;
   layer.name = reader.Name();
-  reader.ElementType();
+  reader.OnlyFloat32();
   const json* shape = reader.config.Require("target_shape");
   if (shape == nullptr) return layer;
   const auto dims = ReadInts(*shape, JoinPath(reader.config.path(), "target_shape"),

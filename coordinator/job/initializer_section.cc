@@ -53,6 +53,50 @@ std::vector<std::string> ClassNames() {
   return names;
 }
 
+// Keras's initializers that are a VarianceScaling. Releases before 2.3 wrote all of them so.
+struct VarianceScaling {
+  double scale;
+  const char* mode;
+  bool uniform;
+  const char* class_name;
+};
+constexpr VarianceScaling kScalings[] = {
+    {1, "fan_avg", true, "GlorotUniform"}, {1, "fan_avg", false, "GlorotNormal"},
+    {2, "fan_in", true, "HeUniform"},      {2, "fan_in", false, "HeNormal"},
+    {1, "fan_in", true, "LecunUniform"},   {1, "fan_in", false, "LecunNormal"},
+};
+
+KerasInitializerSpec ReadVarianceScaling(const ClassForm& form, JsonErrors& errors) {
+  KerasInitializerSpec spec;
+  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  double scale = 1;
+  std::string mode = "fan_in";
+  std::string distribution = "truncated_normal";
+  config.Number("scale", {.min = 0, .min_excluded = true}, &scale);
+  config.Choice("mode", {"fan_in", "fan_out", "fan_avg"}, &mode);
+  // "normal" is Keras's old name of the truncated one.
+  config.Choice("distribution", {"uniform", "truncated_normal", "normal", "untruncated_normal"},
+                &distribution);
+  config.OptionalSeed("seed", &spec.seed);
+  config.Ignore("dtype");
+  config.Finish();
+  for (const VarianceScaling& one : kScalings) {
+    if (scale != one.scale || mode != one.mode || (distribution == "uniform") != one.uniform) {
+      continue;
+    }
+    if (distribution == "untruncated_normal") continue;
+    spec.class_name = one.class_name;
+    return spec;
+  }
+  errors.Add(
+      form.config_path,
+      absl::StrCat("is a VarianceScaling of scale ", scale, ", mode '", mode,
+                   "' and distribution '", distribution,
+                   "'; it must be scale 1 with fan_avg (Glorot), scale 2 with fan_in (He) or "
+                   "scale 1 with fan_in (Lecun), uniform or truncated_normal"));
+  return spec;
+}
+
 }  // namespace
 
 KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
@@ -60,6 +104,9 @@ KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
   KerasInitializerSpec spec;
   const ClassForm form = ReadClassForm(value, path, errors);
   if (form.class_name.empty() && !form.is_name_only) return spec;
+  if (form.class_name == "VarianceScaling" || form.class_name == "variance_scaling") {
+    return ReadVarianceScaling(form, errors);
+  }
   const InitializerClass* found = FindClass(form.class_name);
   if (found == nullptr) {
     errors.Add(path, UnknownName("initializer", form.class_name, ClassNames()));

@@ -16,6 +16,10 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+// A heartbeat is asked for each tenth of the lease, and a task that has not answered one after a
+// third of the lease is suspected (coordinator/cluster/task_connection.cc): below this healthy
+// tasks are lost.
+constexpr absl::Duration kLeaseMin = absl::Milliseconds(100);
 constexpr int64_t kCountMax = 1'000'000'000;
 constexpr int64_t kBatchSizeMax = 1 << 20;
 constexpr int64_t kClosuresInFlightMax = 256;
@@ -106,6 +110,13 @@ ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonE
   ObjectReader reader(value, path, errors);
   ReadMilliseconds("connect_timeout_ms", reader, &cluster.connect_timeout);
   ReadMilliseconds("lease_timeout_ms", reader, &cluster.lease_timeout);
+  if (cluster.lease_timeout < kLeaseMin) {
+    reader.AddError("lease_timeout_ms",
+                    absl::StrCat("is ", absl::ToInt64Milliseconds(cluster.lease_timeout),
+                                 ", and a task has a quarter of it to answer a heartbeat, which "
+                                 "takes up to 25 ms where machines are busy; give at least ",
+                                 absl::ToInt64Milliseconds(kLeaseMin)));
+  }
   ReadMilliseconds("call_timeout_ms", reader, &cluster.call_timeout);
   reader.Int("max_attempts", {.min = 1, .max = kCountMax}, &cluster.max_attempts);
   reader.Int("quarantine_after", {.min = 1, .max = kCountMax}, &cluster.quarantine_after);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 #include "common/base/nearest_names.h"
 #include "common/cluster/json_text.h"
 #include "nlohmann/json.hpp"
@@ -44,7 +45,40 @@ std::string Describe(NumberRange range) {
                       range.max_excluded ? ")" : "]");
 }
 
+// Names that older releases of Keras wrote, and what they are called now.
+constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
+    {"lr", "learning_rate"},
+    {"Model", "Functional"},
+    {"nb_epoch", "epochs"},
+    {"samples_per_epoch", "steps_per_epoch"},
+    {"output_dim", "units"},
+    {"p", "rate"},
+    {"init", "kernel_initializer"},
+    {"init", "embeddings_initializer"},
+    {"W_regularizer", "kernel_regularizer"},
+    {"b_regularizer", "bias_regularizer"},
+    {"W_constraint", "kernel_constraint"},
+    {"b_constraint", "bias_constraint"},
+    {"bias", "use_bias"},
+    {"nb_filter", "filters"},
+    {"subsample", "strides"},
+    {"border_mode", "padding"},
+    {"dim_ordering", "data_format"},
+    {"beta_init", "beta_initializer"},
+    {"gamma_init", "gamma_initializer"},
+    {"Convolution2D", "Conv2D"},
+    {"MaxPool2D", "MaxPooling2D"},
+    {"AvgPool2D", "AveragePooling2D"},
+    {"GlobalAvgPool2D", "GlobalAveragePooling2D"},
+    {"BatchNormalizationV1", "BatchNormalization"},
+    {"BatchNormalizationV2", "BatchNormalization"},
+};
+
 std::string Nearest(absl::string_view name, absl::Span<const std::string> known) {
+  for (const auto& [old, now] : kRenamed) {
+    if (old != name || std::find(known.begin(), known.end(), now) == known.end()) continue;
+    return absl::StrCat("; it is called '", now, "' now (known: ", absl::StrJoin(known, ", "), ")");
+  }
   const std::vector<std::string> nearest = NearestNames(name, known, 1);
   if (nearest.empty()) return "; none is known here";
   return absl::StrCat("; the nearest is '", nearest.front(), "' (known: ",
@@ -54,6 +88,28 @@ std::string Nearest(absl::string_view name, absl::Span<const std::string> known)
 bool InRange(double value, NumberRange range) {
   if (range.min_excluded ? value <= range.min : value < range.min) return false;
   return range.max_excluded ? value < range.max : value <= range.max;
+}
+
+// A class of somebody's own may have the name of one of Keras's.
+void OnlyKerasNames(ObjectReader& reader, const std::string& class_name) {
+  std::string module;
+  reader.String("module", &module);
+  const std::string package = module.substr(0, module.find('.'));
+  const std::vector<std::string> packages = {"",         "keras",      "keras_core",     "tf_keras",
+                                             "builtins", "tensorflow", "tensorflow_core"};
+  if (std::find(packages.begin(), packages.end(), package) == packages.end()) {
+    reader.AddError("module", absl::StrCat("is '", Excerpt(module),
+                                           "', and only Keras's own classes are "
+                                           "known here, whose module begins with 'keras'"));
+  }
+  std::string registered;
+  reader.String("registered_name", &registered);
+  const size_t end = registered.find('>');
+  if (end != std::string::npos && registered.substr(0, end) != "Keras") {
+    reader.AddError("registered_name",
+                    absl::StrCat("is '", Excerpt(registered), "', a '", Excerpt(class_name),
+                                 "' of your own, which is not known here"));
+  }
 }
 
 }  // namespace
@@ -193,8 +249,17 @@ void ObjectReader::Finish() {
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
   for (const auto& item : value_->items()) {
     if (std::binary_search(known_.begin(), known_.end(), item.key())) continue;
-    AddError(item.key(), absl::StrCat("unknown key", Nearest(item.key(), known_)));
+    AddError(Excerpt(item.key()), absl::StrCat("unknown key", Nearest(item.key(), known_)));
   }
+}
+
+std::optional<std::string> FunctionName(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_object() || !value.contains("class_name") || !value.contains("config")) {
+    return std::nullopt;
+  }
+  if (value["class_name"] != "function" || !value["config"].is_string()) return std::nullopt;
+  return value["config"].get<std::string>();
 }
 
 ClassForm ReadClassForm(const json& value, const std::string& path, JsonErrors& errors) {
@@ -213,11 +278,16 @@ ClassForm ReadClassForm(const json& value, const std::string& path, JsonErrors& 
   ObjectReader reader(value, path, errors);
   if (reader.Require("class_name") != nullptr) reader.String("class_name", &form.class_name);
   form.config = reader.Find("config");
-  for (const char* key : {"module", "registered_name", "build_config", "compile_config",
-                          "keras_version", "backend"}) {
+  OnlyKerasNames(reader, form.class_name);
+  for (const char* key : {"build_config", "compile_config", "keras_version", "backend"}) {
     reader.Ignore(key);
   }
   reader.Finish();
+  if (const std::optional<std::string> function = FunctionName(value)) {
+    form.class_name = *function;
+    form.config = nullptr;
+    form.is_name_only = true;
+  }
   return form;
 }
 
@@ -240,7 +310,7 @@ std::optional<std::vector<int64_t>> ReadInts(const json& value, const std::strin
 
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known) {
-  return absl::StrCat("'", name, "' is no known ", what, Nearest(name, known));
+  return absl::StrCat("'", Excerpt(name), "' is no known ", what, Nearest(name, known));
 }
 
 const json& EmptyJsonObject() {

@@ -92,13 +92,19 @@ struct ClassForm {
   std::string config_path;
   bool is_name_only = false;
 };
+// {"class_name": "function", "config": "relu"} is the name alone. A module or registered name that
+// is not Keras's is an error: such a class is not the one of this name.
 ClassForm ReadClassForm(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+
+// The name of a function, given as a string or in the class form of a function.
+std::optional<std::string> FunctionName(const nlohmann::json& value);
 
 // The integers of an array, each in `range`, or nothing after an error. `value` at `path`.
 std::optional<std::vector<int64_t>> ReadInts(const nlohmann::json& value, const std::string& path,
                                              IntRange range, JsonErrors& errors);
 
-// "'Dens' is no known layer; the nearest is 'Dense' (known: ...)".
+// "'Dens' is no known layer; the nearest is 'Dense' (known: ...)"; of a name that Keras had once,
+// "...; it is called 'Functional' now (known: ...)".
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known);
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
 #include "nlohmann/json.hpp"
@@ -35,7 +35,7 @@ std::string LayerReader::Name() {
     return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
   });
   if (!valid) {
-    config.AddError("name", absl::StrCat("is '", absl::CHexEscape(name),
+    config.AddError("name", absl::StrCat("is '", Excerpt(name),
                                          "'; use letters, digits, '_', '-' and '.' only"));
     return "";
   }
@@ -69,11 +69,12 @@ Activation LayerReader::ReadActivation() {
   const json* value = config.Find("activation");
   if (value == nullptr) return Activation::kLinear;
   const std::string path = JoinPath(config.path(), "activation");
-  if (value->is_string()) {
+  const std::optional<std::string> name = FunctionName(*value);
+  if (name) {
     const std::vector<std::string>& names = ActivationNames();
-    const auto found = std::find(names.begin(), names.end(), value->get<std::string>());
+    const auto found = std::find(names.begin(), names.end(), *name);
     if (found != names.end()) return static_cast<Activation>(found - names.begin());
-    config.errors().Add(path, UnknownName("activation", value->get<std::string>(), names));
+    config.errors().Add(path, UnknownName("activation", *name, names));
   } else {
     config.errors().Add(
         path, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a name such as 'relu'"));
@@ -81,7 +82,7 @@ Activation LayerReader::ReadActivation() {
   return Activation::kLinear;
 }
 
-std::optional<std::vector<int64_t>> LayerReader::ExampleShape() {
+std::optional<std::vector<int64_t>> LayerReader::ExampleShape(InputDim input_dim) {
   std::optional<std::vector<int64_t>> shape;
   for (const char* key : {"batch_shape", "batch_input_shape"}) {
     if (const json* value = config.Find(key)) shape = WithoutBatch(key, *value);
@@ -92,15 +93,33 @@ std::optional<std::vector<int64_t>> LayerReader::ExampleShape() {
                        config.errors());
     }
   }
-  std::optional<int64_t> input_dim;
-  config.OptionalInt("input_dim", {.min = 1, .max = kDimMax}, &input_dim);
-  if (input_dim) shape = {*input_dim};
+  if (input_dim == InputDim::kShape) {
+    std::optional<int64_t> dim;
+    config.OptionalInt("input_dim", {.min = 1, .max = kDimMax}, &dim);
+    if (dim) shape = {*dim};
+  }
   if (shape && shape->size() > kRankMax) {
     config.errors().Add(config.path(),
                         absl::StrCat("the input has more than ", kRankMax, " dimensions"));
     return std::nullopt;
   }
   return shape;
+}
+
+void LayerReader::OnlyNeutralRegularizer(const char* key) {
+  const json* const value = config.Find(key);
+  if (value == nullptr) return;
+  bool adds_nothing = false;
+  if (value->is_object() && value->contains("config") && (*value)["config"].is_object()) {
+    const json& strengths = (*value)["config"];
+    adds_nothing =
+        !strengths.empty() && std::all_of(strengths.begin(), strengths.end(),
+                                          [](const json& strength) { return strength == 0; });
+  }
+  if (adds_nothing) return;
+  config.AddError(key, absl::StrCat("is ", JsonExcerpt(*value),
+                                    ", which is not supported; leave it out, or give l1 and l2 "
+                                    "of 0"));
 }
 
 void LayerReader::Initializer(const char* key, KerasInitializerSpec* out) {

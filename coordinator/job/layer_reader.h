@@ -33,8 +33,12 @@ class LayerReader {
   void Pair(const char* key, Extents* out);
   // "valid" or "same".
   void Padding(bool* same);
-  // The shape of one example under any of Keras's names for it.
-  std::optional<std::vector<int64_t>> ExampleShape();
+  // The shape of one example under any of Keras's names for it; `input_dim` is one of them, but for
+  // a table, whose rows that key counts.
+  enum class InputDim { kShape, kRows };
+  std::optional<std::vector<int64_t>> ExampleShape(InputDim input_dim);
+  // Part of Keras's form that is not supported: absent, null, or a regularizer that adds nothing.
+  void OnlyNeutralRegularizer(const char* key);
 
   ObjectReader config;
 

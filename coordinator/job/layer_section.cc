@@ -28,7 +28,7 @@ InputLayerSpec ReadInputLayer(LayerReader& reader) {
   InputLayerSpec layer;
   layer.name = reader.Name();
   layer.dtype = reader.ElementType();
-  std::optional<std::vector<int64_t>> shape = reader.ExampleShape();
+  std::optional<std::vector<int64_t>> shape = reader.ExampleShape(LayerReader::InputDim::kShape);
   if (shape) layer.shape = *std::move(shape);
   reader.config.OnlyNeutral("sparse", false);
   reader.config.OnlyNeutral("ragged", false);
@@ -46,9 +46,11 @@ DenseSpec ReadDense(LayerReader& reader) {
   reader.config.Bool("use_bias", &layer.use_bias);
   reader.Initializer("kernel_initializer", &layer.kernel_initializer);
   reader.Initializer("bias_initializer", &layer.bias_initializer);
+  for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer"}) {
+    reader.OnlyNeutralRegularizer(key);
+  }
   for (const char* key :
-       {"kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint",
-        "bias_constraint", "lora_rank", "quantization_config"}) {
+       {"kernel_constraint", "bias_constraint", "lora_rank", "quantization_config"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
   return layer;
@@ -69,7 +71,7 @@ FlattenSpec ReadFlatten(LayerReader& reader) {
   FlattenSpec layer;
   layer.name = reader.Name();
   reader.config.OnlyNeutral("data_format", "channels_last");
-  reader.ElementType();
+  reader.OnlyFloat32();
   return layer;
 }
 
@@ -121,8 +123,10 @@ Spec ReadTable(LayerReader& reader) {
                     &layer.output_dim);
   reader.Initializer("embeddings_initializer", &layer.embeddings_initializer);
   if (dynamic != nullptr) TakeDynamic(*dynamic, reader, layer);
-  for (const char* key : {"embeddings_regularizer", "activity_regularizer",
-                          "embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
+  for (const char* key : {"embeddings_regularizer", "activity_regularizer"}) {
+    reader.OnlyNeutralRegularizer(key);
+  }
+  for (const char* key : {"embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
   reader.config.OnlyNeutral("mask_zero", false);
@@ -242,8 +246,10 @@ ReadLayerResult ReadLayer(const json& value, const std::string& path, JsonErrors
   result.layer = ReadLayerOfClass(form.class_name, reader);
   result.config_path = form.config_path;
   const bool is_table = form.class_name == "Embedding" || form.class_name == "EmbeddingBag";
-  // The input_dim of a table is its rows.
-  if (form.class_name != "InputLayer" && !is_table) result.input_shape = reader.ExampleShape();
+  if (form.class_name != "InputLayer") {
+    result.input_shape = reader.ExampleShape(is_table ? LayerReader::InputDim::kRows
+                                                      : LayerReader::InputDim::kShape);
+  }
   reader.config.Finish();
   return result;
 }

@@ -124,6 +124,7 @@ const DynamicTableSpec* DynamicTableOf(const LayerSpec& layer);
 struct LayerCall {
   size_t layer = 0;
   std::vector<size_t> inputs;  // calls before this one, in the order in which the layer takes them
+  bool training = true;        // false: in a training step the layer computes as in evaluation
 
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };

@@ -2,7 +2,9 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/functional_section.h"
 #include "coordinator/job/job_sections.h"
@@ -15,19 +17,37 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
+}
+
+// Takes the shape that a layer gives of its input. tf.keras 2 writes it twice, in an InputLayer and
+// in the layer behind that.
+void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErrors& errors,
+                    std::vector<LayerSpec>& layers) {
+  if (layers.empty()) {
+    InputLayerSpec input;
+    input.shape = std::move(shape);
+    layers.push_back(std::move(input));
+    return;
+  }
+  const auto* const input = std::get_if<InputLayerSpec>(&layers.back());
+  if (input == nullptr) {
+    errors.Add(path, "only the first layer may give the shape of its input");
+  } else if (input->shape != shape) {
+    errors.Add(path, absl::StrCat("says that an example is ", ShapeText(shape),
+                                  ", and the InputLayer before it ", ShapeText(input->shape),
+                                  "; leave one of the two out"));
+  }
+}
+
 // Appends the layer, and in front of a first one that gives an input shape an InputLayer.
 void AppendLayer(const json& value, const std::string& path, JsonErrors& errors,
                  std::vector<LayerSpec>& layers) {
   ReadLayerResult read = ReadLayer(value, path, errors);
   if (!read.layer) return;
   if (read.input_shape) {
-    if (layers.empty()) {
-      InputLayerSpec input;
-      input.shape = *std::move(read.input_shape);
-      layers.push_back(std::move(input));
-    } else {
-      errors.Add(read.config_path, "only the first layer may give the shape of its input");
-    }
+    TakeInputShape(*std::move(read.input_shape), read.config_path, errors, layers);
   }
   if (std::holds_alternative<InputLayerSpec>(*read.layer) && !layers.empty()) {
     errors.Add(path, "an InputLayer may only be the first layer");
@@ -78,22 +98,36 @@ void NameLayers(const std::string& path, JsonErrors& errors, std::vector<LayerSp
   }
 }
 
+void ReadLayers(const json& layers, const std::string& path, JsonErrors& errors, ModelSpec& model) {
+  if (!layers.is_array() || layers.empty() || layers.size() > kLayersMax) {
+    errors.Add(path, absl::StrCat("is ", JsonExcerpt(layers), "; it must be a list of 1 to ",
+                                  kLayersMax, " layers"));
+    return;
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    AppendLayer(layers[i], JoinPath(path, absl::StrCat(i)), errors, model.layers);
+  }
+  NameLayers(path, errors, model.layers);
+}
+
 void ReadSequential(ObjectReader& config, ModelSpec& model) {
   config.Ignore("build_input_shape");
   const json* layers = config.Require("layers");
   config.Finish();
   if (layers == nullptr) return;
-  JsonErrors& errors = config.errors();
-  const std::string path = JoinPath(config.path(), "layers");
-  if (!layers->is_array() || layers->empty() || layers->size() > kLayersMax) {
-    errors.Add(path, absl::StrCat("is ", JsonExcerpt(*layers), "; it must be a list of 1 to ",
-                                  kLayersMax, " layers"));
-    return;
+  ReadLayers(*layers, JoinPath(config.path(), "layers"), config.errors(), model);
+}
+
+KerasFile FileOf(const json& value) {
+  KerasFile file;
+  if (!value.is_object()) return file;
+  file.has_module = value.contains("module") && !value["module"].is_null();
+  if (value.contains("keras_version") && value["keras_version"].is_string()) {
+    const std::string version = value["keras_version"].get<std::string>();
+    int major = 0;
+    if (absl::SimpleAtoi(version.substr(0, version.find('.')), &major)) file.major_version = major;
   }
-  for (size_t i = 0; i < layers->size(); ++i) {
-    AppendLayer((*layers)[i], JoinPath(path, absl::StrCat(i)), errors, model.layers);
-  }
-  NameLayers(path, errors, model.layers);
+  return file;
 }
 
 }  // namespace
@@ -102,9 +136,15 @@ ModelSpec ReadModel(const json& value, const std::string& path, JsonErrors& erro
   ModelSpec model;
   const ClassForm form = ReadClassForm(value, path, errors);
   if (form.class_name.empty() && !form.is_name_only) return model;
-  const bool functional = form.class_name == "Functional";
+  // Before TensorFlow 2.2 a functional model was a Model.
+  const bool functional = form.class_name == "Functional" || form.class_name == "Model";
   if (!functional && form.class_name != "Sequential") {
     errors.Add(path, UnknownName("model", form.class_name, {"Sequential", "Functional"}));
+    return model;
+  }
+  // Before Keras 2.2.3 the config of a Sequential model was the list of its layers.
+  if (!functional && form.config != nullptr && form.config->is_array()) {
+    ReadLayers(*form.config, form.config_path, errors, model);
     return model;
   }
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
@@ -113,7 +153,7 @@ ModelSpec ReadModel(const json& value, const std::string& path, JsonErrors& erro
   config.OnlyNeutral("trainable", true);
   config.Ignore("dtype");
   if (functional) {
-    ReadFunctional(config, model);
+    ReadFunctional(config, FileOf(value), model);
   } else {
     ReadSequential(config, model);
   }

@@ -79,6 +79,33 @@ double ReadParameter(const RuleParameter& parameter, double otherwise, ObjectRea
   return number;
 }
 
+// `lr` is what Keras before 2.3 called it.
+void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
+  const json* const old = config.Find("lr");
+  const json* const rate = config.Find("learning_rate");
+  if (old != nullptr && rate != nullptr) {
+    return config.AddError("lr", "stands beside learning_rate, its name today; leave it out");
+  }
+  const char* const key = old != nullptr ? "lr" : "learning_rate";
+  if (rate != nullptr && rate->is_object()) {
+    spec.schedule = ReadSchedule(*rate, JoinPath(config.path(), key), config.errors());
+  } else {
+    config.Number(key, kNotNegative, &spec.learning_rate);
+  }
+}
+
+// Keras's older classes of two optimizers divide by another root; the others' arithmetic is the
+// same.
+void OnlyTodaysArithmetic(const std::string& class_name, ObjectReader& config) {
+  bool legacy = false;
+  config.Bool("is_legacy_optimizer", &legacy);
+  if (!legacy || (class_name != "Adagrad" && class_name != "RMSprop")) return;
+  config.AddError("is_legacy_optimizer",
+                  absl::StrCat("is true, and that ", class_name,
+                               " divides by the root plus epsilon; give epsilon_outside_root true "
+                               "in its place"));
+}
+
 ClippingSpec ReadClipping(ObjectReader& config) {
   ClippingSpec clipping;
   const std::pair<const char*, double*> keys[] = {{"clipnorm", &clipping.clipnorm},
@@ -139,18 +166,14 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
   spec.op = found->op;
   spec.learning_rate = found->learning_rate;
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  const json* const rate = config.Find("learning_rate");
-  if (rate != nullptr && rate->is_object()) {
-    spec.schedule = ReadSchedule(*rate, JoinPath(config.path(), "learning_rate"), errors);
-  } else {
-    config.Number("learning_rate", kNotNegative, &spec.learning_rate);
-  }
+  ReadLearningRate(config, spec);
   for (const RuleParameter& parameter : ParametersOf(spec.op)) {
     const bool own = parameter.name == "weight_decay" && found->weight_decay.has_value();
     spec.parameters[parameter.name] =
         ReadParameter(parameter, own ? *found->weight_decay : parameter.otherwise, config);
   }
-  for (const char* key : {"name", "jit_compile", "is_legacy_optimizer"}) config.Ignore(key);
+  for (const char* key : {"name", "jit_compile"}) config.Ignore(key);
+  OnlyTodaysArithmetic(spec.class_name, config);
   spec.clipping = ReadClipping(config);
   spec.sparse_updates = ReadSparseUpdates(config);
   config.OnlyNeutral("loss_scale_factor", nullptr);

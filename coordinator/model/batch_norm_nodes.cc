@@ -21,7 +21,7 @@ class BatchNormNodes {
         variance_(layer.name + "/moving_variance") {}
 
   std::string Evaluate() {
-    return graph_.Op("BatchNormalization", {x_.value, Gamma(), Beta(), mean_, variance_},
+    return graph_.Op("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)},
                      {Epsilon()});
   }
 

@@ -40,7 +40,7 @@ struct LayerInputs {
 // Where nodes of layers go. They get the builder's name prefix.
 struct LayerTarget {
   GraphBuilder& graph;
-  const ModelMode mode;
+  const ModelMode mode;  // kEvaluation also in a training step, of a call with `training` false
   StateValues& state;  // of the layers so far; theirs are added
 };
 

@@ -4,14 +4,10 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/program/program.h"
+#include "coordinator/job/data_spec.h"
 
 namespace cohort {
 namespace {
-
-bool IsInteger(DType dtype) {
-  return dtype == DType::kUint8 || dtype == DType::kInt8 || dtype == DType::kInt32 ||
-         dtype == DType::kInt64;
-}
 
 bool IsSparse(const LossSpec& loss) {
   return loss.kind == LossKind::kSparseCategoricalCrossentropy;
@@ -52,10 +48,11 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
         absl::StrCat("compile.loss '", loss, "' needs one score per class, but the model gives ",
                      output.ToString(), " per example; end it with Dense, or put Flatten before"));
   }
-  if (IsSparse(compile.loss) && (y.dims_size() != 1 || !IsInteger(dtype))) {
+  if (IsSparse(compile.loss) && !HasLabels(y)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "compile.loss '", loss, "' needs one integer label per example, but labels are ", type,
-        "; use 'categorical_crossentropy', or leave CategoryEncoding out of data.pipeline"));
+        "; use 'categorical_crossentropy' if they are one-hot, and leave CategoryEncoding out of "
+        "data.pipeline if they are integers in the file"));
   }
   if (!IsSparse(compile.loss) && (y.dims_size() != 2 || y.dims(1) != output.dim(0))) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -74,6 +71,8 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
   }
   return absl::OkStatus();
 }
+
+bool TakesClasses(const LossSpec& loss) { return IsSparse(loss); }
 
 std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph) {

@@ -20,6 +20,9 @@ namespace cohort {
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y);
 
+// Whether labels are class numbers (proto::ClassLabels), not one-hot rows.
+bool TakesClasses(const LossSpec& loss);
+
 // The per-example loss [N]. `y` is the graph's name of the labels, whose type is `y_dtype`.
 std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph);

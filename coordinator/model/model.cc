@@ -40,6 +40,30 @@ std::vector<int64_t> SymbolicDims(const proto::ComponentSpec& component) {
   return dims;
 }
 
+bool IsInteger(DType dtype) {
+  return dtype == DType::kUint8 || dtype == DType::kInt8 || dtype == DType::kInt32 ||
+         dtype == DType::kInt64 || dtype == DType::kBool;
+}
+
+// Keras casts its input to the type that an InputLayer declares. Nothing is cast here, so the cast
+// must be one that changes no value: to float32, in which layers compute, or to a wider type.
+absl::Status CheckDeclaredType(const InputLayerSpec& layer, DType data) {
+  if (layer.dtype == data || layer.dtype == DType::kFloat32 || layer.dtype == DType::kFloat64) {
+    return absl::OkStatus();
+  }
+  const bool wider =
+      IsInteger(layer.dtype) && IsInteger(data) && ElementSize(layer.dtype) > ElementSize(data);
+  if (wider) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "layer '", layer.name, "' declares ", DTypeName(layer.dtype), ", and the data is ",
+      DTypeName(data), ", which is not cast; declare ", DTypeName(data), " or float32"));
+}
+
+bool LacksChannels(const Shape& declared, const Shape& actual) {
+  return declared.rank() == 3 && declared.dim(2) == 1 && actual.rank() == 2 &&
+         declared.dim(0) == actual.dim(0) && declared.dim(1) == actual.dim(1);
+}
+
 std::string LookupName(const std::string& table, const std::string& column) {
   return absl::StrCat(table, ":", column);
 }
@@ -88,6 +112,7 @@ void Model::TakeLayers(const ModelSpec& spec) {
       Call& taken = calls_.emplace_back();
       taken.layer = call.layer;
       taken.inputs = call.inputs;
+      taken.training = call.training;
     }
     inputs_ = spec.inputs;
     output_ = spec.output;
@@ -153,13 +178,19 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
   const Shape declared(layer.shape);
   const Shape& actual = columns_[static_cast<size_t>(call.column)].shape;
   call.shape = declared;
+  RETURN_IF_ERROR(CheckDeclaredType(layer, columns_[static_cast<size_t>(call.column)].dtype));
   if (declared == actual || (actual.rank() == 0 && declared == Shape({1}))) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "layer '", layer.name, "' is given examples of shape ", actual.ToString(),
-      "; the model declares ", declared.ToString(),
-      "; change input_shape, or data.pipeline (Flatten joins dimensions)"));
+  const std::string remedy =
+      LacksChannels(declared, actual)
+          ? absl::StrCat("declare ", actual.ToString(),
+                         " and put a Reshape layer with target_shape ", declared.ToString(),
+                         " behind it, which gives images their channel")
+          : "change input_shape, or data.pipeline (Flatten joins dimensions)";
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer '", layer.name, "' is given examples of shape ", actual.ToString(),
+                   "; the model declares ", declared.ToString(), "; ", remedy));
 }
 
 absl::Status Model::TakeCall(Call& call, uint64_t seed) {
@@ -250,9 +281,9 @@ void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& prog
   }
 }
 
-void Model::AddLabels(GraphBuilder& graph, proto::Program& program) const {
-  const proto::ComponentSpec& component = batch_.components(static_cast<int>(labels_));
-  graph.Input(labels_name_, static_cast<DType>(component.dtype()), SymbolicDims(component));
+void Model::AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
+                      proto::Program& program) const {
+  graph.Input(labels_name_, static_cast<DType>(labels.dtype()), SymbolicDims(labels));
   proto::InputBinding* const binding = program.add_inputs();
   binding->set_input(labels_name_);
   binding->set_batch_component(labels_);
@@ -290,7 +321,6 @@ std::string Model::AddIds(const Column& column, const Call& call, const std::str
 }
 
 ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const {
-  const LayerTarget target{graph, mode, state};
   std::vector<ModelOutput> outputs(calls_.size());
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Call& call = calls_[i];
@@ -309,6 +339,8 @@ ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& s
     } else {
       for (const size_t input : call.inputs) values.push_back(outputs[input]);
     }
+    const bool frozen = mode == ModelMode::kTraining && !call.training;
+    const LayerTarget target{graph, frozen ? ModelMode::kEvaluation : mode, state};
     outputs[i] = AddLayerNodes(layer, {values, first.shape}, target);
   }
   return ChannelsLast(outputs[output_], graph);

@@ -43,7 +43,9 @@ class Model {
 
   // Each declares graph inputs and binds them in the program, in the same order.
   void AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
-  void AddLabels(GraphBuilder& graph, proto::Program& program) const;
+  // `labels` is their type, as the data sets give them.
+  void AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
+                 proto::Program& program) const;
   // Under their own names, in creation order.
   void AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
 
@@ -68,8 +70,9 @@ class Model {
   struct Call {
     size_t layer = 0;
     std::vector<size_t> inputs;
-    Shape shape;      // of one example of what it gives
-    int column = -1;  // of an InputLayer
+    bool training = true;  // LayerCall::training
+    Shape shape;           // of one example of what it gives
+    int column = -1;       // of an InputLayer
   };
 
   Model() = default;

@@ -88,7 +88,7 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   const std::string& y = parts.model.labels_name();
   const auto y_dtype = static_cast<DType>(parts.labels.dtype());
   parts.model.AddColumns(mode, graph, step.program);
-  parts.model.AddLabels(graph, step.program);
+  parts.model.AddLabels(parts.labels, graph, step.program);
   parts.model.AddVariables(mode, graph, step.program);
   const ModelOutput output = parts.model.AddLayers(mode, graph, step.state);
   const std::string losses =
@@ -177,8 +177,15 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   }
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
   RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
-  const Parts parts{job, model, labels};
   ModelPrograms programs;
+  proto::ComponentSpec given = labels;
+  if (TakesClasses(job.compile.loss)) {
+    programs.labels.emplace();
+    programs.labels->mutable_class_labels()->set_component(model.labels());
+    programs.labels->mutable_class_labels()->set_classes(model.output_shape().dim(0));
+    given = ClassLabels(labels);
+  }
+  const Parts parts{job, model, given};
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
   programs.exchanges = HasExchange(programs.train_step);
   if (Clips(job.compile.optimizer.clipping)) {

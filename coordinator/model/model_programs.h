@@ -13,6 +13,7 @@
 // (examples, examples counted correct), so that an epoch's figure is sum / count over all its
 // batches. The pushed gradient is that of the MEAN loss over the batch.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ModelPrograms {
   // Of train_step and eval_step: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
   proto::UpdateRule update_rule;  // of every trainable variable, but for its sparse mode
+  // What data sets do to the labels behind the job's pipeline, where the loss wants classes.
+  // Integer labels [N] are checked and stay as they are.
+  std::optional<proto::DatasetTransform> labels;
   bool exchanges = false;  // train_step has values that its replicas join (cohort.AllReduce)
 };
 

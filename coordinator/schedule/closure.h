@@ -19,12 +19,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/mutex.h"
 #include "common/tensor/tensor.h"
 #include "coordinator/schedule/remote_value.h"
 #include "proto/plan.pb.h"
@@ -48,11 +50,30 @@ struct RegisteredProgram {
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
 };
 
-// A data set that workers build. Immutable.
+// What every worker has to find in a data set, once workers were asked. Thread-safe.
+class ExpectedOfWorkers {
+ public:
+  void Set(proto::ExpectedData expected) {
+    MutexLock lock(mutex_);
+    expected_ = std::move(expected);
+  }
+  std::optional<proto::ExpectedData> Get() const {
+    MutexLock lock(mutex_);
+    return expected_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<proto::ExpectedData> expected_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A data set that workers build. Immutable but for what is expected of it.
 struct RegisteredDataset {
   uint64_t id = 0;
   uint64_t owner = 0;
   proto::DatasetSpec spec;
+  // Shared: closures that name this data set have a const one.
+  std::shared_ptr<ExpectedOfWorkers> expected = std::make_shared<ExpectedOfWorkers>();
 };
 
 // One iterator per worker over a data set. Immutable; positions are kept by the resource catalog.

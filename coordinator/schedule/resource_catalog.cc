@@ -64,6 +64,9 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
     request.set_epoch(epoch_);
     request.set_dataset_id(dataset->id);
     *request.mutable_spec() = dataset->spec;
+    if (auto expected = dataset->expected->Get(); expected.has_value()) {
+      *request.mutable_expected() = *std::move(expected);
+    }
     return {key, "/cohort.proto.WorkerService/CreateDataset", Pack(request)};
   }
   const RegisteredIterator* iterator = IteratorOf(closure);
@@ -91,6 +94,7 @@ SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredData
   if (held == nullptr) {
     auto shard = std::make_shared<RegisteredDataset>(*dataset);
     shard->id = id;
+    shard->expected = std::make_shared<ExpectedOfWorkers>();  // that of another worker is another
     for (proto::DatasetTransform& transform : *shard->spec.mutable_transforms()) {
       if (!transform.shard().by_worker()) continue;
       transform.mutable_shard()->set_by_worker(false);

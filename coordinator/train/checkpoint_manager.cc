@@ -18,6 +18,8 @@ namespace {
 
 constexpr char kStepName[] = "global_step";
 constexpr char kEpochName[] = "epochs_done";
+constexpr char kPassName[] = "data_pass";
+constexpr char kExamplesName[] = "data_examples";
 
 // A dynamic table has no tensor of its name, but parts below it.
 bool HasTable(const BundleReader& reader, const std::string& variable) {
@@ -78,6 +80,8 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   }
   extras[kStepName] = Tensor::Scalar(progress.global_step);
   extras[kEpochName] = Tensor::Scalar(progress.epochs_done);
+  extras[kPassName] = Tensor::Scalar(progress.data.pass);
+  extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
                    coordinator_.ps().Save(prefix, extras));
   RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved));
@@ -112,7 +116,9 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
                    BundleReader::Open(files_, prefix));
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
   RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, /*slots=*/true));
-  Progress progress{ReadCounter(*reader, kStepName), ReadCounter(*reader, kEpochName)};
+  Progress progress{ReadCounter(*reader, kStepName),
+                    ReadCounter(*reader, kEpochName),
+                    {ReadCounter(*reader, kPassName), ReadCounter(*reader, kExamplesName)}};
   Log(LogLevel::kInfo, "checkpoint_restored", {{"prefix", prefix}, {"step", progress.global_step}});
   return std::optional<Progress>(progress);
 }

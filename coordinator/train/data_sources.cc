@@ -2,7 +2,9 @@
 
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -41,7 +43,7 @@ class SourceFinder {
   SourceFinder(World world, Waiter& waiter, const MnistSearch& search, uint64_t seed)
       : world_(world), waiter_(waiter), search_(search), seed_(seed) {}
 
-  proto::DatasetSource Find(const DataSourceSpec& spec, std::string& name) {
+  absl::StatusOr<proto::DatasetSource> Find(const DataSourceSpec& spec, std::string& name) {
     if (const auto* idx = std::get_if<IdxSpec>(&spec)) {
       name = "idx";
       return Idx(idx->paths);
@@ -58,7 +60,7 @@ class SourceFinder {
   }
 
  private:
-  proto::DatasetSource FindMnistSplit(const MnistSpec& spec, std::string& name) {
+  absl::StatusOr<proto::DatasetSource> FindMnistSplit(const MnistSpec& spec, std::string& name) {
     name = "mnist";
     if (!spec.images.empty()) return Idx({spec.images, spec.labels});
     if (!files_.has_value()) files_ = FindMnist(world_, waiter_, search_);
@@ -68,8 +70,19 @@ class SourceFinder {
       return train ? Idx({files.train_images, files.train_labels})
                    : Idx({files.test_images, files.test_labels});
     }
+    if (!absl::IsNotFound(files_->status())) return files_->status();
+    if (!spec.or_synthetic_digits) {
+      return absl::NotFoundError(absl::StrCat(
+          files_->status().message(),
+          "; set COHORT_DATA_DIR to a directory that has mnist/, or, to "
+          "train on digits that the program makes where there is no MNIST, give every MNIST of "
+          "the job \"otherwise\": \"synthetic_digits\""));
+    }
     Log(LogLevel::kWarning, "synthetic_data",
         {{"cause", files_->status().message()},
+         {"effect", absl::StrCat("the ", spec.split,
+                                 " data are digits that the program makes, not "
+                                 "MNIST, and easier")},
          {"remedy", "set COHORT_DATA_DIR to a directory that holds mnist/"}});
     name = "synthetic_digits";
     return Synthetic(train ? seed_ : seed_ + 1, train ? kSyntheticTrain : kSyntheticTest);
@@ -84,14 +97,14 @@ class SourceFinder {
 
 }  // namespace
 
-DataSources FindDataSources(World world, Waiter& waiter, const DataSpec& data,
-                             const MnistSearch& search, uint64_t seed) {
+absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,
+                                            const MnistSearch& search, uint64_t seed) {
   SourceFinder finder(world, waiter, search, seed);
   DataSources sources;
-  sources.train = finder.Find(data.train, sources.name);
+  ASSIGN_OR_RETURN(sources.train, finder.Find(data.train, sources.name));
   if (data.test.has_value()) {
     std::string test_name;
-    sources.test = finder.Find(*data.test, test_name);
+    ASSIGN_OR_RETURN(sources.test, finder.Find(*data.test, test_name));
   }
   return sources;
 }

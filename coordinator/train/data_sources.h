@@ -1,11 +1,12 @@
 #pragma once
 
 // From the job's data section to the sources that workers build: files are found, and where there
-// is no MNIST the synthetic digits take its place.
+// is no MNIST the synthetic digits take its place if the job says so.
 
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "coordinator/job/data_spec.h"
 #include "coordinator/train/mnist_files.h"
 #include "proto/plan.pb.h"
@@ -20,8 +21,9 @@ struct DataSources {
   std::optional<proto::DatasetSource> test;
 };
 
-// Never fails: a missing file of the job itself is reported by the worker that opens it.
-DataSources FindDataSources(World world, Waiter& waiter, const DataSpec& data,
-                             const MnistSearch& search, uint64_t seed);
+// Errors: those of FindMnist. A missing file of the job itself is reported by the worker that opens
+// it.
+absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,
+                                            const MnistSearch& search, uint64_t seed);
 
 }  // namespace cohort

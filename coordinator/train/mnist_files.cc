@@ -2,12 +2,15 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "common/base/status.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/child_process.h"
 
@@ -43,11 +46,26 @@ MnistFiles FilesIn(const std::string& directory) {
           JoinPath(directory, kFiles[2].name), JoinPath(directory, kFiles[3].name)};
 }
 
-bool HasAll(FileSystem& files, const std::string& directory) {
+// The files that are not in `directory`. Errors: those of a file that is there and cannot be
+// opened, naming it and why.
+absl::StatusOr<std::vector<std::string>> Missing(FileSystem& files, const std::string& directory) {
+  std::vector<std::string> missing;
   for (const KnownFile& file : kFiles) {
-    if (!files.Open(JoinPath(directory, file.name)).ok()) return false;
+    const absl::Status opened = files.Open(JoinPath(directory, file.name)).status();
+    if (absl::IsNotFound(opened)) {
+      missing.push_back(file.name);
+    } else if (!opened.ok()) {
+      return Annotate(opened, "MNIST cannot be read");
+    }
   }
-  return true;
+  return missing;
+}
+
+absl::Status Incomplete(const std::string& directory, const std::vector<std::string>& missing,
+                        absl::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("MNIST is incomplete: ", directory, " lacks ", absl::StrJoin(missing, ", "), why,
+                   "; put what is missing there, or remove the other files"));
 }
 
 void PollUntilEnd(World world, pid_t pid,
@@ -95,6 +113,16 @@ absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
   return last;
 }
 
+absl::Status DownloadAll(World world, Waiter& waiter, const std::vector<std::string>& missing,
+                         const std::string& directory) {
+  RETURN_IF_ERROR(world.files.MakeDirectories(directory));
+  for (const KnownFile& file : kFiles) {
+    if (std::find(missing.begin(), missing.end(), file.name) == missing.end()) continue;
+    RETURN_IF_ERROR(Download(world, waiter, file, directory));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path) {
@@ -109,27 +137,31 @@ absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& p
 }
 
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search) {
+  std::string looked = "COHORT_DATA_DIR is not set";
   if (!search.data_directory.empty()) {
     const std::string directory = JoinPath(search.data_directory, "mnist");
-    if (HasAll(world.files, directory)) return FilesIn(directory);
+    ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, directory));
+    if (missing.empty()) return FilesIn(directory);
+    if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
+    looked = absl::StrCat("there is none in ", directory);
   }
   if (search.cache_directory.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("no MNIST in ", JoinPath(search.data_directory, "mnist"),
-                     ", and HOME is not set, so there is no cache"));
+        absl::StrCat("no MNIST: ", looked, ", and HOME is not set, so there is no cache"));
   }
   const std::string cache = JoinPath(search.cache_directory, "mnist");
-  if (HasAll(world.files, cache)) return FilesIn(cache);
-  if (!search.download) return absl::NotFoundError(absl::StrCat("no MNIST in ", cache));
-  RETURN_IF_ERROR(world.files.MakeDirectories(cache));
-  for (const KnownFile& file : kFiles) {
-    if (world.files.Open(JoinPath(cache, file.name)).ok()) continue;
-    if (const absl::Status status = Download(world, waiter, file, cache); !status.ok()) {
-      return Annotate(status, "MNIST is neither in COHORT_DATA_DIR nor in the cache, and the "
-                              "download failed");
-    }
+  ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, cache));
+  if (missing.empty()) return FilesIn(cache);
+  absl::Status status = absl::OkStatus();
+  if (search.download) {
+    status = DownloadAll(world, waiter, missing, cache);
+    if (status.ok()) return FilesIn(cache);
   }
-  return FilesIn(cache);
+  const std::string why =
+      status.ok() ? "" : absl::StrCat(", and the download failed: ", status.message());
+  ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
+  if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
+  return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));
 }
 
 }  // namespace cohort

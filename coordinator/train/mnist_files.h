@@ -1,8 +1,8 @@
 #pragma once
 
 // Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then from
-// public mirrors with their checksums verified. Where none works, the caller trains on synthetic
-// digits and says so.
+// public mirrors with their checksums verified. Files that are there and cannot be used are an
+// error: only where there are none may the caller take other data, if the job says so.
 
 #include <string>
 #include <vector>
@@ -23,8 +23,9 @@ struct MnistSearch {
   bool download = true;
 };
 
-// Errors: NOT_FOUND that says where was looked and what the download answered; DATA_LOSS for a
-// downloaded file with a wrong checksum.
+// Errors: NOT_FOUND where there is nothing, which says where was looked and what the download
+// answered; FAILED_PRECONDITION naming the files that are missing beside others; that of the file
+// system for a file that cannot be opened (PERMISSION_DENIED, RESOURCE_EXHAUSTED).
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search);
 
 // SHA-256 of a file in hexadecimal digits.

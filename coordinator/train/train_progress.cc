@@ -8,6 +8,15 @@
 
 namespace cohort {
 
+proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, const PassShape& pass) {
+  // Where another job's pass was longer, this one's is over.
+  const int64_t begun = std::clamp<int64_t>(begin.examples / pass.batch_size, 0, pass.batches);
+  proto::IteratorPosition position;
+  position.set_epoch(begin.pass + (begun + step) / pass.batches);
+  position.set_element((begun + step) % pass.batches);
+  return position;
+}
+
 bool TrainProgress::Begun::IsLeft(ClosureId id) const {
   return !(id < next) || std::binary_search(open.begin(), open.end(), id);
 }
@@ -19,10 +28,10 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   }
   if (train.settings() != settings_) {
     return absl::FailedPreconditionError(
-        "the recovery checkpoint was made by a job with another model, data, seed, strategy, "
-        "batch size or steps_per_execution, which cannot be gone on with: remove its directory, or "
-        "name another one in "
-        "recovery.directory, to start anew");
+        "the recovery checkpoint was made by a job with another model, optimizer, learning rate, "
+        "loss, metrics, data, seed, strategy, batch size, validation split, shuffling, "
+        "steps_per_epoch or steps_per_execution, which cannot be gone on with: remove its "
+        "directory, or name another one in recovery.directory, to start anew");
   }
   MutexLock lock(mutex_);
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
@@ -34,7 +43,8 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
         "another one in recovery.directory, where checkpoint.restore=latest goes on from the last "
         "checkpoint of checkpoint.directory"));
   }
-  progress_ = {train.global_step(), train.epochs_done()};
+  progress_ = {train.global_step(), train.epochs_done(),
+               DataPosition{train.data_pass(), train.data_examples()}};
   totals_ = {train.examples(), train.seconds()};
   if (train.first_id() == 0) return absl::OkStatus();
   Begun begun;
@@ -72,10 +82,11 @@ std::optional<TrainProgress::Begun> TrainProgress::BeginEpoch(ClosureId first) {
   return begun;
 }
 
-void TrainProgress::EndEpoch(int64_t steps, const Totals& epoch) {
+void TrainProgress::EndEpoch(int64_t steps, const DataPosition& data, const Totals& epoch) {
   MutexLock lock(mutex_);
   progress_.global_step += steps;
   progress_.epochs_done += 1;
+  progress_.data = data;
   totals_.examples += epoch.examples;
   totals_.seconds += epoch.seconds;
   first_ = ClosureId{};
@@ -103,6 +114,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_settings(settings_);
   train.set_global_step(progress_.global_step);
   train.set_epochs_done(progress_.epochs_done);
+  train.set_data_pass(progress_.data.pass);
+  train.set_data_examples(progress_.data.examples);
   train.set_examples(totals_.examples);
   train.set_seconds(totals_.seconds);
   train.mutable_homes()->Add(homes_.begin(), homes_.end());

@@ -15,13 +15,32 @@
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/train/epoch_meter.h"
 #include "proto/recovery.pb.h"
+#include "proto/worker.pb.h"
 
 namespace cohort {
+
+// How far the data were read: an epoch of fit.steps_per_epoch steps is more or less than a pass
+// over them, and the next one goes on there.
+struct DataPosition {
+  int64_t pass = 0;
+  int64_t examples = 0;  // of that pass: another batch size goes on there, too
+
+  friend bool operator==(const DataPosition&, const DataPosition&) = default;
+};
+
+// Which batch is read `step` steps behind `begin`, of data that has so many batches (at least one)
+// of this size a pass: behind the last one of a pass comes the first one of the next.
+struct PassShape {
+  int64_t batch_size = 1;
+  int64_t batches = 1;
+};
+proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, const PassShape& pass);
 
 // Where training stood.
 struct Progress {
   int64_t global_step = 0;
   int64_t epochs_done = 0;
+  DataPosition data;
 };
 
 // Thread-safe. Shared: the recovery holds it.
@@ -55,8 +74,8 @@ class TrainProgress {
   };
   // The epoch begins, with closure `first` on, unless there is one that has begun.
   std::optional<Begun> BeginEpoch(ClosureId first);
-  // All its steps are done.
-  void EndEpoch(int64_t steps, const Totals& epoch);
+  // All its steps are done; the next epoch begins at `data`.
+  void EndEpoch(int64_t steps, const DataPosition& data, const Totals& epoch);
   // Where the slices lie, by id; empty: that follows from the job and its cluster.
   void SetHomes(std::vector<uint32_t> homes);
   // All of each worker, which the job takes; empty: it names its devices. Before Load.

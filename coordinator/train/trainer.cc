@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
-#include "coordinator/train/data_checks.h"
 #include "coordinator/train/job_settings.h"
 #include "coordinator/train/load_record.h"
 
@@ -55,58 +53,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   return summary_;
 }
 
-absl::Status Trainer::PrepareData() {
-  proto::DatasetSpec raw;
-  *raw.mutable_source() = sources_.train;
-  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
-                   coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
-  ASSIGN_OR_RETURN(const int64_t train_count,
-                   TrainingExamples(all.cardinality(), job_.fit.validation_split));
-  const int64_t evaluation_batch =
-      job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
-  ASSIGN_OR_RETURN(train_, MakeData(sources_.train, 0, train_count, job_.fit.batch_size,
-                                    job_.fit.shuffle));
-  if (train_count < all.cardinality()) {
-    ASSIGN_OR_RETURN(validation_, MakeData(sources_.train, train_count, -1, evaluation_batch,
-                                           /*shuffle=*/false));
-  }
-  if (sources_.test.has_value()) {
-    ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
-    RETURN_IF_ERROR(CheckTestBatch(train_.element, test_->element));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& source, int64_t skip,
-                                                int64_t take, int64_t batch_size, bool shuffle) {
-  proto::DatasetSpec spec;
-  *spec.mutable_source() = source;
-  if (skip > 0) spec.add_transforms()->set_skip(skip);
-  if (take >= 0) spec.add_transforms()->set_take(take);
-  if (shuffle) {
-    proto::Shuffle* const shuffling = spec.add_transforms()->mutable_shuffle();
-    shuffling->set_buffer_size(std::numeric_limits<int64_t>::max());
-    shuffling->set_seed(job_.seed);
-    shuffling->set_reshuffle_each_iteration(true);
-  }
-  spec.add_transforms()->mutable_batch()->set_size(batch_size);
-  for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
-    *spec.add_transforms() = transform;
-  }
-  Data data;
-  data.handle = coordinator_.CreatePerWorkerDataset(spec);
-  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse described,
-                   coordinator_.DescribeDataset(data.handle));
-  data.batches = described.cardinality();
-  data.element = described.element_spec();
-  return data;
-}
-
 absl::Status Trainer::PrepareModel() {
-  ASSIGN_OR_RETURN(model_, BuildPrograms(job_, train_.element));
-  if (!job_.export_to.onnx.empty()) {
-    RETURN_IF_ERROR(Annotate(PlanOnnxExport(model_.predict).status(), "export.onnx"));
-  }
   RETURN_IF_ERROR(PlanVariables());
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
@@ -177,8 +124,8 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   PassOptions pass;
   pass.data = &train_;
   pass.program = train_program_;
-  pass.epoch = epoch;
-  pass.steps = job_.fit.steps_per_epoch.value_or(train_.batches);
+  pass.begin = progress_->progress().data;
+  pass.steps = job_.fit.steps_per_epoch.value_or(train_.pass.batches);
   pass.first_step = progress_->progress().global_step;
   pass.progress = &line;
   pass.training = true;
@@ -192,7 +139,8 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   summary_.epochs = epoch + 1;
   summary_.train_loss = reading.loss;
   summary_.train_metrics = NamedMetrics(reading);
-  progress_->EndEpoch(UpdatesOf(pass.steps),
+  const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
+  progress_->EndEpoch(UpdatesOf(pass.steps), {end.epoch(), end.element() * train_.pass.batch_size},
                       {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
   line.step = line.steps = pass.steps;
   line.values = {{"loss", reading.loss}};
@@ -250,9 +198,7 @@ void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions
 
 LaterStep Trainer::StepOf(const PassOptions& options, int64_t step) const {
   LaterStep made;
-  // More steps than batches go on in the next pass over the data.
-  made.position.set_epoch(options.epoch + step / options.data->batches);
-  made.position.set_element(step % options.data->batches);
+  made.position = BatchAfter(options.begin, step, options.data->pass);
   if (options.training) {
     made.learning_rate =
         LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
@@ -320,7 +266,7 @@ absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
   PassOptions pass;
   pass.data = &data;
   pass.program = eval_program_;
-  pass.steps = data.batches;
+  pass.steps = data.pass.batches;
   return RunPass(pass);
 }
 

@@ -56,16 +56,16 @@ class Trainer {
   absl::StatusOr<TrainSummary> Run();
 
  private:
-  // A batched data set, its batches per pass and the type of a batch.
+  // A batched data set.
   struct Data {
     DatasetHandle handle;
-    int64_t batches = 0;
-    proto::ElementSpec element;
+    PassShape pass;
+    proto::ElementSpec element;  // type of a batch
   };
   struct PassOptions {
     const Data* data = nullptr;
     ProgramHandle program;
-    int64_t epoch = 0;         // of the data
+    DataPosition begin;  // of its first batch
     int64_t steps = 0;
     int64_t first_step = 0;    // global step, which counts updates, before the pass
     ProgressLine* progress = nullptr;
@@ -73,6 +73,8 @@ class Trainer {
   };
 
   absl::Status PrepareData();
+  // The type of a batch behind the job's pipeline, of examples of this type.
+  absl::StatusOr<proto::ElementSpec> BatchOf(const proto::ElementSpec& example) const;
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();

@@ -136,7 +136,8 @@ absl::Status RunOnce(const Sizes& sizes, int workers, TransportKind transport) {
   const int threads = std::max(1, cores / workers);
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
                    LocalRun::Start({sizes.ps, workers, sizes.in_flight, transport, threads}));
-  DataSources sources = FindDataSources(run->world(), run->waiter(), job.data, {}, job.seed);
+  ASSIGN_OR_RETURN(DataSources sources,
+                   FindDataSources(run->world(), run->waiter(), job.data, {}, job.seed));
   Trainer trainer(run->world(), run->waiter(), run->coordinator(), job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   const absl::Duration time = summary.train_time - summary.epoch_times.front();

@@ -141,8 +141,8 @@ absl::StatusOr<double> TrainJob(const Options& options, Disturbance* disturbance
   MnistSearch search;
   search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
   search.download = false;
-  DataSources sources =
-      FindDataSources(run->world(), run->waiter(), job.data, search, job.seed);
+  ASSIGN_OR_RETURN(DataSources sources,
+                   FindDataSources(run->world(), run->waiter(), job.data, search, job.seed));
   BlockingWaiter waiter;
   Trainer trainer(run->world(), waiter, run->coordinator(), job, sources);
   absl::StatusOr<TrainSummary> summary = absl::UnknownError("not run");

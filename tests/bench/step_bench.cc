@@ -32,7 +32,8 @@ absl::StatusOr<TrainSummary> TrainOnce(const JobSpec& job, int workers, Transpor
   MnistSearch search;
   search.data_directory = ProcessEnvironment()("COHORT_DATA_DIR").value_or("");
   search.download = false;
-  DataSources sources = FindDataSources(run->world(), run->waiter(), job.data, search, job.seed);
+  ASSIGN_OR_RETURN(DataSources sources,
+                   FindDataSources(run->world(), run->waiter(), job.data, search, job.seed));
   Trainer trainer(run->world(), run->waiter(), run->coordinator(), job, std::move(sources));
   return trainer.Run();
 }

@@ -96,7 +96,7 @@ TEST(SeedSnippets, ModelFit) {
   ASSERT_TRUE(job.ok()) << job.status();
   const World world = cluster.WorldOf("chief:0");
   Trainer fit(world, cluster.waiter(), **coordinator, *job,
-              FindDataSources(world, cluster.waiter(), job->data, {}, job->seed));
+              *FindDataSources(world, cluster.waiter(), job->data, {}, job->seed));
   const auto history = fit.Run();
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_EQ(history->epochs, 2);

@@ -117,7 +117,9 @@ class Evaluator {
     const Backend backend = ReferenceBackend();
     auto program = CompileProgram(model, backend.registry);
     EXPECT_TRUE(program.ok()) << program.status();
-    if (program.ok()) runner_ = std::make_unique<ProgramRunner>(*program);
+    if (!program.ok()) return;
+    runner_ = std::make_unique<ProgramRunner>(*program);
+    runner_->FillDeadMemory();
   }
 
   std::map<std::string, Tensor> Run(const std::vector<Tensor>& inputs) {

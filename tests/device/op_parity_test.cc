@@ -1,6 +1,6 @@
 // Every operator on the CPU backend and on a device against the reference, one line per case, on
-// random values. The same table checks that a second run gives the same bits, and that each
-// registered operator has a case.
+// random values. The same table checks that a second run gives the same bits, that so does one
+// between other operators under a memory plan, and that each registered operator has a case.
 
 #include <algorithm>
 #include <bit>
@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"
 #include "tests/device/op_parity_cases.h"
+#include "tests/device/planned_run.h"
 
 namespace cohort {
 namespace {
@@ -109,6 +110,7 @@ std::vector<Tensor> RunOn(const Backend& backend, const onnx::ModelProto& model,
     const size_t bytes = (*outputs)[i].num_bytes();
     EXPECT_EQ(std::memcmp((*outputs)[i].raw(), (*again)[i].raw(), bytes), 0) << "other bits";
   }
+  PlannedRun(model, inputs, *outputs).Check(backend, RunContext{7, 3, 5});
   return *outputs;
 }
 

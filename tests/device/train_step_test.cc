@@ -73,6 +73,7 @@ void ExpectClose(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 std::vector<Tensor> RunProgram(ProgramRunner& runner, const std::vector<Tensor>& inputs,
                                const RunContext& context) {
+  runner.FillDeadMemory();
   absl::StatusOr<std::vector<Tensor>> outputs = runner.Run(inputs, context);
   EXPECT_TRUE(outputs.ok()) << outputs.status();
   return outputs.ok() ? *std::move(outputs) : std::vector<Tensor>();

@@ -353,7 +353,7 @@ TEST(Training, AKilledWorkerCostsNoStep) {
     kill((*tasks)->pids().at(TaskId{Role::kWorker, 1}), SIGKILL);
   });
   DataSources sources =
-      FindDataSources(world.world(), waiter, job->data, MnistSearch(), job->seed);
+      *FindDataSources(world.world(), waiter, job->data, MnistSearch(), job->seed);
   Trainer trainer(world.world(), waiter, **coordinator, *job, std::move(sources));
   const auto summary = trainer.Run();
   killer.join();

@@ -87,7 +87,7 @@ TEST_F(MeasuredPlacement, DecidesWhenAJobStartsAndStaysWhenItIsGoneOnWith) {
   const auto job = ParseJob(kJob, "job", {});
   ASSERT_TRUE(job.ok()) << job.status();
   const World world = cluster.WorldOf("chief:0");
-  const DataSources data = FindDataSources(world, cluster.waiter(), job->data, {}, job->seed);
+  const DataSources data = *FindDataSources(world, cluster.waiter(), job->data, {}, job->seed);
   const auto train = [&](ClusterCoordinator& coordinator) {
     Trainer trainer(world, cluster.waiter(), coordinator, *job, data);
     return trainer.Run().status();

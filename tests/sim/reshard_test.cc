@@ -71,7 +71,7 @@ class Resharding : public testing::Test {
     options.checkpoint_chunk_bytes = 999;  // of shards that stream
     const auto coordinator = cluster.Connect(std::move(options));
     ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-    const DataSources data = FindDataSources(world, cluster.waiter(), job->data, {}, job->seed);
+    const DataSources data = *FindDataSources(world, cluster.waiter(), job->data, {}, job->seed);
     const auto summary = Trainer(world, cluster.waiter(), **coordinator, *job, data).Run();
     ASSERT_TRUE(summary.ok()) << summary.status();
     ASSERT_EQ(summary->epochs, epochs);

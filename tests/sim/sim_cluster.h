@@ -2,6 +2,7 @@
 
 // A whole cluster in one thread under one seed.
 
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -53,7 +54,13 @@ class SimCluster {
       return World{sim_, sim_, files_, *transports_.back()};
     }
     own_files_.push_back(std::make_unique<MemoryFileSystem>());
+    files_of_[host] = own_files_.back().get();
     return World{sim_, sim_, *own_files_.back(), *transports_.back()};
+  }
+  // The files that the last process start on `host` sees.
+  FileSystem& FilesOf(const std::string& host) {
+    const auto own = files_of_.find(host);
+    return own == files_of_.end() ? files_ : *own->second;
   }
 
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(
@@ -107,6 +114,7 @@ class SimCluster {
   SimWorld sim_;
   MemoryFileSystem files_;
   std::vector<std::unique_ptr<MemoryFileSystem>> own_files_;
+  std::map<std::string, FileSystem*> files_of_;
   SimNetwork network_;
   // Of all process starts; they outlive the tasks.
   std::vector<std::unique_ptr<Transport>> transports_;

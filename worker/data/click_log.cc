@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "common/base/excerpt.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
 
@@ -37,7 +38,7 @@ double Weight(uint64_t column, uint64_t value) {
 
 absl::Status BadField(size_t field, absl::string_view text, absl::string_view need) {
   return absl::InvalidArgumentError(
-      absl::StrCat("field ", field + 1, " is '", text.substr(0, 20), "', not ", need));
+      absl::StrCat("field ", field + 1, " is '", Excerpt(text), "', not ", need));
 }
 
 absl::Status CheckBuckets(const proto::ClickLog& log) {

@@ -47,6 +47,29 @@ int64_t IntegerAt(DType dtype, const std::byte* values, int64_t i) {
   }
 }
 
+bool IsFloat(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+double FloatAt(DType dtype, const std::byte* values) {
+  return dtype == DType::kFloat32 ? static_cast<double>(*reinterpret_cast<const float*>(values))
+                                  : *reinterpret_cast<const double*>(values);
+}
+
+void WriteInteger(DType dtype, int64_t value, std::byte* out) {
+  switch (dtype) {
+    case DType::kUint8:
+      *reinterpret_cast<uint8_t*>(out) = static_cast<uint8_t>(value);
+      return;
+    case DType::kInt8:
+      *reinterpret_cast<int8_t*>(out) = static_cast<int8_t>(value);
+      return;
+    case DType::kInt32:
+      *reinterpret_cast<int32_t*>(out) = static_cast<int32_t>(value);
+      return;
+    default:
+      *reinterpret_cast<int64_t*>(out) = value;
+  }
+}
+
 // Rows lie anywhere in a source that no cache holds, and ids are short: what is read soon is asked
 // for now.
 constexpr size_t kRowsAhead = 32;
@@ -68,7 +91,34 @@ Shape Prepend(int64_t rows, const Shape& shape) {
 
 }  // namespace
 
+absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels) {
+  if (rescale_.has_value() || one_hot_depth_ > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels (component ", component_,
+                     ") are rescaled or one-hot before they are read as "
+                     "classes: leave Rescaling and CategoryEncoding of them out of the pipeline"));
+  }
+  const bool one_each = element_shape_ == Shape() || element_shape_ == Shape({1});
+  if (!one_each || !(IsInteger(dtype_) || IsFloat(dtype_))) {
+    return absl::InvalidArgumentError(absl::StrCat("labels (component ", component_, ") are ",
+                                                   DTypeName(dtype_), element_shape_.ToString(),
+                                                   " per example, and have to be one number"));
+  }
+  if (labels.classes() < 1 || labels.classes() > kOneHotDepthMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("class_labels.classes is ", labels.classes(), ", not 1 to ", kOneHotDepthMax));
+  }
+  label_classes_ = labels.classes();
+  element_shape_ = Shape();
+  if (IsFloat(dtype_)) dtype_ = DType::kInt64;
+  return absl::OkStatus();
+}
+
 absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
+  if (label_classes_ > 0 && one_hot_depth_ == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rescale of component ", component_, " cannot take labels"));
+  }
   const Affine affine{static_cast<float>(rescale.scale()), static_cast<float>(rescale.offset())};
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     rescale_more_.push_back(affine);
@@ -84,6 +134,11 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
 }
 
 absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
+  if (one_hot.of_labels()) {
+    proto::ClassLabels labels;
+    labels.set_classes(one_hot.depth());
+    RETURN_IF_ERROR(AddClassLabels(labels));
+  }
   if (!IsInteger(dtype_)) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot of component ", component_, " needs integers, not ",
@@ -92,6 +147,10 @@ absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
   if (one_hot.depth() < 1 || one_hot.depth() > kOneHotDepthMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", not 1 to ", kOneHotDepthMax));
+  }
+  if (label_classes_ > one_hot.depth()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("one_hot.depth is ", one_hot.depth(), ", below ", label_classes_, " classes"));
   }
   one_hot_depth_ = one_hot.depth();
   dtype_ = DType::kFloat32;
@@ -115,6 +174,8 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
       RETURN_IF_ERROR(result.AddRescale(transform.rescale()));
     } else if (transform.has_one_hot() && transform.one_hot().component() == component) {
       RETURN_IF_ERROR(result.AddOneHot(transform.one_hot()));
+    } else if (transform.has_class_labels() && transform.class_labels().component() == component) {
+      RETURN_IF_ERROR(result.AddClassLabels(transform.class_labels()));
     } else if (transform.kind_case() == proto::DatasetTransform::kFlatten &&
                transform.flatten() == component) {
       result.element_shape_ = Shape{result.element_shape_.num_elements()};
@@ -166,7 +227,8 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
 
 bool ComponentAssembler::CopiesShortRows() const {
   const size_t bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
-  const bool converts = one_hot_depth_ > 0 || rescale_.has_value() || !rescale_more_.empty();
+  const bool converts =
+      one_hot_depth_ > 0 || label_classes_ > 0 || rescale_.has_value() || !rescale_more_.empty();
   return source_.array != nullptr && !converts && (bytes == 4 || bytes == 8);
 }
 
@@ -179,6 +241,8 @@ absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   auto* const floats = reinterpret_cast<float*>(out);
   if (one_hot_depth_ > 0) {
     RETURN_IF_ERROR(FillOneHot(index, in, floats));
+  } else if (label_classes_ > 0) {
+    RETURN_IF_ERROR(FillLabel(index, in, out));
   } else if (rescale_.has_value()) {
     RescaleOf(source_.dtype())(in, source_values_, rescale_->scale, rescale_->offset, floats);
   } else {
@@ -190,15 +254,52 @@ absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   return absl::OkStatus();
 }
 
+std::string ComponentAssembler::OfFile() const {
+  return source_.from.empty() ? "" : absl::StrCat(" of ", source_.from);
+}
+
+absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
+                                           std::byte* out) const {
+  const auto refuse = [&](auto label) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the label of example ", index, OfFile(), " is ", label,
+                     ", and has to be a whole number from 0 "
+                     "to ",
+                     label_classes_ - 1, ", as the model has ", label_classes_,
+                     " classes: fix the data, "
+                     "or give the last layer more units"));
+  };
+  int64_t label = 0;
+  if (IsFloat(source_.dtype())) {
+    const double value = FloatAt(source_.dtype(), in);
+    // Also false for NaN.
+    if (!(value >= 0 && value < static_cast<double>(label_classes_))) return refuse(value);
+    label = static_cast<int64_t>(value);
+    if (static_cast<double>(label) != value) return refuse(value);
+  } else {
+    label = IntegerAt(source_.dtype(), in, 0);
+    if (label < 0 || label >= label_classes_) return refuse(label);
+  }
+  // A one-hot row is made of the label itself.
+  WriteInteger(one_hot_depth_ > 0 ? DType::kInt64 : dtype_, label, out);
+  return absl::OkStatus();
+}
+
 absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in,
                                             float* out) const {
   std::fill_n(out, output_values_, 0.0f);
+  if (label_classes_ > 0) {
+    int64_t label = 0;
+    RETURN_IF_ERROR(FillLabel(index, in, reinterpret_cast<std::byte*>(&label)));
+    out[label] = 1.0f;
+    return absl::OkStatus();
+  }
   for (int64_t i = 0; i < source_values_; ++i) {
     const int64_t value = IntegerAt(source_.dtype(), in, i);
     if (value < 0 || value >= one_hot_depth_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("one_hot of component ", component_, ": element ", index, " has the class ",
-                       value, ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "one_hot of component ", component_, ": element ", index, OfFile(), " has the class ",
+          value, ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
     }
     out[i * one_hot_depth_ + value] = 1.0f;
   }

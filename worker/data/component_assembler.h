@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,8 +34,8 @@ class ComponentAssembler {
   const Shape& element_shape() const { return element_shape_; }
 
   // Rows `indices` of the source with axis 0 in front, or the one row without it.
-  // Errors: INVALID_ARGUMENT for a class outside one_hot's depth; RESOURCE_EXHAUSTED for a tensor
-  // beyond kComponentBytesMax.
+  // Errors: INVALID_ARGUMENT for a label that is none of the classes, naming the example in its
+  // file; RESOURCE_EXHAUSTED for a tensor beyond kComponentBytesMax.
   absl::StatusOr<Tensor> Batch(absl::Span<const int64_t> indices) const;
   absl::StatusOr<Tensor> Single(int64_t index) const;
 
@@ -46,11 +47,15 @@ class ComponentAssembler {
 
   absl::Status AddRescale(const proto::Rescale& rescale);
   absl::Status AddOneHot(const proto::OneHot& one_hot);
+  absl::Status AddClassLabels(const proto::ClassLabels& labels);
   absl::StatusOr<Tensor> Assemble(absl::Span<const int64_t> indices, Shape shape) const;
   // Elements of 4 or 8 bytes as they are in the source.
   bool CopiesShortRows() const;
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
+  absl::Status FillLabel(int64_t index, const std::byte* in, std::byte* out) const;
+  // " of labels.idx", for messages; empty where the source has no file.
+  std::string OfFile() const;
 
   SourceComponent source_;
   uint32_t component_ = 0;
@@ -60,6 +65,7 @@ class ComponentAssembler {
   int64_t output_values_ = 1;
   std::optional<Affine> rescale_;   // from the source's type
   int64_t one_hot_depth_ = 0;       // 0: none
+  int64_t label_classes_ = 0;       // 0: these are no labels
   std::vector<Affine> rescale_more_;  // over the float output
 };
 

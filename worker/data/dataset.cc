@@ -31,6 +31,7 @@ absl::Status CheckComponents(const proto::DatasetSpec& spec, size_t components) 
     uint32_t component = 0;
     if (transform.has_rescale()) component = transform.rescale().component();
     if (transform.has_one_hot()) component = transform.one_hot().component();
+    if (transform.has_class_labels()) component = transform.class_labels().component();
     if (transform.kind_case() == proto::DatasetTransform::kFlatten) component = transform.flatten();
     if (component >= components) {
       return absl::InvalidArgumentError(absl::StrCat("a transform names component ", component,

@@ -18,16 +18,21 @@ absl::Status BadHeader(const std::string& path, absl::string_view what) {
       path, ": ", what, "; check that this is the IDX file you meant, or fetch it again"));
 }
 
+// 16-bit integers, which no tensor has: they are read as int32.
+constexpr unsigned char kShorts = 0x0b;
+
 absl::StatusOr<DType> TypeOfIdx(const std::string& path, unsigned char type) {
   switch (type) {
     case 0x08: return DType::kUint8;
     case 0x09: return DType::kInt8;
+    case kShorts:
+      return DType::kInt32;
     case 0x0c: return DType::kInt32;
     case 0x0d: return DType::kFloat32;
     case 0x0e: return DType::kFloat64;
     default:
       return BadHeader(path, absl::StrCat("IDX element type 0x", absl::Hex(type),
-                                          " is not one of 08, 09, 0c, 0d, 0e"));
+                                          " is not one of 08, 09, 0b, 0c, 0d, 0e"));
   }
 }
 
@@ -47,8 +52,18 @@ void ReverseWords(std::byte* data, size_t bytes) {
   }
 }
 
+// `in` may be the second half of `out`: value i is read before its bytes are written.
+void WidenShorts(const std::byte* in, int32_t* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto high = std::to_integer<uint32_t>(in[2 * i]);
+    const auto low = std::to_integer<uint32_t>(in[2 * i + 1]);
+    out[i] = static_cast<int16_t>(high << 8 | low);
+  }
+}
+
 struct Header {
-  DType dtype = DType::kUndefined;
+  DType dtype = DType::kUndefined;  // of the tensor
+  size_t word = 0;                  // bytes of a value in the file
   Shape shape;
 };
 
@@ -62,6 +77,7 @@ absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
   }
   Header header;
   ASSIGN_OR_RETURN(header.dtype, TypeOfIdx(path, magic[2]));
+  header.word = magic[2] == kShorts ? 2 : ElementSize(header.dtype);
   const int rank = magic[3];
   if (rank < 1 || rank > kIdxRankMax) {
     return BadHeader(path, absl::StrCat("has ", rank, " axes, not 1 to ", kIdxRankMax));
@@ -79,12 +95,13 @@ absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
 
 // Bytes of the values, checked against what the file can hold before anything is allocated.
 absl::Status CheckSize(const Header& header, const ByteStream& stream, const std::string& path) {
-  uint64_t bytes = ElementSize(header.dtype);
+  uint64_t bytes = header.word;
   bool overflow = false;
   for (const int64_t dim : header.shape.dims()) {
     overflow |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes);
   }
-  const uint64_t limit = std::min(kIdxBytesMax, stream.max_bytes());
+  const uint64_t tensors = kIdxBytesMax / (ElementSize(header.dtype) / header.word);
+  const uint64_t limit = std::min(tensors, stream.max_bytes());
   if (!overflow && bytes <= limit) return absl::OkStatus();
   return BadHeader(path, absl::StrCat("its header says ", DTypeName(header.dtype),
                                       header.shape.ToString(), ", more than the ", limit,
@@ -98,12 +115,14 @@ absl::StatusOr<Tensor> ReadIdx(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const Header header, ReadHeader(*stream, path));
   RETURN_IF_ERROR(CheckSize(header, *stream, path));
   Tensor tensor(header.dtype, header.shape);
-  char* const values = reinterpret_cast<char*>(tensor.mutable_raw());
-  RETURN_IF_ERROR(stream->Read(absl::MakeSpan(values, tensor.num_bytes())));
+  const size_t bytes = static_cast<size_t>(header.shape.num_elements()) * header.word;
+  // Values that are narrower in the file lie in the second half first, and are widened from there.
+  std::byte* const values = tensor.mutable_raw() + (tensor.num_bytes() - bytes);
+  RETURN_IF_ERROR(stream->Read(absl::MakeSpan(reinterpret_cast<char*>(values), bytes)));
   RETURN_IF_ERROR(stream->ExpectEnd());
-  const size_t word = ElementSize(header.dtype);
-  if (word == 4) ReverseWords<uint32_t>(tensor.mutable_raw(), tensor.num_bytes());
-  if (word == 8) ReverseWords<uint64_t>(tensor.mutable_raw(), tensor.num_bytes());
+  if (header.word == 2) WidenShorts(values, tensor.mutable_data<int32_t>(), tensor.num_elements());
+  if (header.word == 4) ReverseWords<uint32_t>(values, bytes);
+  if (header.word == 8) ReverseWords<uint64_t>(values, bytes);
   return tensor;
 }
 

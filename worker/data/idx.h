@@ -2,7 +2,7 @@
 
 // An IDX file is one array: two zero bytes, a type byte, the rank, one big-endian uint32 for each
 // axis, then the values, big-endian and row major. Axis 0 counts the elements. The file is plain or
-// packed as one gzip member, told apart by the first bytes.
+// packed as one gzip member, told apart by the first bytes. 16-bit integers are read as int32.
 //
 // Nothing is allocated for the values before the header was checked against the length of the file
 // (deflate cannot expand by more than 1032), and every byte is accounted for: a file that is

@@ -124,7 +124,7 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
                                                    " transforms, more than ", kTransformsMax));
   }
   for (const proto::DatasetTransform& transform : spec.transforms()) {
-    if (transform.has_rescale() || transform.has_one_hot() ||
+    if (transform.has_rescale() || transform.has_one_hot() || transform.has_class_labels() ||
         transform.kind_case() == proto::DatasetTransform::kFlatten ||
         transform.kind_case() == proto::DatasetTransform::kPrefetch) {
       continue;

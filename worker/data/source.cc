@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "worker/data/click_log.h"
@@ -117,7 +118,7 @@ absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::vector<std::string> names;
   for (const std::string& path : idx.paths()) {
     ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(path));
-    components.push_back({std::move(array), 0, ""});
+    components.push_back({std::move(array), 0, "", path});
     names.push_back(path);
   }
   return Assemble(std::move(components), names);
@@ -142,9 +143,10 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
     ASSIGN_OR_RETURN(const std::string content, Fingerprint(files_, path));
     absl::StrAppend(&key, ":", content);
   }
+  const std::string paths = absl::StrJoin(log.paths(), ", ");
   Source source;
   for (const std::string& name : ClickColumnNames()) {
-    source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name});
+    source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name, paths});
   }
   const bool all = std::all_of(source.components.begin(), source.components.end(),
                                [](const SourceComponent& one) { return one.array != nullptr; });

@@ -23,6 +23,7 @@ struct SourceComponent {
   std::shared_ptr<const Tensor> array;
   int64_t range_begin = 0;
   std::string name = "";  // of a column, where the source names its columns
+  std::string from = "";  // the file, for messages
 
   DType dtype() const { return array ? array->dtype() : DType::kInt64; }
   // Of one element.

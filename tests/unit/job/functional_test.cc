@@ -153,5 +153,69 @@ TEST(FunctionalModel, ASequentialModelCannotJoin) {
   EXPECT_THAT(std::string(Parse(model).status().message()), HasSubstr("class Functional"));
 }
 
+// A Dropout that is called with these arguments, as Keras 2 or Keras 3 writes it.
+json WithArguments(const json& arguments, bool as_keras3) {
+  json input = Layer("InputLayer", {{"name", "x"}, {"batch_shape", {nullptr, 3}}}, json::array());
+  json drop = Layer("Dropout", {{"name", "drop"}, {"rate", 0.5}}, json::array());
+  if (as_keras3) {
+    const json tensor = {{"class_name", "__keras_tensor__"},
+                         {"config", {{"keras_history", {"x", 0, 0}}}}};
+    drop["inbound_nodes"] = json::array({{{"args", json::array({tensor})}, {"kwargs", arguments}}});
+  } else {
+    drop["inbound_nodes"] = json::array({json::array({json::array({"x", 0, 0, arguments})})});
+  }
+  const json out =
+      Layer("Dense", {{"name", "out"}, {"units", 2}}, Nodes({Given({Tensor("drop")})}));
+  return {{"class_name", "Functional"},
+          {"config",
+           {{"layers", {input, drop, out}},
+            {"input_layers", Given({Tensor("x")})},
+            {"output_layers", Tensor("out")}}}};
+}
+
+bool TrainsDropout(const json& model) {
+  const auto job = Parse(model);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.ok() && job->model.calls.at(1).training;
+}
+
+// Keras 3 writes `training` false unasked, and its fit overrides it.
+TEST(FunctionalModel, TrainingFalseCountsButInFilesOfKeras3) {
+  const json no_training = {{"training", false}};
+  for (const bool as_keras3 : {false, true}) {
+    EXPECT_TRUE(TrainsDropout(WithArguments(json::object(), as_keras3)));
+    EXPECT_TRUE(TrainsDropout(WithArguments({{"training", nullptr}}, as_keras3)));
+    EXPECT_FALSE(TrainsDropout(WithArguments(no_training, as_keras3))) << "written by hand";
+    EXPECT_THAT(
+        std::string(Parse(WithArguments({{"training", true}}, as_keras3)).status().message()),
+        HasSubstr("training: is true"));
+  }
+  json keras2 = WithArguments(no_training, false);
+  keras2["keras_version"] = "2.15.0";
+  EXPECT_FALSE(TrainsDropout(keras2));
+  keras2["module"] = "keras.src.engine.functional";
+  EXPECT_FALSE(TrainsDropout(keras2));
+  keras2.erase("keras_version");
+  EXPECT_FALSE(TrainsDropout(keras2)) << "its inbound nodes are Keras 2's";
+  json keras3 = WithArguments(no_training, true);
+  keras3["module"] = "keras.src.models.functional";
+  EXPECT_TRUE(TrainsDropout(keras3));
+  json of_layer = WithArguments(no_training, true);
+  of_layer["config"]["layers"][1]["module"] = "keras.layers";
+  EXPECT_TRUE(TrainsDropout(of_layer));
+  json with_version = WithArguments(no_training, true);
+  with_version["keras_version"] = "3.4.1";
+  EXPECT_TRUE(TrainsDropout(with_version));
+}
+
+TEST(FunctionalModel, TrainingFalseIsWrittenAsItIsRead) {
+  const auto job = Parse(WithArguments({{"training", false}}, false));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto again = ParseJob(JobToJson(*job), "again", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->model, job->model);
+  EXPECT_FALSE(again->model.calls.at(1).training);
+}
+
 }  // namespace
 }  // namespace cohort

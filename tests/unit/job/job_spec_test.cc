@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -348,6 +349,48 @@ TEST(JobSpec, RecoveryCheckpointsComeByTimeOrBySteps) {
   EXPECT_EQ(by_time.interval_steps, 0);
   EXPECT_EQ(ParseShipped("mnist_mlp.json", {"recovery.interval_steps=500"}).recovery.interval_steps,
             500);
+}
+
+TEST(JobSpec, ALeaseBelowAHeartbeatIsRefused) {
+  const auto with = [](int ms) {
+    return ParseJob(ReadShippedJob("mnist_mlp.json"), "job",
+                    {absl::StrCat("cluster.lease_timeout_ms=", ms)});
+  };
+  EXPECT_THAT(std::string(with(99).status().message()),
+              AllOf(HasSubstr("cluster.lease_timeout_ms: is 99"), HasSubstr("at least 100")));
+  EXPECT_TRUE(with(100).ok()) << with(100).status();
+}
+
+TEST(JobSpec, MnistSaysWhatIsTakenWhereThereIsNone) {
+  const JobSpec shipped = ParseShipped("mnist_mlp.json", {});
+  EXPECT_TRUE(std::get<MnistSpec>(shipped.data.train).or_synthetic_digits);
+  EXPECT_TRUE(std::get<MnistSpec>(*shipped.data.test).or_synthetic_digits);
+  const JobSpec silent = ParseShipped("mnist_mlp.json", {R"(data.train={"class_name":"MNIST"})"});
+  EXPECT_FALSE(std::get<MnistSpec>(silent.data.train).or_synthetic_digits);
+  const auto refused = [](const char* config) {
+    return std::string(ParseJob(ReadShippedJob("mnist_mlp.json"), "job",
+                                {absl::StrCat("data.train.config=", config)})
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(refused(R"({"otherwise": "digits"})"), HasSubstr("'synthetic_digits'"));
+  EXPECT_THAT(refused(R"({"otherwise": "synthetic_digits", "images": "a", "labels": "b"})"),
+              HasSubstr("stands beside images"));
+}
+
+// A file may be of any size, and a message is not.
+TEST(JobSpec, AnErrorQuotesLittleOfTheFile) {
+  const std::string long_text(5000, 'x');
+  for (const std::string& each :
+       {absl::StrCat("model.", long_text, "=1"), absl::StrCat("model.class_name=", long_text),
+        absl::StrCat("compile.loss=", long_text), absl::StrCat("fit.epochs=", long_text)}) {
+    const auto job = ParseJob(ReadShippedJob("mnist_mlp.json"), "job", {each});
+    EXPECT_FALSE(job.ok());
+    EXPECT_THAT(std::string(job.status().message()), Not(HasSubstr(std::string(65, 'x'))));
+  }
+  const auto broken = ParseJob(absl::StrCat("{\"name\": \"", long_text), "job", {});
+  EXPECT_THAT(std::string(broken.status().message()),
+              AllOf(HasSubstr("missing closing quote"), Not(HasSubstr(std::string(65, 'x')))));
 }
 
 }  // namespace

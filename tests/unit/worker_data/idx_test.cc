@@ -48,6 +48,16 @@ class IdxTest : public ::testing::Test {
   std::string directory_;
 };
 
+// The IDX format has them, no tensor has.
+TEST_F(IdxTest, ReadsShortsAsInt32) {
+  const char kShorts[] = "\0\0\x0b\2\0\0\0\2\0\0\0\2\0\1\x7f\xff\x80\0\xff\xfe";
+  const auto array = ReadBytes(std::string(kShorts, sizeof(kShorts) - 1));
+  ASSERT_TRUE(array.ok()) << array.status();
+  EXPECT_EQ(array->TypeString(), "int32[2,2]");
+  EXPECT_THAT(array->span<int32_t>(), ElementsAre(1, 32767, -32768, -2));
+  EXPECT_FALSE(ReadBytes(std::string(kShorts, sizeof(kShorts) - 2)).ok()) << "a byte short";
+}
+
 TEST_F(IdxTest, ReadsGzipAndPlainAlike) {
   for (const char* name : {"images.idx.gz", "images.idx"}) {
     const absl::StatusOr<Tensor> images = ReadIdx(files_, GoldenPath(name));

@@ -1,0 +1,34 @@
+#include "common/base/excerpt.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kCut[] = "...";
+constexpr size_t kCutBytes = sizeof(kCut) - 1;
+
+std::string Printable(unsigned char byte) {
+  const std::string one(1, static_cast<char>(byte));
+  return absl::ascii_isprint(byte) ? one : absl::CHexEscape(one);
+}
+
+}  // namespace
+
+std::string Excerpt(absl::string_view text) {
+  std::string excerpt;
+  size_t room_for_cut = 0;  // length of `excerpt` behind which kCut still fits
+  for (const char byte : text) {
+    const std::string piece = Printable(static_cast<unsigned char>(byte));
+    if (excerpt.size() + piece.size() > kExcerptBytesMax) {
+      return excerpt.substr(0, room_for_cut).append(kCut);
+    }
+    excerpt += piece;
+    if (excerpt.size() + kCutBytes <= kExcerptBytesMax) room_for_cut = excerpt.size();
+  }
+  return excerpt;
+}
+
+}  // namespace cohort

@@ -1,0 +1,24 @@
+#include "coordinator/cluster/ask_workers.h"
+
+#include <algorithm>
+
+namespace cohort {
+
+bool MayAnswerLater(const absl::Status& status) {
+  const proto::ErrorClass error_class = ClassOf(status);
+  if (error_class == proto::STALE || error_class == proto::TRANSIENT) return true;
+  return error_class == proto::ERROR_CLASS_UNKNOWN &&
+         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
+}
+
+std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
+  std::vector<TaskLink> workers;
+  for (const TaskLink& link : cluster.serving()) {
+    if (link.task.role() == RoleName(Role::kWorker)) workers.push_back(link);
+  }
+  std::sort(workers.begin(), workers.end(),
+            [](const TaskLink& a, const TaskLink& b) { return a.task.index() < b.task.index(); });
+  return workers;
+}
+
+}  // namespace cohort

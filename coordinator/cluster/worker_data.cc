@@ -1,0 +1,93 @@
+#include "coordinator/cluster/worker_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/cluster/ask_workers.h"
+
+namespace cohort {
+
+namespace {
+
+// Until another worker may serve.
+constexpr absl::Duration kPause = absl::Milliseconds(50);
+
+using Answer = WorkerAnswer<proto::CreateDatasetResponse>;
+
+// Asks `links` at once. Errors: what a worker answers for good.
+absl::StatusOr<std::vector<Answer>> Ask(Waiter& waiter, const Cluster& cluster,
+                                        const DataQuestion& question,
+                                        const std::vector<TaskLink>& links,
+                                        const proto::ExpectedData* expected) {
+  proto::CreateDatasetRequest request;
+  request.set_epoch(cluster.epoch());
+  request.set_dataset_id(question.dataset_id);
+  *request.mutable_spec() = question.spec;
+  if (expected != nullptr) *request.mutable_expected() = *expected;
+  ASSIGN_OR_RETURN(std::vector<Answer> answers,
+                   AskWorkers<proto::CreateDatasetResponse>(
+                       waiter, links,
+                       {"/cohort.proto.WorkerService/CreateDataset",
+                        "workers to build the data set", question.call_timeout},
+                       request));
+  for (const Answer& answer : answers) {
+    if (!answer.status.ok() && !MayAnswerLater(answer.status)) return answer.status;
+  }
+  return answers;
+}
+
+// Asks one worker after another until one answers. Errors: the last one's.
+absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, const Cluster& cluster,
+                                                const DataQuestion& question) {
+  absl::Status error =
+      absl::UnavailableError(absl::StrCat("no worker serves now: ", cluster.Report()));
+  for (const TaskLink& link : ServingWorkers(cluster)) {
+    ASSIGN_OR_RETURN(const std::vector<Answer> answers,
+                     Ask(waiter, cluster, question, {link}, nullptr));
+    error = answers[0].status;
+    if (!error.ok()) continue;
+    proto::ExpectedData expected;
+    *expected.mutable_worker() = answers[0].task;
+    *expected.mutable_element_spec() = answers[0].response.element_spec();
+    expected.set_cardinality(answers[0].response.cardinality());
+    return expected;
+  }
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
+                                               const DataQuestion& question) {
+  const absl::Time deadline = world.clock.Now() + question.timeout;
+  absl::StatusOr<proto::ExpectedData> first;
+  while (true) {
+    const absl::Status ready =
+        Await<bool>(waiter, deadline - world.clock.Now(), "a worker", [&](auto done) {
+          cluster.WhenReady(1, [done = std::move(done)](const absl::Status& status) mutable {
+            if (!status.ok()) return done(status);
+            done(true);
+          });
+        }).status();
+    if (!ready.ok() && !absl::IsDeadlineExceeded(ready)) return ready;
+    first = FirstAnswer(waiter, cluster, question);
+    if (first.ok()) break;
+    if (!MayAnswerLater(first.status()) || world.clock.Now() >= deadline) return first.status();
+    const auto after_pause = [&](auto done) {
+      world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
+    };
+    RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+  }
+  std::vector<TaskLink> others = ServingWorkers(cluster);
+  others.erase(std::remove_if(others.begin(), others.end(),
+                              [&](const TaskLink& link) {
+                                return link.task.index() == first->worker().index();
+                              }),
+               others.end());
+  RETURN_IF_ERROR(Ask(waiter, cluster, question, others, &*first).status());
+  return first;
+}
+
+}  // namespace cohort

@@ -1,0 +1,189 @@
+// What is read of the data: all of them, whatever the length of an epoch, and the same by all
+// workers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/train/trainer.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/stepwise_training.h"
+
+namespace cohort {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// IDX files of ids 0 to `count` - 1 and labels.
+void PutData(FileSystem& files, int count) {
+  std::string x("\0\0\x0c\2", 4);
+  std::string y("\0\0\x08\1", 4);
+  const auto append = [](std::string& bytes, int value) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(value >> shift));
+  };
+  append(x, count);
+  append(x, 1);
+  append(y, count);
+  for (int i = 0; i < count; ++i) {
+    append(x, i);
+    y.push_back(static_cast<char>(i % 4));
+  }
+  ASSERT_TRUE(WriteFileAtomically(files, "/x.idx", x).ok());
+  ASSERT_TRUE(WriteFileAtomically(files, "/y.idx", y).ok());
+}
+
+// A table with a row for each id that was trained, and a Dense layer. Batches of 10.
+JobSpec TableJob(const std::vector<std::string>& overrides) {
+  const auto job = ParseJob(R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 1], "dtype": "int32"}},
+        {"class_name": "Embedding", "config": {"output_dim": 2, "dynamic": {}}},
+        {"class_name": "Flatten", "config": {}},
+        {"class_name": "Dense", "config": {"units": 4, "activation": "softmax"}}]}},
+    "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+    "data": {"train": {"class_name": "IDX", "config": {"paths": ["/x.idx", "/y.idx"]}}},
+    "fit": {"batch_size": 10, "shuffle": false}})",
+                            "job", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.value_or(JobSpec());
+}
+
+absl::StatusOr<TrainSummary> Train(SimCluster& cluster, const JobSpec& job) {
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+  options.lease = absl::Seconds(1);
+  ASSIGN_OR_RETURN(const auto coordinator, cluster.Connect(std::move(options)));
+  const World world = cluster.WorldOf("chief:0");
+  ASSIGN_OR_RETURN(DataSources sources,
+                   FindDataSources(world, cluster.waiter(), job.data, {}, job.seed));
+  Trainer trainer(world, cluster.waiter(), *coordinator, job, std::move(sources));
+  return trainer.Run();
+}
+
+uint64_t TrainedIds(const std::vector<std::string>& overrides, const std::string& type) {
+  const bool has_ps = type == "parameter_server";
+  SimCluster cluster(1, has_ps ? 1 : 0, has_ps ? 2 : 1);
+  PutData(cluster.FilesOf("worker:0"), 100);
+  std::vector<std::string> all = overrides;
+  all.push_back("strategy.type=" + type);
+  const auto summary = Train(cluster, TableJob(all));
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  return summary.ok() ? summary->ps.tables().rows() : 0;
+}
+
+// As Keras's, with Dataset.repeat(): every example of 100 is trained by 10 batches in a row.
+TEST(StepsPerEpoch, BelowAPassTheDataGoOnWhereTheLastEpochStopped) {
+  for (const char* const type : {"parameter_server", "one_device"}) {
+    EXPECT_EQ(TrainedIds({"fit.steps_per_epoch=4", "fit.epochs=5"}, type), 100u);
+    EXPECT_EQ(TrainedIds({"fit.steps_per_epoch=1", "fit.epochs=10"}, type), 100u);
+    EXPECT_EQ(TrainedIds({"fit.steps_per_epoch=4", "fit.epochs=3", "fit.shuffle=true"}, type), 100u)
+        << "a pass in its own order, and two batches of the next";
+    EXPECT_EQ(TrainedIds({"fit.steps_per_epoch=4", "fit.epochs=2"}, type), 80u);
+  }
+}
+
+// A job that is started once an epoch.
+TEST(StepsPerEpoch, ARestoredJobGoesOnWhereItsDataStopped) {
+  SimCluster cluster(1, 1, 1);
+  PutData(cluster.FilesOf("worker:0"), 100);
+  for (int epochs = 1; epochs <= 3; ++epochs) {
+    const auto summary =
+        Train(cluster, TableJob({"fit.steps_per_epoch=4", absl::StrCat("fit.epochs=", epochs),
+                                 "checkpoint.directory=/saved", "checkpoint.restore=latest"}));
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(summary->ps.tables().rows(), std::min<uint64_t>(100, epochs * 40));
+  }
+}
+
+TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
+  for (const auto& [first, second] : {std::pair{320, 160}, {160, 320}}) {
+    for (const bool mirrored : {false, true}) {
+      SimCluster cluster(1, mirrored ? 0 : 1, 3, Disks::kPrivate);
+      PutData(cluster.FilesOf("worker:0"), first);
+      PutData(cluster.FilesOf("worker:1"), first);
+      PutData(cluster.FilesOf("worker:2"), second);
+      const auto summary = Train(cluster, TableJob({mirrored ? "strategy.type=multi_worker_mirrored"
+                                                             : "strategy.type=parameter_server"}));
+      EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+      EXPECT_THAT(std::string(summary.status().message()),
+                  AllOf(HasSubstr(absl::StrCat("worker:0 has ", first, " elements of int32[1]")),
+                        HasSubstr(absl::StrCat("worker:2 has ", second, " elements")),
+                        HasSubstr("/x.idx, /y.idx"), Not(HasSubstr("worker:1 has"))));
+    }
+  }
+}
+
+// Ends a process, once, where it is asked to make a data set: in the order of these requests.
+class EndsAtDataset final : public SimWatcher {
+ public:
+  EndsAtDataset(SimCluster& cluster, int request) : cluster_(cluster), left_(request) {
+    cluster_.network().SetWatcher(this);
+  }
+  ~EndsAtDataset() override { cluster_.network().SetWatcher(nullptr); }
+
+  SimFate OnRequest(const SimMessage& message) override {
+    if (!absl::EndsWith(message.method, "/CreateDataset") || left_-- != 0) return {};
+    ended = message.to;
+    const TaskId task{Role::kWorker, message.to == "worker:0" ? 0 : 1};
+    cluster_.sim().CallAt(cluster_.sim().Now(), [this, task] { cluster_.tasks().Kill(task); });
+    cluster_.sim().CallAt(cluster_.sim().Now() + absl::Seconds(3), [this, task] {
+      cluster_.tasks().Start(task);
+      if (on_start) on_start(task);
+    });
+    SimFate lost;
+    lost.lose = true;
+    return lost;
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+  std::string ended;
+  std::function<void(TaskId)> on_start;
+
+ private:
+  SimCluster& cluster_;
+  int left_;
+};
+
+TEST(DataOfWorkers, AWorkerThatIsLostMeanwhileIsPassedOver) {
+  for (int request = 0; request < 4; ++request) {
+    SimCluster cluster(1, 1, 2);
+    PutData(cluster.FilesOf("worker:0"), 100);
+    EndsAtDataset watcher(cluster, request);
+    const auto summary = Train(cluster, TableJob({"fit.epochs=2"}));
+    ASSERT_TRUE(summary.ok()) << summary.status() << " request " << request;
+    EXPECT_EQ(summary->ps.tables().rows(), 100u);
+    EXPECT_NE(watcher.ended, "");
+  }
+}
+
+// It was not there when the others were asked, and its files are others.
+TEST(DataOfWorkers, OneThatComesLaterIsHeldToWhatTheOthersHave) {
+  SimCluster cluster(1, 0, 2, Disks::kPrivate);
+  PutData(cluster.FilesOf("worker:0"), 100);
+  PutData(cluster.FilesOf("worker:1"), 100);
+  EndsAtDataset watcher(cluster, 1);
+  watcher.on_start = [&](TaskId task) {
+    PutData(cluster.FilesOf(absl::StrCat("worker:", task.index)), 50);
+  };
+  const auto summary =
+      Train(cluster, TableJob({"fit.epochs=2000", "strategy.type=multi_worker_mirrored"}));
+  EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+  EXPECT_THAT(std::string(summary.status().message()),
+              AllOf(HasSubstr("worker:0 has 10 elements"), HasSubstr("worker:1 has 5 elements")));
+}
+
+TEST(EmptyData, IsNamed) {
+  SimCluster cluster(1, 1, 1);
+  PutData(cluster.FilesOf("worker:0"), 0);
+  EXPECT_THAT(std::string(Train(cluster, TableJob({})).status().message()),
+              AllOf(HasSubstr("data.train has no examples: /x.idx, /y.idx are empty")));
+}
+
+}  // namespace
+}  // namespace cohort

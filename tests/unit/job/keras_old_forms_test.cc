@@ -1,0 +1,201 @@
+// What releases of Keras before 3 serialise (public files of 2.0 to 2.15), and keys that look
+// neutral and are not.
+
+#include <string>
+
+#include "coordinator/job/job_spec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json Layer(const std::string& class_name, const json& config) {
+  return {{"class_name", class_name}, {"config", config}};
+}
+
+json Sequential(const json& layers) {
+  return {{"class_name", "Sequential"}, {"config", {{"layers", layers}}}};
+}
+
+const json kDense = {{"units", 4}};
+
+absl::StatusOr<JobSpec> Parse(const json& model, const json& optimizer = "sgd",
+                              const json& loss = "sparse_categorical_crossentropy",
+                              const json& metrics = json::array()) {
+  const json job = {{"model", model},
+                    {"compile", {{"optimizer", optimizer}, {"loss", loss}, {"metrics", metrics}}},
+                    {"data", {{"train", {{"class_name", "MNIST"}}}}}};
+  return ParseJob(job.dump(), "job", {});
+}
+
+std::string ErrorOf(const absl::StatusOr<JobSpec>& job) {
+  EXPECT_FALSE(job.ok());
+  return std::string(job.status().message());
+}
+
+// `config` and more keys.
+json With(json config, const json& more) {
+  config.update(more);
+  return config;
+}
+
+TEST(OldKerasForms, AShapeMayBeGivenTwiceIfItIsTheSame) {
+  const json input = Layer("InputLayer", {{"batch_input_shape", {nullptr, 784}}});
+  const auto twice = [&](const json& shape) {
+    return Sequential(
+        json::array({input, Layer("Dense", With(kDense, {{"batch_input_shape", shape}})),
+                     Layer("Dense", kDense)}));
+  };
+  const auto same = Parse(twice({nullptr, 784}));
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->model,
+            Parse(Sequential(json::array({input, Layer("Dense", kDense), Layer("Dense", kDense)})))
+                ->model);
+  EXPECT_THAT(ErrorOf(Parse(twice({nullptr, 10}))), AllOf(HasSubstr("[10]"), HasSubstr("[784]")));
+  EXPECT_THAT(ErrorOf(Parse(Sequential(json::array(
+                  {Layer("Dense", kDense), Layer("Dense", With(kDense, {{"input_dim", 4}}))})))),
+              HasSubstr("only the first layer may give the shape"));
+}
+
+TEST(OldKerasForms, ATableMayGiveTheShapeOfItsIds) {
+  const auto job = Parse(Sequential(json::array(
+      {Layer("Embedding",
+             {{"input_dim", 9}, {"output_dim", 2}, {"batch_input_shape", {nullptr, 3}}}),
+       Layer("Flatten", json::object()), Layer("Dense", kDense)})));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(std::get<InputLayerSpec>(job->model.layers[0]).shape, std::vector<int64_t>{3});
+  EXPECT_EQ(std::get<EmbeddingSpec>(job->model.layers[1]).input_dim, 9);
+}
+
+TEST(OldKerasForms, ASequentialModelMayBeAListAndAFunctionalOneAModel) {
+  const json layers = json::array({Layer("Dense", With(kDense, {{"input_shape", {7}}}))});
+  const auto list = Parse({{"class_name", "Sequential"}, {"config", layers}});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->model, Parse(Sequential(layers))->model);
+
+  json input = Layer("InputLayer", {{"name", "i"}, {"batch_input_shape", {nullptr, 7}}});
+  input["inbound_nodes"] = json::array();
+  json dense = Layer("Dense", With(kDense, {{"name", "d"}}));
+  dense["inbound_nodes"] = json::parse(R"([[["i", 0, 0, {}]]])");
+  const json config = {{"layers", {input, dense}},
+                       {"input_layers", json::parse(R"([["i", 0, 0]])")},
+                       {"output_layers", json::parse(R"([["d", 0, 0]])")}};
+  const auto model = Parse({{"class_name", "Model"}, {"config", config}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->model, Parse({{"class_name", "Functional"}, {"config", config}})->model);
+}
+
+TEST(OldKerasForms, VarianceScalingIsTheInitializerOfItsScaleModeAndDistribution) {
+  const auto of = [](double scale, const std::string& mode, const std::string& distribution) {
+    const json scaling = Layer(
+        "VarianceScaling",
+        {{"scale", scale}, {"mode", mode}, {"distribution", distribution}, {"seed", nullptr}});
+    return Parse(
+        Sequential(json::array({Layer("Dense", With(kDense, {{"kernel_initializer", scaling}}))})));
+  };
+  const auto name = [](const absl::StatusOr<JobSpec>& job) {
+    EXPECT_TRUE(job.ok()) << job.status();
+    return std::get<DenseSpec>(job->model.layers[0]).kernel_initializer.class_name;
+  };
+  EXPECT_EQ(name(of(1, "fan_avg", "uniform")), "GlorotUniform");
+  EXPECT_EQ(name(of(1, "fan_avg", "normal")), "GlorotNormal");
+  EXPECT_EQ(name(of(2, "fan_in", "uniform")), "HeUniform");
+  EXPECT_EQ(name(of(2, "fan_in", "truncated_normal")), "HeNormal");
+  EXPECT_EQ(name(of(1, "fan_in", "uniform")), "LecunUniform");
+  EXPECT_EQ(name(of(1, "fan_in", "normal")), "LecunNormal");
+  EXPECT_THAT(ErrorOf(of(3, "fan_in", "normal")),
+              AllOf(HasSubstr("scale 3"), HasSubstr("scale 2 with fan_in (He)")));
+  ErrorOf(of(1, "fan_out", "uniform"));
+  ErrorOf(of(1, "fan_in", "untruncated_normal"));
+}
+
+TEST(OldKerasForms, LrIsTheLearningRate) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  const auto job = Parse(layers, Layer("RMSprop", {{"lr", 0.25}, {"rho", 0.9}, {"decay", 0.0}}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->compile.optimizer.learning_rate, 0.25);
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("SGD", {{"lr", 0.25}, {"learning_rate", 0.1}}))),
+              HasSubstr("stands beside learning_rate"));
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("SGD", {{"lr", -1}}))),
+              HasSubstr("compile.optimizer.config.lr: is -1"));
+}
+
+TEST(OldKerasForms, ARegularizerThatAddsNothingIsTaken) {
+  const auto with = [](const json& regularizer) {
+    return Parse(Sequential(
+        json::array({Layer("Dense", With(kDense, {{"kernel_regularizer", regularizer}})),
+                     Layer("BatchNormalization", {{"gamma_regularizer", regularizer}})})));
+  };
+  EXPECT_TRUE(with(Layer("L1L2", {{"l1", 0.0}, {"l2", 0.0}})).ok());
+  EXPECT_TRUE(with(Layer("L2", {{"l2", 0}})).ok());
+  EXPECT_THAT(ErrorOf(with(Layer("L1L2", {{"l1", 0.0}, {"l2", 1e-4}}))),
+              AllOf(HasSubstr("layers.0.config.kernel_regularizer"), HasSubstr("not supported")));
+  ErrorOf(with(Layer("L2", json::object())));  // 0.01 by default
+  ErrorOf(with("l2"));
+}
+
+TEST(OldKerasForms, AFunctionIsItsName) {
+  const auto function = [](const std::string& name) {
+    return json{{"module", "builtins"},
+                {"class_name", "function"},
+                {"config", name},
+                {"registered_name", "function"}};
+  };
+  const auto job = Parse(
+      Sequential(json::array({Layer("Dense", With(kDense, {{"activation", function("relu")}}))})),
+      "sgd", function("categorical_crossentropy"), json::array({function("categorical_accuracy")}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(std::get<DenseSpec>(job->model.layers[0]).activation, Activation::kRelu);
+  EXPECT_EQ(job->compile.loss.kind, LossKind::kCategoricalCrossentropy);
+  EXPECT_EQ(job->compile.metrics.at(0).kind, MetricKind::kCategoricalAccuracy);
+  EXPECT_THAT(
+      ErrorOf(Parse(Sequential(json::array({Layer("Dense", kDense)})), "sgd", function("my_loss"))),
+      HasSubstr("'my_loss' is no known loss"));
+}
+
+TEST(OldKerasForms, AnOldNameIsToldItsNewOne) {
+  EXPECT_THAT(ErrorOf(Parse(Sequential(json::array({Layer("Dense", {{"output_dim", 4}})})))),
+              HasSubstr("output_dim: unknown key; it is called 'units' now"));
+  EXPECT_THAT(ErrorOf(Parse(Sequential(json::array({Layer("Convolution2D", json::object())})))),
+              HasSubstr("it is called 'Conv2D' now"));
+  EXPECT_THAT(ErrorOf(Parse(Sequential(json::array({Layer("Dropout", {{"p", 0.5}})})))),
+              HasSubstr("it is called 'rate' now"));
+}
+
+// Each changes what Keras computes.
+TEST(KeysThatAreNotNeutral, AreRefused) {
+  const json dense = Layer("Dense", kDense);
+  const auto model = [](const json& layer) { return Sequential(json::array({layer})); };
+  EXPECT_THAT(
+      ErrorOf(Parse(model(dense), "sgd", Layer("CategoricalCrossentropy", {{"fn", "my_loss"}}))),
+      HasSubstr("compile.loss.config.fn: is \"my_loss\""));
+  EXPECT_TRUE(Parse(model(dense), "sgd",
+                    Layer("CategoricalCrossentropy", {{"fn", "categorical_crossentropy"}}))
+                  .ok());
+  EXPECT_THAT(ErrorOf(Parse(model(dense), "sgd", "categorical_crossentropy",
+                            json::array({Layer("CategoricalAccuracy", {{"fn", "mine"}})}))),
+              HasSubstr("fn: is \"mine\""));
+  EXPECT_THAT(ErrorOf(Parse(model(dense), Layer("Adagrad", {{"is_legacy_optimizer", true}}))),
+              HasSubstr("epsilon_outside_root"));
+  EXPECT_TRUE(Parse(model(dense), Layer("Adam", {{"is_legacy_optimizer", true}})).ok());
+  EXPECT_THAT(ErrorOf(Parse(model(Layer("Flatten", {{"dtype", "float16"}})))),
+              HasSubstr("not 'float32'"));
+  json own = dense;
+  own["module"] = "my.layers";
+  EXPECT_THAT(ErrorOf(Parse(model(own))), HasSubstr("module: is 'my.layers'"));
+  own["module"] = "keras.layers";
+  own["registered_name"] = "mine>Dense";
+  EXPECT_THAT(ErrorOf(Parse(model(own))), HasSubstr("registered_name: is 'mine>Dense'"));
+  own["registered_name"] = nullptr;
+  EXPECT_TRUE(Parse(model(own)).ok());
+}
+
+}  // namespace
+}  // namespace cohort
