@@ -212,8 +212,8 @@ absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Paylo
 
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
                          VariableShard::Snapshot snapshot) {
-  if (snapshot.rows.has_value()) {
-    for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.rows)) {
+  if (snapshot.table.has_value()) {
+    for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
       RETURN_IF_ERROR(AddWhole(held, tensor.name, tensor.value));
     }
     return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
@@ -282,18 +282,20 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   return absl::OkStatus();
 }
 
-// Of what AddWanted has asked for.
+// Of what AddWanted has asked for: its part of the plan, and the rows that came.
 absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
                                                    const SliceLayout& layout,
+                                                   absl::Span<const WantedRows> plan,
                                                    absl::Span<Tensor> rows) {
   VariableShard::State state;
   if (source.applied) {
     ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
     rows.remove_suffix(1);
+    plan.remove_suffix(1);
   }
   if (layout.dynamic.has_value()) {
     state.value = Tensor(layout.dtype, Shape{0});
-    state.rows = JoinTableParts(source, layout, rows);
+    state.table = JoinTableParts(source, layout, plan, rows);
     return state;
   }
   state.value = std::move(rows[0]);
@@ -333,7 +335,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
     const size_t first = at;
     while (at < plan.size() && plan[at].shard == i) ++at;
     ASSIGN_OR_RETURN(VariableShard::State state,
-                     AssembleShard(source, shards[i]->layout(),
+                     AssembleShard(source, shards[i]->layout(), plan.subspan(first, at - first),
                                    absl::MakeSpan(rows).subspan(first, at - first)));
     loaded.states.push_back(std::move(state));
   }

@@ -25,8 +25,7 @@ bool MayRepeat(absl::Span<const int64_t> keys) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DynamicRows>> DynamicRows::Create(const SliceLayout& layout,
-                                                                 const Clock& clock) {
+absl::StatusOr<std::unique_ptr<DynamicRows>> DynamicRows::Create(const SliceLayout& layout) {
   COHORT_CHECK(layout.dynamic.has_value(), "a dynamic table's slice");
   RowTableOptions options;
   options.row = {layout.variable, layout.row_width(), layout.dynamic->row_dtype,
@@ -34,28 +33,30 @@ absl::StatusOr<std::unique_ptr<DynamicRows>> DynamicRows::Create(const SliceLayo
   options.policy = layout.dynamic->policy;
   options.rule = layout.rule;
   ASSIGN_OR_RETURN(std::unique_ptr<RowTable> table, RowTable::Create(options));
-  return std::unique_ptr<DynamicRows>(new DynamicRows(layout, clock, std::move(table)));
+  return std::unique_ptr<DynamicRows>(new DynamicRows(layout, std::move(table)));
 }
 
-void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Span<std::byte> out) const {
+void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
+                       absl::Span<std::byte> out) const {
   const size_t floats = keys.size() * layout_.row_width();
   COHORT_CHECK(out.size() == floats * sizeof(float), "room for these rows");
   if (reinterpret_cast<uintptr_t>(out.data()) % alignof(float) == 0) {
-    return table_->Pull(Bits(keys), clock_.Now(), {reinterpret_cast<float*>(out.data()), floats});
+    return table_->Pull(Bits(keys), at, {reinterpret_cast<float*>(out.data()), floats});
   }
   std::vector<float> aligned(floats);
-  table_->Pull(Bits(keys), clock_.Now(), absl::MakeSpan(aligned));
+  table_->Pull(Bits(keys), at, absl::MakeSpan(aligned));
   std::memcpy(out.data(), aligned.data(), out.size());
 }
 
 void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
-                       const PushRates& rates) {
+                       const PushRates& rates, const StepClock::StepTime& time) {
+  clock_.Advance(time);
   const size_t width = layout_.row_width();
   std::shared_ptr<Buffer> copy;
   const auto* const floats = reinterpret_cast<const float*>(
       gradient.NextWhole(keys.size() * width * sizeof(float), copy));
   const absl::Span<const float> gradients(floats, keys.size() * width);
-  if (!MayRepeat(keys)) return table_->Push(Bits(keys), gradients, rates, clock_.Now());
+  if (!MayRepeat(keys)) return table_->Push(Bits(keys), gradients, rates, now());
   const MergedRows merged(keys, gradients, width);
   std::vector<uint64_t> merged_keys;
   std::vector<float> sums;
@@ -64,13 +65,25 @@ void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
     const absl::Span<const float> sum = merged.gradient(i);
     sums.insert(sums.end(), sum.begin(), sum.end());
   }
-  table_->Push(merged_keys, sums, rates, clock_.Now());
+  table_->Push(merged_keys, sums, rates, now());
 }
 
-void DynamicRows::Load(absl::Span<const TableRows> parts) {
+SavedTable DynamicRows::Save() const {
+  SavedTable saved{table_->SaveState(), table_->Save(now())};
+  saved.state.clock = clock_;
+  return saved;
+}
+
+// Rows say how old they are, so any time will do where there are several; with that of the same
+// slice the ticks of its rows begin where they did.
+void DynamicRows::Load(const LoadedTable& loaded) {
+  clock_ = StepClock();
+  for (const TableState& state : loaded.states) {
+    if (state.clock.ms >= clock_.ms) clock_ = state.clock;
+  }
   table_->Load(
-      parts, [&](uint64_t key) { return layout_.Holds(static_cast<int64_t>(key)); },
-      clock_.Now());
+      loaded.rows, [&](uint64_t key) { return layout_.Holds(static_cast<int64_t>(key)); }, now());
+  table_->LoadState(loaded.states);
 }
 
 }  // namespace cohort

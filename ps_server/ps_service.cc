@@ -15,7 +15,7 @@ PsService::PsService(World world, Parts parts, VariableStore::Options options)
       receive_budget_(std::move(parts.receive_budget)),
       send_budget_(std::move(parts.send_budget)),
       store_options_(std::move(options)),
-      contents_(std::make_shared<Contents>(store_options_, world_.clock)),
+      contents_(std::make_shared<Contents>(store_options_)),
       strand_(world.executor),
       shard_strand_(world.executor) {}
 

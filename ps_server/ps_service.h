@@ -82,7 +82,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   // What one coordinator made here, and what was counted of that. A call that is under way keeps
   // it, so slices stay as long as the call does.
   struct Contents {
-    Contents(const VariableStore::Options& options, const Clock& clock) : store(options, clock) {}
+    explicit Contents(const VariableStore::Options& options) : store(options) {}
     VariableStore store;
     PsStats stats;
     uint64_t made_by = 0;   // coordinator incarnation; 0: nobody has made anything

@@ -65,10 +65,9 @@ DType TravelDType(const SliceLayout& layout, DType asked) {
 }
 
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards, const proto::PullRequest& request,
+                  absl::Span<VariableShard* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response) {
-  const auto asked = static_cast<DType>(request.value_dtype());
-  const uint64_t round = request.round();
+  const auto& [round, asked] = read;
   const auto elements = [&](size_t i) { return ids[i].size() * shards[i]->layout().row_width(); };
   size_t bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {

@@ -21,10 +21,14 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
 // As what the values of a slice travel where `asked` is wanted (PullRequest.value_dtype).
 DType TravelDType(const SliceLayout& layout, DType asked);
 
-// Adds the rows, as the request's round reads them, to the answer, all in one piece of memory, in
-// their TravelDType. The number of bytes.
+// Adds the rows, as the round reads them, to the answer, all in one piece of memory, in their
+// TravelDType. Returns the number of bytes.
+struct RowsRead {
+  RoundRead round;
+  DType asked = DType::kUndefined;  // as PullRequest.value_dtype says
+};
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards, const proto::PullRequest& request,
+                  absl::Span<VariableShard* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response);
 
 }  // namespace cohort

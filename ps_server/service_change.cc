@@ -103,17 +103,18 @@ absl::StatusOr<std::vector<VariableShard::ValueChange>> CheckChange(
         header.ids_size(), " ids; its op is ", static_cast<int>(header.op())));
   }
   std::vector<PartBytes> parts;
+  const size_t came = PayloadBytes(request.payload);
   size_t expected = 0;
   for (int i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const PartBytes bytes, CheckPart(header, i, *shards[static_cast<size_t>(i)]));
+    // Sums of what a peer says may overflow.
+    if (bytes.ids > came || bytes.operand > came) {
+      return CheckPayload(std::max(bytes.ids, bytes.operand), came);
+    }
     expected += bytes.ids + bytes.operand;
     parts.push_back(bytes);
   }
-  if (PayloadBytes(request.payload) != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("the payload has ",
-                                                   PayloadBytes(request.payload),
-                                                   " bytes, its tensors need ", expected));
-  }
+  RETURN_IF_ERROR(CheckPayload(expected, came));
   PayloadCursor cursor(request.payload);
   std::vector<VariableShard::ValueChange> changes(shards.size());
   for (size_t i = 0; i < shards.size(); ++i) {

@@ -125,12 +125,13 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
     }
   }
   RETURN_IF_ERROR(EnterEpoch(header.epoch()));
-  if (const auto committed = staging_.FindCommitted(header.staged()); committed.has_value()) {
-    response.header.set_restored_tensors(*committed);
+  if (const auto ended = staging_.FindEnded(header.staged()); ended.has_value()) {
+    RETURN_IF_ERROR(ended->status());
+    response.header.set_restored_tensors(**ended);
     return response;
   }
   ASSIGN_OR_RETURN(const uint32_t restored, LoadAndRestore(header));
-  if (header.staged() != 0) staging_.Commit(header.staged(), restored);
+  if (header.staged() != 0) staging_.End(header.staged(), restored);
   if (header.applied()) {
     restored_cut_ = {header.epoch(), header.prefix(), header.watermark(), restored};
   }
@@ -147,14 +148,18 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
   if (request.staged() == 0) return LoadShards(world_.files, source, shards);
   ASSIGN_OR_RETURN(StagedRestore * staged,
                    staging_.Find(request.staged(), world_.clock.Now()));
-  const StagedRestore::Plan& plan = staged->plan();
-  if (!(plan.source == source)) {
+  if (!(staged->plan().source == source)) {
     return absl::InvalidArgumentError(
         absl::StrCat("RestoreShardRequest.staged ", request.staged(), " is of ",
-                     plan.source.prefix, " or of other tensors of it"));
+                     staged->plan().source.prefix, " or of other tensors of it"));
   }
   ASSIGN_OR_RETURN(std::vector<Tensor> rows, staged->Take(shards.size()));
-  return AssembleShards(source, shards, plan.wanted, std::move(rows));
+  const std::unique_ptr<StagedRestore> taken = staging_.Take();
+  absl::StatusOr<LoadedShards> loaded =
+      AssembleShards(source, shards, taken->plan().wanted, std::move(rows));
+  // Where the same is asked for again, the error is the same.
+  if (!loaded.ok()) staging_.End(request.staged(), loaded.status());
+  return loaded;
 }
 
 absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequest& request) {
@@ -183,7 +188,9 @@ absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
     resident += shard->resident_bytes();
     copied += shard->copied_bytes();
     if (shard->layout().dynamic.has_value()) {
-      AddTableUse(shard->table_use(), *response.header.mutable_tables());
+      AddTableUse(shard->table_use(), shard->layout().mirrored
+                                          ? *response.header.mutable_mirrored_tables()
+                                          : *response.header.mutable_tables());
     }
     ASSIGN_OR_RETURN(const size_t held,
                      shard->Settle([&] { return push_gate_->Window(request.header.epoch()); }));

@@ -108,11 +108,16 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
                                                    request.header.value_dtype(),
                                                    "; float16, bfloat16 or 0"));
   }
+  RoundRead round{request.header.round(), 0};
+  if (round.round != 0) {
+    ASSIGN_OR_RETURN(const ClosureWindow window, push_gate_->Window(request.header.epoch()));
+    round.coordinator = window.coordinator_incarnation;
+  }
   Envelope<proto::PullResponse> response;
   response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
   for (const VariableShard* shard : shards) {
-    VariableShard::Reading reading = shard->ReadFor(request.header.round());
+    VariableShard::Reading reading = shard->ReadFor(round);
     proto::TensorMeta& meta = *response.header.add_tensors();
     const DType dtype = TravelDType(shard->layout(), asked);
     meta.set_dtype(static_cast<int32_t>(dtype));
@@ -128,7 +133,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   }
   if (!row_shards.empty()) {
     counted.slices += row_shards.size();
-    counted.bytes += AnswerRows(row_ids, row_shards, request.header, response);
+    counted.bytes += AnswerRows(row_ids, row_shards, {round, asked}, response);
     for (size_t i = 0; i < row_shards.size(); ++i) {
       const SliceLayout& layout = row_shards[i]->layout();
       const size_t row_bytes = layout.row_width() * ElementSize(TravelDType(layout, asked));

@@ -70,6 +70,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   const PushTicket ticket = TicketOf(push);
   SlicePush context = {push.learning_rate(), push.step(), push.closure_id(), push.round(),
                        push.aggregate()};
+  context.time_ms = push.time_ms();
   PayloadCursor cursor(request.payload);
   Envelope<proto::PushResponse> response;
   uint32_t taken = 0;

@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<PsService::Contents>> PsService::ContentsOfHolder
   before.reset();
   {
     // The old slices go first: there may be no room for both.
-    std::shared_ptr<Contents> made = std::make_shared<Contents>(store_options_, world_.clock);
+    std::shared_ptr<Contents> made = std::make_shared<Contents>(store_options_);
     made->made_by = window.coordinator_incarnation;
     made->replaced = slices;
     MutexLock lock(mutex_);

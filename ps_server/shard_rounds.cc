@@ -78,12 +78,13 @@ void VariableShard::ForgetRoundsLocked() {
 void VariableShard::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
                                      const UpdateContext& context) {
   const bool some_rows = pushes.kind == RoundPushes::Kind::kSomeRows;
-  const ValueBefore::Of of = {context.round, history_.version, RowBytes(), page_rows_,
-                              layout_.rows.begin};
+  ValueBefore::Of of = {context.round, history_.version, RowBytes(), page_rows_,
+                        layout_.rows.begin};
+  if (rows_ != nullptr) of.now = rows_->now();
   if (some_rows && (rows_ != nullptr || !layout_.rule_spec.sweeps)) {
     before_.KeepRows(of, pushes.rows, [&](absl::Span<const int64_t> rows, absl::Span<std::byte> out)
                                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                            ReadRowsLocked(rows, out);
+                                            ReadRowsLocked(rows, of.now, out);
                                           });
   } else {
     before_.KeepAll(of, value_);

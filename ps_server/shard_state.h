@@ -9,7 +9,7 @@
 #include "common/tensor/tensor.h"
 #include "common/wire/message.h"
 #include "ps_server/applied_set.h"
-#include "ps_server/table/row_table.h"
+#include "ps_server/dynamic_rows.h"
 
 namespace cohort {
 
@@ -22,21 +22,20 @@ struct ShardHistory {
 };
 
 // The value and the slots (in the order of the rule) at one version, leased: nothing is copied, and
-// no push waits for the reader. The rows of a dynamic table are a copy, and stand for both.
+// no push waits for the reader. A dynamic table is a copy, and stands for both.
 struct ShardSnapshot {
   Payload value;
   std::vector<Payload> slots;
   ShardHistory history;
-  std::optional<TableRows> rows = std::nullopt;
+  std::optional<SavedTable> table = std::nullopt;
 };
 
 // What a restore brings; the shapes are those of the slice.
 struct ShardState {
   Tensor value;
   std::vector<Tensor> slots;  // empty: those of the slice stay
-  // Of a dynamic table, for value and slots: parts whose keys are in any slices. Without slots
-  // those of the rows begin anew.
-  std::vector<TableRows> rows;
+  // Of a dynamic table, for value and slots. Without slots those of the rows begin anew.
+  LoadedTable table;
   std::optional<ShardHistory> history;  // none: that of the slice stays
 };
 

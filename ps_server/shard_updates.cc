@@ -135,7 +135,8 @@ void VariableShard::ApplyFloatsLocked(PayloadCursor& gradient, const UpdateConte
 void VariableShard::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                          const UpdateContext& context) {
   if (rows_ != nullptr) {
-    return rows_->Push(rows, gradient, {context.learning_rate, context.step});
+    return rows_->Push(rows, gradient, {context.learning_rate, context.step},
+                       {context.time_ms, history_of_});
   }
   const size_t width = slot_widths_.row;
   std::vector<int64_t> here(rows.begin(), rows.end());

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a push says beside its gradient, and what became of it in one slice.
+// What a pull and a push say beside rows and gradient, and what became of a push in one slice.
 
 #include <cstdint>
 
@@ -13,6 +13,13 @@ struct SlicePush {
   uint64_t round = 0;      // 0: applied by itself
   uint32_t aggregate = 1;  // of the round's pushes, which are applied as one
   bool assign = false;     // of a round: the value itself
+  uint64_t time_ms = 0;    // when its step was first sent, by the coordinator's clock
+};
+
+// For which round a step reads. A coordinator counts its rounds anew.
+struct RoundRead {
+  uint64_t round = 0;  // 0: of none
+  uint64_t coordinator = 0;  // its incarnation
 };
 
 struct AppliedPush {

@@ -13,8 +13,9 @@ namespace {
 absl::Status NotStaged(uint64_t restore) {
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("restore ", restore, " is not staged: it was committed, a later one took its ",
-                   "place, or nobody asked for it in ", absl::FormatDuration(kIdleMax)),
+      absl::StrCat("restore ", restore, " is not staged: it has ended, a later one took its ",
+                   "place, or nobody asked for it in ",
+                   absl::FormatDuration(kIdleMax)),
       proto::STALE);
 }
 
@@ -46,15 +47,14 @@ absl::StatusOr<StagedRestore*> Staging::Find(uint64_t restore, absl::Time now) {
   return staged_.get();
 }
 
-void Staging::Commit(uint64_t restore, uint32_t tensors) {
-  staged_ = nullptr;
-  committed_ = restore;
-  committed_tensors_ = tensors;
+void Staging::End(uint64_t restore, absl::StatusOr<uint32_t> tensors) {
+  ended_ = restore;
+  end_ = std::move(tensors);
 }
 
-std::optional<uint32_t> Staging::FindCommitted(uint64_t restore) const {
-  if (restore == 0 || restore != committed_) return std::nullopt;
-  return committed_tensors_;
+std::optional<absl::StatusOr<uint32_t>> Staging::FindEnded(uint64_t restore) const {
+  if (restore == 0 || restore != ended_) return std::nullopt;
+  return end_;
 }
 
 absl::Time Staging::DropIdle(absl::Time now) {

@@ -18,23 +18,41 @@ namespace cohort {
 namespace {
 
 constexpr char kKeys[] = "keys";
+constexpr char kClock[] = "clock";
+constexpr char kStripes[] = "stripes";
+constexpr char kSights[] = "sights";
+constexpr int64_t kClockFields = 3;
 
 std::string TableName(const SliceLayout& layout) {
   return absl::StrCat(layout.variable, kTableRowsInfix);
 }
 
+std::string SliceName(const SliceLayout& layout, RowRange buckets) {
+  return absl::StrCat(TableName(layout), buckets.begin, "-", buckets.begin + buckets.count, "/");
+}
+
 std::string PartName(const SliceLayout& layout, RowRange buckets, int64_t part) {
-  return absl::StrCat(TableName(layout), buckets.begin, "-", buckets.begin + buckets.count, "/",
-                      part, "/");
+  return absl::StrCat(SliceName(layout, buckets), part, "/");
 }
 
 bool WithSlots(const RestoreSource& source) { return source.slots || source.applied; }
 
-// What `rows` rows have, under their names within a part.
+// A tensor of a part, or of a slice's state, under its name there.
 struct PartColumn {
   std::string name;
   BundleTensor tensor;
 };
+
+// The state of a slice; sights are there only where keys were seen.
+std::vector<PartColumn> StateColumns(bool sights) {
+  std::vector<PartColumn> columns = {
+      {kClock, {DType::kInt64, Shape{kClockFields}}},
+      {kStripes, {DType::kInt64, TableState::StripesShape()}}};
+  if (sights) columns.push_back({kSights, {DType::kUint8, TableState::SightsShape()}});
+  return columns;
+}
+
+// What `rows` rows have.
 std::vector<PartColumn> ColumnsOf(const SliceLayout& layout, int64_t rows, bool slots) {
   const auto width = static_cast<int64_t>(layout.row_width());
   std::vector<PartColumn> columns = {
@@ -44,7 +62,7 @@ std::vector<PartColumn> ColumnsOf(const SliceLayout& layout, int64_t rows, bool 
   if (!slots) return columns;
   for (const SlotSpec& slot : layout.rule_spec.slots) {
     columns.push_back({absl::StrCat(layout.rule.op(), "/", slot.name),
-                       {DType::kFloat32, slot.per_row ? Shape{rows} : Shape{rows, width}}});
+                       {DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)}});
   }
   return columns;
 }
@@ -106,7 +124,27 @@ absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
                                           layout.variable, "'"));
 }
 
-// Finds a column of the part.
+void AddState(const std::string& name, const TableState& state, std::vector<PartTensor>& tensors) {
+  const auto bits = [](uint64_t number) { return static_cast<int64_t>(number); };
+  const StepClock& clock = state.clock;
+  std::vector<Tensor> columns = {
+      Tensor::FromVector<int64_t>(
+          {bits(clock.ms), bits(clock.last.ms), bits(clock.last.coordinator)}, {kClockFields}),
+      state.stripes};
+  if (state.sights.num_elements() > 0) columns.push_back(state.sights);
+  const std::vector<PartColumn> described = StateColumns(columns.size() > 2);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    tensors.push_back({absl::StrCat(name, described[i].name), columns[i]});
+  }
+}
+
+TableState StateOf(const Tensor& clock, const Tensor& stripes) {
+  const absl::Span<const int64_t> fields = clock.span<int64_t>();
+  const auto bits = [&](size_t i) { return static_cast<uint64_t>(fields[i]); };
+  return {{bits(0), {bits(1), bits(2)}}, stripes, Tensor(DType::kUint8, Shape{0})};
+}
+
+// Finds a column of a part or a state.
 absl::Status CheckColumn(const BundleTensors& tensors, const RestoreSource& source,
                          const WantedRows& wanted) {
   const auto found = tensors.find(wanted.tensor);
@@ -126,12 +164,14 @@ absl::Status CheckColumn(const BundleTensors& tensors, const RestoreSource& sour
 
 }  // namespace
 
-std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const TableRows& rows) {
+std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable& table) {
+  std::vector<PartTensor> tensors;
+  AddState(SliceName(layout, layout.rows), table.state, tensors);
+  const TableRows& rows = table.rows;
   const int64_t count = rows.keys.num_elements();
   const int64_t in_part = PartRows(layout);
   std::vector<Tensor> columns = {rows.keys, rows.uses, rows.values};
   columns.insert(columns.end(), rows.slots.begin(), rows.slots.end());
-  std::vector<PartTensor> tensors;
   for (int64_t part = 0, begin = 0; part == 0 || begin < count; ++part, begin += in_part) {
     const int64_t taken = std::min(in_part, count - begin);
     const std::string name = PartName(layout, layout.rows, part);
@@ -139,6 +179,8 @@ std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const TableRows&
     COHORT_CHECK(described.size() == columns.size(), "the slots of the rule");
     for (size_t i = 0; i < columns.size(); ++i) {
       tensors.push_back({absl::StrCat(name, described[i].name), columns[i].Rows(begin, taken)});
+      COHORT_CHECK(tensors.back().value.shape() == described[i].tensor.shape,
+                   "a column is saved in the shape in which it is read");
     }
   }
   return tensors;
@@ -155,32 +197,50 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
     const bool shares = range.begin < layout.rows.begin + layout.rows.count &&
                         layout.rows.begin < buckets.second;
     if (!shares) continue;
-    for (const StoredPart& part : parts) {
-      const std::string name = PartName(layout, range, part.number);
-      for (PartColumn& column : ColumnsOf(layout, part.rows, WithSlots(source))) {
-        plan.push_back({absl::StrCat(name, column.name), column.tensor.dtype,
-                        column.tensor.shape, {0, part.rows}});
+    const auto add = [&](const std::string& name,
+                         const std::vector<PartColumn>& columns) -> absl::Status {
+      for (const PartColumn& column : columns) {
+        plan.push_back({absl::StrCat(name, column.name), column.tensor.dtype, column.tensor.shape,
+                        {0, column.tensor.shape.dim(0)}});
         RETURN_IF_ERROR(CheckColumn(tensors, source, plan.back()));
       }
+      return absl::OkStatus();
+    };
+    const std::string name = SliceName(layout, range);
+    const bool sights = tensors.count(absl::StrCat(name, kSights)) > 0;
+    RETURN_IF_ERROR(add(name, StateColumns(sights)));
+    for (const StoredPart& part : parts) {
+      RETURN_IF_ERROR(add(PartName(layout, range, part.number),
+                          ColumnsOf(layout, part.rows, WithSlots(source))));
     }
   }
   return plan;
 }
 
-std::vector<TableRows> JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
-                                      absl::Span<Tensor> tensors) {
+LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
+                           absl::Span<const WantedRows> plan, absl::Span<Tensor> tensors) {
+  COHORT_CHECK(tensors.size() == plan.size(), "the tensors of the plan");
   const size_t slots = WithSlots(source) ? layout.rule_spec.slots.size() : 0;
-  const size_t columns = 3 + slots;
-  COHORT_CHECK(tensors.size() % columns == 0, "whole parts");
-  std::vector<TableRows> parts;
-  for (size_t at = 0; at < tensors.size(); at += columns) {
-    TableRows& part = parts.emplace_back();
+  const auto is = [&](size_t at, absl::string_view name) {
+    return at < plan.size() && absl::EndsWith(plan[at].tensor, absl::StrCat("/", name));
+  };
+  LoadedTable table;
+  for (size_t at = 0; at < tensors.size();) {
+    if (is(at, kClock)) {
+      table.states.push_back(StateOf(tensors[at], tensors[at + 1]));
+      at += 2;
+      if (is(at, kSights)) table.states.back().sights = std::move(tensors[at++]);
+      continue;
+    }
+    COHORT_CHECK(is(at, kKeys) && at + 3 + slots <= tensors.size(), "whole parts");
+    TableRows& part = table.rows.emplace_back();
     part.keys = std::move(tensors[at]);
     part.uses = std::move(tensors[at + 1]);
     part.values = std::move(tensors[at + 2]);
     for (size_t i = 0; i < slots; ++i) part.slots.push_back(std::move(tensors[at + 3 + i]));
+    at += 3 + slots;
   }
-  return parts;
+  return table;
 }
 
 }  // namespace cohort

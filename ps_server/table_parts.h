@@ -1,13 +1,17 @@
 #pragma once
 
-// Rows of a dynamic table in a checkpoint. Each slice is saved as parts of some rows,
-// part k of the slice with buckets [b, e) as whole tensors under "<variable>/.COHORT_ROWS/b-e/k/":
+// A dynamic table in a checkpoint. Each slice is saved as its state and as parts of some rows; of
+// the slice with buckets [b, e) the state is whole tensors under "<variable>/.COHORT_ROWS/b-e/":
+//   clock    int64[3]           the table's time; the latest step's time and coordinator
+//   stripes, sights             as in table_state.h; no sights where no key was seen
+// and part k is whole tensors under "<variable>/.COHORT_ROWS/b-e/k/":
 //   keys    int64[n]            the keys' bits, in any order
-//   uses    int32[n, 2]         ticks since the last push (row_policy.h), pushes
+//   uses    int32[n, 2]         ticks of the table's time since the last push, pushes
 //   values  [n, width]          in the table's own type
 //   <op>/<slot>                 float32[n, width] or float32[n], of each slot of the rule
-// A slice with other buckets reads the parts of all slices that share some with it, and takes from
-// them the keys that are its own.
+// A slice with other buckets reads states and parts of all slices that share some with it, and
+// takes from the parts the keys that are its own. Of several states it takes the sights of all, so
+// that no key counts as seen less often than it was.
 
 #include <cstdint>
 #include <string>
@@ -28,8 +32,8 @@ struct PartTensor {
   std::string name;
   Tensor value;
 };
-// Of a snapshot's rows, which are not copied.
-std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const TableRows& rows);
+// Of a snapshot, whose rows are not copied.
+std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable& table);
 
 // What a slice of these buckets wants of a checkpoint that has these tensors, part by part. Errors:
 // NOT_FOUND where it has no such table, or no such slot; INVALID_ARGUMENT for another type or
@@ -37,8 +41,8 @@ std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const TableRows&
 absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tensors,
                                                        const RestoreSource& source,
                                                        const SliceLayout& layout);
-// The same tensors, in the plan's order, as parts.
-std::vector<TableRows> JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
-                                      absl::Span<Tensor> tensors);
+// The tensors of that plan, in its order, as what the slice is given.
+LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
+                           absl::Span<const WantedRows> plan, absl::Span<Tensor> tensors);
 
 }  // namespace cohort

@@ -4,12 +4,14 @@
 // may run again while other slices still wait for the round, because its worker was lost: it reads
 // this, so all steps of a round read the same values. Of a round that changed all rows these are
 // the pages as they were, leased; of one that changed some, copies of these rows. (A row of a
-// dynamic table that the round's new rows have evicted is not among these.)
+// dynamic table that the round's new rows have evicted, or that was found to have expired, is not
+// among these.)
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/wire/message.h"
 #include "ps_server/paged_value.h"
@@ -25,6 +27,7 @@ class ValueBefore {
     size_t row_bytes = 0;
     size_t page_rows = 0;
     int64_t first_row = 0;  // of the slice
+    absl::Time now = absl::InfinitePast();  // of a dynamic table, before the round
   };
 
   // The round is about to change the value.
@@ -38,6 +41,7 @@ class ValueBefore {
   // Whether a step of this round reads what is kept.
   bool IsFor(uint64_t round) const { return round != 0 && round == of_.round; }
   uint64_t version() const { return of_.version; }
+  absl::Time now() const { return of_.now; }
   // Of what is kept beside the pages.
   size_t copied_bytes() const { return kept_.size(); }
 

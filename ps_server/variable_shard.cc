@@ -47,11 +47,11 @@ absl::Status MoveTo(VariableMemory& memory, Tensor& tensor) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<VariableShard>> VariableShard::Create(
-    SliceLayout layout, const Clock& clock, std::shared_ptr<VariableMemory> memory) {
+    SliceLayout layout, std::shared_ptr<VariableMemory> memory) {
   Parts parts;
   parts.memory = std::move(memory);
   if (layout.dynamic.has_value()) {
-    ASSIGN_OR_RETURN(parts.rows, DynamicRows::Create(layout, clock));
+    ASSIGN_OR_RETURN(parts.rows, DynamicRows::Create(layout));
   } else if (layout.dtype == DType::kFloat32) {
     ASSIGN_OR_RETURN(parts.kernel, parts.memory->MakeKernel(layout.rule));
   }
@@ -128,34 +128,42 @@ void VariableShard::EnterLocked(const ClosureWindow& window) {
   round_.DropBelow(window.watermark);
 }
 
-VariableShard::Reading VariableShard::ReadFor(uint64_t round) const {
+bool VariableShard::ReadsBeforeLocked(const RoundRead& round) const {
+  // Before the first call that changes something under another coordinator, what was before a round
+  // is that of the last one's.
+  return before_.IsFor(round.round) && history_of_ == round.coordinator;
+}
+
+VariableShard::Reading VariableShard::ReadFor(const RoundRead& round) const {
   MutexLock lock(mutex_);
-  if (before_.IsFor(round)) return {before_.All(value_), before_.version()};
+  if (ReadsBeforeLocked(round)) return {before_.All(value_), before_.version()};
   return {value_.Lease(), history_.version};
 }
 
-uint64_t VariableShard::ReadRowsFor(uint64_t round, absl::Span<const int64_t> rows,
+uint64_t VariableShard::ReadRowsFor(const RoundRead& round, absl::Span<const int64_t> rows,
                                     absl::Span<std::byte> out) const {
   COHORT_CHECK(out.size() == rows.size() * RowBytes(), "room for these rows");
   MutexLock lock(mutex_);
-  ReadRowsLocked(rows, out);
-  if (!before_.IsFor(round)) return history_.version;
+  const bool before = ReadsBeforeLocked(round);
+  const absl::Time now = rows_ == nullptr ? absl::InfinitePast() : rows_->now();
+  ReadRowsLocked(rows, before ? before_.now() : now, out);
+  if (!before) return history_.version;
   before_.TakeBack(rows, out);
   return before_.version();
 }
 
-void VariableShard::ReadRowsLocked(absl::Span<const int64_t> rows,
+void VariableShard::ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
                                    absl::Span<std::byte> out) const {
   constexpr size_t kAhead = 16;  // rows that are fetched ahead of the one that is copied
   const size_t row_bytes = RowBytes();
-  if (rows_ != nullptr) return rows_->Read(rows, out);
-  const auto at = [&](size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  if (rows_ != nullptr) return rows_->Read(rows, at, out);
+  const auto row_at = [&](size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const size_t place = PlaceOf(rows[i]);
     return value_.page(place / page_rows_).current().raw() + place % page_rows_ * row_bytes;
   };
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kAhead < rows.size()) PrefetchLine(at(i + kAhead));
-    std::memcpy(out.data() + i * row_bytes, at(i), row_bytes);
+    if (i + kAhead < rows.size()) PrefetchLine(row_at(i + kAhead));
+    std::memcpy(out.data() + i * row_bytes, row_at(i), row_bytes);
   }
 }
 
@@ -196,7 +204,7 @@ absl::StatusOr<VariableShard::Snapshot> VariableShard::TakeSnapshot(AskGate gate
   EnterLocked(window);
   Snapshot snapshot{value_.Lease(), {}, history_};
   for (const PagedValue& slot : slots_) snapshot.slots.push_back(slot.Lease());
-  if (rows_ != nullptr) snapshot.rows = rows_->Save();
+  if (rows_ != nullptr) snapshot.table = rows_->Save();
   return snapshot;
 }
 
@@ -212,7 +220,8 @@ absl::Status VariableShard::Restore(const State& state, AskGate gate) {
     history_of_ = window.coordinator_incarnation;
   }
   EnterLocked(window);
-  if (rows_ != nullptr) rows_->Load(state.rows);
+  before_.Forget();
+  if (rows_ != nullptr) rows_->Load(state.table);
   ReplaceBy(state.value, value_);
   for (size_t i = 0; i < state.slots.size(); ++i) ReplaceBy(state.slots[i], slots_[i]);
   return absl::OkStatus();

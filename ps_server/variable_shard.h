@@ -17,7 +17,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/runtime/update_kernel.h"
 #include "common/runtime/variable_memory.h"
@@ -39,9 +38,9 @@ namespace cohort {
 class VariableShard {
  public:
   // Filled by the initializer, in `memory`, that of the layout's device; a dynamic table is empty.
-  // `clock` outlives this. Errors: INVALID_ARGUMENT of rule and initializer; those of the memory.
+  // Errors: INVALID_ARGUMENT of rule and initializer; those of the memory.
   static absl::StatusOr<std::unique_ptr<VariableShard>> Create(
-      SliceLayout layout, const Clock& clock, std::shared_ptr<VariableMemory> memory);
+      SliceLayout layout, std::shared_ptr<VariableMemory> memory);
 
   const SliceLayout& layout() const { return layout_; }
   const Shape& shape() const { return shape_; }
@@ -51,15 +50,14 @@ class VariableShard {
     Payload bytes;  // own leases
     uint64_t version = 0;
   };
-  Reading Read() const { return ReadFor(0); }
-  // What a step of a round reads: what was before it, until a push of a later round came. 0: as
-  // Read.
-  Reading ReadFor(uint64_t round) const;
+  Reading Read() const { return ReadFor({}); }
+  // What a step of a round reads: what was before it, until a push of a later round came.
+  Reading ReadFor(const RoundRead& round) const;
 
   // The same of rows, by their numbers in the whole variable, which are of this slice, or of a
   // dynamic table by their keys: copies them into `out`, which has room for just these. The version
   // that all of them are of.
-  uint64_t ReadRowsFor(uint64_t round, absl::Span<const int64_t> rows,
+  uint64_t ReadRowsFor(const RoundRead& round, absl::Span<const int64_t> rows,
                        absl::Span<std::byte> out) const;
 
   // Asked under the slice's lock, so that a fence or an epoch that came in between is seen. Its
@@ -155,8 +153,10 @@ class VariableShard {
   void ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
                         const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReadsBeforeLocked(const RoundRead& round) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `at`: of a dynamic table, which rows have expired.
+  void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
+                      absl::Span<std::byte> out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
   // Of a row of the whole variable, its place in the slice.
   size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }

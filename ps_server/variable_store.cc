@@ -63,14 +63,14 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
 
 absl::StatusOr<std::unique_ptr<VariableShard>> VariableStore::Make(
     const SliceLayout& slice) const {
-  if (slice.device.empty()) return VariableShard::Create(slice, clock_, HostMemory());
+  if (slice.device.empty()) return VariableShard::Create(slice, HostMemory());
   const auto in_memory = [&]() -> absl::StatusOr<std::unique_ptr<VariableShard>> {
     if (options_.find_memory == nullptr) {
       return absl::FailedPreconditionError(
           "this home keeps variables in its processor's memory: name no device for them");
     }
     ASSIGN_OR_RETURN(std::shared_ptr<VariableMemory> memory, options_.find_memory(slice.device));
-    return VariableShard::Create(slice, clock_, std::move(memory));
+    return VariableShard::Create(slice, std::move(memory));
   };
   auto made = in_memory();
   if (made.ok()) return made;

@@ -28,9 +28,7 @@ class VariableStore {
     size_t resident_bytes_max = 0;
     FindVariableMemory find_memory = nullptr;  // null: the processor's alone
   };
-  // `clock` outlives this.
-  VariableStore(Options options, const Clock& clock)
-      : options_(std::move(options)), clock_(clock) {}
+  explicit VariableStore(Options options) : options_(std::move(options)) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
   // Makes the slices whose home is this ps and that are not here yet, all or none. The ids of the
@@ -55,7 +53,6 @@ class VariableStore {
   absl::StatusOr<std::unique_ptr<VariableShard>> Make(const SliceLayout& slice) const;
 
   const Options options_;
-  const Clock& clock_;
 
   mutable Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<VariableShard>> shards_ ABSL_GUARDED_BY(mutex_);

@@ -344,6 +344,7 @@ PushContext ClosureRun::ContextOfPush() const {
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
   context.step = header_.round() == 0 ? header_.step() : header_.round();
+  context.time_ms = header_.time_ms();
   context.round = header_.round();
   context.aggregate = header_.aggregate();
   return context;

@@ -37,6 +37,7 @@ Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const Pus
   request.header.set_watermark(push.watermark);
   request.header.set_learning_rate(push.learning_rate);
   request.header.set_step(push.step);
+  request.header.set_time_ms(push.time_ms);
   request.header.set_round(push.round);
   request.header.set_aggregate(push.aggregate);
   return request;

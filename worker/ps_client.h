@@ -51,6 +51,7 @@ struct PushContext {
   uint64_t watermark = 0;
   double learning_rate = 0;
   uint64_t step = 0;
+  uint64_t time_ms = 0;
   uint64_t round = 0;  // 0: not synchronous
   uint32_t aggregate = 0;
 };

@@ -14,6 +14,23 @@ void AddBuffer(const proto::BufferStats& one, proto::BufferStats& sum) {
   sum.set_limit_bytes(sum.limit_bytes() + one.limit_bytes());
 }
 
+void AddTables(const proto::DynamicTableUse& one, proto::DynamicTableUse& sum) {
+  sum.set_rows(sum.rows() + one.rows());
+  sum.set_bytes(sum.bytes() + one.bytes());
+  sum.set_not_admitted(sum.not_admitted() + one.not_admitted());
+  sum.set_expired_rows(sum.expired_rows() + one.expired_rows());
+  sum.set_evicted_rows(sum.evicted_rows() + one.evicted_rows());
+}
+
+// Each home has a copy, and counts what it has done with it since it has it: all, or less.
+void TakeMirrored(const proto::DynamicTableUse& one, proto::DynamicTableUse& of_all) {
+  of_all.set_rows(std::max(of_all.rows(), one.rows()));
+  of_all.set_bytes(std::max(of_all.bytes(), one.bytes()));
+  of_all.set_not_admitted(std::max(of_all.not_admitted(), one.not_admitted()));
+  of_all.set_expired_rows(std::max(of_all.expired_rows(), one.expired_rows()));
+  of_all.set_evicted_rows(std::max(of_all.evicted_rows(), one.evicted_rows()));
+}
+
 }  // namespace
 
 void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) {
@@ -34,19 +51,22 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
   AddBuffer(one.received(), *sum.mutable_received());
   AddBuffer(one.sent(), *sum.mutable_sent());
   sum.mutable_traffic()->MergeFrom(one.traffic());
-  if (one.has_tables()) {
-    proto::DynamicTableUse& tables = *sum.mutable_tables();
-    tables.set_rows(tables.rows() + one.tables().rows());
-    tables.set_bytes(tables.bytes() + one.tables().bytes());
-    tables.set_not_admitted(tables.not_admitted() + one.tables().not_admitted());
-    tables.set_expired_rows(tables.expired_rows() + one.tables().expired_rows());
-    tables.set_evicted_rows(tables.evicted_rows() + one.tables().evicted_rows());
+  if (one.has_tables()) AddTables(one.tables(), *sum.mutable_tables());
+  if (one.has_mirrored_tables()) {
+    TakeMirrored(one.mirrored_tables(), *sum.mutable_mirrored_tables());
   }
   auto& histogram = *sum.mutable_staleness_histogram();
   histogram.Resize(std::max(histogram.size(), one.staleness_histogram_size()), 0);
   for (int i = 0; i < one.staleness_histogram_size(); ++i) {
     histogram.Set(i, histogram.Get(i) + one.staleness_histogram(i));
   }
+}
+
+std::optional<proto::DynamicTableUse> TablesOf(const proto::PsStatsResponse& sum) {
+  if (!sum.has_tables() && !sum.has_mirrored_tables()) return std::nullopt;
+  proto::DynamicTableUse all = sum.tables();
+  AddTables(sum.mirrored_tables(), all);
+  return all;
 }
 
 }  // namespace cohort

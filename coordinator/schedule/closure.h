@@ -132,6 +132,7 @@ struct Closure {
   std::optional<SplitInput> taken;
   double learning_rate = 0;
   uint64_t step = 0;
+  absl::Time time = absl::InfinitePast();  // when it was first sent: that of its steps in every run
   Round round;
   bool gang = false;
   // It has as many ids as steps, from its own on, and as many steps and, of a gang, rounds:

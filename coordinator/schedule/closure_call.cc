@@ -1,5 +1,6 @@
 #include "coordinator/schedule/closure_call.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -45,6 +46,8 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t e
   header.set_attempt(closure.attempt);
   header.set_program_id(closure.program->id);
   header.set_watermark(watermark.value);
+  header.set_time_ms(static_cast<uint64_t>(
+      std::max<int64_t>(absl::ToUnixMillis(closure.time), 0)));
   header.set_discard_fetches(closure.result.expired());
   SetSteps(closure, run.first_step, header);
   for (const Argument& argument : closure.arguments) {

@@ -55,6 +55,7 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   run.closure = queue_.Take();
   run.attempt = run.closure->attempt;
   run.first_step = run.closure->steps_done;
+  if (run.closure->time == absl::InfinitePast()) run.closure->time = clock_.Now();
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "coordinator/cluster/ps_stats_sum.h"
 #include "coordinator/train/trainer.h"
 
 namespace cohort {
@@ -34,12 +35,12 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["ps_received_held_max"] = summary.ps.received().held_bytes_max();
   json["ps_sent_held_max"] = summary.ps.sent().held_bytes_max();
   json["ps_waits"] = summary.ps.received().waits() + summary.ps.sent().waits();
-  if (summary.ps.has_tables()) {
-    json["table_rows"] = summary.ps.tables().rows();
-    json["table_bytes"] = summary.ps.tables().bytes();
-    json["table_not_admitted"] = summary.ps.tables().not_admitted();
-    json["table_expired_rows"] = summary.ps.tables().expired_rows();
-    json["table_evicted_rows"] = summary.ps.tables().evicted_rows();
+  if (const std::optional<proto::DynamicTableUse> tables = TablesOf(summary.ps)) {
+    json["table_rows"] = tables->rows();
+    json["table_bytes"] = tables->bytes();
+    json["table_not_admitted"] = tables->not_admitted();
+    json["table_expired_rows"] = tables->expired_rows();
+    json["table_evicted_rows"] = tables->evicted_rows();
   }
   const double applied = static_cast<double>(summary.ps.applied_slices());
   json["mean_staleness"] =

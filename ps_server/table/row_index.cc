@@ -26,6 +26,12 @@ size_t RowIndex::SizeAfter(size_t groups) {
   return (grown + kInPage - 1) / kInPage * kInPage;
 }
 
+size_t RowIndex::BytesFor(size_t rows) {
+  size_t groups = 1;
+  while (groups * kLoadOfGroup < rows) groups = SizeAfter(groups);
+  return groups * sizeof(Group);
+}
+
 void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
   size_t at = GroupOf(hash, groups.size());
   // Ends: there are more places than rows.

@@ -61,13 +61,27 @@ class RowIndex {
     return kNone;
   }
 
+  // Calls visit(row) for each row that was inserted under a hash from `first` to `last` (behind the
+  // largest hash comes 0), once, and for some others. So what a caller picks among those rows by
+  // their hashes follows from the rows that are there, however they came here.
+  template <typename Visit>
+  void VisitFrom(uint64_t first, uint64_t last, Visit visit) const {
+    const size_t begin = GroupOf(first);
+    const size_t end = GroupOf(last);
+    const size_t further = last >= first ? end - begin : groups_.size() - begin + end;
+    size_t at = begin;
+    for (size_t visited = 0; visited < groups_.size(); ++visited, at = Next(at)) {
+      VisitRows(groups_[at], visit);
+      // A row that belongs into one of these groups has gone past all between that one and its own.
+      if (visited >= further && groups_[at].passed == 0) return;
+    }
+  }
+
   // True when the next row needs a Grow first.
   bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
 
-  // What Grow takes more than it gives back, when it is done.
-  size_t growth_bytes() const {
-    return (SizeAfter(groups_.size()) - groups_.size()) * sizeof(Group);
-  }
+  // Returns what an index takes that never had more than so many rows.
+  static size_t BytesFor(size_t rows);
 
   // Not full(); the row is not there yet.
   void Insert(uint64_t hash, uint32_t row) {

@@ -51,8 +51,8 @@ absl::StatusOr<RowLayout> RowLayout::Make(const RowSpec& spec, const proto::Upda
   size_t bytes = sizeof(RowHeader) + RoundUp(layout.value_bytes(), sizeof(float));
   for (const SlotSpec& slot : rule_spec.slots) {
     const size_t elements = slot.per_row ? 1 : spec.width;
-    layout.slots_.push_back({bytes, elements, slot.initial_value, slot.starts_as_value,
-                             slot.name == kLastStepSlot});
+    layout.slots_.push_back({bytes, elements, slot.per_row, slot.initial_value,
+                             slot.starts_as_value, slot.name == kLastStepSlot});
     bytes += elements * sizeof(float);
   }
   layout.payload_bytes_ = bytes - sizeof(RowHeader);

@@ -13,6 +13,7 @@
 #include "common/program/update_rule.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/initializer.h"
+#include "common/tensor/shape.h"
 
 namespace cohort {
 
@@ -36,6 +37,7 @@ class RowLayout {
   struct Slot {
     size_t offset = 0;  // bytes from the row's begin
     size_t elements = 0;
+    bool per_row = false;  // also one element, where it is not the values' shape that it has
     float initial_value = 0;
     bool starts_as_value = false;
     bool is_last_step = false;
@@ -58,6 +60,10 @@ class RowLayout {
   DType dtype() const { return dtype_; }
   bool is_float32() const { return dtype_ == DType::kFloat32; }
   const std::vector<Slot>& slots() const { return slots_; }
+  // Returns the shape in which so many rows of a slot are saved, here and in checkpoints.
+  static Shape SlotShape(bool per_row, int64_t rows, int64_t width) {
+    return per_row ? Shape{rows} : Shape{rows, width};
+  }
   size_t row_bytes() const { return row_bytes_; }
   size_t value_bytes() const { return width_ * ElementSize(dtype_); }
   // Values and slots: what would be there without keys, too.

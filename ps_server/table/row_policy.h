@@ -21,7 +21,8 @@ struct RowPolicy {
   // A row that had no push for so long is as if it had never been.
   absl::Duration ttl = absl::InfiniteDuration();
   // Of rows and what finds them; 0: no limit. At the limit a new row takes the place of an old one:
-  // of some that are drawn the one that was pushed longest ago, or the least often.
+  // of some that are drawn the one that was pushed longest ago, or the least often. Which are drawn
+  // depends on (new key, step) and on which rows there are, not on how these came here.
   size_t bytes_max = 0;
   enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };
   Evict evict = Evict::kLeastRecentlyUsed;
@@ -34,13 +35,13 @@ absl::Status CheckRowPolicy(absl::string_view table, const RowPolicy& policy);
 
 inline constexpr uint32_t kAdmitAfterMax = 200;
 
-// The stamp of a row: sixteenths of a second, which wrap around after eight years. Thread-safe.
+// The stamp of a row: sixteenths of a second of its table's time (step_clock.h), which wrap around
+// after eight years. Thread-safe.
 class RowTime {
  public:
   static uint32_t At(absl::Time now) {
     return static_cast<uint32_t>(absl::ToUnixMicros(now) / 62500);
   }
-  // Negative where a clock went back.
   static int32_t Age(uint32_t stamp, uint32_t now) { return static_cast<int32_t>(now - stamp); }
   static constexpr absl::Duration kTick = absl::Microseconds(62500);
   static constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 4);

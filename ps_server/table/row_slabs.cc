@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kRegionBytesMax = size_t{128} << 20;
 constexpr size_t kBlockBytesMax = size_t{64} << 10;
 
-// Of the largest power of two of rows that `bytes` have room for, one at least.
+// Returns log2 of the largest power-of-two number of rows that fits in `bytes` (at least one row).
 uint32_t ShiftFor(size_t row_bytes, size_t bytes) {
   uint32_t shift = 0;
   while ((row_bytes << (shift + 1)) <= bytes) ++shift;
@@ -25,10 +25,14 @@ RowRegions::RowRegions(size_t row_bytes)
     : row_bytes_(row_bytes),
       shift_(ShiftFor(row_bytes, kRegionBytesMax)),
       mask_((uint32_t{1} << shift_) - 1),
-      rows_in_block_(uint32_t{1} << ShiftFor(row_bytes, kBlockBytesMax)) {
+      rows_in_block_(RowsInBlock(row_bytes)) {
   COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "rows of whole words");
   // kNoRow is in the last region that there could be, which is never used whole.
   begins_.resize(std::min(kRegionsMax, (size_t{1} << 32) >> shift_));
+}
+
+uint32_t RowRegions::RowsInBlock(size_t row_bytes) {
+  return uint32_t{1} << ShiftFor(row_bytes, kBlockBytesMax);
 }
 
 uint32_t RowRegions::Carve() {
@@ -58,12 +62,19 @@ uint32_t RowSlabs::Allocate() {
     std::memcpy(&first_free_, At(row), sizeof(first_free_));
     return row;
   }
-  if (next_takes_block()) {
+  if (used_ == blocks_.size() * regions_.rows_in_block()) {
     const uint32_t first = regions_.Carve();
     if (first == kNoRow) return kNoRow;
     blocks_.push_back(first);
   }
   return RowAt(used_++);
+}
+
+// A vector has room for up to twice as many numbers as it holds.
+size_t RowSlabs::BytesFor(size_t rows, size_t row_bytes) {
+  const size_t in_block = RowRegions::RowsInBlock(row_bytes);
+  const size_t blocks = (rows + in_block - 1) / in_block;
+  return blocks * (in_block * row_bytes + 2 * sizeof(uint32_t));
 }
 
 void RowSlabs::Free(uint32_t row) {

@@ -30,8 +30,8 @@ class RowRegions {
     return begins_[row >> shift_] + (row & mask_) * row_bytes_;
   }
 
+  static uint32_t RowsInBlock(size_t row_bytes);
   uint32_t rows_in_block() const { return rows_in_block_; }
-  size_t block_bytes() const { return row_bytes_ * rows_in_block_; }
   // The first of rows_in_block() rows; all bytes are zero. kNoRow: there are 2^32 rows or so.
   uint32_t Carve();
 
@@ -75,14 +75,10 @@ class RowSlabs {
     return blocks_[place / in_block] + place % in_block;
   }
 
-  // Of all blocks, and of one.
-  size_t bytes() const { return blocks_.size() * block_bytes(); }
-  size_t block_bytes() const { return regions_.block_bytes(); }
-  bool next_takes_block() const {
-    return first_free_ == kNoRow && used_ == blocks_.size() * regions_.rows_in_block();
-  }
   // What the numbering takes beside the rows.
   size_t table_bytes() const { return blocks_.capacity() * sizeof(uint32_t); }
+  // Returns what so many rows of this size take at the most, with their numbering.
+  static size_t BytesFor(size_t rows, size_t row_bytes);
 
  private:
   RowRegions& regions_;

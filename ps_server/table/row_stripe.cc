@@ -11,11 +11,14 @@ namespace cohort {
 namespace {
 
 constexpr size_t kUpdatesAtOnce = 16;
-constexpr int kDrawn = 16;
+constexpr size_t kDrawn = 16;
 // Rows that a push looks at for each of its keys, whether they have expired.
 constexpr size_t kSweptPerKey = 2;
 constexpr size_t kLine = 64;
 constexpr size_t kFloatsInLine = kLine / sizeof(float);
+
+// A hash that follows from the new key and the step alone.
+uint64_t DrawFor(const KeyAt& key, uint64_t step) { return Mix64(key.hash ^ Mix64(step)); }
 
 void PrefetchFloats(const float* begin, size_t count) {
   for (size_t i = 0; i < count; i += kFloatsInLine) PrefetchLine(begin + i);
@@ -140,21 +143,13 @@ bool RowStripe::IsAdmitted(const KeyAt& key, uint64_t step) {
 
 uint32_t RowStripe::MakeRow(const KeyAt& key, const RowPush& push, Updates& updates) {
   if (!IsAdmitted(key, push.step.step)) return kNone;
-  while (IsAtLimit()) {
+  if (IsAtLimit()) {
     updates.Flush();  // what is evicted may be waiting for its update
-    Evict(push.now);
+    Evict(DrawFor(key, push.step.step), push.now);
   }
   const uint32_t row = Insert(key);
   if (row != kNone) layout_.Fill(key.key, push.step.step, slabs_.At(row));
   return row;
-}
-
-bool RowStripe::IsAtLimit() const {
-  if (rules_.stripe_bytes_max == 0 || index_.rows() == 0) return false;
-  size_t bytes = slabs_.bytes() + index_bytes();
-  if (slabs_.next_takes_block()) bytes += slabs_.block_bytes();
-  if (index_.full()) bytes += index_.growth_bytes();
-  return bytes > rules_.stripe_bytes_max && (slabs_.next_takes_block() || index_.full());
 }
 
 uint32_t RowStripe::Insert(const KeyAt& key) {
@@ -168,7 +163,7 @@ uint32_t RowStripe::Insert(const KeyAt& key) {
 }
 
 std::byte* RowStripe::Add(const KeyAt& key, uint32_t now) {
-  while (IsAtLimit()) Evict(now);
+  if (IsAtLimit()) Evict(DrawFor(key, /*step=*/0), now);
   const uint32_t row = Insert(key);
   if (row == kNone) return nullptr;
   RowLayout::Header(slabs_.At(row)).key = key.key;
@@ -182,37 +177,57 @@ void RowStripe::Remove(uint32_t row) {
   slabs_.Free(row);
 }
 
-void RowStripe::Evict(uint32_t now) {
-  COHORT_CHECK(index_.rows() > 0, "a row to evict");
+uint64_t RowStripe::RangeOf(size_t rows) const {
+  constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+  return rows >= index_.rows() ? kAll : kAll / index_.rows() * rows;
+}
+
+absl::Span<const uint32_t> RowStripe::RowsIn(uint64_t first, uint64_t last) {
+  in_range_.clear();
+  index_.VisitFrom(first, last, [&](uint32_t row) {
+    PrefetchLine(slabs_.At(row));
+    in_range_.push_back(row);
+  });
+  std::erase_if(in_range_, [&](uint32_t row) {
+    return HashOf(RowLayout::Header(slabs_.At(row)).key) - first > last - first;
+  });
+  return in_range_;
+}
+
+bool RowStripe::IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t now) const {
+  const RowHeader& a = RowLayout::Header(slabs_.At(row));
+  const RowHeader& b = RowLayout::Header(slabs_.At(other));
   const bool by_uses = rules_.policy.evict == RowPolicy::Evict::kLeastFrequentlyUsed;
+  if (by_uses && a.uses != b.uses) return a.uses < b.uses;
+  const int32_t age = RowTime::Age(a.stamp, now);
+  const int32_t other_age = RowTime::Age(b.stamp, now);
+  if (age != other_age) return age > other_age;
+  return HashOf(a.key) - from < HashOf(b.key) - from;
+}
+
+void RowStripe::Evict(uint64_t draw, uint32_t now) {
+  COHORT_CHECK(index_.rows() > 0, "a row to evict");
+  const uint64_t range = RangeOf(kDrawn);
   uint32_t worst = kNone;
-  // Drawn until one is a row: when this is called nearly all places are.
-  for (int drawn = 0; drawn < kDrawn || worst == kNone; ++drawn) {
-    const uint64_t place = layout_.stream().Below(draws_++, slabs_.places());
-    const uint32_t row = slabs_.RowAt(static_cast<uint32_t>(place));
-    const RowHeader& header = RowLayout::Header(slabs_.At(row));
-    if (header.uses == 0) continue;
-    if (worst != kNone) {
-      const RowHeader& other = RowLayout::Header(slabs_.At(worst));
-      const bool older = RowTime::Age(header.stamp, now) > RowTime::Age(other.stamp, now);
-      const bool rarer = header.uses < other.uses;
-      if (!(by_uses ? rarer || (header.uses == other.uses && older) : older)) continue;
+  // Ranges without a row are rare, and one behind the other they cover all.
+  for (uint64_t first = draw; worst == kNone; first += range + 1) {
+    for (const uint32_t row : RowsIn(first, first + range)) {
+      if (worst == kNone || IsWorse(row, worst, first, now)) worst = row;
     }
-    worst = row;
   }
   Remove(worst);
   ++counts_.evicted;
 }
 
-void RowStripe::Sweep(size_t places, uint32_t now) {
-  for (places = std::min<size_t>(places, slabs_.places()); places > 0; --places) {
-    if (swept_ >= slabs_.places()) swept_ = 0;
-    const uint32_t row = slabs_.RowAt(swept_++);
-    const RowHeader& header = RowLayout::Header(slabs_.At(row));
-    if (header.uses == 0 || !Expired(header, now)) continue;
+void RowStripe::Sweep(size_t rows, uint32_t now) {
+  if (index_.rows() == 0) return;
+  const uint64_t last = swept_ + RangeOf(rows);
+  for (const uint32_t row : RowsIn(swept_, last)) {
+    if (!Expired(RowLayout::Header(slabs_.At(row)), now)) continue;
     Remove(row);
     ++counts_.expired;
   }
+  swept_ = last + 1;
 }
 
 void RowStripe::Clear() {
@@ -221,6 +236,7 @@ void RowStripe::Clear() {
     if (RowLayout::Header(slabs_.At(row)).uses != 0) Remove(row);
   }
   sights_ = SightCounts();
+  swept_ = 0;
 }
 
 }  // namespace cohort

@@ -9,10 +9,15 @@
 // group in loops of few instructions: a fetch whose page has to be looked up first holds up what
 // comes behind it, and only what fits beside it into the processor's window waits at the same time.
 // Updates are collected, and made some rows at a time.
+//
+// What a push does follows from the rows, the sights and `swept` alone, not from where rows lie or
+// how the index has grown: what is drawn or looked at is all that lies in a range of hashes. So a
+// copy that holds the same goes the same way (table_state.h).
 
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "common/runtime/update_kernel.h"
@@ -51,8 +56,8 @@ struct RowCounts {
 struct RowRules {
   RowLayout layout;
   RowPolicy policy;
-  int32_t ttl = 0;               // in RowTime's ticks; 0: none
-  size_t stripe_bytes_max = 0;   // 0: no limit
+  int32_t ttl = 0;             // in RowTime's ticks; 0: none
+  size_t stripe_rows_max = 0;  // 0: no limit
 };
 
 // Thread-compatible.
@@ -66,15 +71,16 @@ class RowStripe {
   void Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) const;
   void Push(absl::Span<const KeyAt> keys, const RowPush& push);
 
-  // visit(row) for each row that has not expired, in an order that follows from the pushes.
+  // visit(row) for each row, also those that have expired and were not removed yet, in an order
+  // that follows from the pushes.
   template <typename Visit>
-  void ForEachRow(uint32_t now, Visit visit) const {
+  void ForEachRow(Visit visit) const {
     for (uint32_t place = 0; place < slabs_.places(); ++place) {
       std::byte* const row = slabs_.At(slabs_.RowAt(place));
-      const RowHeader& header = RowLayout::Header(row);
-      if (header.uses != 0 && !Expired(header, now)) visit(row);
+      if (RowLayout::Header(row).uses != 0) visit(row);
     }
   }
+  // No row, no sight.
   void Clear();
   // A row with this key, which has none; the caller sets its bytes behind the key. Null when there
   // are 2^32 rows or so.
@@ -84,6 +90,12 @@ class RowStripe {
   // What finding rows takes beside the rows.
   size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes() + sights_.bytes(); }
   const RowCounts& counts() const { return counts_; }
+
+  const SightCounts& sights() const { return sights_; }
+  SightCounts& sights() { return sights_; }
+  // The hash at which the search for expired rows goes on.
+  uint64_t swept() const { return swept_; }
+  void SweepFrom(uint64_t hash) { swept_ = hash; }
 
   // The lower byte chooses the stripe. No two keys have the same hash.
   static uint64_t HashOf(uint64_t key) { return Mix64(key + 0x9e3779b97f4a7c15u); }
@@ -138,13 +150,23 @@ class RowStripe {
   // kNone: no row, now.
   uint32_t MakeRow(const KeyAt& key, const RowPush& push, Updates& updates);
   // Whether one more row would not fit.
-  bool IsAtLimit() const;
+  bool IsAtLimit() const {
+    return rules_.stripe_rows_max != 0 && index_.rows() >= rules_.stripe_rows_max;
+  }
   uint32_t Insert(const KeyAt& key);
   void Remove(uint32_t row);
-  // Removes one row at least.
-  void Evict(uint32_t now);
-  // Removes what has expired among some rows, which are others each time.
-  void Sweep(size_t places, uint32_t now);
+  // Removes the worst of some rows, which `draw` chooses.
+  void Evict(uint64_t draw, uint32_t now);
+  // Whether the policy evicts `row` before `other`. Of rows that are alike the first one behind the
+  // hash `from`.
+  bool IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t now) const;
+  // Removes what has expired among about so many rows, which are others each time.
+  void Sweep(size_t rows, uint32_t now);
+  // How far the hash at the end of a range of about so many rows is from the one at its begin.
+  uint64_t RangeOf(size_t rows) const;
+  // The rows with hashes from `first` to `last` (behind the largest comes 0), in any order. Valid
+  // until the next call.
+  absl::Span<const uint32_t> RowsIn(uint64_t first, uint64_t last);
 
   const RowRules& rules_;
   const RowLayout& layout_;
@@ -152,8 +174,8 @@ class RowStripe {
   RowSlabs slabs_;
   SightCounts sights_;
   RowCounts counts_;
-  uint32_t swept_ = 0;  // the place that Sweep comes to next
-  uint64_t draws_ = 0;  // of rows that might be evicted
+  uint64_t swept_ = 0;
+  std::vector<uint32_t> in_range_;  // what RowsIn has found
 };
 
 }  // namespace cohort

@@ -18,9 +18,22 @@ int32_t TtlTicks(absl::Duration ttl) {
   return static_cast<int32_t>((ttl + RowTime::kTick - absl::Nanoseconds(1)) / RowTime::kTick);
 }
 
-// The last huge page may be begun only.
-size_t StripeBytes(size_t bytes_max) {
-  return bytes_max == 0 ? 0 : (bytes_max - kHugePage) / RowTable::kStripes;
+// Returns the most rows that a stripe may have within its share of the policy's limit; 0: any
+// number. The last huge page of the table may be begun only.
+size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
+  if (policy.bytes_max == 0) return 0;
+  const size_t bytes = (policy.bytes_max - kHugePage) / RowTable::kStripes -
+                       (policy.admit_after > 1 ? SightCounts::kBytes : 0);
+  size_t fits = 1;
+  for (size_t most = bytes / row_bytes; fits < most;) {
+    const size_t rows = fits + (most - fits + 1) / 2;
+    if (RowSlabs::BytesFor(rows, row_bytes) + RowIndex::BytesFor(rows) <= bytes) {
+      fits = rows;
+    } else {
+      most = rows - 1;
+    }
+  }
+  return fits;
 }
 
 }  // namespace
@@ -43,8 +56,8 @@ absl::StatusOr<std::unique_ptr<RowTable>> RowTable::Create(const RowTableOptions
   RETURN_IF_ERROR(CheckRowPolicy(options.row.table, options.policy));
   ASSIGN_OR_RETURN(std::unique_ptr<UpdateKernel> kernel, MakeUpdateKernel(options.rule));
   ASSIGN_OR_RETURN(RowLayout layout, RowLayout::Make(options.row, options.rule));
-  RowRules rules{std::move(layout), options.policy, TtlTicks(options.policy.ttl),
-                 StripeBytes(options.policy.bytes_max)};
+  const size_t rows_max = StripeRowsMax(options.policy, layout.row_bytes());
+  RowRules rules{std::move(layout), options.policy, TtlTicks(options.policy.ttl), rows_max};
   return std::unique_ptr<RowTable>(new RowTable(std::move(rules), std::move(kernel)));
 }
 

@@ -22,6 +22,7 @@
 #include "common/runtime/update_kernel.h"
 #include "common/tensor/tensor.h"
 #include "ps_server/table/row_stripe.h"
+#include "ps_server/table/table_state.h"
 
 namespace cohort {
 
@@ -45,7 +46,8 @@ struct RowTableUse {
   RowCounts counts;
 };
 
-// All rows of a table, or of a part of its keys, in any order: what a checkpoint holds.
+// All rows of a table, or of a part of its keys, in any order: what a checkpoint holds. Rows that
+// have expired and were not removed yet are among them.
 struct TableRows {
   Tensor keys;                // int64[n]: the keys' bits
   Tensor uses;                // int32[n, 2]: RowTime ticks since the last push, pushes
@@ -58,7 +60,7 @@ struct TableRows {
 // Thread-safe.
 class RowTable {
  public:
-  static constexpr size_t kStripes = 16;
+  static constexpr size_t kStripes = static_cast<size_t>(TableState::kStripes);
 
   // Errors: as RowLayout::Make and CheckRowPolicy, and INVALID_ARGUMENT for a rule that has no
   // kernel.
@@ -77,9 +79,9 @@ class RowTable {
             const PushRates& rates, absl::Time now);
 
   // The values of each row become what its last slot has, which is as long.
-  void AssignFromLastSlot(absl::Time now);
+  void AssignFromLastSlot();
 
-  // What has not expired. Nothing is pushed meanwhile.
+  // Nothing is pushed meanwhile.
   TableRows Save(absl::Time now) const;
   // Replaces all rows by those of `parts` whose keys `takes` takes; each key is there once, and
   // CheckRows has passed each part. At the table's limit of memory some are left out. Nothing is
@@ -88,6 +90,12 @@ class RowTable {
             absl::Time now);
   // Errors: DATA_LOSS naming what does not fit the table.
   absl::Status CheckRows(const TableRows& rows) const;
+
+  // Of the state all but the clock, which is the caller's. Nothing is pushed meanwhile.
+  TableState SaveState() const;
+  // Behind Load. With one state of a table of the same keys this one goes on as that does; of
+  // several no sight is forgotten. The tensors are of TableState's types and shapes.
+  void LoadState(absl::Span<const TableState> parts);
 
   RowTableUse Use() const;
 

@@ -1,4 +1,5 @@
-// What goes through all rows of a table: Save, CheckRows, Load and AssignFromLastSlot.
+// What goes through all rows of a table: Save, CheckRows, Load and AssignFromLastSlot; and its
+// state.
 
 #include <algorithm>
 #include <array>
@@ -32,9 +33,8 @@ TableRows MakeRows(const RowLayout& layout, size_t count) {
                 Tensor(layout.dtype(), Shape{rows, width}),
                 {}};
   for (const RowLayout::Slot& slot : layout.slots()) {
-    const bool per_row = slot.elements == 1;
     all.slots.push_back(
-        Tensor(DType::kFloat32, per_row ? Shape{rows} : Shape{rows, width}));
+        Tensor(DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)));
   }
   return all;
 }
@@ -91,22 +91,17 @@ TableRows RowTable::Save(absl::Time now) const {
   const RowLayout& layout = rules_.layout;
   const size_t bytes = regions_.bytes();
   std::array<size_t, kStripes + 1> begins = {};  // in what is saved, of each stripe's rows
-  ForEachAtOnce(kStripes, bytes, [&](size_t i) {
+  for (size_t i = 0; i < kStripes; ++i) {
     MutexLock lock(stripes_[i]->mutex);
-    if (rules_.ttl == 0) {
-      begins[i + 1] = stripes_[i]->rows.rows();
-    } else {
-      stripes_[i]->rows.ForEachRow(at, [&](std::byte*) { ++begins[i + 1]; });
-    }
-  });
-  for (size_t i = 0; i < kStripes; ++i) begins[i + 1] += begins[i];
+    begins[i + 1] = begins[i] + stripes_[i]->rows.rows();
+  }
   TableRows all = MakeRows(layout, begins.back());
   AdviseHugePages(all.values.mutable_raw(), all.values.num_bytes());
   for (Tensor& slot : all.slots) AdviseHugePages(slot.mutable_raw(), slot.num_bytes());
   ForEachAtOnce(kStripes, bytes, [&](size_t i) {
     Columns out = ColumnsAt(layout, all, begins[i]);
     MutexLock lock(stripes_[i]->mutex);
-    stripes_[i]->rows.ForEachRow(at, [&](std::byte* row) { CopyRow(layout, row, at, out); });
+    stripes_[i]->rows.ForEachRow([&](std::byte* row) { CopyRow(layout, row, at, out); });
   });
   return all;
 }
@@ -150,12 +145,12 @@ void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
   }
 }
 
-void RowTable::AssignFromLastSlot(absl::Time now) {
+void RowTable::AssignFromLastSlot() {
   const RowLayout::Slot& slot = layout().slots().back();
   COHORT_CHECK(slot.elements == layout().width(), "a slot of the values' size");
   for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
-    stripe->rows.ForEachRow(RowTime::At(now), [&](std::byte* row) {
+    stripe->rows.ForEachRow([&](std::byte* row) {
       layout().Write(RowLayout::SlotOf(row, slot), row);
     });
   }
@@ -171,6 +166,44 @@ void RowTable::Load(absl::Span<const TableRows> parts, absl::FunctionRef<bool(ui
     const absl::Span<const int64_t> keys = rows.keys.span<int64_t>();
     for (size_t i = 0; i < keys.size(); ++i) {
       if (takes(static_cast<uint64_t>(keys[i]))) LoadRow(rows, i, RowTime::At(now));
+    }
+  }
+}
+
+TableState RowTable::SaveState() const {
+  TableState state;
+  state.stripes = Tensor(DType::kInt64, TableState::StripesShape());
+  state.sights = Tensor(DType::kUint8, Shape{0});
+  int64_t* fields = state.stripes.mutable_data<int64_t>();
+  for (size_t i = 0; i < kStripes; ++i) {
+    MutexLock lock(stripes_[i]->mutex);
+    const SightCounts& sights = stripes_[i]->rows.sights();
+    *fields++ = static_cast<int64_t>(sights.sights());
+    *fields++ = static_cast<int64_t>(stripes_[i]->rows.swept());
+    if (sights.current().empty()) continue;
+    if (state.sights.num_elements() == 0) {
+      state.sights = Tensor::Zeros(DType::kUint8, TableState::SightsShape());
+    }
+    uint8_t* const out = state.sights.mutable_data<uint8_t>() + i * SightCounts::kBytes;
+    std::copy(sights.last().begin(), sights.last().end(),
+              std::copy(sights.current().begin(), sights.current().end(), out));
+  }
+  return state;
+}
+
+void RowTable::LoadState(absl::Span<const TableState> parts) {
+  for (const TableState& state : parts) {
+    const absl::Span<const int64_t> fields = state.stripes.span<int64_t>();
+    for (size_t i = 0; i < kStripes; ++i) {
+      MutexLock lock(stripes_[i]->mutex);
+      RowStripe& stripe = stripes_[i]->rows;
+      stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
+      if (state.sights.num_elements() == 0) continue;
+      const absl::Span<const uint8_t> counters =
+          state.sights.span<uint8_t>().subspan(i * SightCounts::kBytes, SightCounts::kBytes);
+      stripe.sights().Merge(counters.first(SightCounts::kCounters),
+                            counters.last(SightCounts::kCounters),
+                            static_cast<size_t>(std::max<int64_t>(fields[2 * i], 0)));
     }
   }
 }

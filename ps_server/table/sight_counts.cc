@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace cohort {
 
 namespace {
@@ -12,11 +14,25 @@ void Raise(uint8_t& counter, uint8_t least) { counter = std::max(counter, least)
 
 }  // namespace
 
-uint32_t SightCounts::See(uint64_t hash) {
-  if (current_.empty()) {
-    current_.resize(kCounters);
-    last_.resize(kCounters);
+void SightCounts::MakeCounters() {
+  if (!current_.empty()) return;
+  current_.resize(kCounters);
+  last_.resize(kCounters);
+}
+
+void SightCounts::Merge(absl::Span<const uint8_t> current, absl::Span<const uint8_t> last,
+                        size_t sights) {
+  COHORT_CHECK(current.size() == kCounters && last.size() == kCounters, "whole generations");
+  MakeCounters();
+  for (size_t i = 0; i < kCounters; ++i) {
+    Raise(current_[i], current[i]);
+    Raise(last_[i], last[i]);
   }
+  sights_ = std::min(std::max(sights_, sights), kSightsInGeneration);
+}
+
+uint32_t SightCounts::See(uint64_t hash) {
+  MakeCounters();
   if (sights_ == kSightsInGeneration) {
     current_.swap(last_);
     std::fill(current_.begin(), current_.end(), uint8_t{0});

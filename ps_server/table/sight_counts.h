@@ -10,20 +10,33 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace cohort {
 
 // Thread-compatible.
 class SightCounts {
  public:
   static constexpr size_t kSightsInGeneration = size_t{1} << 14;
+  static constexpr size_t kCounters = kSightsInGeneration * 4;
 
   // How often the hash was seen, with this time.
   uint32_t See(uint64_t hash);
 
+  // The counters of a generation, kCounters or, before the first sight, none.
+  absl::Span<const uint8_t> current() const { return current_; }
+  absl::Span<const uint8_t> last() const { return last_; }
+  size_t sights() const { return sights_; }
+  // Counts no sight lower than these counters do, of which there are kCounters each; `sights` are
+  // those in the current generation. Where nothing was seen yet this is a copy.
+  void Merge(absl::Span<const uint8_t> current, absl::Span<const uint8_t> last, size_t sights);
+
   size_t bytes() const { return current_.capacity() + last_.capacity(); }
+  // What bytes() is once something was seen.
+  static constexpr size_t kBytes = 2 * kCounters;
 
  private:
-  static constexpr size_t kCounters = kSightsInGeneration * 4;
+  void MakeCounters();
   struct Places {
     size_t a;
     size_t b;

@@ -6,7 +6,6 @@
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
-#include "common/base/sim_world.h"
 #include "common/base/status.h"
 #include "common/base/prefetch.h"
 #include "ps_server/variable_shard.h"
@@ -32,7 +31,7 @@ class DenseTable final : public BenchTable {
 
   void Pull(const RowBatch& batch, absl::Span<float> out) override {
     auto* const bytes = reinterpret_cast<std::byte*>(out.data());
-    shard_->ReadRowsFor(0, batch.rows, {bytes, out.size() * sizeof(float)});
+    shard_->ReadRowsFor({}, batch.rows, {bytes, out.size() * sizeof(float)});
   }
 
   void Push(const RowBatch& batch, absl::Span<const float> gradients) override {
@@ -141,9 +140,8 @@ absl::StatusOr<std::unique_ptr<BenchTable>> MakeDenseTable(const TableSizes& siz
   *layout.mutable_rule() = Adagrad();
   layout.mutable_initializer()->set_op("zeros");
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> slices, SlicesOf(layout));
-  static const SimWorld clock(1);  // such a table asks for no time
-  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, 
-                   VariableShard::Create(slices[0], clock, HostMemory()));
+  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard,
+                   VariableShard::Create(slices[0], HostMemory()));
   return std::make_unique<DenseTable>(std::move(shard));
 }
 

@@ -94,6 +94,8 @@ proto::Program StepProgram(const GangPlan& plan, Item item) {
   Bind(program, graph, graph.Op("Mul", {ran, Element(graph, value, plan.rows, plan.rows - 1)}));
   Bind(program, graph, graph.Op("Identity", {sum}));
   Bind(program, graph, graph.Op("ReduceSum", {graph.Op("Mul", {x, x})}));
+  std::string of_table;
+  if (plan.table.has_value()) Bind(program, graph, of_table = ReadTable(graph, program));
   for (int i = 0; i < plan.replicas; ++i) {
     program.mutable_replicas()->add_devices(absl::StrCat("cpu:", i));
   }
@@ -101,7 +103,11 @@ proto::Program StepProgram(const GangPlan& plan, Item item) {
   communication.set_ring(plan.ring);
   communication.set_bytes_per_pack(plan.bytes_per_pack);
   communication.set_timeout_ms(absl::ToInt64Milliseconds(plan.exchange_timeout));
-  return Finish(graph, std::move(program));
+  program = Finish(graph, std::move(program));
+  if (changes && plan.table.has_value()) {
+    COHORT_CHECK(AddTableUpdate(of_table, program).ok(), "a sum of rows has gradients");
+  }
+  return program;
 }
 
 proto::Program LookProgram(const GangPlan& plan) {
@@ -116,6 +122,19 @@ proto::Program LookProgram(const GangPlan& plan) {
 
 const float* Fetched(const Tensor* fetched, StepFetch which) {
   return fetched[static_cast<size_t>(which)].data<float>();
+}
+
+std::string CheckTableRead(const GangPlan& plan, uint64_t step, const Tensor* fetched) {
+  if (!plan.table->IsKnown()) return "";
+  float wanted = 0;
+  const int64_t first = plan.FirstOf(step);
+  for (int64_t i = 0; i < plan.BatchOf(step).count; ++i) {
+    wanted += plan.table->ValueBehind(plan.StepsWith(first + i, step - 1));
+  }
+  const float read = Fetched(fetched, StepFetch::kTable)[0];
+  if (read == wanted) return "";
+  return absl::StrCat("the rows of the examples of step ", step, " are ", read,
+                      " together, and behind the step before it they are ", wanted);
 }
 
 // `fetched` by place. Says what is wrong; empty: nothing.
@@ -143,7 +162,7 @@ std::string CheckStep(const GangPlan& plan, uint64_t step, const Tensor* fetched
                         "is ",
                         Fetched(fetched, StepFetch::kSum)[0], ", not ", batch.sum);
   }
-  return "";
+  return plan.table.has_value() ? CheckTableRead(plan, step, fetched) : "";
 }
 
 }  // namespace
@@ -183,6 +202,7 @@ GangPlan GangPlan::Draw(uint64_t seed) {
     plan.items.push_back(!single ? Item::kStep : rng.Below(3) == 0 ? Item::kEcho : Item::kLook);
     plan.step_of_.push_back(plan.values_.size() - 1);
   }
+  plan.table = GangTable::Draw(seed);
   plan.DrawSurveys(seed);
   plan.DrawClosures(seed);
   if (plan.rows < kManyRows) plan.DrawCalls(seed);
@@ -221,8 +241,18 @@ void GangPlan::DrawClosures(uint64_t seed) {
   }
 }
 
+int64_t GangPlan::FirstOf(uint64_t step) const {
+  return static_cast<int64_t>(step - 1) % batches() * batch_size + 1;
+}
+
+uint64_t GangPlan::StepsWith(int64_t example, uint64_t steps) const {
+  const auto passes = static_cast<uint64_t>(batches());
+  const auto batch = static_cast<uint64_t>((example - 1) / batch_size);
+  return steps / passes + (steps % passes > batch ? 1 : 0);
+}
+
 GangPlan::Examples GangPlan::BatchOf(uint64_t step) const {
-  const int64_t begin = static_cast<int64_t>(step - 1) % batches() * batch_size;
+  const int64_t begin = FirstOf(step) - 1;
   Examples batch;
   for (int64_t i = begin; i < std::min(begin + batch_size, examples); ++i) {
     const auto example = static_cast<float>(i + 1);
@@ -247,6 +277,7 @@ std::string GangPlan::Describe() const {
       " delay=", absl::FormatDuration(worker_delay), " items=", items.size(),
       " steps=", num_steps(),
       steps_max_ > 1 ? absl::StrCat(" up to ", steps_max_, " a closure") : "",
+      table.has_value() ? table->Describe() : "",
       private_disks ? absl::StrCat(" private disks, chunks of ", chunk_bytes) : "",
       has_small_calls() ? absl::StrCat(" calls of ", call_bytes_max, " bytes, slices of ",
                                        slice_bytes_max)
@@ -263,6 +294,11 @@ absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
   spec.aggregation = proto::AGGREGATION_SUM;
   ASSIGN_OR_RETURN(const Variable variable, coordinator.Scope(AssignAdd()).CreateVariable(spec));
   made.variable = variable.layout();
+  if (plan.table.has_value()) {
+    ASSIGN_OR_RETURN(const Variable table,
+                     coordinator.Scope(AssignAdd()).CreateVariable(plan.table->Variable()));
+    made.table = table.layout();
+  }
   proto::DatasetSpec data;
   data.mutable_source()->mutable_range()->set_begin(1);
   data.mutable_source()->mutable_range()->set_end(plan.examples + 1);
@@ -301,12 +337,13 @@ ScheduleOptions OptionsFor(const GangPlan& plan, const GangPrograms& programs, u
 
 std::string CheckSteps(const GangPlan& plan, uint64_t first, uint64_t steps,
                        const FetchedTensors& fetched, int workers) {
-  if (fetched.size() != steps * kStepFetches) {
+  if (fetched.size() != steps * plan.step_fetches()) {
     return absl::StrCat(steps, " steps from closure ", first, " on fetched ", fetched.size());
   }
   for (uint64_t i = 0; i < steps; ++i) {
     const std::string wrong =
-        CheckStep(plan, plan.StepTakenBy(first + i), &fetched[i * kStepFetches], workers);
+        CheckStep(plan, plan.StepTakenBy(first + i), &fetched[i * plan.step_fetches()],
+                                        workers);
     if (!wrong.empty()) return wrong;
   }
   return "";

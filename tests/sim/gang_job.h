@@ -6,20 +6,28 @@
 // known from outside, and what a replica has read at a step tells whether its copy is in step. A
 // survey is a gang that fetches what the next step will, and changes nothing. A look is a single
 // closure that reads the copy of the worker that runs it; an echo changes and reads nothing. In
-// some seeds closures run several steps. Id i is item i, whatever dies.
+// some seeds closures run several steps, and in some a step counts its examples in a dynamic table
+// (gang_table.h). Id i is item i, whatever dies.
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "tests/sim/gang_table.h"
 #include "tests/sim/job_plan.h"
 
 namespace cohort {
+
+// What a step fetches, by place. Of the first four: one number for each replica. The last one only
+// where there is a table: the sum of the rows of its examples.
+enum class StepFetch { kRan, kFirst, kLast, kSum, kSquares, kTable };
+inline constexpr size_t kStepFetchesMax = 6;
 
 struct GangPlan : JobPlan {
   enum class Item { kStep, kSurvey, kLook, kEcho };
@@ -39,6 +47,7 @@ struct GangPlan : JobPlan {
   bool ring = false;
   absl::Duration exchange_timeout;  // zero: none
   absl::Duration worker_delay;      // of a worker's task, at most
+  std::optional<GangTable> table;
   std::vector<Item> items;
 
   static GangPlan Draw(uint64_t seed);
@@ -59,6 +68,11 @@ struct GangPlan : JobPlan {
   uint64_t num_steps() const { return step_of_.back(); }
   int64_t batches() const { return (examples + batch_size - 1) / batch_size; }
   Examples BatchOf(uint64_t step) const;
+  int64_t FirstOf(uint64_t step) const;  // example of its batch
+  // Of each step: how many tensors it fetches.
+  size_t step_fetches() const { return kStepFetchesMax - (table.has_value() ? 0 : 1); }
+  // How many of so many steps have trained the example, which is a key of the table.
+  uint64_t StepsWith(int64_t example, uint64_t steps) const;
   // Of every element behind so many steps.
   float ValueBehind(uint64_t steps) const { return values_[steps]; }
   // Whether a copy may have it at some time.
@@ -78,15 +92,12 @@ struct GangPlan : JobPlan {
 };
 
 inline constexpr int kReplicaPlaces = 8;
-// What a step fetches, by place. Of the first four: one number for each replica.
-enum class StepFetch { kRan, kFirst, kLast, kSum, kSquares };
-inline constexpr size_t kStepFetches = 5;
-
 // Programs, data and the variable, made anew by each coordinator.
 struct GangPrograms {
   std::map<GangPlan::Item, ProgramHandle> of;
   DatasetHandle data;
   proto::VariableLayout variable;
+  std::optional<proto::VariableLayout> table;
 };
 absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
                                               const GangPlan& plan);

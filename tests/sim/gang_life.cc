@@ -66,9 +66,9 @@ absl::Status GangLife::JoinAll() {
 }
 
 bool GangLife::HasBatchesOf(uint64_t closure, const FetchedTensors& fetched) const {
-  if (fetched.size() != plan_.ItemsOf(closure) * kStepFetches) return false;
+  if (fetched.size() != plan_.ItemsOf(closure) * plan_.step_fetches()) return false;
   for (uint64_t i = 0; i < plan_.ItemsOf(closure); ++i) {
-    const size_t place = i * kStepFetches + static_cast<size_t>(StepFetch::kSum);
+    const size_t place = i * plan_.step_fetches() + static_cast<size_t>(StepFetch::kSum);
     const float sum = plan_.BatchOf(plan_.StepTakenBy(closure + i)).sum;
     if (fetched[place].data<float>()[0] != sum) return false;
   }
@@ -104,6 +104,7 @@ absl::Status GangLife::Finish() {
     RETURN_IF_ERROR(coordinator().Join());
     for (int worker = 0; worker < plan_.workers && in_step(); ++worker) {
       RETURN_IF_ERROR(CheckCopy(worker));
+      if (plan_.table.has_value()) RETURN_IF_ERROR(CheckTable(worker));
     }
     if (round < kRounds) WaitFor([] { return false; }, plan_.lease * 2);
   }
@@ -115,13 +116,40 @@ absl::Status GangLife::Finish() {
   return absl::OkStatus();
 }
 
-absl::Status GangLife::CheckCopy(int worker) {
-  proto::VariableLayout copy = programs_.variable;
-  copy.set_mirrored(false);  // of this home
-  for (proto::SliceHome& slice : *copy.mutable_slices()) {
+proto::VariableLayout GangLife::CopyOf(proto::VariableLayout layout, int worker) {
+  layout.set_mirrored(false);  // of this home
+  for (proto::SliceHome& slice : *layout.mutable_slices()) {
     slice.set_ps(static_cast<uint32_t>(worker));
   }
-  const absl::StatusOr<Tensor> value = coordinator().ps().Read(copy);
+  return layout;
+}
+
+absl::Status GangLife::CheckTable(int worker) {
+  std::vector<int64_t> keys;
+  for (int64_t example = 1; example <= plan_.examples; ++example) keys.push_back(example);
+  const absl::StatusOr<Tensor> rows =
+      coordinator().ps().ReadRows(CopyOf(*programs_.table, worker), keys);
+  // Lost since it was asked for.
+  if (absl::IsInvalidArgument(rows.status()) || ClassOf(rows.status()) == proto::PS_LOST) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(rows.status());
+  for (const int64_t key : keys) {
+    const float row = rows->span<float>()[static_cast<size_t>(key - 1)];
+    const float wanted =
+        plan_.table->IsKnown()
+            ? plan_.table->ValueBehind(plan_.StepsWith(key, plan_.num_steps()))
+            : rows_.emplace(key, row).first->second;  // as in the copy that was read first
+    if (row == wanted) continue;
+    options().violate(absl::StrCat("in the end the row of key ", key, " at worker:", worker,
+                                  " is ", row, " instead of ", wanted));
+    break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GangLife::CheckCopy(int worker) {
+  const absl::StatusOr<Tensor> value = coordinator().ps().Read(CopyOf(programs_.variable, worker));
   // Lost since it was asked for.
   if (absl::IsInvalidArgument(value.status()) || ClassOf(value.status()) == proto::PS_LOST) {
     return absl::OkStatus();

@@ -24,11 +24,14 @@ class GangLife final : public JobLife {
   bool HasBatchesOf(uint64_t closure, const FetchedTensors& fetched) const;
   // Every worker is in step in the end, and all copies are what they should be.
   absl::Status Finish() override;
+  static proto::VariableLayout CopyOf(proto::VariableLayout layout, int worker);
   absl::Status CheckCopy(int worker);
+  absl::Status CheckTable(int worker);
 
   const GangPlan& plan_;
   GangPrograms programs_;
   std::map<uint64_t, RemoteValue> results_;  // by closure
+  std::map<int64_t, float> rows_;            // of the table in the end, by key
 };
 
 }  // namespace cohort

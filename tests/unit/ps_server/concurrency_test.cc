@@ -98,7 +98,7 @@ TEST(Concurrency, ThirtyTwoWritersOfOneRowLoseNothingAndNoRowIsTorn) {
   const auto read = [&](int64_t row) {
     std::vector<float> values(kWidth);
     auto* const bytes = reinterpret_cast<std::byte*>(values.data());
-    shard->ReadRowsFor(0, {row}, {bytes, kWidth * sizeof(float)});
+    shard->ReadRowsFor({}, {row}, {bytes, kWidth * sizeof(float)});
     for (const float value : values) EXPECT_EQ(value, values[0]) << "torn";
     return values[0];
   };

@@ -1,10 +1,12 @@
 // Shards that are held, read where they lie, and staged before they are restored. The oracle is the
 // file that the ps writes itself.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
@@ -336,6 +338,31 @@ TEST_F(ExchangeTest, WhatIsStagedIsFetchedFromAHomeThatHoldsIt) {
   EXPECT_TRUE(absl::IsInvalidArgument(Fetch(7, 0, 2, {0, 7}, "").status()));
   ASSERT_TRUE(Commit(7).ok());
   EXPECT_EQ(Values(), before);
+}
+
+// A checkpoint of other slices: that shows when all has come.
+TEST_F(ExchangeTest, AStagedRestoreThatFailsAnswersTheSameWhenItIsAskedForAgain) {
+  SaveAndChange();
+  const auto plan = Call<proto::StageRestoreResponse>("StageRestore", StageRequest(*reader_, 7));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const std::string bytes = Stage(7);
+  std::string other = bytes;
+  size_t at = 0;
+  for (const proto::StagedRows& row : plan->header.rows()) {
+    const bool is_history = absl::StrContains(row.tensor(), "/.COHORT_APPLIED/");
+    if (is_history) other[at] = static_cast<char>(other[at] + 1);  // its number of rows
+    at += row.size();
+  }
+  ASSERT_TRUE(WriteStaged(7, 0, other).ok());
+  const absl::Status failed = Commit(7);
+  EXPECT_THAT(std::string(failed.message()), testing::HasSubstr("made with other slices"));
+  EXPECT_EQ(Commit(7).message(), failed.message()) << "its answer was lost";
+  EXPECT_EQ(ClassOf(WriteStaged(7, 0, bytes)), proto::STALE);
+  EXPECT_EQ(Values(), changed_);
+  ASSERT_EQ(Stage(8), bytes);
+  ASSERT_TRUE(WriteStaged(8, 0, bytes).ok());
+  ASSERT_TRUE(Commit(8).ok());
+  EXPECT_EQ(Values(), before_);
 }
 
 TEST_F(ExchangeTest, AnotherEpochForgetsWhatWasStaged) {

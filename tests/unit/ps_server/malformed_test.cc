@@ -123,5 +123,34 @@ TEST(Malformed, DamagedRequestsNeverEndTheTask) {
   EXPECT_GT(refused, kCases / 4) << "the damage must hurt";
 }
 
+// Sizes whose sum is 2^64: as many bytes as the payload has, if nobody looks.
+TEST(Malformed, SizesThatAddUpToNothingAreRefused) {
+  PsCluster cluster(1);
+  VariableSpec spec = {"a", DType::kInt64, Shape{4}, Rule("assign_add", {}), "zeros"};
+  VariableSpec other = spec;
+  other.name = "b";
+  ASSERT_TRUE(cluster.CreateAll(LayOut({spec, other}, 1)).ok());
+  Envelope<proto::AssignRequest> assign;
+  assign.header.set_epoch(kTestEpoch);
+  assign.header.set_update(1);
+  Envelope<proto::PushRequest> push = PushOf({}, {});
+  for (const uint32_t slice : {1, 2}) {
+    proto::TensorMeta huge;
+    huge.set_dtype(static_cast<int32_t>(DType::kInt64));
+    huge.add_dims(int64_t{1} << 59);
+    assign.header.add_slice_ids(slice);
+    *assign.header.add_tensors() = huge;
+    *assign.header.add_ids() = huge;
+    proto::PushSlice& pushed = *push.header.add_slices();
+    pushed.set_slice_id(slice);
+    *pushed.mutable_tensor() = huge;
+    *pushed.mutable_ids() = huge;
+  }
+  const auto assigned = cluster.Call<proto::AssignResponse>(0, "/cohort.proto.PsService/Assign",
+                                                            std::move(assign));
+  EXPECT_EQ(assigned.status().code(), absl::StatusCode::kInvalidArgument) << assigned.status();
+  EXPECT_EQ(cluster.Push(0, std::move(push)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace cohort

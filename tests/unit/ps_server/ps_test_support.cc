@@ -104,21 +104,8 @@ Envelope<proto::PushRequest> PushRowsOf(const PushSpec& spec,
   return request;
 }
 
-const Clock& StillClock() {
-  // Thread-safe: it has no state.
-  class Still final : public Clock {
-   public:
-    absl::Time Now() const override { return absl::FromUnixSeconds(1'000'000'000); }
-    TimerId CallAt(absl::Time, Task) override { return {}; }
-    bool Cancel(TimerId) override { return false; }
-  };
-  static const Still still;
-  return still;
-}
-
 std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec) {
-  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], StillClock(),
-                                  HostMemory());
+  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], HostMemory());
 }
 
 VariableSpec TableSpec(const std::string& name, int64_t width, const proto::UpdateRule& rule) {

@@ -53,8 +53,6 @@ std::vector<proto::VariableLayout> LayOut(const std::vector<VariableSpec>& varia
 
 proto::CreateVariablesRequest CreateRequest(const std::vector<proto::VariableLayout>& layouts);
 
-// Stands still. Thread-safe.
-const Clock& StillClock();
 // The only slice of a variable.
 std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec);
 // A copy of what lies in pieces.

@@ -33,8 +33,7 @@ class PushGateTest : public testing::Test {
   }
   static std::unique_ptr<VariableShard> Counter() {
     const VariableSpec spec = {"n", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"};
-    return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], StillClock(),
-                                  HostMemory());
+    return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], HostMemory());
   }
   size_t Intervals(VariableShard& shard, uint64_t epoch = kEpoch) {
     return *shard.Settle([&] { return gate_.Window(epoch); });

@@ -121,7 +121,7 @@ TEST(SparsePush, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneTableWhoeverRea
       EXPECT_TRUE(SameBytes(held.slots[i], expected.slots[i])) << "slot " << i;
     }
     std::vector<std::byte> two(2 * kWidth * sizeof(float));
-    EXPECT_EQ(shard->ReadRowsFor(0, {1499, 3}, absl::MakeSpan(two)), 12u);
+    EXPECT_EQ(shard->ReadRowsFor({}, {1499, 3}, absl::MakeSpan(two)), 12u);
     EXPECT_EQ(std::memcmp(two.data(), held.value.raw() + 1499 * two.size() / 2, two.size() / 2), 0);
     EXPECT_EQ(std::memcmp(two.data() + two.size() / 2, held.value.raw() + 3 * two.size() / 2,
                           two.size() / 2),

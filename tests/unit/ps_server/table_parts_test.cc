@@ -18,10 +18,13 @@ class TableParts : public testing::Test {
   }
   BundleTensors Saved(int64_t rows) {
     BundleTensors tensors;
-    const TableRows empty = {Tensor(DType::kInt64, Shape{rows}),
-                             Tensor(DType::kInt32, Shape{rows, 2}),
-                             Tensor(DType::kFloat32, Shape{rows, kWidth}),
-                             {}};
+    SavedTable empty;
+    empty.state.stripes = Tensor(DType::kInt64, TableState::StripesShape());
+    empty.state.sights = Tensor(DType::kUint8, Shape{0});
+    empty.rows = {Tensor(DType::kInt64, Shape{rows}),
+                  Tensor(DType::kInt32, Shape{rows, 2}),
+                  Tensor(DType::kFloat32, Shape{rows, kWidth}),
+                  {}};
     for (const SliceLayout& slice : slices_) {
       for (const PartTensor& tensor : TablePartsOf(slice, empty)) {
         tensors[tensor.name] = {tensor.value.dtype(), tensor.value.shape()};
@@ -35,12 +38,12 @@ class TableParts : public testing::Test {
 
 TEST_F(TableParts, LongTensorsAreCutAndAnEmptyTableHasAPartToo) {
   const int64_t in_part = kPartBytesMax / (kWidth * int64_t{sizeof(float)});
-  EXPECT_EQ(Saved(0).size(), 2u * 3);
+  EXPECT_EQ(Saved(0).size(), 2u * (2 + 3));
   const BundleTensors cut = Saved(in_part + 1);
-  EXPECT_EQ(cut.size(), 2u * 2 * 3);
+  EXPECT_EQ(cut.size(), 2u * (2 + 2 * 3));
   EXPECT_EQ(cut.at("t/.COHORT_ROWS/0-32768/0/keys").shape, Shape{in_part});
   EXPECT_EQ(cut.at("t/.COHORT_ROWS/32768-65536/1/values").shape, (Shape{1, kWidth}));
-  EXPECT_EQ(PlanTableParts(cut, source_, slices_[1])->size(), 2u * 3);
+  EXPECT_EQ(PlanTableParts(cut, source_, slices_[1])->size(), 2u + 2 * 3);
 }
 
 TEST_F(TableParts, AMissingPartIsALossAndAnotherTypeAnotherModel) {
@@ -52,6 +55,14 @@ TEST_F(TableParts, AMissingPartIsALossAndAnotherTypeAnotherModel) {
   tensors["t/.COHORT_ROWS/0-32768/0/values"].dtype = DType::kFloat16;
   EXPECT_EQ(PlanTableParts(tensors, source_, slices_[0]).status().code(),
             absl::StatusCode::kInvalidArgument);
+  tensors = Saved(4);
+  tensors["t/.COHORT_ROWS/0-32768/sights"] = {DType::kUint8, Shape{16, 2, 3}};
+  EXPECT_EQ(PlanTableParts(tensors, source_, slices_[0]).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  tensors = Saved(4);
+  tensors.erase("t/.COHORT_ROWS/0-32768/stripes");
+  EXPECT_EQ(PlanTableParts(tensors, source_, slices_[0]).status().code(),
+            absl::StatusCode::kNotFound);
   EXPECT_EQ(PlanTableParts({}, source_, slices_[0]).status().code(), absl::StatusCode::kNotFound);
 }
 

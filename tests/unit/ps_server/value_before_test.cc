@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "common/base/rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
@@ -14,19 +15,21 @@ namespace {
 constexpr size_t kWidth = 100;
 const Shape kShape{401, kWidth};  // three pages
 
-absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{7, 0}; }
+constexpr uint64_t kCoordinator = 7;
+
+absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{kCoordinator, 0}; }
 
 Tensor Whole(VariableShard& shard, uint64_t round) {
-  return Joined(shard.ReadFor(round).bytes, DType::kFloat32, kShape);
+  return Joined(shard.ReadFor({round, kCoordinator}).bytes, DType::kFloat32, kShape);
 }
 
 void ExpectReads(VariableShard& shard, uint64_t round, const Tensor& expected, uint64_t version) {
-  const VariableShard::Reading reading = shard.ReadFor(round);
+  const VariableShard::Reading reading = shard.ReadFor({round, kCoordinator});
   EXPECT_EQ(reading.version, version);
   EXPECT_TRUE(SameBytes(Joined(reading.bytes, DType::kFloat32, kShape), expected)) << round;
   const std::vector<int64_t> rows = {400, 0, 163, 164, 17, 400};
   std::vector<std::byte> read(rows.size() * kWidth * sizeof(float));
-  EXPECT_EQ(shard.ReadRowsFor(round, rows, absl::MakeSpan(read)), version);
+  EXPECT_EQ(shard.ReadRowsFor({round, kCoordinator}, rows, absl::MakeSpan(read)), version);
   for (size_t i = 0; i < rows.size(); ++i) {
     const size_t row_bytes = kWidth * sizeof(float);
     EXPECT_EQ(std::memcmp(read.data() + i * row_bytes,
@@ -113,6 +116,30 @@ TEST(ValueBefore, IsForgottenByWhatReplacesTheValue) {
     apply_round(3);
     ASSERT_TRUE(shard->Restore(initial, Open).ok());
     ExpectReads(*shard, 3, initial.value, 0);
+  }
+}
+
+// Rounds of another coordinator, which has restored nothing and changed nothing yet, have the same
+// numbers.
+TEST(ValueBefore, IsNotReadByTheRoundsOfAnotherCoordinator) {
+  SequenceRng rng(TestSeed(4));
+  for (const bool all : {false, true}) {
+    const auto shard = MakeShard({"v", DType::kFloat32, kShape, Rule("sgd", {})});
+    RoundOfPushes pushes(*shard, 1);
+    pushes.Push(0, all, rng);
+    pushes.Push(1, all, rng);
+    const Tensor now = Whole(*shard, 0);
+    const RoundRead by_another = {1, kCoordinator + 1};
+    const VariableShard::Reading read = shard->ReadFor(by_another);
+    EXPECT_EQ(read.version, 1u);
+    EXPECT_TRUE(SameBytes(Joined(read.bytes, DType::kFloat32, kShape), now));
+    Tensor rows(DType::kFloat32, kShape);
+    std::vector<int64_t> every(401);
+    std::iota(every.begin(), every.end(), 0);
+    EXPECT_EQ(shard->ReadRowsFor(by_another, every,
+                                 absl::MakeSpan(rows.mutable_raw(), rows.num_bytes())),
+              1u);
+    EXPECT_TRUE(SameBytes(rows, now));
   }
 }
 

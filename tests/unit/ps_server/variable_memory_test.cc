@@ -74,8 +74,7 @@ constexpr int64_t kWidth = 5000;
 std::unique_ptr<VariableShard> MakeIn(std::shared_ptr<VariableMemory> memory,
                                       const proto::UpdateRule& rule) {
   const VariableSpec spec{"w", DType::kFloat32, Shape{kRows, kWidth}, rule};
-  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], StillClock(),
-                                std::move(memory));
+  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], std::move(memory));
 }
 
 absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{kTestCoordinator, 1}; }
@@ -149,8 +148,8 @@ TEST_P(InOtherMemory, RowsAssignsAndRestoresAreThoseOfHostMemory) {
   const std::vector<int64_t> asked = {6, 5, 1};
   std::vector<std::byte> of_there(asked.size() * kWidth * sizeof(float));
   std::vector<std::byte> of_here(of_there.size());
-  there_->ReadRowsFor(0, asked, absl::MakeSpan(of_there));
-  here_->ReadRowsFor(0, asked, absl::MakeSpan(of_here));
+  there_->ReadRowsFor({}, asked, absl::MakeSpan(of_there));
+  here_->ReadRowsFor({}, asked, absl::MakeSpan(of_here));
   EXPECT_EQ(of_there, of_here);
   VariableShard::State saved = StateOf(*there_);
   const std::unique_ptr<VariableShard> restored = MakeIn(memory_, rule_);
@@ -169,7 +168,7 @@ class StoreOfOtherMemory : public testing::Test {
     return layouts;
   }
   absl::Status Create(FindVariableMemory find_memory) {
-    VariableStore store({0, 1000, std::move(find_memory)}, StillClock());
+    VariableStore store({0, 1000, std::move(find_memory)});
     const auto created = store.Create(CreateRequest(Layouts()).variables(),
                                       [] { return absl::OkStatus(); });
     EXPECT_EQ(store.All().size(), created.ok() ? 1 : 0);
@@ -204,7 +203,7 @@ TEST_F(StoreOfOtherMemory, SaysWhyThereIsNone) {
 
 TEST_F(StoreOfOtherMemory, AnotherDeviceIsAnotherLayout) {
   const auto memory = std::make_shared<WatchedMemory>();
-  VariableStore store({0, 1000, [&](const std::string&) { return memory; }}, StillClock());
+  VariableStore store({0, 1000, [&](const std::string&) { return memory; }});
   auto layouts = Layouts();
   const auto admit = [] { return absl::OkStatus(); };
   ASSERT_TRUE(store.Create(CreateRequest(layouts).variables(), admit).ok());

@@ -22,7 +22,7 @@ class VariableStoreTest : public testing::Test {
   }
   const std::vector<proto::VariableLayout> layouts_ =
       LayOut({{"a", DType::kFloat32, Shape{10, 4}}, {"b", DType::kFloat32, Shape{}}}, 2);
-  VariableStore store_{{.ps = 1, .resident_bytes_max = 1000}, StillClock()};
+  VariableStore store_{{.ps = 1, .resident_bytes_max = 1000}};
 };
 
 TEST_F(VariableStoreTest, TakesItsOwnSlicesOnceAndKeepsTheirValues) {

@@ -126,7 +126,7 @@ TEST(RowIndexTest, ALargeIndexFindsWhatASmallOneHad) {
   size_t grown = 0;
   for (uint32_t row = 0; row < kRows; ++row) {
     if (index.full()) {
-      const size_t expected = index.bytes() + index.growth_bytes();
+      const size_t expected = RowIndex::BytesFor(row + 1);
       index.Grow(hash_of, [](uint32_t) {});
       ASSERT_EQ(index.bytes(), expected);
       ++grown;
