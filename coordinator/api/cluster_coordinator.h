@@ -117,8 +117,8 @@ class ClusterCoordinator {
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
   // With a recovery directory: once, after the variables were created and before the first
-  // Schedule. Every ps is put back to the last checkpoint that an earlier coordinator of this job
-  // left, or to initial values, and the next closure gets the first id that it does not cover.
+  // Schedule. Every ps is put back to the last whole checkpoint that an earlier coordinator of this
+  // job left, or to initial values, and the next closure gets the first id that it does not cover.
   // Schedule what it leaves open anew under its ids; SkipTo passes over the others. Nothing without
   // one. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
@@ -163,7 +163,7 @@ class ClusterCoordinator {
   void MakeCopies(const std::shared_ptr<Parts>& parts);
   Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
-  absl::StatusOr<std::optional<RecoveryStore::Committed>> ReadLeftState() const;
+  absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
   // Who made a handle: this coordinator, through all its epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }
   absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 #include "coordinator/train/job_settings.h"
@@ -85,6 +86,7 @@ std::string CoordinatorDaemon::GiveUp() {
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
+  RETURN_IF_ERROR(ProbeDirectories());
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
@@ -192,13 +194,40 @@ std::string CoordinatorDaemon::RecoveryDirectory() const {
   return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
 }
 
+absl::Status CoordinatorDaemon::ProbeDirectories() const {
+  const JobSpec& job = options_.job;
+  const std::string& onnx = job.export_to.onnx;
+  const bool recovers = job.recovery.enabled &&
+                        !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
+  const std::pair<std::string, absl::string_view> wanted[] = {
+      {job.checkpoint.directory,
+       "checkpoint.directory: name one that can be written to, or leave it out (checkpoint.restore "
+       "takes a prefix without it)"},
+      {recovers ? RecoveryDirectory() : "",
+       "recovery.directory: name one that can be written to, or set recovery.enabled=false"},
+      {onnx.empty() ? "" : DirectoryOf(onnx), "export.onnx: name a path that can be written to"}};
+  for (const auto& [directory, field] : wanted) {
+    if (directory.empty()) continue;
+    const absl::Status probed = ProbeDirectory(world_.files, directory);
+    if (!probed.ok()) {
+      return absl::Status(probed.code(), absl::StrCat(probed.message(), "; ", field));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {
   DataSources sources = FindDataSources(world_, waiter_, options_.job.data, environment_.mnist,
                                         options_.job.seed);
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
-  // What is left behind would be gone on with by the next job.
-  RETURN_IF_ERROR(coordinator.ForgetState());
+  if (const absl::Status forgotten = coordinator.ForgetState(); !forgotten.ok()) {
+    // What was trained is not lost for a file that is left; but the next job would go on from it.
+    Log(LogLevel::kWarning, "recovery_not_removed",
+        {{"cause", forgotten.message()},
+         {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
+                                 "/recovery-* before a job is to start anew there")}});
+  }
   return SummaryToJson(summary);
 }
 

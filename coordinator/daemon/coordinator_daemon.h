@@ -50,6 +50,9 @@ class CoordinatorDaemon {
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Of recovery checkpoints; empty: none.
   std::string RecoveryDirectory() const;
+  // Proves, before anything starts, that what the job is told to write can be written. Errors: the
+  // file system's, naming the directory and the field of the job.
+  absl::Status ProbeDirectories() const;
   // What goes on beside the training, until the job ends.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // shared with its timers
