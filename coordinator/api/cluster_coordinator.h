@@ -138,6 +138,10 @@ class ClusterCoordinator {
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
 
+  // For a process that has to end: as Recovery::CheckpointAndHold. False, and nothing happens, where
+  // there is no recovery, or no ResumeState yet.
+  bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
+
   // At the end: asks all tasks that serve to end, or leaves them to any job. Errors: of class STALE
   // when another coordinator has taken over; then no task is told anything (farewell.h).
   absl::Status Leave(Farewell farewell);

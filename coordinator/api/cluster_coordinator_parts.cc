@@ -331,6 +331,12 @@ absl::Status ClusterCoordinator::MakeDurable() {
   });
 }
 
+bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {
+  if (recovery_ == nullptr || !resumed_) return false;
+  recovery_->CheckpointAndHold(patience, std::move(done));
+  return true;
+}
+
 absl::Status ClusterCoordinator::ForgetState() {
   if (recovery_ == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(CheckHeld(waiter_, *cluster_));

@@ -17,6 +17,10 @@ namespace cohort {
 
 namespace {
 
+// Of the time that an interrupted job has to end: closures in flight have so much, and their
+// checkpoint as much again.
+constexpr double kKeepPart = 0.4;
+
 ExitCode CodeOf(const absl::Status& status) {
   switch (ClassOf(status)) {
     case proto::PS_LOST:
@@ -68,21 +72,53 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
     return result;
   }
   result.code = CodeOf(summary.status());
+  {
+    MutexLock lock(interruption_->mutex);
+    if (interruption_->kept && absl::IsCancelled(summary.status())) {
+      result.code = kExitInterrupted;
+    }
+  }
   result.error = absl::StrCat("error: ", summary.status().message(), "\n");
   return result;
 }
 
 void CoordinatorDaemon::Interrupt(absl::string_view reason) {
-  MutexLock lock(mutex_);
-  interrupt_ = MakeError(absl::StatusCode::kCancelled,
-                         absl::StrCat("the job was interrupted by ", reason), proto::CANCELLED);
-  if (connected_ != nullptr) connected_->Abort(interrupt_);
+  MutexLock lock(interruption_->mutex);
+  interruption_->error =
+      MakeError(absl::StatusCode::kCancelled,
+                absl::StrCat("the job was interrupted by ", reason), proto::CANCELLED);
+  ClusterCoordinator* const connected = interruption_->connected;
+  if (connected == nullptr) return;
+  // The rest of the time is for the tasks to end.
+  const bool waits = connected->CheckpointAndHold(
+      options_.drain_timeout * kKeepPart, [interruption = interruption_](absl::Status kept) {
+        EndInterrupted(*interruption, kept);
+      });
+  if (!waits) connected->Abort(interruption_->error);
+}
+
+void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
+  MutexLock lock(interruption.mutex);
+  if (interruption.connected == nullptr) return;
+  interruption.kept = kept.ok();
+  const std::string what =
+      kept.ok() ? "; a recovery checkpoint has all that was done: the same command goes on from it"
+                : absl::StrCat("; what was done since the last recovery checkpoint will run again: ",
+                               kept.message());
+  interruption.error =
+      MakeError(absl::StatusCode::kCancelled, absl::StrCat(interruption.error.message(), what),
+                proto::CANCELLED);
+  interruption.connected->Abort(interruption.error);
 }
 
 std::string CoordinatorDaemon::GiveUp() {
-  MutexLock lock(mutex_);
-  if (to_kill_ != nullptr) to_kill_->Kill();
-  return connected_ == nullptr ? "its tasks to start or to end" : connected_->ClusterReport();
+  {
+    MutexLock lock(mutex_);
+    if (to_kill_ != nullptr) to_kill_->Kill();
+  }
+  MutexLock lock(interruption_->mutex);
+  const ClusterCoordinator* const connected = interruption_->connected;
+  return connected == nullptr ? "its tasks to start or to end" : connected->ClusterReport();
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
@@ -92,9 +128,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
   RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
   {
-    MutexLock lock(mutex_);
-    connected_ = coordinator->get();
-    if (!interrupt_.ok()) connected_->Abort(interrupt_);
+    MutexLock lock(interruption_->mutex);
+    interruption_->connected = coordinator->get();
+    if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
   }
   const absl::Status ready =
       OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
@@ -102,9 +138,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
   bool interrupted = false;
   {
-    MutexLock lock(mutex_);
-    connected_ = nullptr;
-    interrupted = !interrupt_.ok();
+    MutexLock lock(interruption_->mutex);
+    interruption_->connected = nullptr;
+    interrupted = !interruption_->error.ok();
   }
   if (local_ != nullptr) return summary;  // its tasks end with it
   // Tasks that waited in vain for others wait for the next coordinator.

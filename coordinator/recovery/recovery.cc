@@ -85,6 +85,7 @@ void Recovery::StopFor(const absl::Status& why) {
     RunAll(std::exchange(*waiting, {}), why);
   }
   if (adopting_) std::exchange(adopting_, {})(why);
+  if (on_held_) std::exchange(on_held_, {})(why);
 }
 
 void Recovery::SetApplicationState(ApplicationState state) {

@@ -72,6 +72,12 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
   // parameter servers and of files.
   void Checkpoint(Done done);
+  // Lets closures in flight end, for at most `patience`, and takes a checkpoint; no other closure
+  // begins until Release. `done` runs within twice that time, so that a process which has to end
+  // can. Errors: as Checkpoint; UNAVAILABLE where the job waits for a parameter server;
+  // DEADLINE_EXCEEDED.
+  void CheckpointAndHold(absl::Duration patience, Done done);
+  void Release();
   // Puts every ps back to the first of `left` that is whole, newest first, which an earlier
   // coordinator left: before the first closure. None: to the initial values. `done` gets the state
   // that was taken. Errors: DATA_LOSS or NOT_FOUND naming the file of the newest one when none is
@@ -95,6 +101,10 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
            std::shared_ptr<Scheduler> scheduler, std::shared_ptr<ShardTransfer> transfer);
   void Post(absl::AnyInvocable<void()> task);
   void Tick();
+  // Of a CheckpointAndHold: asks for its checkpoint, once; and its end, in time or not.
+  void SaveHeld(uint64_t hold);
+  void EndLateHold(uint64_t hold);
+  void EndHold(uint64_t hold, const absl::Status& status);
   void SaveIfAsked();
   void OnRoundsHeld(const absl::Status& status);
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
@@ -135,6 +145,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   RecoveryStore::Committed committed_;  // without a prefix: the initial values
   std::vector<Done> asked_;             // wait for a checkpoint that has not begun
   std::vector<Done> saving_;            // wait for the one that is under way
+  uint64_t hold_ = 0;                   // counts CheckpointAndHold
+  uint64_t held_ = 0;                   // the last one whose checkpoint was asked for
+  Done on_held_;                        // waits for that of the last one
   Adopted adopting_;                                // null: nobody waits
   std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
   absl::Status damage_;                            // of the newest one that was left

@@ -80,6 +80,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndSnapshots();
   void CommitCut(const Cut& cut);  // its checkpoint is committed
   bool IsHeldByRedoLog() const;    // whether Schedule waits for a checkpoint
+  // Nothing begins until EndDrain, but what a round under way waits for. `idle`: none is in flight.
+  void Drain(Done idle);
+  void EndDrain();
   // Runs `done` once nothing is paused and every closure that was done before a restore is done
   // again: variables then show all that results tell. Errors: that of Close.
   void WhenStable(Done done);
@@ -123,6 +126,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // none may begin
   std::vector<int> LanesForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
                        Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -177,6 +181,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureId snapshots_watermark_ ABSL_GUARDED_BY(mutex_);  // of their cut; no push is above it
   size_t done_since_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;  // what a checkpoint is due for
   bool checkpoint_asked_ ABSL_GUARDED_BY(mutex_) = false;  // since the last snapshots
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  Done drained_ ABSL_GUARDED_BY(mutex_);
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);

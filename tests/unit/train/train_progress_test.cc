@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/status.h"
+
 namespace cohort {
 namespace {
 
