@@ -81,11 +81,10 @@ void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
   stopped_ = why;
   ++round_;
-  for (std::vector<Done>* waiting : {&asked_, &saving_}) {
+  for (std::vector<Done>* waiting : {&asked_, &saving_, &on_held_}) {
     RunAll(std::exchange(*waiting, {}), why);
   }
   if (adopting_) std::exchange(adopting_, {})(why);
-  if (on_held_) std::exchange(on_held_, {})(why);
 }
 
 void Recovery::SetApplicationState(ApplicationState state) {
@@ -288,6 +287,8 @@ void Recovery::Recover(const absl::Status& cause) {
   }
   if (options_.on_recovering) options_.on_recovering();
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
+  EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
+  scheduler_->EndDrain();
   cluster_->Claim(committed_.state.epoch(), [self = shared_from_this(),
                                              round](absl::StatusOr<uint64_t> epoch) {
     self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });

@@ -73,9 +73,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // parameter servers and of files.
   void Checkpoint(Done done);
   // Lets closures in flight end, for at most `patience`, and takes a checkpoint; no other closure
-  // begins until Release. `done` runs within twice that time, so that a process which has to end
-  // can. Errors: as Checkpoint; UNAVAILABLE where the job waits for a parameter server;
-  // DEADLINE_EXCEEDED.
+  // begins until Release, or until what is lost was recovered. `done` runs within twice that time,
+  // so that a process which has to end can. While one waits another one ends with it. Errors: as
+  // Checkpoint; UNAVAILABLE where the job waits for a parameter server; DEADLINE_EXCEEDED.
   void CheckpointAndHold(absl::Duration patience, Done done);
   void Release();
   // Puts every ps back to the first of `left` that is whole, newest first, which an earlier
@@ -147,7 +147,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::vector<Done> saving_;            // wait for the one that is under way
   uint64_t hold_ = 0;                   // counts CheckpointAndHold
   uint64_t held_ = 0;                   // the last one whose checkpoint was asked for
-  Done on_held_;                        // waits for that of the last one
+  std::vector<Done> on_held_;           // wait for that of the last one
   Adopted adopting_;                                // null: nobody waits
   std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
   absl::Status damage_;                            // of the newest one that was left

@@ -12,8 +12,9 @@ void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
     if (phase_ == Phase::kRecovering) {
       return done(absl::UnavailableError("the job waits for a task that it has lost"));
     }
+    on_held_.push_back(std::move(done));
+    if (on_held_.size() > 1) return;
     const uint64_t hold = ++hold_;
-    on_held_ = std::move(done);
     const auto post = [weak = weak_from_this(), hold](void (Recovery::*then)(uint64_t)) {
       return [weak, hold, then] {
         const auto self = weak.lock();
@@ -41,13 +42,13 @@ void Recovery::EndLateHold(uint64_t hold) {
 }
 
 void Recovery::EndHold(uint64_t hold, const absl::Status& status) {
-  if (hold == hold_ && on_held_) std::exchange(on_held_, nullptr)(status);
+  if (hold != hold_) return;
+  for (Done& done : std::exchange(on_held_, {})) done(status);
 }
 
 void Recovery::Release() {
   Post([this] {
-    ++hold_;
-    scheduler_->EndDrain();
+    if (on_held_.empty()) scheduler_->EndDrain();
   });
 }
 

@@ -56,7 +56,8 @@ class DamagedCheckpoint : public testing::TestWithParam<Disks> {
     auto left = RecoveryStore(files_, kDirectory).ReadLeft();
     EXPECT_TRUE(left.ok()) << left.status();
     const std::string prefix = left->checkpoints.at(static_cast<size_t>(older)).prefix;
-    for (const std::string& path : *ListCheckpointFiles(files_, prefix)) {
+    const std::vector<std::string> paths = *ListCheckpointFiles(files_, prefix);
+    for (const std::string& path : paths) {
       if (!absl::StrContains(path, ".data-00000-")) continue;
       std::string bytes = *ReadFile(files_, path);
       bytes[0] ^= 1;
