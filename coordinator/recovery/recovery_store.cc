@@ -119,7 +119,11 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
     committed.state = *std::move(state);
     left.checkpoints.push_back(std::move(committed));
   }
-  if (left.checkpoints.empty() && !left.damage.ok()) return left.damage;
+  if (left.checkpoints.empty() && !left.damage.ok()) {
+    return absl::DataLossError(absl::StrCat(
+        "no recovery checkpoint is whole; remove ", directory_,
+        "/recovery-* to start anew. Of the newest one ", left.damage.message()));
+  }
   return left;
 }
 
