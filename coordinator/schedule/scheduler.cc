@@ -320,8 +320,8 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
   if (GangLineup::Held held = gangs_.TakeHeld(); held != nullptr) {
     effects.push_back([held = std::move(held)]() mutable { held(absl::OkStatus()); });
   }
-  if (drained_ && in_flight_.empty() && IsDrainedLocked()) {
-    effects.push_back([idle = std::exchange(drained_, nullptr)]() mutable {
+  if (in_flight_.empty() && IsDrainedLocked() && *drain_ != nullptr) {
+    effects.push_back([idle = std::exchange(*drain_, nullptr)]() mutable {
       idle(absl::OkStatus());
     });
   }

@@ -181,8 +181,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureId snapshots_watermark_ ABSL_GUARDED_BY(mutex_);  // of their cut; no push is above it
   size_t done_since_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;  // what a checkpoint is due for
   bool checkpoint_asked_ ABSL_GUARDED_BY(mutex_) = false;  // since the last snapshots
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  Done drained_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // whom Drain tells, until EndDrain
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);

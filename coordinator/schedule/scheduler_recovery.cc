@@ -236,8 +236,7 @@ void Scheduler::Drain(Done idle) {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    draining_ = true;
-    drained_ = std::move(idle);
+    drain_ = std::move(idle);
     Pump(effects);
   }
   RunAll(effects);
@@ -247,8 +246,7 @@ void Scheduler::EndDrain() {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    draining_ = false;
-    drained_ = nullptr;
+    drain_.reset();
     Pump(effects);
   }
   RunAll(effects);
@@ -256,7 +254,7 @@ void Scheduler::EndDrain() {
 
 bool Scheduler::IsDrainedLocked() const {
   const Closure* const front = queue_.Front();
-  return draining_ && (front == nullptr || !rounds_.IsUnderWay(*front));
+  return drain_.has_value() && (front == nullptr || !rounds_.IsUnderWay(*front));
 }
 
 void Scheduler::WhenStable(Done done) {
