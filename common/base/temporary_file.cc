@@ -57,23 +57,26 @@ TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string te
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
-TemporaryFile::~TemporaryFile() {
-  // The error that kept it from its name is the one that counts.
-  if (!committed_) files_.Remove(temporary_).IgnoreError();
+absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
+  if (!error.ok()) Discard();
+  return error;
 }
 
-absl::Status TemporaryFile::Append(absl::string_view bytes) { return file_->Append(bytes); }
+void TemporaryFile::Discard() {
+  // The error that kept it from its name is the one that counts.
+  files_.Remove(temporary_).IgnoreError();
+}
+
+absl::Status TemporaryFile::Append(absl::string_view bytes) {
+  return DiscardOn(file_->Append(bytes));
+}
 
 absl::Status TemporaryFile::Seal() {
-  RETURN_IF_ERROR(file_->Sync());
-  return file_->Close();
+  RETURN_IF_ERROR(DiscardOn(file_->Sync()));
+  return DiscardOn(file_->Close());
 }
 
-absl::Status TemporaryFile::Commit() {
-  RETURN_IF_ERROR(files_.Rename(temporary_, path_));
-  committed_ = true;
-  return absl::OkStatus();
-}
+absl::Status TemporaryFile::Commit() { return DiscardOn(files_.Rename(temporary_, path_)); }
 
 absl::string_view FinalName(absl::string_view name) {
   absl::string_view rest = name;
@@ -96,8 +99,12 @@ void RemoveTemporaries(FileSystem& files, const std::string& path) {
 
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
-  const absl::Status made = TemporaryFile::Create(files, JoinPath(directory, "probe")).status();
-  return Annotate(made, absl::StrCat(directory, " cannot be written to"));
+  const auto made = TemporaryFile::Create(files, JoinPath(directory, "probe"));
+  if (!made.ok()) {
+    return Annotate(made.status(), absl::StrCat(directory, " cannot be written to"));
+  }
+  (*made)->Discard();
+  return absl::OkStatus();
 }
 
 }  // namespace cohort

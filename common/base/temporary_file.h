@@ -3,8 +3,8 @@
 // A file on its way to its final name. It is written under a name that no other writer has,
 // "path.<16 hexadecimal digits>.tmp", in a file that is new: what another process has put there, a
 // symbolic link too, is never written to, and no writer renames what another one has begun. A file
-// that is not committed is removed with its TemporaryFile; one whose process was killed stays until
-// somebody removes it (IsTemporaryName).
+// that cannot be written is removed; one that is given up without an error, or whose process was
+// killed, stays until somebody removes it (IsTemporaryName).
 
 #include <memory>
 #include <string>
@@ -15,29 +15,31 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// Thread-compatible. Is destroyed whenever its owner is, also behind the file system.
 class TemporaryFile {
  public:
   // Errors: those of FileSystem::Create but ALREADY_EXISTS.
   static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
                                                                const std::string& path);
-  ~TemporaryFile();
 
+  // After an error of one of these the file is gone, and this of no more use.
   absl::Status Append(absl::string_view bytes);
   // Syncs and closes: the bytes are durable, the final name is not there yet.
   absl::Status Seal();
   // Renames a sealed file: a reader sees what was there before or all of this file.
   absl::Status Commit();
+  // Removes a file that is not to be committed.
+  void Discard();
 
  private:
   TemporaryFile(FileSystem& files, std::string path, std::string temporary,
                 std::unique_ptr<WritableFile> file);
+  absl::Status DiscardOn(const absl::Status& error);
 
   FileSystem& files_;
   const std::string path_;
   const std::string temporary_;
   const std::unique_ptr<WritableFile> file_;
-  bool committed_ = false;
 };
 
 // Returns the name or path under which a temporary file would have been committed, and any other

@@ -31,8 +31,8 @@ namespace cohort {
 // "prefix.data-00001-of-00003".
 std::string DataShardPath(const std::string& prefix, int shard, int num_shards);
 
-// Writes one data shard: to a temporary name first, renamed when finished. A file that is not
-// finished is removed with its writer (temporary_file.h).
+// Writes one data shard: to a temporary name first, renamed when finished. A file that cannot be
+// finished is removed (temporary_file.h).
 // Thread-compatible.
 class DataShardWriter {
  public:

@@ -96,7 +96,10 @@ absl::StatusOr<std::vector<proto::SavedSlice>> DataShardCopy::Finish() {
   }
   RETURN_IF_ERROR(file_->Seal());
   // Asked again: another save of this prefix may have been completed meanwhile.
-  RETURN_IF_ERROR(CheckNotComplete(files_, target_.prefix));
+  if (absl::Status complete = CheckNotComplete(files_, target_.prefix); !complete.ok()) {
+    file_->Discard();
+    return complete;
+  }
   RETURN_IF_ERROR(file_->Commit());
   return std::move(slices_);
 }

@@ -83,7 +83,10 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
 absl::StatusOr<std::vector<proto::SavedSlice>> DataShardWriter::Finish() {
   RETURN_IF_ERROR(file_->Seal());
   // Asked again: another save of this prefix may have been completed meanwhile.
-  RETURN_IF_ERROR(CheckNotComplete(files_, prefix_));
+  if (absl::Status complete = CheckNotComplete(files_, prefix_); !complete.ok()) {
+    file_->Discard();
+    return complete;
+  }
   RETURN_IF_ERROR(file_->Commit());
   return std::move(saved_);
 }

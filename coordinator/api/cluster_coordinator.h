@@ -138,8 +138,8 @@ class ClusterCoordinator {
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
 
-  // For a process that has to end: as Recovery::CheckpointAndHold. False, and nothing happens, where
-  // there is no recovery, or no ResumeState yet.
+  // For a process that has to end: as Recovery::CheckpointAndHold. False, and nothing happens,
+  // where there is no recovery, or no ResumeState yet.
   bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
 
   // At the end: asks all tasks that serve to end, or leaves them to any job. Errors: of class STALE

@@ -103,7 +103,7 @@ void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::S
   interruption.kept = kept.ok();
   const std::string what =
       kept.ok() ? "; a recovery checkpoint has all that was done: the same command goes on from it"
-                : absl::StrCat("; what was done since the last recovery checkpoint will run again: ",
+                : absl::StrCat("; what was done since the last recovery checkpoint runs again: ",
                                kept.message());
   interruption.error =
       MakeError(absl::StatusCode::kCancelled, absl::StrCat(interruption.error.message(), what),

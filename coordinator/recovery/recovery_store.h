@@ -3,7 +3,8 @@
 // The recovery checkpoints of a job in one directory of the coordinator: recovery-<epoch>-<number>.
 // They are ordinary TensorFlow V2 checkpoints that also hold the coordinator's own state and the
 // once-only log of every slice. The last two are kept: the newest, and the one before it, which a
-// slow reader may still be at, and which a coordinator that starts takes when the newest is damaged.
+// slow reader may still be at, and which a coordinator that starts takes where the newest is
+// damaged.
 //
 // There is no state file: what the directory lists is what there is, newest first by epoch and then
 // by number. A coordinator that was taken over may still write, late, but only under its own epoch,

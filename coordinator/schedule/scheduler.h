@@ -45,10 +45,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   using Options = SchedulerOptions;
   using Stats = SchedulerStats;
   using Done = WaitingCalls::Done;
-
   // The clock outlives the scheduler.
   static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);
-
   // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
   // closure is then cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
@@ -63,7 +61,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Somebody waits for a result, which an unobserved error must not keep from coming.
   void BeginFetch();
   void EndFetch();
-
   void SetEpoch(uint64_t epoch);  // of what runs from now on; Resume sets it too
   // No closure runs until Resume, and those in flight are queued again, whatever their calls
   // answer. Nothing ends but by a deadline; a Join waits. `why` is for people.
@@ -89,7 +86,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // The next closure gets this id; those that are left out ended in an earlier process. Only grows.
   void SkipTo(ClosureId next);
   ClosureId NextId() const;
-
   void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                    std::shared_ptr<Channel> channel);
   // The process is as good as gone: when every ps has fenced it, its closures in flight are put
@@ -103,7 +99,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void ReleaseGangs();
   // The worker takes nothing more; `drained` runs when no closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
-
   Stats stats() const;
   std::map<int, WorkerStats> workers() const;  // that have not been removed
   std::string DescribeWait() const;  // for people: closures in flight and where, and who waits

@@ -40,8 +40,8 @@ class CheckpointManager {
                                    absl::Span<const proto::VariableLayout> variables = {});
 
   // Restores variables and slots. `which` is what FindCheckpoint takes. Nothing when "latest" finds
-  // no checkpoint, which is logged. Errors: those of FindCheckpoint; NOT_FOUND; DATA_LOSS naming the
-  // file; FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is
+  // no checkpoint, which is logged. Errors: those of FindCheckpoint; NOT_FOUND; DATA_LOSS naming
+  // the file; FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is
   // missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);

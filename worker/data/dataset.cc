@@ -54,7 +54,8 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::Datas
                                                spec));
     components.push_back(std::move(assembler));
   }
-  std::shared_ptr<Dataset> dataset(new Dataset(std::move(plan), std::move(components), source.content));
+  std::shared_ptr<Dataset> dataset(
+      new Dataset(std::move(plan), std::move(components), source.content));
   ASSIGN_OR_RETURN(dataset->prefetch_, PrefetchOf(spec));
   return dataset;
 }

@@ -19,7 +19,8 @@ namespace {
 constexpr int kComponentsMax = 64;
 constexpr size_t kFingerprintChunkBytes = 1 << 20;
 
-// Names the content, wherever it lies: a file that was replaced under its old path is another array.
+// Names the content, wherever it lies: a file that was replaced under its old path is another
+// array.
 absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::string chunk(kFingerprintChunkBytes, '\0');

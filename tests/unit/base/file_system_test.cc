@@ -204,16 +204,34 @@ TEST_P(FileSystemConformance, NoWriterRenamesWhatAnotherHasBegun) {
   EXPECT_EQ(*ReadFile(files_, Path("a")), "the first, whole");
 }
 
-TEST_P(FileSystemConformance, AFileThatIsNotCommittedIsRemoved) {
-  {
-    const auto file = TemporaryFile::Create(files_, Path("a"));
-    ASSERT_TRUE((*file)->Append("x").ok());
-    const std::vector<std::string> names = *files_.List(place_.root);
-    ASSERT_EQ(names.size(), 1u);
-    EXPECT_TRUE(IsTemporaryName(names[0])) << names[0];
-    EXPECT_EQ(FinalName(names[0]), "a");
-  }
+TEST_P(FileSystemConformance, AFileThatIsDiscardedIsRemoved) {
+  const auto file = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*file)->Append("x").ok());
+  const std::vector<std::string> names = *files_.List(place_.root);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_TRUE(IsTemporaryName(names[0])) << names[0];
+  EXPECT_EQ(FinalName(names[0]), "a");
+  (*file)->Discard();
   EXPECT_THAT(*files_.List(place_.root), IsEmpty());
+}
+
+// As what a call in flight holds at the end of a process.
+TEST(TemporaryFiles, MayBeDestroyedBehindTheirFileSystem) {
+  auto files = std::make_unique<MemoryFileSystem>();
+  auto file = *TemporaryFile::Create(*files, "/a");
+  ASSERT_TRUE(file->Append("x").ok());
+  files.reset();
+  file.reset();
+}
+
+// At each call that can fail.
+TEST(TemporaryFiles, ThatCannotBeWrittenAreRemoved) {
+  for (int calls = 1; calls <= 4; ++calls) {
+    MemoryFileSystem files;
+    files.FailAfter(calls, absl::ResourceExhaustedError("no space left"));
+    EXPECT_EQ(WriteFileAtomically(files, "/a", "x").code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(*files.List("/"), IsEmpty()) << calls;
+  }
 }
 
 TEST_P(FileSystemConformance, WhatKilledWritersLeftOfAPathIsRemoved) {

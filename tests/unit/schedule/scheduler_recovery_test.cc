@@ -380,37 +380,6 @@ TEST_F(SchedulerRecovery, TheWatermarkIsTheDurablePoint) {
   EXPECT_EQ(channel->Peek().watermark(), 2u);
 }
 
-// What is in flight ends, and is in the cut that is taken then; nothing else begins.
-TEST_F(SchedulerRecovery, ADrainLetsWhatIsInFlightEndAndNothingBegin) {
-  const auto channel = NewWorker();
-  for (int i = 0; i < 5; ++i) Schedule();
-  channel->AnswerPreparations();
-  int drained = 0;
-  scheduler->Drain([&](const absl::Status& status) { drained += status.ok() ? 1 : 100; });
-  EXPECT_EQ(IdsOf(*channel), (Ids{1, 2}));
-  channel->AnswerRun(absl::OkStatus());
-  EXPECT_EQ(drained, 0);
-  channel->AnswerRun(absl::OkStatus());
-  EXPECT_EQ(drained, 1);
-  EXPECT_TRUE(channel->calls.empty());
-  const Cut cut = scheduler->BeginCut();
-  EXPECT_EQ(cut.covered.size(), 2u);
-  EXPECT_EQ(cut.open.size(), 3u);
-  Schedule();
-  EXPECT_TRUE(channel->calls.empty());
-  scheduler->EndDrain();
-  EXPECT_EQ(IdsOf(*channel), (Ids{3, 4}));
-  channel->AnswerRun(absl::OkStatus());
-  EXPECT_EQ(IdsOf(*channel), (Ids{4, 5}));
-  EXPECT_EQ(drained, 1);
-}
-
-TEST_F(SchedulerRecovery, ADrainOfAnIdleSchedulerIsOver) {
-  int drained = 0;
-  scheduler->Drain([&](const absl::Status&) { ++drained; });
-  EXPECT_EQ(drained, 1);
-}
-
 TEST_F(SchedulerRecovery, IdsThatAreSkippedAreGivenToNobody) {
   const auto channel = NewWorker();
   scheduler->SkipTo(ClosureId{41});

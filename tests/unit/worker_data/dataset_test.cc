@@ -8,8 +8,6 @@
 #include <numeric>
 #include <set>
 
-#include "absl/strings/str_cat.h"
-#include "common/base/memory_file_system.h"
 #include "common/base/posix_file_system.h"
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
@@ -342,37 +340,6 @@ TEST_F(DatasetTest, DataSetsOfOneFileShareItsArray) {
   train.reset();
   test.reset();
   EXPECT_EQ(sources_.live_arrays(), 0u);
-}
-
-// One byte per element.
-std::string IdxOf(const std::string& values) {
-  return std::string("\0\0\x08\x01\0\0\0", 7) + static_cast<char>(values.size()) + values;
-}
-
-// A recovery goes on only with the same data, wherever they lie.
-TEST(DataContent, IsThatOfTheBytesAndNotOfPathOrAge) {
-  MemoryFileSystem files;
-  SourceCache sources(files);
-  const auto content = [&](const std::string& path, const std::string& values) {
-    EXPECT_TRUE(WriteFileAtomically(files, path, IdxOf(values)).ok());
-    const auto dataset = Dataset::Build(
-        Spec(absl::StrCat("source{idx{paths:'", path, "'}} transforms{take:1}")), sources);
-    EXPECT_TRUE(dataset.ok()) << dataset.status();
-    return (*dataset)->content();
-  };
-  const uint32_t before = content("/a", "abc");
-  EXPECT_EQ(content("/a", "abc"), before) << "written again";
-  EXPECT_EQ(content("/b", "abc"), before) << "moved";
-  EXPECT_NE(content("/a", "abd"), before);
-  EXPECT_NE(content("/a", "abca"), before);
-  const auto other = [&](const std::string& source) {
-    return (*Dataset::Build(Spec(source), sources))->content();
-  };
-  EXPECT_NE(other("source{synthetic_digits{seed:1 count:9}}"),
-            other("source{synthetic_digits{seed:2 count:9}}"));
-  EXPECT_NE(other("source{range{end:9}}"), other("source{range{end:8}}"));
-  EXPECT_NE(other("source{inline_tensors{tensors{dtype:2 dims:1 data:'a'}}}"),
-            other("source{inline_tensors{tensors{dtype:2 dims:1 data:'b'}}}"));
 }
 
 // Random pipelines against a model that runs each transform over a plain list.
