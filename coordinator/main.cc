@@ -10,6 +10,7 @@
 #include "common/base/event.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
+#include "common/base/standard_output.h"
 #include "common/base/turns.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"
@@ -32,6 +33,15 @@ CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& enviro
   const std::string home = environment("HOME").value_or("");
   if (!home.empty()) result.mnist.cache_directory = cohort::JoinPath(home, ".cache/cohort");
   return result;
+}
+
+// Returns `code`, or that of a failure when nobody can be told the output, which stderr gets then.
+int Report(const std::string& output, int code) {
+  const absl::Status written = cohort::WriteToStdout(output);
+  if (written.ok()) return code;
+  std::fprintf(stderr, "error: %s; what it would have said: %s",
+               std::string(written.message()).c_str(), output.c_str());
+  return code == cohort::kExitOk ? cohort::kExitJobFailed : code;
 }
 
 int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& environment) {
@@ -58,8 +68,7 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   }
   job.join();
   std::fputs(result.error.c_str(), stderr);
-  std::fputs(result.output.c_str(), stdout);
-  return result.code;
+  return Report(result.output, result.code);
 }
 
 int RunCtlCommand(const std::vector<std::string>& arguments) {
@@ -70,8 +79,7 @@ int RunCtlCommand(const std::vector<std::string>& arguments) {
     return cohort::kExitBadConfig;
   }
   if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
-    std::fputs(print->text.c_str(), stdout);
-    return print->exit_code;
+    return Report(print->text, print->exit_code);
   }
   cohort::ConfigureLog(cohort::LogLevel::kError, "ctl");
   cohort::RealWorld world(1, cohort::TransportKind::kTcp);
@@ -79,13 +87,13 @@ int RunCtlCommand(const std::vector<std::string>& arguments) {
   const cohort::CtlResult result =
       cohort::RunCtl(world.world(), waiter, std::get<cohort::CtlOptions>(*command));
   std::fputs(result.error.c_str(), stderr);
-  std::fputs(result.output.c_str(), stdout);
-  return result.code;
+  return Report(result.output, result.code);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  cohort::IgnoreBrokenPipes();
   cohort::TuneAllocator();
   cohort::SetTurns(cohort::Turns::kShort);
   if (argc > 1 && std::string(argv[1]) == "ctl") return RunCtlCommand({argv + 2, argv + argc});
@@ -97,8 +105,7 @@ int main(int argc, char** argv) {
     return cohort::kExitBadConfig;
   }
   if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
-    std::fputs(print->text.c_str(), stdout);
-    return print->exit_code;
+    return Report(print->text, print->exit_code);
   }
   auto& options = std::get<cohort::CoordinatorOptions>(*command);
   cohort::ConfigureLog(options.log_level, "chief:0");

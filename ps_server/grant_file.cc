@@ -6,12 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 
 namespace cohort {
 
 // One line: epoch, coordinator incarnation, the job's settings, the lease in milliseconds, and the
 // job's name to the end of the file.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path) {
+  RemoveTemporaries(files, path);
   const absl::StatusOr<std::string> text = ReadFile(files, path);
   if (absl::IsNotFound(text.status())) return EpochGrant();
   RETURN_IF_ERROR(text.status());

@@ -103,6 +103,7 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   Envelope<proto::CreateDatasetResponse> response;
   *response.header.mutable_element_spec() = (*dataset)->element_spec();
   response.header.set_cardinality((*dataset)->cardinality());
+  response.header.set_content((*dataset)->content());
   const absl::Status same =
       CheckExpected(request, response.header, parts_->task_service->task_ref());
   if (!same.ok()) return InputError(same);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/temporary_file.h"
 
 namespace cohort {
 
@@ -12,26 +13,12 @@ absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path)
   return bytes;
 }
 
-namespace {
-
-absl::Status WriteFileDurably(FileSystem& files, const std::string& path,
-                              absl::string_view bytes) {
-  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(path));
-  RETURN_IF_ERROR(file->Append(bytes));
-  RETURN_IF_ERROR(file->Sync());
-  return file->Close();
-}
-
-}  // namespace
-
 absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
                                  absl::string_view bytes) {
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  absl::Status status = WriteFileDurably(files, temporary, bytes);
-  if (status.ok()) status = files.Rename(temporary, path);
-  // The first error is the one that counts; what is left behind only takes room.
-  if (!status.ok()) files.Remove(temporary).IgnoreError();
-  return status;
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
+  RETURN_IF_ERROR(file->Append(bytes));
+  RETURN_IF_ERROR(file->Seal());
+  return file->Commit();
 }
 
 std::string JoinPath(absl::string_view directory, absl::string_view name) {

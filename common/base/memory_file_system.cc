@@ -103,8 +103,8 @@ absl::StatusOr<std::pair<std::shared_ptr<Node>, int64_t>> MemoryFileSystem::Disk
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(BeginLocked(path));
   RETURN_IF_ERROR(CheckParentLocked(path));
-  if (directories_.count(path) > 0) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": is a directory"));
+  if (directories_.count(path) > 0 || names_.count(path) > 0) {
+    return absl::AlreadyExistsError(absl::StrCat("cannot create ", path, ": it exists"));
   }
   auto node = std::make_shared<Node>();
   names_[path] = node;

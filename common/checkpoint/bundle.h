@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/file_system.h"
+#include "common/base/temporary_file.h"
 #include "common/tensor/slice_spec.h"
 #include "common/tensor/tensor.h"
 #include "proto/ps.pb.h"
@@ -30,8 +31,8 @@ namespace cohort {
 // "prefix.data-00001-of-00003".
 std::string DataShardPath(const std::string& prefix, int shard, int num_shards);
 
-// Writes one data shard: to a temporary name first, renamed when finished. A file that was never
-// finished stays under its temporary name until the prefix is saved or deleted again.
+// Writes one data shard: to a temporary name first, renamed when finished. A file that cannot be
+// finished is removed (temporary_file.h).
 // Thread-compatible.
 class DataShardWriter {
  public:
@@ -53,12 +54,12 @@ class DataShardWriter {
 
  private:
   DataShardWriter(FileSystem& files, std::string prefix, std::string path, int shard,
-                  std::unique_ptr<WritableFile> file);
+                  std::unique_ptr<TemporaryFile> file);
   FileSystem& files_;
   const std::string prefix_;
   const std::string path_;
   const int shard_;
-  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<TemporaryFile> file_;
   uint64_t offset_ = 0;
   std::vector<proto::SavedSlice> saved_;
 };

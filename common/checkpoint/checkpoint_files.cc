@@ -1,12 +1,17 @@
 #include "common/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
 
@@ -15,6 +20,10 @@ namespace cohort {
 namespace {
 
 constexpr absl::string_view kIndexSuffix = ".index";
+constexpr absl::string_view kNameOfStep = "ckpt-";
+// Of recovery checkpoints, which may lie in the same directory and are nobody's latest.
+constexpr absl::string_view kRecoveryBeginning = "recovery-";
+constexpr absl::string_view kStateFile = "checkpoint";
 constexpr int kNamesMax = 1000;
 
 bool TakeNumber(absl::string_view& rest) {
@@ -23,16 +32,60 @@ bool TakeNumber(absl::string_view& rest) {
   return end >= 5;  // "%05d"
 }
 
-// Whether `suffix`, what follows the prefix in a file's name, is one that a save writes: "model" is
-// also the beginning of the names of checkpoint "model.data-set".
 bool IsCheckpointSuffix(absl::string_view suffix) {
-  suffix = absl::StripSuffix(suffix, ".tmp");
+  suffix = FinalName(suffix);
   if (suffix == kIndexSuffix) return true;
   return absl::ConsumePrefix(&suffix, ".data-") && TakeNumber(suffix) &&
          absl::ConsumePrefix(&suffix, "-of-") && TakeNumber(suffix) && suffix.empty();
 }
 
+// Reads "ckpt-<step>", or also "ckpt-<step>-<n>" of UnusedCheckpointName.
+std::optional<int64_t> StepOfName(absl::string_view name) {
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&name, kNameOfStep) || !absl::SimpleAtoi(name, &step)) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+bool IsNameOfStep(absl::string_view base) {
+  const size_t dash = base.rfind('-');
+  int64_t number = 0;
+  return StepOfName(base).has_value() ||
+         (dash != absl::string_view::npos && absl::SimpleAtoi(base.substr(dash + 1), &number) &&
+          StepOfName(base.substr(0, dash)).has_value());
+}
+
+absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
+  const absl::StatusOr<std::vector<std::string>> prefixes = ListCheckpoints(files, directory);
+  if (absl::IsNotFound(prefixes.status())) return std::string();
+  RETURN_IF_ERROR(prefixes.status());
+  std::vector<std::string> names;
+  std::optional<int64_t> latest;
+  bool told = true;
+  for (const std::string& prefix : *prefixes) {
+    const std::string name = BaseName(prefix);
+    if (absl::StartsWith(name, kRecoveryBeginning)) continue;
+    names.push_back(name);
+    const std::optional<int64_t> step = StepOfName(name);
+    told = told && step.has_value();
+    latest = std::max(latest, step);
+  }
+  if (names.empty()) return std::string();
+  if (told) return JoinPath(directory, CheckpointNameOfStep(*latest));
+  return absl::FailedPreconditionError(absl::StrCat(
+      directory, " has checkpoints (", absl::StrJoin(names, ", "),
+      ") but no state file 'checkpoint' that says which is the latest: name one by its prefix, "
+      "such as ", JoinPath(directory, names.front())));
+}
+
 }  // namespace
+
+std::string CheckpointNameOfStep(int64_t step) { return absl::StrCat(kNameOfStep, step); }
+
+bool IsCheckpointFile(absl::string_view name, absl::string_view base) {
+  return absl::ConsumePrefix(&name, base) && IsCheckpointSuffix(name);
+}
 
 absl::StatusOr<std::vector<std::string>> ListCheckpointFiles(FileSystem& files,
                                                              const std::string& prefix) {
@@ -41,10 +94,7 @@ absl::StatusOr<std::vector<std::string>> ListCheckpointFiles(FileSystem& files,
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   std::vector<std::string> paths;
   for (const std::string& name : names) {
-    absl::string_view suffix = name;
-    if (absl::ConsumePrefix(&suffix, base) && IsCheckpointSuffix(suffix)) {
-      paths.push_back(JoinPath(directory, name));
-    }
+    if (IsCheckpointFile(name, base)) paths.push_back(JoinPath(directory, name));
   }
   return paths;
 }
@@ -67,6 +117,20 @@ absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
   return absl::OkStatus();
 }
 
+void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory) {
+  RemoveTemporaries(files, JoinPath(directory, kStateFile));
+  const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
+  if (!names.ok()) return;
+  const std::set<std::string> all(names->begin(), names->end());
+  for (const std::string& name : all) {
+    const std::string base = name.substr(0, name.find('.'));
+    if (!IsNameOfStep(base) || !IsCheckpointFile(name, base)) continue;
+    const bool complete = all.count(absl::StrCat(base, kIndexSuffix)) > 0;
+    if (complete && !IsTemporaryName(name)) continue;
+    files.Remove(JoinPath(directory, name)).IgnoreError();
+  }
+}
+
 absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::string& directory,
                                                  const std::string& name) {
   for (int i = 1; i <= kNamesMax; ++i) {
@@ -81,9 +145,14 @@ absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::s
 
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
                                            const std::string& which) {
-  if (which != "latest") return which;
+  if (which != "latest") {
+    absl::string_view prefix = which;
+    const bool completed = absl::ConsumeSuffix(&prefix, kIndexSuffix) &&
+                           !files.Open(IndexPath(which)).ok();
+    return completed ? std::string(prefix) : which;
+  }
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files, directory);
-  if (absl::IsNotFound(state.status())) return std::string();
+  if (absl::IsNotFound(state.status())) return FindWithoutState(files, directory);
   RETURN_IF_ERROR(state.status());
   return absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
 }

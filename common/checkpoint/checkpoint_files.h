@@ -1,8 +1,9 @@
 #pragma once
 
-// The files of one checkpoint in its directory: prefix.index, prefix.data-* and what an interrupted
-// save of it left under temporary names.
+// The files of checkpoints in their directory: prefix.index, prefix.data-* and what an interrupted
+// save left under temporary names (temporary_file.h).
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,13 @@
 #include "common/base/file_system.h"
 
 namespace cohort {
+
+// The name of a checkpoint that is saved after `step`, where no other has it: "ckpt-<step>".
+std::string CheckpointNameOfStep(int64_t step);
+
+// Returns whether a save of the checkpoint called `base` writes a file called `name`: "model" is
+// also the beginning of the names of checkpoint "model.data-set".
+bool IsCheckpointFile(absl::string_view name, absl::string_view base);
 
 // Paths, sorted. Empty when there are none. Errors: NOT_FOUND without the directory.
 absl::StatusOr<std::vector<std::string>> ListCheckpointFiles(FileSystem& files,
@@ -31,8 +39,15 @@ absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix);
 absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::string& directory,
                                                  const std::string& name);
 
-// The prefix that `which`, "latest" or a prefix, names; "" when there is no latest one. Errors:
-// DATA_LOSS for a damaged state file.
+// Removes what saves of CheckpointNameOfStep left in the directory unfinished: data shards without
+// an index, and temporary files. For the only writer of these names. What cannot be removed stays.
+void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
+
+// The prefix that `which` names: "latest", a prefix, or a prefix with the ".index" that a shell
+// completes it to. The latest is the one that the state file says; without a state file the
+// checkpoint of the most steps; "" when there is none. Errors: DATA_LOSS for a damaged state file;
+// FAILED_PRECONDITION listing the checkpoints when there is no state file and their names do not
+// tell which is the latest.
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
                                            const std::string& which);
 

@@ -13,8 +13,6 @@ namespace cohort {
 
 namespace {
 
-std::string TemporaryPath(const std::string& path) { return absl::StrCat(path, ".tmp"); }
-
 // What is said of type and rows is checked with the index.
 absl::Status CheckLayout(const DataShardCopy::Target& target,
                          absl::Span<const proto::SavedSlice> slices) {
@@ -43,9 +41,10 @@ absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
   RETURN_IF_ERROR(Annotate(CheckLayout(target, slices),
                            absl::StrCat("data shard of checkpoint ", target.prefix)));
   RETURN_IF_ERROR(CheckNotComplete(files, target.prefix));
-  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
-                   files.Create(TemporaryPath(DataShardPath(target.prefix, target.shard,
-                                                            target.num_shards))));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<TemporaryFile> file,
+      TemporaryFile::Create(files,
+                            DataShardPath(target.prefix, target.shard, target.num_shards)));
   std::unique_ptr<DataShardCopy> copy(
       new DataShardCopy(files, target, std::move(slices), std::move(file)));
   copy->EndSlices();
@@ -54,7 +53,7 @@ absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
 
 DataShardCopy::DataShardCopy(FileSystem& files, Target target,
                              std::vector<proto::SavedSlice> slices,
-                             std::unique_ptr<WritableFile> file)
+                             std::unique_ptr<TemporaryFile> file)
     : files_(files),
       target_(std::move(target)),
       path_(DataShardPath(target_.prefix, target_.shard, target_.num_shards)),
@@ -95,11 +94,13 @@ absl::StatusOr<std::vector<proto::SavedSlice>> DataShardCopy::Finish() {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": ", received_, " of ", size_, " bytes have come"));
   }
-  RETURN_IF_ERROR(file_->Sync());
-  RETURN_IF_ERROR(file_->Close());
+  RETURN_IF_ERROR(file_->Seal());
   // Asked again: another save of this prefix may have been completed meanwhile.
-  RETURN_IF_ERROR(CheckNotComplete(files_, target_.prefix));
-  RETURN_IF_ERROR(files_.Rename(TemporaryPath(path_), path_));
+  if (absl::Status complete = CheckNotComplete(files_, target_.prefix); !complete.ok()) {
+    file_->Discard();
+    return complete;
+  }
+  RETURN_IF_ERROR(file_->Commit());
   return std::move(slices_);
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/file_system.h"
+#include "common/base/temporary_file.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
@@ -42,14 +43,14 @@ class DataShardCopy {
 
  private:
   DataShardCopy(FileSystem& files, Target target, std::vector<proto::SavedSlice> slices,
-                std::unique_ptr<WritableFile> file);
+                std::unique_ptr<TemporaryFile> file);
   // Sets the checksums of slices that are whole now.
   void EndSlices();
 
   FileSystem& files_;
   const Target target_;
   const std::string path_;
-  const std::unique_ptr<WritableFile> file_;
+  const std::unique_ptr<TemporaryFile> file_;
   std::vector<proto::SavedSlice> slices_;
   uint64_t size_ = 0;
   uint64_t received_ = 0;

@@ -16,8 +16,6 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 // Writing in pieces lets the checksum run over bytes that are still in the cache.
 constexpr size_t kAppendBytes = 1 << 20;
 
-std::string TemporaryPath(const std::string& path) { return absl::StrCat(path, ".tmp"); }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataShardWriter>> DataShardWriter::Create(FileSystem& files,
@@ -31,13 +29,13 @@ absl::StatusOr<std::unique_ptr<DataShardWriter>> DataShardWriter::Create(FileSys
   }
   RETURN_IF_ERROR(CheckNotComplete(files, prefix));
   std::string path = DataShardPath(prefix, shard, num_shards);
-  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(TemporaryPath(path)));
+  ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
   return std::unique_ptr<DataShardWriter>(
       new DataShardWriter(files, prefix, std::move(path), shard, std::move(file)));
 }
 
 DataShardWriter::DataShardWriter(FileSystem& files, std::string prefix, std::string path, int shard,
-                                 std::unique_ptr<WritableFile> file)
+                                 std::unique_ptr<TemporaryFile> file)
     : files_(files),
       prefix_(std::move(prefix)),
       path_(std::move(path)),
@@ -83,11 +81,13 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
 }
 
 absl::StatusOr<std::vector<proto::SavedSlice>> DataShardWriter::Finish() {
-  RETURN_IF_ERROR(file_->Sync());
-  RETURN_IF_ERROR(file_->Close());
+  RETURN_IF_ERROR(file_->Seal());
   // Asked again: another save of this prefix may have been completed meanwhile.
-  RETURN_IF_ERROR(CheckNotComplete(files_, prefix_));
-  RETURN_IF_ERROR(files_.Rename(TemporaryPath(path_), path_));
+  if (absl::Status complete = CheckNotComplete(files_, prefix_); !complete.ok()) {
+    file_->Discard();
+    return complete;
+  }
+  RETURN_IF_ERROR(file_->Commit());
   return std::move(saved_);
 }
 

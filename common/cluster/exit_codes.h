@@ -13,6 +13,7 @@ enum ExitCode : int {
   kExitLostCluster = 4,    // too few tasks could be reached, or a parameter server was lost
   kExitDrainTimeout = 5,   // asked to stop, and calls were still open when the time was over
   kExitOrphaned = 6,       // no coordinator came for --orphan_timeout
+  kExitInterrupted = 7,    // a coordinator was asked to stop; started again, it goes on from there
   kExitInternal = 70,      // a defect of Cohort
 };
 

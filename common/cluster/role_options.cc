@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/cluster/address.h"
 #include "common/cluster/json_text.h"
 #include "common/cluster/tf_config.h"
@@ -381,6 +382,7 @@ std::string ReachableAddress(const RoleOptions& options, absl::string_view bound
 absl::Status AnnounceAddress(FileSystem& files, const RoleOptions& options,
                              absl::string_view bound) {
   if (options.address_file.empty()) return absl::OkStatus();
+  RemoveTemporaries(files, options.address_file);
   return WriteFileAtomically(files, options.address_file,
                              absl::StrCat(ReachableAddress(options, bound), "\n"));
 }

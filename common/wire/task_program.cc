@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/posix_file_system.h"
 #include "common/base/rng.h"
+#include "common/base/standard_output.h"
 #include "common/base/turns.h"
 #include "common/cluster/exit_codes.h"
 #include "common/wire/allocator.h"
@@ -36,6 +37,7 @@ int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& cl
 
 int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
                    const std::function<int(const RoleOptions&)>& serve) {
+  IgnoreBrokenPipes();
   TuneAllocator();
   SetTurns(Turns::kShort);
   // What a peer sends is answered with an error, not written to this task's log.
@@ -48,8 +50,10 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     return kExitBadConfig;
   }
   if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
-    std::fputs(print->text.c_str(), stdout);
-    return print->exit_code;
+    const absl::Status written = WriteToStdout(print->text);
+    if (written.ok()) return print->exit_code;
+    std::fprintf(stderr, "error: %s\n", std::string(written.message()).c_str());
+    return kExitJobFailed;
   }
   const RoleOptions& options = std::get<RoleOptions>(*command);
   ConfigureLog(options.log_level, options.task.ToString());

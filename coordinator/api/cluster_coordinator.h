@@ -118,8 +118,8 @@ class ClusterCoordinator {
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
   // With a recovery directory: once, after the variables were created and before the first
-  // Schedule. Every ps is put back to the last checkpoint that an earlier coordinator of this job
-  // left, or to initial values, and the next closure gets the first id that it does not cover.
+  // Schedule. Every ps is put back to the last whole checkpoint that an earlier coordinator of this
+  // job left, or to initial values, and the next closure gets the first id that it does not cover.
   // Schedule what it leaves open anew under its ids; SkipTo passes over the others. Nothing without
   // one. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
@@ -138,6 +138,10 @@ class ClusterCoordinator {
   // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`, and so
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
+
+  // For a process that has to end: as Recovery::CheckpointAndHold. False, and nothing happens,
+  // where there is no recovery, or no ResumeState yet.
+  bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
 
   // At the end: asks all tasks that serve to end, or leaves them to any job. Errors: of class STALE
   // when another coordinator has taken over; then no task is told anything (farewell.h).
@@ -164,7 +168,7 @@ class ClusterCoordinator {
   void MakeCopies(const std::shared_ptr<Parts>& parts);
   Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
-  absl::StatusOr<std::optional<RecoveryStore::Committed>> ReadLeftState() const;
+  absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
   // Who made a handle: this coordinator, through all its epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }
   absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
@@ -250,8 +251,8 @@ ClusterCoordinator::~ClusterCoordinator() {
 absl::Status ClusterCoordinator::WaitForCluster() {
   uint64_t floor = 0;
   if (recovery_ != nullptr) {
-    ASSIGN_OR_RETURN(const auto left, ReadLeftState());
-    if (left.has_value()) floor = left->state.epoch();
+    ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
+    floor = left.epoch;
   }
   const absl::Time deadline = world_.clock.Now() + options_.connect_timeout;
   const auto not_ready = [&](const absl::Status& status) {
@@ -288,9 +289,9 @@ absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
       .status();
 }
 
-absl::StatusOr<std::optional<RecoveryStore::Committed>> ClusterCoordinator::ReadLeftState() const {
+absl::StatusOr<RecoveryStore::Left> ClusterCoordinator::ReadLeft() const {
   const RecoveryStore store(world_.files, options_.recovery_directory);
-  absl::StatusOr<std::optional<RecoveryStore::Committed>> left = store.ReadLatest();
+  absl::StatusOr<RecoveryStore::Left> left = store.ReadLeft();
   if (left.ok()) return left;
   proto::ErrorDetail detail;
   detail.set_error_class(proto::APPLICATION);
@@ -301,27 +302,33 @@ absl::StatusOr<std::optional<RecoveryStore::Committed>> ClusterCoordinator::Read
 
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::LeftState() const {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
-  ASSIGN_OR_RETURN(std::optional<RecoveryStore::Committed> left, ReadLeftState());
-  if (!left.has_value()) return std::optional<proto::CoordinatorState>();
-  return std::optional<proto::CoordinatorState>(std::move(left->state));
+  ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
+  if (left.checkpoints.empty()) return std::optional<proto::CoordinatorState>();
+  return std::optional<proto::CoordinatorState>(left.checkpoints.front().state);
 }
 
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
-  ASSIGN_OR_RETURN(std::optional<RecoveryStore::Committed> left, ReadLeftState());
-  const bool starts_anew = !left.has_value();
+  ASSIGN_OR_RETURN(RecoveryStore::Left left, ReadLeft());
   // Servers that an earlier coordinator has used hold what nothing tells the origin of.
-  if (starts_anew) left.emplace().state.set_job(options_.job);
-  if (left->state.job() != options_.job) {
+  const bool starts_anew = left.checkpoints.empty();
+  for (const RecoveryStore::Committed& one : left.checkpoints) {
+    if (one.state.job() == options_.job) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "the recovery directory ", options_.recovery_directory, " holds the state of job '",
-        left->state.job(), "', this is job '", options_.job,
+        one.state.job(), "', this is job '", options_.job,
         "': give each job a directory of its own, or remove the files to start anew"));
   }
-  const proto::CoordinatorState state = left->state;
-  RETURN_IF_ERROR(WaitFor("the last checkpoint to be restored", [&](Recovery::Done done) {
-    recovery_->Adopt(*std::move(left), std::move(done));
-  }));
+  if (!left.damage.ok()) {
+    Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
+        {{"cause", left.damage.message()}, {"taken", left.checkpoints.front().prefix}});
+  }
+  ASSIGN_OR_RETURN(const proto::CoordinatorState state,
+                   (Await<proto::CoordinatorState>(
+                       waiter_, absl::InfiniteDuration(), "the last checkpoint to be restored",
+                       [&](auto done) {
+                         recovery_->Adopt(std::move(left.checkpoints), std::move(done));
+                       })));
   resumed_ = true;
   if (starts_anew) return std::optional<proto::CoordinatorState>();
   if (state.watermark() > 1) scheduler_->SkipTo(ClosureId{state.watermark()});
@@ -337,6 +344,12 @@ absl::Status ClusterCoordinator::MakeDurable() {
   return WaitFor("a recovery checkpoint", [&](Recovery::Done done) {
     recovery_->Checkpoint(std::move(done));
   });
+}
+
+bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {
+  if (recovery_ == nullptr || !resumed_) return false;
+  recovery_->CheckpointAndHold(patience, std::move(done));
+  return true;
 }
 
 absl::Status ClusterCoordinator::ForgetState() {

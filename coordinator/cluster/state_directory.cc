@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/cluster/json_text.h"
 #include "common/wire/error_detail.h"
 
@@ -107,8 +108,9 @@ absl::Status StateDirectory::Write(TaskId task, const Record& record) {
                      {"boot", record.process.boot},
                      {"program", record.program},
                      {"arguments", record.arguments}};
-  return WriteFileAtomically(files_, FileOf(task, kRecordEnding),
-                             absl::StrCat(JsonLine(json), "\n"));
+  const std::string path = FileOf(task, kRecordEnding);
+  RemoveTemporaries(files_, path);
+  return WriteFileAtomically(files_, path, absl::StrCat(JsonLine(json), "\n"));
 }
 
 absl::Status StateDirectory::Remove(TaskId task) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 #include "coordinator/train/job_settings.h"
@@ -15,6 +16,10 @@
 namespace cohort {
 
 namespace {
+
+// Of the time that an interrupted job has to end: closures in flight have so much, and their
+// checkpoint as much again.
+constexpr double kKeepPart = 0.4;
 
 ExitCode CodeOf(const absl::Status& status) {
   switch (ClassOf(status)) {
@@ -67,32 +72,65 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
     return result;
   }
   result.code = CodeOf(summary.status());
+  {
+    MutexLock lock(interruption_->mutex);
+    if (interruption_->kept && absl::IsCancelled(summary.status())) {
+      result.code = kExitInterrupted;
+    }
+  }
   result.error = absl::StrCat("error: ", summary.status().message(), "\n");
   return result;
 }
 
 void CoordinatorDaemon::Interrupt(absl::string_view reason) {
-  MutexLock lock(mutex_);
-  interrupt_ = MakeError(absl::StatusCode::kCancelled,
-                         absl::StrCat("the job was interrupted by ", reason), proto::CANCELLED);
-  if (connected_ != nullptr) connected_->Abort(interrupt_);
+  MutexLock lock(interruption_->mutex);
+  interruption_->error =
+      MakeError(absl::StatusCode::kCancelled,
+                absl::StrCat("the job was interrupted by ", reason), proto::CANCELLED);
+  ClusterCoordinator* const connected = interruption_->connected;
+  if (connected == nullptr) return;
+  // The rest of the time is for the tasks to end.
+  const bool waits = connected->CheckpointAndHold(
+      options_.drain_timeout * kKeepPart, [interruption = interruption_](absl::Status kept) {
+        EndInterrupted(*interruption, kept);
+      });
+  if (!waits) connected->Abort(interruption_->error);
+}
+
+void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
+  MutexLock lock(interruption.mutex);
+  if (interruption.connected == nullptr) return;
+  interruption.kept = kept.ok();
+  const std::string what =
+      kept.ok() ? "; a recovery checkpoint has all that was done: the same command goes on from it"
+                : absl::StrCat("; what was done since the last recovery checkpoint runs again: ",
+                               kept.message());
+  interruption.error =
+      MakeError(absl::StatusCode::kCancelled, absl::StrCat(interruption.error.message(), what),
+                proto::CANCELLED);
+  interruption.connected->Abort(interruption.error);
 }
 
 std::string CoordinatorDaemon::GiveUp() {
-  MutexLock lock(mutex_);
-  if (to_kill_ != nullptr) to_kill_->Kill();
-  return connected_ == nullptr ? "its tasks to start or to end" : connected_->ClusterReport();
+  {
+    MutexLock lock(mutex_);
+    if (to_kill_ != nullptr) to_kill_->Kill();
+  }
+  MutexLock lock(interruption_->mutex);
+  const ClusterCoordinator* const connected = interruption_->connected;
+  return connected == nullptr ? "its tasks to start or to end" : connected->ClusterReport();
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
+  RETURN_IF_ERROR(ProbeDirectories());
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
   RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
   {
-    MutexLock lock(mutex_);
-    connected_ = coordinator->get();
-    if (!interrupt_.ok()) connected_->Abort(interrupt_);
+    MutexLock lock(interruption_->mutex);
+    interruption_->connected = coordinator->get();
+    if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
   }
   const absl::Status ready =
       OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
@@ -100,9 +138,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
   bool interrupted = false;
   {
-    MutexLock lock(mutex_);
-    connected_ = nullptr;
-    interrupted = !interrupt_.ok();
+    MutexLock lock(interruption_->mutex);
+    interruption_->connected = nullptr;
+    interrupted = !interruption_->error.ok();
   }
   if (local_ != nullptr) return summary;  // its tasks end with it
   // Tasks that waited in vain for others wait for the next coordinator.
@@ -192,13 +230,40 @@ std::string CoordinatorDaemon::RecoveryDirectory() const {
   return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
 }
 
+absl::Status CoordinatorDaemon::ProbeDirectories() const {
+  const JobSpec& job = options_.job;
+  const std::string& onnx = job.export_to.onnx;
+  const bool recovers = job.recovery.enabled &&
+                        !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
+  const std::pair<std::string, absl::string_view> wanted[] = {
+      {job.checkpoint.directory,
+       "checkpoint.directory: name one that can be written to, or leave it out (checkpoint.restore "
+       "takes a prefix without it)"},
+      {recovers ? RecoveryDirectory() : "",
+       "recovery.directory: name one that can be written to, or set recovery.enabled=false"},
+      {onnx.empty() ? "" : DirectoryOf(onnx), "export.onnx: name a path that can be written to"}};
+  for (const auto& [directory, field] : wanted) {
+    if (directory.empty()) continue;
+    const absl::Status probed = ProbeDirectory(world_.files, directory);
+    if (!probed.ok()) {
+      return absl::Status(probed.code(), absl::StrCat(probed.message(), "; ", field));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {
   ASSIGN_OR_RETURN(DataSources sources, FindDataSources(world_, waiter_, options_.job.data,
                                                         environment_.mnist, options_.job.seed));
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
-  // What is left behind would be gone on with by the next job.
-  RETURN_IF_ERROR(coordinator.ForgetState());
+  if (const absl::Status forgotten = coordinator.ForgetState(); !forgotten.ok()) {
+    // What was trained is not lost for a file that is left; but the next job would go on from it.
+    Log(LogLevel::kWarning, "recovery_not_removed",
+        {{"cause", forgotten.message()},
+         {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
+                                 "/recovery-* before a job is to start anew there")}});
+  }
   return SummaryToJson(summary);
 }
 

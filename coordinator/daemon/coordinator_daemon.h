@@ -37,19 +37,32 @@ class CoordinatorDaemon {
   // Blocks until the job ended and its tasks have been stopped.
   Result Run();
 
-  // The job fails with CANCELLED as soon as closures in flight have ended, or at once where it
-  // waits for a task that is away. Thread-safe.
+  // The job ends with an error as soon as closures in flight have ended, or at once where it waits
+  // for a task that is away. With recovery a checkpoint of all that is done is taken first, and the
+  // code is kExitInterrupted. Thread-safe.
   void Interrupt(absl::string_view reason);
   // An interrupted job did not end in time and this process ends without it: local tasks are
   // killed. What the job waited for. Thread-safe.
   std::string GiveUp();
 
  private:
+  // What an interruption has to do with the job. Shared with the checkpoint that it waits for.
+  struct Interruption {
+    Mutex mutex;
+    ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;  // while it lives
+    absl::Status error ABSL_GUARDED_BY(mutex);  // of a job that was interrupted
+    bool kept ABSL_GUARDED_BY(mutex) = false;   // a checkpoint has all that was done
+  };
+  static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
+
   absl::StatusOr<std::string> RunJob();
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Of recovery checkpoints; empty: none.
   std::string RecoveryDirectory() const;
+  // Proves, before anything starts, that what the job is told to write can be written. Errors: the
+  // file system's, naming the directory and the field of the job.
+  absl::Status ProbeDirectories() const;
   // What goes on beside the training, until the job ends.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // shared with its timers
@@ -69,8 +82,7 @@ class CoordinatorDaemon {
   SystemHostResolver resolver_;
   Mutex mutex_;
   std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);  // local_, for other threads
-  ClusterCoordinator* connected_ ABSL_GUARDED_BY(mutex_) = nullptr;  // while it lives
-  absl::Status interrupt_ ABSL_GUARDED_BY(mutex_);  // the error of a job that was interrupted
+  const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 };
 
 }  // namespace cohort

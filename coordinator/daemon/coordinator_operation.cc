@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "coordinator/daemon/coordinator_daemon.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/membership_source.h"
@@ -53,6 +54,7 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
   Log(LogLevel::kInfo, "ctl_listening", {{"address", (*server)->address()}});
   operation.ctl = *std::move(server);
   if (options_.ctl_address_file.empty()) return absl::OkStatus();
+  RemoveTemporaries(world_.files, options_.ctl_address_file);
   return WriteFileAtomically(world_.files, options_.ctl_address_file,
                              absl::StrCat(operation.ctl->address(), "\n"));
 }

@@ -82,9 +82,10 @@ void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
   stopped_ = why;
   ++round_;
-  for (std::vector<Done>* waiting : {&asked_, &saving_, &adopting_}) {
+  for (std::vector<Done>* waiting : {&asked_, &saving_, &on_held_}) {
     RunAll(std::exchange(*waiting, {}), why);
   }
+  if (adopting_) std::exchange(adopting_, {})(why);
 }
 
 void Recovery::SetApplicationState(ApplicationState state) {
@@ -212,9 +213,12 @@ void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> 
 void Recovery::OnSaved(const Saving& saving,
                        const absl::StatusOr<std::vector<proto::SavedSlice>>& saved) {
   if (!IsPresent(saving)) return;
-  if (!saved.ok()) return EndSave(saved.status());
-  const absl::Status committed = store_.Commit(saving.prefix, cluster_->num_savers(), *saved);
-  if (!committed.ok()) return EndSave(committed);
+  const absl::Status committed =
+      saved.ok() ? store_.Commit(saving.prefix, cluster_->num_savers(), *saved) : saved.status();
+  if (!committed.ok()) {
+    store_.Discard(saving.prefix);
+    return EndSave(committed);
+  }
   committed_ = {saving.prefix, saving.state};
   scheduler_->CommitCut(saving.cut);
   Log(LogLevel::kInfo, "recovery_checkpoint",
@@ -260,13 +264,29 @@ void Recovery::SaveLater() {
   });
 }
 
-void Recovery::Adopt(RecoveryStore::Committed committed, Done done) {
-  Post([this, committed = std::move(committed), done = std::move(done)]() mutable {
+void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
+  Post([this, left = std::move(left), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
-    committed_ = std::move(committed);
-    adopting_.push_back(std::move(done));
+    store_.RemoveLeftovers(cluster_->epoch());
+    older_ = std::move(left);
+    if (!older_.empty()) {
+      committed_ = std::move(older_.front());
+      older_.erase(older_.begin());
+    }
+    adopting_ = std::move(done);
     Recover(absl::OkStatus());
   });
+}
+
+bool Recovery::TakeOlder(const absl::Status& damage) {
+  damage_.Update(damage);
+  if (older_.empty()) return false;
+  const std::string damaged = std::move(committed_.prefix);
+  committed_ = std::move(older_.front());
+  older_.erase(older_.begin());
+  Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
+      {{"cause", damage.message()}, {"prefix", damaged}, {"taken", committed_.prefix}});
+  return true;
 }
 
 void Recovery::OnPsLost(const absl::Status& cause) {
@@ -286,6 +306,8 @@ void Recovery::Recover(const absl::Status& cause) {
   }
   if (options_.on_recovering) options_.on_recovering();
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
+  EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
+  scheduler_->EndDrain();
   cluster_->Claim(committed_.state.epoch(), [self = shared_from_this(),
                                              round](absl::StatusOr<uint64_t> epoch) {
     self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
@@ -343,7 +365,8 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
        {"seconds", absl::ToDoubleSeconds(world_.clock.Now() - recovering_since_)}});
   if (options_.on_recovered) options_.on_recovered();
   scheduler_->Resume(cluster_->epoch());
-  RunAll(std::exchange(adopting_, {}), absl::OkStatus());
+  older_.clear();
+  if (adopting_) std::exchange(adopting_, {})(committed_.state);
   SaveIfAsked();
 }
 
@@ -354,8 +377,19 @@ void Recovery::GiveUp(const absl::Status& error) {
 
 void Recovery::Retry(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
+  // Nothing was done since a coordinator started, so it may begin at an older cut. One that has
+  // lived longer no longer has the closures between that and the newest.
+  const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
+  if (!IsLoss(status) && damaged && adopting_ && TakeOlder(status)) {
+    return Recover(absl::OkStatus());
+  }
   if (!IsLoss(status) && (IsForGood(status) || ++failed_restores_ >= kFailedRestoresMax)) {
-    return GiveUp(Annotate(status, "the job could not be put back to its last checkpoint"));
+    const absl::Status& first = adopting_ && !damage_.ok() ? damage_ : status;
+    return GiveUp(Annotate(
+        first, damaged && !adopting_
+                   ? "the job could not be put back to its last checkpoint; when it is started "
+                     "again it goes on from the one before"
+                   : "the job could not be put back to its last checkpoint"));
   }
   Log(LogLevel::kWarning, "recovery_retried", {{"cause", status.message()}});
   world_.clock.CallAt(world_.clock.Now() + kRetryDelay, [weak = weak_from_this(), round, status] {

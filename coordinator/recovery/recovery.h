@@ -76,8 +76,18 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
   // parameter servers and of files.
   void Checkpoint(Done done);
-  // Puts every ps back to `committed`, which an earlier coordinator left: before the first closure.
-  void Adopt(RecoveryStore::Committed committed, Done done);
+  // Lets closures in flight end, for at most `patience`, and takes a checkpoint; no other closure
+  // begins until Release, or until what is lost was recovered. `done` runs within twice that time,
+  // so that a process which has to end can. While one waits another one ends with it. Errors: as
+  // Checkpoint; UNAVAILABLE where the job waits for a parameter server; DEADLINE_EXCEEDED.
+  void CheckpointAndHold(absl::Duration patience, Done done);
+  void Release();
+  // Puts every ps back to the first of `left` that is whole, newest first, which an earlier
+  // coordinator left: before the first closure. None: to the initial values. `done` gets the state
+  // that was taken. Errors: DATA_LOSS or NOT_FOUND naming the file of the newest one when none is
+  // whole.
+  using Adopted = absl::AnyInvocable<void(absl::StatusOr<proto::CoordinatorState>)>;
+  void Adopt(std::vector<RecoveryStore::Committed> left, Adopted done);
   // Removes all checkpoints, as the job has ended. Nothing more is saved.
   void Forget(Done done);
 
@@ -96,6 +106,10 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
            std::shared_ptr<Scheduler> scheduler, std::shared_ptr<ShardTransfer> transfer);
   void Post(absl::AnyInvocable<void()> task);
   void Tick();
+  // Of a CheckpointAndHold: asks for its checkpoint, once; and its end, in time or not.
+  void SaveHeld(uint64_t hold);
+  void EndLateHold(uint64_t hold);
+  void EndHold(uint64_t hold, const absl::Status& status);
   void SaveIfAsked();
   void OnRoundsHeld(const absl::Status& status);
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
@@ -113,8 +127,10 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void StopFor(const absl::Status& why);
   // The job ends with the error.
   void GiveUp(const absl::Status& error);
-  // Another try when a ps was at fault; else the job ends.
+  // Another try when a ps was at fault, or with an older checkpoint; else the job ends.
   void Retry(uint64_t round, const absl::Status& status);
+  // Takes the next of `older_` in the place of a damaged one. False: there is none.
+  bool TakeOlder(const absl::Status& damage);
   proto::CoordinatorState MakeState(const Cut& cut) const;
   // A program that resumes gives the ids of the last state again, one after another: those that it
   // has not come to are left as that state has them.
@@ -137,7 +153,12 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::set<int> savers_;                // of mirrored variables, of the one that is under way
   std::vector<Done> asked_;             // wait for a checkpoint that has not begun
   std::vector<Done> saving_;            // wait for the one that is under way
-  std::vector<Done> adopting_;
+  uint64_t hold_ = 0;                   // counts CheckpointAndHold
+  uint64_t held_ = 0;                   // the last one whose checkpoint was asked for
+  std::vector<Done> on_held_;           // wait for that of the last one
+  Adopted adopting_;                                // null: nobody waits
+  std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
+  absl::Status damage_;                            // of the newest one that was left
   absl::Time recovering_since_;
   int failed_restores_ = 0;  // in a row, that no lost ps explains
   absl::Status stopped_;  // why, in that phase

@@ -1,38 +1,90 @@
 #include "coordinator/recovery/recovery_store.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "common/checkpoint/bundle_format.h"
 #include "common/checkpoint/checkpoint_files.h"
 
 namespace cohort {
 
 namespace {
+
 constexpr size_t kKept = 2;
 
-std::string PrefixOf(const std::string& directory, uint64_t epoch, uint64_t number) {
-  return JoinPath(directory, absl::StrCat("recovery-", epoch, "-", number));
+// Epoch and number of a recovery checkpoint.
+using Place = std::pair<uint64_t, uint64_t>;
+
+std::string PrefixOf(const std::string& directory, const Place& place) {
+  return JoinPath(directory, absl::StrCat("recovery-", place.first, "-", place.second));
 }
 
-// Epoch and number of a recovery checkpoint; nothing for another one.
-std::optional<std::pair<uint64_t, uint64_t>> PlaceOf(const std::string& prefix) {
-  const std::vector<std::string> parts =
-      absl::StrSplit(prefix.substr(prefix.rfind('/') + 1), '-');
-  uint64_t epoch = 0;
-  uint64_t number = 0;
-  if (parts.size() != 3 || parts[0] != "recovery" || !absl::SimpleAtoi(parts[1], &epoch) ||
-      !absl::SimpleAtoi(parts[2], &number)) {
+// Returns the place that a file of a recovery checkpoint belongs to; nothing for another file.
+std::optional<Place> PlaceOf(absl::string_view name) {
+  const absl::string_view base = name.substr(0, name.find('.'));
+  const std::vector<absl::string_view> parts = absl::StrSplit(base, '-');
+  Place place;
+  if (parts.size() != 3 || parts[0] != "recovery" || !absl::SimpleAtoi(parts[1], &place.first) ||
+      !absl::SimpleAtoi(parts[2], &place.second) ||
+      !IsCheckpointFile(name, absl::StrCat("recovery-", place.first, "-", place.second))) {
     return std::nullopt;
   }
-  return std::make_pair(epoch, number);
+  return place;
 }
+
+struct Files {
+  std::vector<std::string> names;
+  bool complete = false;  // it has an index
+};
+using Places = std::map<Place, Files, std::greater<>>;  // newest first
+
+// Errors: those of List but NOT_FOUND, which is an empty directory.
+absl::StatusOr<Places> ListPlaces(FileSystem& files, const std::string& directory) {
+  const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
+  if (absl::IsNotFound(names.status())) return Places();
+  RETURN_IF_ERROR(names.status());
+  Places places;
+  for (const std::string& name : *names) {
+    const std::optional<Place> place = PlaceOf(name);
+    if (!place.has_value()) continue;
+    Files& of_place = places[*place];
+    of_place.names.push_back(name);
+    of_place.complete = of_place.complete || JoinPath(directory, name) ==
+                                                 IndexPath(PrefixOf(directory, *place));
+  }
+  return places;
+}
+
+// Left-over files cost room only.
+void RemoveFiles(FileSystem& files, const std::string& directory, const Place& place,
+                 const Files& left) {
+  files.Remove(IndexPath(PrefixOf(directory, place))).IgnoreError();
+  for (const std::string& name : left.names) {
+    files.Remove(JoinPath(directory, name)).IgnoreError();
+  }
+}
+
+absl::StatusOr<proto::CoordinatorState> ReadState(FileSystem& files, const std::string& prefix) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(files, prefix));
+  ASSIGN_OR_RETURN(const Tensor bytes, reader->Read(kCoordinatorStateName));
+  proto::CoordinatorState state;
+  if (!state.ParseFromArray(bytes.raw(), static_cast<int>(bytes.num_bytes()))) {
+    return absl::DataLossError(absl::StrCat("checkpoint ", prefix, " holds a ",
+                                            kCoordinatorStateName,
+                                            " that is not a coordinator's state"));
+  }
+  return state;
+}
+
 }  // namespace
 
 Tensor CoordinatorStateTensor(const proto::CoordinatorState& state) {
@@ -47,61 +99,77 @@ RecoveryStore::RecoveryStore(FileSystem& files, std::string directory)
 
 absl::Status RecoveryStore::Prepare() { return files_.MakeDirectories(directory_); }
 
-absl::StatusOr<std::optional<RecoveryStore::Committed>> RecoveryStore::ReadLatest() const {
-  const absl::StatusOr<std::vector<std::string>> prefixes = ListCheckpoints(files_, directory_);
-  if (absl::IsNotFound(prefixes.status())) return std::optional<Committed>();
-  RETURN_IF_ERROR(prefixes.status());
-  std::optional<std::pair<uint64_t, uint64_t>> latest;
-  for (const std::string& prefix : *prefixes) {
-    const auto place = PlaceOf(prefix);
-    if (place.has_value() && (!latest.has_value() || *latest < *place)) latest = place;
+absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
+  ASSIGN_OR_RETURN(const Places places, ListPlaces(files_, directory_));
+  Left left;
+  for (const auto& [place, of_place] : places) {
+    if (!of_place.complete) continue;
+    left.epoch = std::max(left.epoch, place.first);
+    Committed committed;
+    committed.prefix = PrefixOf(directory_, place);
+    absl::StatusOr<proto::CoordinatorState> state = ReadState(files_, committed.prefix);
+    if (!state.ok()) {
+      // A disk that cannot be read now may hold the newest one whole.
+      if (!absl::IsDataLoss(state.status()) && !absl::IsNotFound(state.status())) {
+        return state.status();
+      }
+      if (left.checkpoints.empty()) left.damage.Update(state.status());
+      continue;
+    }
+    committed.state = *std::move(state);
+    left.checkpoints.push_back(std::move(committed));
   }
-  if (!latest.has_value()) return std::optional<Committed>();
-  Committed committed;
-  committed.prefix = PrefixOf(directory_, latest->first, latest->second);
-  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
-                   BundleReader::Open(files_, committed.prefix));
-  ASSIGN_OR_RETURN(const Tensor bytes, reader->Read(kCoordinatorStateName));
-  if (!committed.state.ParseFromArray(bytes.raw(), static_cast<int>(bytes.num_bytes()))) {
-    return absl::DataLossError(absl::StrCat("checkpoint ", committed.prefix, " holds a ",
-                                            kCoordinatorStateName,
-                                            " that is not a coordinator's state"));
+  if (left.checkpoints.empty() && !left.damage.ok()) {
+    return absl::DataLossError(absl::StrCat(
+        "no recovery checkpoint is whole; remove ", directory_,
+        "/recovery-* to start anew. Of the newest one ", left.damage.message()));
   }
-  return std::optional<Committed>(std::move(committed));
+  return left;
 }
 
 std::string RecoveryStore::NewPrefix(uint64_t epoch) {
-  return PrefixOf(directory_, epoch, ++last_number_);
+  return PrefixOf(directory_, {epoch, ++last_number_});
 }
 
 absl::Status RecoveryStore::Commit(const std::string& prefix, int num_shards,
                                    absl::Span<const proto::SavedSlice> slices) {
   RETURN_IF_ERROR(WriteIndex(files_, prefix, num_shards, slices));
-  CheckpointState state;
-  if (auto held = ReadCheckpointState(files_, directory_); held.ok()) state = *std::move(held);
-  state.latest = prefix.substr(directory_.size() + 1);
-  state.all.push_back(state.latest);
-  std::vector<std::string> dropped;
-  while (state.all.size() > kKept) {
-    dropped.push_back(state.all.front());
-    state.all.erase(state.all.begin());
-  }
-  RETURN_IF_ERROR(WriteCheckpointState(files_, directory_, state));
-  for (const std::string& old : dropped) {
-    // Left-over files cost room only.
-    DeleteCheckpoint(files_, JoinPath(directory_, old)).IgnoreError();
+  const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
+  if (!places.ok()) return absl::OkStatus();  // the next Commit removes what is old
+  size_t kept = 0;
+  for (const auto& [place, of_place] : *places) {
+    // What is newer and not complete may be a successor's that is being written.
+    if (kept == 0 && !of_place.complete) continue;
+    if (of_place.complete && kept < kKept) {
+      ++kept;
+    } else {
+      RemoveFiles(files_, directory_, place, of_place);
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status RecoveryStore::Clear() {
-  absl::StatusOr<std::vector<std::string>> prefixes = ListCheckpoints(files_, directory_);
-  if (absl::IsNotFound(prefixes.status())) return absl::OkStatus();
-  RETURN_IF_ERROR(prefixes.status());
-  for (const std::string& prefix : *prefixes) {
-    if (PlaceOf(prefix).has_value()) RETURN_IF_ERROR(DeleteCheckpoint(files_, prefix));
+void RecoveryStore::Discard(const std::string& prefix) {
+  DeleteCheckpoint(files_, prefix).IgnoreError();
+}
+
+void RecoveryStore::RemoveLeftovers(uint64_t epoch) {
+  const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
+  if (!places.ok()) return;
+  for (const auto& [place, of_place] : *places) {
+    if (place.first < epoch && !of_place.complete) {
+      RemoveFiles(files_, directory_, place, of_place);
+    }
   }
-  return files_.Remove(JoinPath(directory_, "checkpoint"));
+}
+
+absl::Status RecoveryStore::Clear() {
+  ASSIGN_OR_RETURN(const Places places, ListPlaces(files_, directory_));
+  absl::Status first;
+  for (const auto& [place, of_place] : places) {
+    first.Update(DeleteCheckpoint(files_, PrefixOf(directory_, place)));
+  }
+  return first;
 }
 
 }  // namespace cohort

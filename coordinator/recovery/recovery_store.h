@@ -1,12 +1,14 @@
 #pragma once
 
-// The recovery checkpoints of a job in one directory of the coordinator: recovery-<epoch>-<number>
-// and the state file `checkpoint`, for people and tools. They are ordinary TensorFlow V2
-// checkpoints that also hold the coordinator's own state and the once-only log of every slice. The
-// last two are kept: the newest, and the one before it, which a slow reader may still be at.
+// The recovery checkpoints of a job in one directory of the coordinator: recovery-<epoch>-<number>.
+// They are ordinary TensorFlow V2 checkpoints that also hold the coordinator's own state and the
+// once-only log of every slice. The last two are kept: the newest, and the one before it, which a
+// slow reader may still be at, and which a coordinator that starts takes where the newest is
+// damaged.
 //
-// The latest is the complete one of the highest epoch, and in it of the highest number, never what
-// the state file says: a coordinator that was taken over may still write that file, late.
+// There is no state file: what the directory lists is what there is, newest first by epoch and then
+// by number. A coordinator that was taken over may still write, late, but only under its own epoch,
+// and other files, such as the job's own checkpoints, may lie in the same directory.
 
 #include <cstdint>
 #include <optional>
@@ -39,18 +41,34 @@ class RecoveryStore {
     std::string prefix;
     proto::CoordinatorState state;
   };
-  // The last committed one; nothing when there is none. Errors: DATA_LOSS naming the file.
-  absl::StatusOr<std::optional<Committed>> ReadLatest() const;
+  // What earlier coordinators left.
+  struct Left {
+    std::vector<Committed> checkpoints;  // newest first: those whose index and state can be read
+    uint64_t epoch = 0;                  // the highest of any checkpoint, also of a damaged one
+    absl::Status damage;                 // of the newest one where that cannot be read
+  };
+  // Errors: DATA_LOSS naming the file when there are checkpoints and none can be read; the file
+  // system's.
+  absl::StatusOr<Left> ReadLeft() const;
 
-  // Of a checkpoint that is to be written now; not used before.
+  // Returns the name of a checkpoint that is to be written now. No other has it.
   std::string NewPrefix(uint64_t epoch);
 
   // Makes the checkpoint the latest one: after this it survives a crash at any moment, and before
-  // it the one before is the latest.
+  // it the one before is the latest. Removes all that is older than the two newest.
   absl::Status Commit(const std::string& prefix, int num_shards,
                       absl::Span<const proto::SavedSlice> slices);
 
-  // Removes every recovery checkpoint: the job has ended.
+  // Removes what a save that failed has written. What a task still writes is removed by the next
+  // Commit, RemoveLeftovers or Clear.
+  void Discard(const std::string& prefix);
+
+  // Removes what saves of epochs before `epoch` left unfinished: no coordinator of those can end
+  // them.
+  void RemoveLeftovers(uint64_t epoch);
+
+  // Removes every recovery checkpoint: the job has ended. Tries all of them. Errors: the first of
+  // the file system's.
   absl::Status Clear();
 
   const std::string& directory() const { return directory_; }

@@ -64,6 +64,12 @@ bool OpenRounds::IsHeld(const Closure& closure) const {
   return begun == begun_.end() || !begun->second.IsFull();
 }
 
+bool OpenRounds::IsUnderWay(const Closure& closure) const {
+  const uint64_t round = closure.round.number;
+  if (closure.gang) return gangs_.count(closure.id) > 0;
+  return round != 0 && !IsApplied(round) && begun_.count(round) > 0;
+}
+
 OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   const uint64_t round = closure->round.number;
   if (closure->gang) {

@@ -47,6 +47,8 @@ class OpenRounds {
   // Why there is no checkpoint then.
   absl::Status HoldStatus() const;
   void Release();
+  // Whether closures of its round have begun and it takes more, or the closure itself has.
+  bool IsUnderWay(const Closure& closure) const;
   // Whether the closure has to wait for that.
   bool IsHeld(const Closure& closure) const;
 

@@ -320,6 +320,11 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
   if (GangLineup::Held held = gangs_.TakeHeld(); held != nullptr) {
     effects.push_back([held = std::move(held)]() mutable { held(absl::OkStatus()); });
   }
+  if (in_flight_.empty() && IsDrainedLocked() && *drain_ != nullptr) {
+    effects.push_back([idle = std::exchange(*drain_, nullptr)]() mutable {
+      idle(absl::OkStatus());
+    });
+  }
   OpenRounds::Ready ready = rounds_.TakeReady(queue_.HasError() && in_flight_.empty());
   if (ready == nullptr) return;
   effects.push_back([ready = std::move(ready), status = rounds_.HoldStatus()]() mutable {
@@ -334,7 +339,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     const bool stops = options_.stop_at_first_error && fetches_ == 0;
     if (queue_.HasError() && stops && !queue_.Front()->replay) return;
     if (snapshots_before_.has_value() && !(queue_.Front()->id < *snapshots_before_)) return;
-    if (IsTooFarAheadLocked() || IsBehindARoundLocked()) return;
+    if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
     const std::vector<int> workers = LanesForFrontLocked();
     if (workers.empty()) return;
     Run run = TakeFrontLocked(workers);

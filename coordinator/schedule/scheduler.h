@@ -45,10 +45,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   using Options = SchedulerOptions;
   using Stats = SchedulerStats;
   using Done = WaitingCalls::Done;
-
   // The clock outlives the scheduler.
   static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);
-
   // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
   // closure is then cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
@@ -62,7 +60,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Somebody waits for a result, which an unobserved error must not keep from coming.
   void BeginFetch();
   void EndFetch();
-
   void SetEpoch(uint64_t epoch);  // of what runs from now on; Resume sets it too
   // No closure runs until Resume, and those in flight are queued again, whatever their calls
   // answer. Nothing ends but by a deadline; a Join waits. `why` is for people.
@@ -79,13 +76,15 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndSnapshots();
   void CommitCut(const Cut& cut);  // its checkpoint is committed
   bool IsHeldByRedoLog() const;    // whether Schedule waits for a checkpoint
+  // Nothing begins until EndDrain, but what a round under way waits for. `idle`: none is in flight.
+  void Drain(Done idle);
+  void EndDrain();
   // Runs `done` once nothing is paused and every closure that was done before a restore is done
   // again: variables then show all that results tell. Errors: that of Close.
   void WhenStable(Done done);
   // The next closure gets this id; those that are left out ended in an earlier process. Only grows.
   void SkipTo(ClosureId next);
   ClosureId NextId() const;
-
   void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                    std::shared_ptr<Channel> channel);
   // The process is as good as gone: when every ps has fenced it, its closures in flight are put
@@ -100,7 +99,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void ReleaseGangs();
   // The worker takes nothing more; `drained` runs when no closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
-
   Stats stats() const;
   std::map<int, WorkerStats> workers() const;  // that have not been removed
   std::string DescribeWait() const;  // for people: closures in flight and where, and who waits
@@ -123,6 +121,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // none may begin
   std::vector<int> LanesForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
                        Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -177,6 +176,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureId snapshots_watermark_ ABSL_GUARDED_BY(mutex_);  // of their cut; no push is above it
   size_t done_since_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;  // what a checkpoint is due for
   bool checkpoint_asked_ ABSL_GUARDED_BY(mutex_) = false;  // since the last snapshots
+  std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // whom Drain tells, until EndDrain
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);

@@ -232,6 +232,31 @@ bool Scheduler::IsHeldByRedoLog() const {
   return !redo_.HasRoom() && waiting_.HasSchedule();
 }
 
+void Scheduler::Drain(Done idle) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    drain_ = std::move(idle);
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+void Scheduler::EndDrain() {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    drain_.reset();
+    Pump(effects);
+  }
+  RunAll(effects);
+}
+
+bool Scheduler::IsDrainedLocked() const {
+  const Closure* const front = queue_.Front();
+  return drain_.has_value() && (front == nullptr || !rounds_.IsUnderWay(*front));
+}
+
 void Scheduler::WhenStable(Done done) {
   Effects effects;
   {

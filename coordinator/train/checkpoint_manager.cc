@@ -66,13 +66,29 @@ CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coor
                                      Options options)
     : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
 
+void CheckpointManager::RemoveUnfinished() {
+  if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
+}
+
 absl::StatusOr<std::string> CheckpointManager::Save(
     const Progress& progress, absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   ASSIGN_OR_RETURN(const std::string name,
                    UnusedCheckpointName(files_, options_.directory,
-                                        absl::StrCat("ckpt-", progress.global_step)));
+                                        CheckpointNameOfStep(progress.global_step)));
   const std::string prefix = JoinPath(options_.directory, name);
+  if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
+    // Without an index nothing names what was written.
+    DeleteCheckpoint(files_, prefix).IgnoreError();
+    return written;
+  }
+  RETURN_IF_ERROR(MakeLatest(name));
+  Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
+  return prefix;
+}
+
+absl::Status CheckpointManager::Write(const std::string& prefix, const Progress& progress,
+                                      absl::Span<const proto::VariableLayout> variables) {
   std::map<std::string, Tensor> extras;
   if (!variables.empty()) {
     ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
@@ -84,10 +100,18 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
                    coordinator_.ps().Save(prefix, extras));
-  RETURN_IF_ERROR(WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved));
+  return WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved);
+}
+
+absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
     state = *std::move(held);
+  } else if (!absl::IsNotFound(held.status())) {
+    if (!absl::IsDataLoss(held.status())) return held.status();
+    Log(LogLevel::kWarning, "checkpoint_state_replaced",
+        {{"cause", held.status().message()},
+         {"lost", "which older checkpoints to remove by checkpoint.max_to_keep"}});
   }
   state.latest = name;
   state.all.erase(std::remove(state.all.begin(), state.all.end(), name), state.all.end());
@@ -104,14 +128,18 @@ absl::StatusOr<std::string> CheckpointManager::Save(
     DeleteCheckpoint(files_, absl::StartsWith(old, "/") ? old : JoinPath(options_.directory, old))
         .IgnoreError();
   }
-  Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
-  return prefix;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
     const std::string& which, absl::Span<const proto::VariableLayout> variables) {
   ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(files_, options_.directory, which));
-  if (prefix.empty()) return std::optional<Progress>();
+  if (prefix.empty()) {
+    Log(LogLevel::kWarning, "checkpoint_none",
+        {{"directory", options_.directory},
+         {"effect", "there is nothing to restore, so the training begins anew"}});
+    return std::optional<Progress>();
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                    BundleReader::Open(files_, prefix));
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));

@@ -22,24 +22,36 @@ namespace cohort {
 class CheckpointManager {
  public:
   struct Options {
-    std::string directory;
+    std::string directory;  // empty: nothing is saved
     int64_t max_to_keep = 3;
   };
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
 
-  // The prefix of the new checkpoint. Deletes those beyond max_to_keep. What the parameter servers
-  // moved for the slices of `variables` since the last one is saved with it (load_record.h).
+  bool IsSaving() const { return !options_.directory.empty(); }
+
+  // Removes what saves of processes that were killed left in the directory: before the first Save.
+  void RemoveUnfinished();
+
+  // Returns the prefix of the new checkpoint, and removes what was written where it fails. Deletes
+  // those beyond max_to_keep. What the parameter servers moved for the slices of `variables` since
+  // the last one is saved with it (load_record.h).
   absl::StatusOr<std::string> Save(const Progress& progress,
                                    absl::Span<const proto::VariableLayout> variables = {});
 
-  // Restores variables and slots. `which` is "latest" or a prefix. Nothing when "latest" finds no
-  // checkpoint. Errors: NOT_FOUND; DATA_LOSS naming the file; FAILED_PRECONDITION for a checkpoint
-  // of another model, listing every variable that is missing or has another shape.
+  // Restores variables and slots. `which` is what FindCheckpoint takes. Nothing when "latest" finds
+  // no checkpoint, which is logged. Errors: those of FindCheckpoint; NOT_FOUND; DATA_LOSS naming
+  // the file; FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is
+  // missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 
  private:
+  absl::Status Write(const std::string& prefix, const Progress& progress,
+                     absl::Span<const proto::VariableLayout> variables);
+  // Names it in the state file, and deletes those beyond max_to_keep.
+  absl::Status MakeLatest(const std::string& name);
+
   FileSystem& files_;
   ClusterCoordinator& coordinator_;
   const Options options_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -34,6 +35,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
         "directory, or name another one in recovery.directory, to start anew");
   }
   MutexLock lock(mutex_);
+  RETURN_IF_ERROR(CheckDataLocked(train));
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
   if (!devices.empty() && devices != devices_) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -55,6 +57,21 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   begun.sums.values.assign(train.sums().begin(), train.sums().end());
   begun_ = std::move(begun);
   return absl::OkStatus();
+}
+
+absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) const {
+  const DataIdentity before{train.data_length(), train.data_content()};
+  if (before == data_) return absl::OkStatus();
+  const std::string change =
+      before.length != data_.length
+          ? absl::StrCat("had ", before.length, " examples, and now there are ", data_.length)
+          : absl::StrCat("had the checksum ", absl::Hex(before.content, absl::kZeroPad8),
+                         ", and now, of as many examples (", data_.length, "), have ",
+                         absl::Hex(data_.content, absl::kZeroPad8));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the data changed since the recovery checkpoint was made: those to train on ", change,
+      ". Put the former ones back to go on; to start anew, remove its directory or name another "
+      "one in recovery.directory"));
 }
 
 std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
@@ -103,6 +120,11 @@ void TrainProgress::SetDevices(std::vector<std::string> devices) {
   devices_ = std::move(devices);
 }
 
+void TrainProgress::SetData(DataIdentity data) {
+  MutexLock lock(mutex_);
+  data_ = data;
+}
+
 void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
   MutexLock lock(mutex_);
   homes_ = std::move(homes);
@@ -120,6 +142,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_seconds(totals_.seconds);
   train.mutable_homes()->Add(homes_.begin(), homes_.end());
   for (const std::string& device : devices_) train.add_devices(device);
+  train.set_data_length(data_.length);
+  train.set_data_content(data_.content);
   train.set_first_id(first_.value);
   if (first_.value == 0) return train.SerializeAsString();
   for (const Cut::Covered& covered : cut.covered) {

@@ -49,8 +49,8 @@ class TrainProgress {
   // settings: crc32c of what must be the same in the process that goes on.
   explicit TrainProgress(uint32_t settings) : settings_(settings) {}
 
-  // Takes up what an earlier process saved. Errors: FAILED_PRECONDITION for other settings, and
-  // other devices; DATA_LOSS.
+  // Takes up what an earlier process saved. Errors: FAILED_PRECONDITION for other settings, other
+  // data and other devices; DATA_LOSS.
   absl::Status Load(const proto::CoordinatorState& state);
 
   // What SetHomes was given where `state` was saved; nothing else is taken up by this.
@@ -80,6 +80,13 @@ class TrainProgress {
   void SetHomes(std::vector<uint32_t> homes);
   // All of each worker, which the job takes; empty: it names its devices. Before Load.
   void SetDevices(std::vector<std::string> devices);
+  // The data to train on, before any split: an order of examples is one of these data. Before Load.
+  struct DataIdentity {
+    int64_t length = 0;    // examples
+    uint32_t content = 0;  // CreateDatasetResponse.content
+    friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
+  };
+  void SetData(DataIdentity data);
   // Progress that did not come from a recovery checkpoint.
   void SetProgress(const Progress& progress);
 
@@ -87,12 +94,16 @@ class TrainProgress {
   std::string Save(const Cut& cut);
 
  private:
+  absl::Status CheckDataLocked(const proto::TrainState& train) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const uint32_t settings_;
   mutable Mutex mutex_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);
+  DataIdentity data_ ABSL_GUARDED_BY(mutex_);
   ClosureId first_ ABSL_GUARDED_BY(mutex_);               // 0: no epoch is under way
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);  // of an earlier process
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);  // by covered closures

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/program/update_rule.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
@@ -24,18 +25,15 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       coordinator_(coordinator),
       job_(job),
       sources_(std::move(sources)),
-      progress_(std::make_shared<TrainProgress>(SettingsOf(job))) {
-  if (!job_.checkpoint.directory.empty()) {
-    checkpoints_.emplace(world_.files, coordinator_,
-                         CheckpointManager::Options{job_.checkpoint.directory,
-                                                    job_.checkpoint.max_to_keep});
-  }
-}
+      checkpoints_(world.files, coordinator,
+                   {job.checkpoint.directory, job.checkpoint.max_to_keep}),
+      progress_(std::make_shared<TrainProgress>(SettingsOf(job))) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
   RETURN_IF_ERROR(PrepareData());
   RETURN_IF_ERROR(PrepareModel());
   RETURN_IF_ERROR(Restore());
+  if (progress_->progress().epochs_done < job_.fit.epochs) checkpoints_.RemoveUnfinished();
   while (progress_->progress().epochs_done < job_.fit.epochs) {
     RETURN_IF_ERROR(TrainEpoch(progress_->progress().epochs_done));
   }
@@ -105,12 +103,8 @@ absl::Status Trainer::Restore() {
 
 absl::Status Trainer::RestoreCheckpoint() {
   if (job_.checkpoint.restore.empty()) return absl::OkStatus();
-  if (!checkpoints_.has_value()) {
-    return absl::InvalidArgumentError(
-        "checkpoint.restore is set but checkpoint.directory is not: name the directory");
-  }
   ASSIGN_OR_RETURN(const std::optional<Progress> progress,
-                   checkpoints_->Restore(job_.checkpoint.restore, plan_.variables));
+                   checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
   if (!progress.has_value()) return absl::OkStatus();
   progress_->SetProgress(*progress);
   // No closure would bring the values back.
@@ -158,7 +152,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   bar_.Finish(line);
   const bool last = epoch + 1 == job_.fit.epochs;
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
-  if (checkpoints_.has_value() && (last || (epoch + 1) % every == 0)) return SaveCheckpoint();
+  if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) return SaveCheckpoint();
   return absl::OkStatus();
 }
 
@@ -242,9 +236,13 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
       if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     }
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
-    result.state().OnReady([meter, steps = static_cast<size_t>(next.steps)](
+    result.state().OnReady([meter, watch = options.training ? loss_watch_ : nullptr,
+                            update = options.first_step + UpdatesOf(next.first + 1),
+                            steps = static_cast<size_t>(next.steps)](
                                const absl::StatusOr<FetchedTensors>& fetches) {
-      meter->Add(EpochMeter::StepsOf(fetches, steps));
+      const std::vector<EpochMeter::Sums> made = EpochMeter::StepsOf(fetches, steps);
+      if (watch != nullptr) watch->See(update, made);
+      meter->Add(made);
     });
     results.push_back(std::move(result));
     if (options.progress != nullptr) {
@@ -271,7 +269,7 @@ absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
 }
 
 absl::Status Trainer::SaveCheckpoint() {
-  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_->Save(progress_->progress(), plan_.variables));
+  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_.Save(progress_->progress(), plan_.variables));
   return absl::OkStatus();
 }
 
@@ -281,6 +279,7 @@ absl::Status Trainer::Export() {
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
   ASSIGN_OR_RETURN(const OnnxExport exported, PlanOnnxExport(plan_.predict));
   RETURN_IF_ERROR(world_.files.MakeDirectories(DirectoryOf(job_.export_to.onnx)));
+  RemoveTemporaries(world_.files, job_.export_to.onnx);
   RETURN_IF_ERROR(WriteOnnx(
       world_.files, job_.export_to.onnx, exported,
       [&](const std::string& variable) { return coordinator_.ps().Read(*layouts.at(variable)); },

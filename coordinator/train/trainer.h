@@ -18,6 +18,7 @@
 #include "coordinator/train/checkpoint_manager.h"
 #include "coordinator/train/data_sources.h"
 #include "coordinator/train/epoch_meter.h"
+#include "coordinator/train/loss_watch.h"
 #include "coordinator/train/progress_bar.h"
 #include "coordinator/train/train_progress.h"
 
@@ -30,7 +31,7 @@ struct TrainSummary {
   absl::Duration train_time;     // the epochs alone, without validation and checkpoints
   std::vector<absl::Duration> epoch_times;  // its parts
   double examples = 0;
-  double train_loss = 0;         // of the last epoch
+  double train_loss = 0;         // of the last epoch; nothing where epoch_times is empty
   std::optional<double> validation_loss;
   std::optional<double> test_loss;
   int64_t test_examples = 0;
@@ -117,8 +118,9 @@ class Trainer {
   ModelPrograms model_;
   Plan plan_;
   ProgramHandle train_program_, eval_program_;
-  std::optional<CheckpointManager> checkpoints_;
+  CheckpointManager checkpoints_;
   const std::shared_ptr<TrainProgress> progress_;  // shared with the recovery
+  const std::shared_ptr<LossWatch> loss_watch_ = std::make_shared<LossWatch>();
   TrainSummary summary_;
   ProgressBar bar_;
 };

@@ -42,6 +42,7 @@ absl::Status Trainer::PrepareData() {
   *raw.mutable_source() = sources_.train;
   ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
+  progress_->SetData({all.cardinality(), all.content()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));

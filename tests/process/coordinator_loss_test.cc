@@ -142,7 +142,9 @@ TEST_F(CoordinatorLoss, ASecondCoordinatorAtOnceIsRefused) {
                                 HasSubstr(absl::StrCat("process id ", first->pid()))));
   EXPECT_TRUE(first->ReadErrUntil("Epoch 3/", absl::Minutes(1))) << "it was disturbed";
   first->Signal(SIGTERM);
-  EXPECT_EQ(first->Wait(absl::Minutes(1)).exit_code, kExitJobFailed);
+  const ProcessRun interrupted = first->Wait(absl::Minutes(1));
+  EXPECT_EQ(interrupted.exit_code, kExitInterrupted) << interrupted.err;
+  EXPECT_THAT(interrupted.err, HasSubstr("has all that was done"));
 }
 
 TEST_F(CoordinatorLoss, AnotherSpecEndsWhatItDoesNotHaveAndAnAdoptedTaskIsWatched) {

@@ -97,7 +97,7 @@ TEST_F(MembersTest, AFourthWorkerComesDoesClosuresAndGoes) {
 
   coordinator->Signal(SIGTERM);
   const ProcessRun run = coordinator->Wait(absl::Minutes(1));
-  EXPECT_EQ(run.exit_code, kExitJobFailed);
+  EXPECT_EQ(run.exit_code, kExitInterrupted);
   EXPECT_THAT(run.err, HasSubstr("interrupted by SIGTERM"));
   EXPECT_THAT(run.err, testing::Not(HasSubstr("child_ended"))) << "nobody died";
   const ProcessRun late = Ctl({"status"});

@@ -243,6 +243,41 @@ TEST_F(MisSetInputs, CheckpointDirectoryIsAFile) {
   ExpectError(Train({absl::StrCat("checkpoint.directory=", job)}), kExitJobFailed, {job});
 }
 
+TEST_F(MisSetInputs, DirectoryCannotBeWrittenTo) {
+  const std::string place = JoinPath(directory, "read-only");
+  ASSERT_TRUE(files.MakeDirectories(place).ok());
+  if (mount("tmpfs", place.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "needs root: cannot mount a file system";
+  }
+  EXPECT_TRUE(files.MakeDirectories(JoinPath(place, "there")).ok());
+  EXPECT_EQ(mount("tmpfs", place.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m"), 0);
+  std::vector<ProcessRun> runs;
+  for (const char* field : {"checkpoint.directory", "recovery.directory"}) {
+    runs.push_back(Train({absl::StrCat(field, "=", place, "/there")}));
+    ExpectError(runs.back(), kExitJobFailed, {absl::StrCat(place, "/there"), field});
+  }
+  runs.push_back(Train({absl::StrCat("export.onnx=", place, "/there/model.onnx")}));
+  ExpectError(runs.back(), kExitJobFailed, {absl::StrCat(place, "/there"), "export.onnx"});
+  umount(place.c_str());
+  for (const ProcessRun& run : runs) {
+    EXPECT_THAT(run.err, HasSubstr("Read-only file system"));
+    EXPECT_THAT(run.err, Not(HasSubstr("local_tasks_started"))) << "it is said before the start";
+  }
+}
+
+// Whoever waits for the summary gets it, or hears that it is lost.
+TEST_F(MisSetInputs, StdoutCannotBeWrittenTo) {
+  for (const std::string to : {">/dev/full", "| true"}) {
+    const ProcessRun run = RunProcess(
+        "/bin/bash",
+        {"-o", "pipefail", "-c",
+         absl::StrCat("\"$0\" --job \"$1\" --local ps=1,worker=1 ", to),
+         JoinPath(COHORT_BIN_DIR, "coordinator"), job},
+        {{"TF_CONFIG", ""}, {"TMPDIR", directory}}, absl::Seconds(60));
+    ExpectError(run, kExitJobFailed, {"stdout", "\"steps\":10"});
+  }
+}
+
 TEST_F(MisSetInputs, DiskIsFull) {
   const std::string small = JoinPath(directory, "small");
   ASSERT_TRUE(files.MakeDirectories(small).ok());

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/base/posix_file_system.h"
+#include "common/cluster/exit_codes.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
 
@@ -245,7 +246,7 @@ TEST_F(MultiWorkerProcess, TheFlightRecordNamesTheWorkerThatIsWaitedFor) {
   EXPECT_THAT(text, HasSubstr("rank 0, worker:0: "));
   Signal("record", 2, SIGCONT);
   job.Signal(SIGTERM);
-  EXPECT_EQ(job.Wait(absl::Minutes(1)).exit_code, 1) << "interrupted";
+  EXPECT_EQ(job.Wait(absl::Minutes(1)).exit_code, kExitInterrupted);
 }
 
 // All are gone at once: the job goes back to its checkpoint, and the model is the one that it would

@@ -55,13 +55,14 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::Datas
                                                spec));
     components.push_back(std::move(assembler));
   }
-  std::shared_ptr<Dataset> dataset(new Dataset(std::move(plan), std::move(components)));
+  std::shared_ptr<Dataset> dataset(
+      new Dataset(std::move(plan), std::move(components), source.content));
   ASSIGN_OR_RETURN(dataset->prefetch_, PrefetchOf(spec));
   return dataset;
 }
 
-Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components)
-    : plan_(std::move(plan)), components_(std::move(components)) {
+Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, uint32_t content)
+    : plan_(std::move(plan)), components_(std::move(components)), content_(content) {
   DescribeElement();
 }
 

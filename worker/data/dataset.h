@@ -38,6 +38,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   const proto::ElementSpec& element_spec() const { return element_spec_; }
   int64_t cardinality() const { return plan_.cardinality(); }  // kEndless when endless
+  uint32_t content() const { return content_; }  // of its source: Source::content
   const IndexPlan& plan() const { return plan_; }
   // Elements to hold ready, from the last prefetch transform, at most kPrefetchMax; 0 without one.
   int64_t prefetch() const { return prefetch_; }
@@ -50,7 +51,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
       const proto::IteratorPosition& position) const;
 
  private:
-  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components);
+  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, uint32_t content);
   void DescribeElement();
   absl::StatusOr<Element> Assemble(absl::Span<const int64_t> indices) const;
   OrderCursor TakeCursor() const;
@@ -60,6 +61,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   const IndexPlan plan_;
   const std::vector<ComponentAssembler> components_;
+  const uint32_t content_;
   proto::ElementSpec element_spec_;
   int64_t prefetch_ = 0;
   mutable Mutex mutex_;

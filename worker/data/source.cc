@@ -20,7 +20,8 @@ namespace {
 constexpr int kComponentsMax = 64;
 constexpr size_t kFingerprintChunkBytes = 1 << 20;
 
-// Names the content: a file that was replaced under its old path is another array.
+// Names the content, wherever it lies: a file that was replaced under its old path is another
+// array.
 absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::string chunk(kFingerprintChunkBytes, '\0');
@@ -31,7 +32,7 @@ absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& pa
     crc = ExtendCrc32c(crc, absl::string_view(chunk.data(), size));
     offset += size;
   }
-  return absl::StrCat(file->size(), ":", crc, ":", path);
+  return absl::StrCat(file->size(), ":", crc);
 }
 
 absl::StatusOr<Source> OpenRange(const proto::Range& range) {
@@ -40,7 +41,9 @@ absl::StatusOr<Source> OpenRange(const proto::Range& range) {
     return absl::InvalidArgumentError(
         absl::StrCat("range from ", range.begin(), " to ", range.end(), " is too long"));
   }
-  return Source{std::max<int64_t>(0, count), {SourceComponent{nullptr, range.begin(), ""}}};
+  return Source{std::max<int64_t>(0, count),
+                {SourceComponent{nullptr, range.begin(), ""}},
+                Crc32c(absl::StrCat("range:", range.begin(), ":", range.end()))};
 }
 
 absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int component) {
@@ -92,7 +95,9 @@ absl::StatusOr<Source> OpenInline(const proto::InlineTensors& inline_tensors) {
     components.push_back({std::make_shared<const Tensor>(std::move(tensor)), 0, ""});
     names.push_back(absl::StrCat("inline_tensors.tensors[", i, "]"));
   }
-  return Assemble(std::move(components), names);
+  ASSIGN_OR_RETURN(Source source, Assemble(std::move(components), names));
+  source.content = Crc32c(inline_tensors.SerializeAsString());
+  return source;
 }
 
 }  // namespace
@@ -114,14 +119,19 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
 }
 
 absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
+  std::string content = "idx";
   std::vector<SourceComponent> components;
   std::vector<std::string> names;
   for (const std::string& path : idx.paths()) {
-    ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(path));
+    ASSIGN_OR_RETURN(const std::string of_file, Fingerprint(files_, path));
+    ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(path, of_file));
     components.push_back({std::move(array), 0, "", path});
     names.push_back(path);
+    absl::StrAppend(&content, ":", of_file);
   }
-  return Assemble(std::move(components), names);
+  ASSIGN_OR_RETURN(Source source, Assemble(std::move(components), names));
+  source.content = Crc32c(content);
+  return source;
 }
 
 absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& digits) {
@@ -133,18 +143,23 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
     images = Keep(key + ":images", std::move(set.images));
     labels = Keep(key + ":labels", std::move(set.labels));
   }
-  return Source{digits.count(), {{std::move(images), 0, ""}, {std::move(labels), 0, ""}}};
+  return Source{digits.count(),
+                {{std::move(images), 0, ""}, {std::move(labels), 0, ""}},
+                Crc32c(key)};
 }
 
 absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   std::string key = absl::StrCat("clicks:", log.seed(), ":", log.count());
   for (const int64_t buckets : log.buckets()) absl::StrAppend(&key, ":", buckets);
+  std::string contents = key;
   for (const std::string& path : log.paths()) {
     ASSIGN_OR_RETURN(const std::string content, Fingerprint(files_, path));
-    absl::StrAppend(&key, ":", content);
+    absl::StrAppend(&contents, ":", content);
+    absl::StrAppend(&key, ":", content, ":", path);
   }
   const std::string paths = absl::StrJoin(log.paths(), ", ");
   Source source;
+  source.content = Crc32c(contents);
   for (const std::string& name : ClickColumnNames()) {
     source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name, paths});
   }
@@ -161,9 +176,9 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   return source;
 }
 
-absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string content, Fingerprint(files_, path));
-  const std::string key = "idx:" + content;
+absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(
+    const std::string& path, const std::string& content) {
+  const std::string key = absl::StrCat("idx:", content, ":", path);
   std::shared_ptr<const Tensor> array = Find(key);
   if (array != nullptr) return array;
   ASSIGN_OR_RETURN(Tensor read, ReadIdx(files_, path));

@@ -33,6 +33,7 @@ struct SourceComponent {
 struct Source {
   int64_t elements = 0;
   std::vector<SourceComponent> components;
+  uint32_t content = 0;  // crc32c of what the data are; not of where they lie, nor since when
 };
 
 // Thread-safe.
@@ -51,7 +52,9 @@ class SourceCache {
   absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
   absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
   absl::StatusOr<Source> OpenClickLog(const proto::ClickLog& log);
-  absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const std::string& path);
+  // `content` is the file's Fingerprint.
+  absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const std::string& path,
+                                                         const std::string& content);
   std::shared_ptr<const Tensor> Find(const std::string& key) const;
   std::shared_ptr<const Tensor> Keep(const std::string& key, Tensor array);
 

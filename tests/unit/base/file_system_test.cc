@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/memory_file_system.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -96,10 +98,10 @@ TEST_P(FileSystemConformance, ReadingBeyondTheEndIsOutOfRange) {
   EXPECT_TRUE((*file)->Read(10, absl::Span<char>()).ok());
 }
 
-TEST_P(FileSystemConformance, CreateEmptiesAnExistingFile) {
+TEST_P(FileSystemConformance, CreateNeverTakesWhatIsThere) {
   Write("a", "old");
-  ASSERT_TRUE((*files_.Create(Path("a")))->Close().ok());
-  EXPECT_EQ(*ReadFile(files_, Path("a")), "");
+  EXPECT_EQ(files_.Create(Path("a")).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(*ReadFile(files_, Path("a")), "old");
 }
 
 TEST_P(FileSystemConformance, AClosedFileRefusesEverything) {
@@ -168,7 +170,7 @@ TEST_P(FileSystemConformance, DirectoriesAndFilesAreNotMixedUp) {
   ASSERT_TRUE(files_.MakeDirectories(Path("d")).ok());
   Write("file", "");
   EXPECT_EQ(files_.Open(Path("d")).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(files_.Create(Path("d")).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(files_.Create(Path("d")).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(files_.List(Path("file")).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(files_.Create(Path("file/x")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -188,6 +190,91 @@ TEST_P(FileSystemConformance, WriteFileAtomicallyLeavesNothingElse) {
   Write("a", "22");
   EXPECT_EQ(*ReadFile(files_, Path("a")), "22");
   EXPECT_THAT(*files_.List(place_.root), ElementsAre("a"));
+}
+
+// Two savers of one path, as an old coordinator that still writes and its successor.
+TEST_P(FileSystemConformance, NoWriterRenamesWhatAnotherHasBegun) {
+  const auto first = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*first)->Append("the first, ").ok());
+  const auto second = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*second)->Append("half of the second").ok());
+  ASSERT_TRUE((*first)->Append("whole").ok());
+  ASSERT_TRUE((*first)->Seal().ok());
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ(*ReadFile(files_, Path("a")), "the first, whole");
+}
+
+TEST_P(FileSystemConformance, AFileThatIsDiscardedIsRemoved) {
+  const auto file = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*file)->Append("x").ok());
+  const std::vector<std::string> names = *files_.List(place_.root);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_TRUE(IsTemporaryName(names[0])) << names[0];
+  EXPECT_EQ(FinalName(names[0]), "a");
+  (*file)->Discard();
+  EXPECT_THAT(*files_.List(place_.root), IsEmpty());
+}
+
+// As what a call in flight holds at the end of a process.
+TEST(TemporaryFiles, MayBeDestroyedBehindTheirFileSystem) {
+  auto files = std::make_unique<MemoryFileSystem>();
+  auto file = *TemporaryFile::Create(*files, "/a");
+  ASSERT_TRUE(file->Append("x").ok());
+  files.reset();
+  file.reset();
+}
+
+// At each call that can fail.
+TEST(TemporaryFiles, ThatCannotBeWrittenAreRemoved) {
+  for (int calls = 1; calls <= 4; ++calls) {
+    MemoryFileSystem files;
+    files.FailAfter(calls, absl::ResourceExhaustedError("no space left"));
+    EXPECT_EQ(WriteFileAtomically(files, "/a", "x").code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(*files.List("/"), IsEmpty()) << calls;
+  }
+}
+
+TEST_P(FileSystemConformance, WhatKilledWritersLeftOfAPathIsRemoved) {
+  for (const char* name : {"a", "a.tmp", "a.0123456789abcdef.tmp", "ab.0123456789abcdef.tmp"}) {
+    ASSERT_TRUE((*files_.Create(Path(name)))->Close().ok());
+  }
+  RemoveTemporaries(files_, Path("a"));
+  EXPECT_THAT(*files_.List(place_.root), ElementsAre("a", "ab.0123456789abcdef.tmp"));
+}
+
+TEST_P(FileSystemConformance, AProbeLeavesNothing) {
+  EXPECT_TRUE(ProbeDirectory(files_, Path("x/y")).ok());
+  EXPECT_THAT(*files_.List(Path("x/y")), IsEmpty());
+  Write("file", "");
+  const absl::Status refused = ProbeDirectory(files_, Path("file/x"));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("file"));
+}
+
+TEST(PosixFiles, ASymbolicLinkIsNeverWrittenThrough) {
+  const Place place = PosixPlace();
+  ASSERT_TRUE(WriteFileAtomically(*place.files, place.root + "/victim", "mine").ok());
+  for (const char* target : {"/victim", "/nothing"}) {
+    const std::string link = place.root + "/link";
+    ASSERT_EQ(symlink((place.root + target).c_str(), link.c_str()), 0);
+    EXPECT_EQ(place.files->Create(link).status().code(), absl::StatusCode::kAlreadyExists);
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  EXPECT_EQ(*ReadFile(*place.files, place.root + "/victim"), "mine");
+  EXPECT_THAT(*place.files->List(place.root), ElementsAre("victim"));
+  std::filesystem::remove_all(place.root);
+}
+
+TEST(TemporaryNames, AreToldFromOthers) {
+  EXPECT_EQ(FinalName("m.index.0123456789abcdef.tmp"), "m.index");
+  EXPECT_EQ(FinalName("m.index.tmp"), "m.index");
+  for (const char* name : {"m.index", "m.index.0123456789abcdef", "tmp", "m.tmp.x", ""}) {
+    EXPECT_EQ(FinalName(name), name);
+    EXPECT_FALSE(IsTemporaryName(name)) << name;
+  }
+  // 15 digits, and one that is none: a part of the final name.
+  EXPECT_EQ(FinalName("m.123456789abcdef.tmp"), "m.123456789abcdef");
+  EXPECT_EQ(FinalName("m.g123456789abcdef.tmp"), "m.g123456789abcdef");
 }
 
 class MemoryFileSystemFaults : public ::testing::Test {

@@ -34,6 +34,61 @@ TEST(CheckpointFiles, OnlyThoseOfThePrefix) {
   EXPECT_TRUE(DeleteCheckpoint(disk, "d/m").ok());
 }
 
+TEST(FindCheckpoint, TakesAPrefixAndWhatAShellMakesOfIt) {
+  CrashDisk disk(CrashDisk::kNever);
+  Touch(disk, "d/ckpt-32.index");
+  EXPECT_EQ(*FindCheckpoint(disk, "", "d/ckpt-32"), "d/ckpt-32");
+  EXPECT_EQ(*FindCheckpoint(disk, "", "d/ckpt-32.index"), "d/ckpt-32");
+  EXPECT_EQ(*FindCheckpoint(disk, "", "d/none"), "d/none");
+  Touch(disk, "d/strange.index.index");
+  EXPECT_EQ(*FindCheckpoint(disk, "", "d/strange.index"), "d/strange.index");
+}
+
+// Whoever copies ckpt-* leaves the state file behind.
+TEST(FindCheckpoint, WithoutAStateFileTheMostStepsAreTheLatest) {
+  CrashDisk disk(CrashDisk::kNever);
+  EXPECT_EQ(*FindCheckpoint(disk, "d", "latest"), "");
+  Touch(disk, "d/ckpt-7.data-00000-of-00001");  // was never complete
+  Touch(disk, "d/recovery-1-1.index");          // is no checkpoint of the job's
+  EXPECT_EQ(*FindCheckpoint(disk, "d", "latest"), "");
+  for (const char* name : {"d/ckpt-9.index", "d/ckpt-100.index", "d/ckpt-32.index"}) {
+    Touch(disk, name);
+  }
+  EXPECT_EQ(*FindCheckpoint(disk, "d", "latest"), "d/ckpt-100");
+  ASSERT_TRUE(WriteCheckpointState(disk, "d", {"ckpt-9", {"ckpt-9"}}).ok());
+  EXPECT_EQ(*FindCheckpoint(disk, "d", "latest"), "d/ckpt-9");
+}
+
+TEST(FindCheckpoint, WhereNamesDoNotTellTheLatestTheyAreListed) {
+  for (const char* other : {"ckpt-32-2", "model"}) {
+    CrashDisk disk(CrashDisk::kNever);
+    Touch(disk, "d/ckpt-64.index");
+    Touch(disk, absl::StrCat("d/", other, ".index"));
+    const absl::Status status = FindCheckpoint(disk, "d", "latest").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("ckpt-64"));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(other));
+  }
+}
+
+TEST(RemoveUnfinishedSaves, TakesWhatKilledSavesLeftAndNothingElse) {
+  CrashDisk disk(CrashDisk::kNever);
+  const std::vector<std::string> kept = {
+      "d/ckpt-1.data-00000-of-00001", "d/ckpt-1.index", "d/checkpoint", "d/ckpt-2.json",
+      "d/model.data-00000-of-00001", "d/ckpt-x.data-00000-of-00001",
+      "d/recovery-1-2.data-00000-of-00001", "d/notes.0123456789abcdef.tmp"};
+  for (const std::string& path : kept) Touch(disk, path);
+  for (const char* name :
+       {"d/ckpt-2.data-00000-of-00001", "d/ckpt-1-2.data-00000-of-00001",
+        "d/ckpt-1.data-00000-of-00001.0123456789abcdef.tmp", "d/ckpt-3.index.0123456789abcdef.tmp",
+        "d/checkpoint.0123456789abcdef.tmp"}) {
+    Touch(disk, name);
+  }
+  RemoveUnfinishedSaves(disk, "d");
+  EXPECT_EQ(disk.List("d")->size(), kept.size());
+  for (const std::string& path : kept) EXPECT_TRUE(disk.has(path)) << path;
+}
+
 // A run that was cut off between index and state file, and one that trains again into a directory
 // that has checkpoints of the same steps, can both save.
 TEST(UnusedCheckpointName, IsNeverThatOfACompleteCheckpoint) {

@@ -202,6 +202,23 @@ TEST_F(SchedulerRounds, ARoundThatAnErrorHasTakenAStepFromRunsAgainWithTheRest) 
   EXPECT_EQ(after->Peek().aggregate(), 2u);
 }
 
+// Its answers would count for nothing.
+TEST_F(SchedulerRounds, ADrainLetsARoundThatHasBegunGetAllThatItTakes) {
+  Make(1);
+  const auto channel = AddWorker(0);
+  ScheduleRounds(2);
+  ASSERT_THAT(Running(*channel), testing::ElementsAre(1));
+  int drained = 0;
+  scheduler->Drain([&](const absl::Status&) { ++drained; });
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_THAT(Running(*channel), testing::ElementsAre(2));
+  EXPECT_EQ(drained, 0);
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_EQ(scheduler->stats().done, 2u);
+  EXPECT_EQ(drained, 1);
+  EXPECT_TRUE(channel->calls.empty()) << "the round has what it takes, and the next has not begun";
+}
+
 TEST_F(SchedulerRounds, AnErrorEndsTheRoundAndIsRaisedBehindAFence) {
   Make(4);
   const auto channel = AddWorker(0);

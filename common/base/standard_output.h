@@ -1,0 +1,19 @@
+#pragma once
+
+// What a program says to whoever started it, with an error where nobody can hear it.
+
+#include <string>
+
+#include "common/base/status.h"
+
+namespace cohort {
+
+// Lets writing to a pipe or socket without a reader fail with an error, as on a full disk; by
+// default it kills the process (SIGPIPE). First in main: threads and programs started later inherit
+// it.
+void IgnoreBrokenPipes();
+
+// Writes all of `text` to stdout, through every buffer. Errors: those of write, naming stdout.
+absl::Status WriteToStdout(const std::string& text);
+
+}  // namespace cohort

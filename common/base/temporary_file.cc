@@ -1,0 +1,110 @@
+#include "common/base/temporary_file.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kEnding[] = ".tmp";
+constexpr size_t kTokenDigits = 16;
+// 64 random bits: a second collision in a row says that something else is wrong.
+constexpr int kNamesTried = 4;
+
+// No seed gives these: two processes that write for one path must differ, and nothing but the name
+// follows from them.
+std::string RandomName(const std::string& path) {
+  std::random_device random;
+  const uint64_t token = (uint64_t{random()} << 32) | random();
+  return absl::StrCat(path, ".", absl::Hex(token, absl::kZeroPad16), kEnding);
+}
+
+bool IsToken(absl::string_view text) {
+  if (text.size() != kTokenDigits) return false;
+  for (const char digit : text) {
+    if (!absl::ascii_isdigit(digit) && (digit < 'a' || digit > 'f')) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem& files,
+                                                                     const std::string& path) {
+  absl::Status error;
+  for (int i = 0; i < kNamesTried; ++i) {
+    std::string name = RandomName(path);
+    absl::StatusOr<std::unique_ptr<WritableFile>> file = files.Create(name);
+    if (file.ok()) {
+      return std::unique_ptr<TemporaryFile>(
+          new TemporaryFile(files, path, std::move(name), *std::move(file)));
+    }
+    error = file.status();
+    if (!absl::IsAlreadyExists(error)) break;
+  }
+  return error;
+}
+
+TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string temporary,
+                             std::unique_ptr<WritableFile> file)
+    : files_(files),
+      path_(std::move(path)),
+      temporary_(std::move(temporary)),
+      file_(std::move(file)) {}
+
+absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
+  if (!error.ok()) Discard();
+  return error;
+}
+
+void TemporaryFile::Discard() {
+  // The error that kept it from its name is the one that counts.
+  files_.Remove(temporary_).IgnoreError();
+}
+
+absl::Status TemporaryFile::Append(absl::string_view bytes) {
+  return DiscardOn(file_->Append(bytes));
+}
+
+absl::Status TemporaryFile::Seal() {
+  RETURN_IF_ERROR(DiscardOn(file_->Sync()));
+  return DiscardOn(file_->Close());
+}
+
+absl::Status TemporaryFile::Commit() { return DiscardOn(files_.Rename(temporary_, path_)); }
+
+absl::string_view FinalName(absl::string_view name) {
+  absl::string_view rest = name;
+  if (!absl::ConsumeSuffix(&rest, kEnding)) return name;
+  const size_t dot = rest.rfind('.');
+  if (dot != absl::string_view::npos && IsToken(rest.substr(dot + 1))) rest = rest.substr(0, dot);
+  return rest;
+}
+
+bool IsTemporaryName(absl::string_view name) { return FinalName(name).size() != name.size(); }
+
+void RemoveTemporaries(FileSystem& files, const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> names = files.List(DirectoryOf(path));
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (!IsTemporaryName(name) || FinalName(name) != BaseName(path)) continue;
+    files.Remove(JoinPath(DirectoryOf(path), name)).IgnoreError();
+  }
+}
+
+absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
+  RETURN_IF_ERROR(files.MakeDirectories(directory));
+  const auto made = TemporaryFile::Create(files, JoinPath(directory, "probe"));
+  if (!made.ok()) {
+    return Annotate(made.status(), absl::StrCat(directory, " cannot be written to"));
+  }
+  (*made)->Discard();
+  return absl::OkStatus();
+}
+
+}  // namespace cohort

@@ -1,0 +1,24 @@
+#pragma once
+
+// Says once that a training has gone wrong: at the first step whose loss is no finite number.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/train/epoch_meter.h"
+
+namespace cohort {
+
+// Thread-safe. Shared: the callbacks of results hold it.
+class LossWatch {
+ public:
+  // Logs the first loss that is not finite, as `loss_not_finite`. `first_step` is the number of the
+  // update that the first of `steps` belongs to.
+  void See(int64_t first_step, const std::vector<EpochMeter::Sums>& steps);
+
+ private:
+  std::atomic<bool> said_{false};
+};
+
+}  // namespace cohort

@@ -1,0 +1,225 @@
+// The coordinator as a program, in simulated time: what it does at its planned ends.
+
+#include "coordinator/daemon/coordinator_daemon.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/worker.pb.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/sim/sim_files.h"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kSteps = 30;  // three epochs of ten
+constexpr char kRecovery[] = "/recovery";
+constexpr char kRoundsOfThree[] = R"({"class_name": "Synchronous", "config": {"aggregate": 3}})";
+
+// 320 examples in batches of 32.
+constexpr char kJob[] = R"({
+  "name": "small", "seed": 1,
+  "model": {"class_name": "Sequential", "config": {"name": "m", "layers": [
+    {"class_name": "Dense",
+     "config": {"units": 10, "activation": "softmax", "input_shape": [784]}}]}},
+  "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+  "data": {"train": {"class_name": "SyntheticDigits", "config": {"seed": 1, "count": 320}},
+           "pipeline": [{"class_name": "Flatten", "config": {"component": "x"}},
+                        {"class_name": "Rescaling",
+                         "config": {"component": "x", "scale": 0.0039}}]},
+  "fit": {"epochs": 3, "batch_size": 32},
+  "recovery": {"directory": "/recovery", "interval_ms": 3600000},
+  "strategy": {"type": "parameter_server"}
+})";
+
+// A disk on which calls fail from the moment on that a test says.
+class FailingFiles final : public FileWatcher {
+ public:
+  explicit FailingFiles(FileSystem& disk) : files_(disk, *this, "chief:0") {}
+
+  FileSystem& files() { return files_; }
+  void Fail(FileCall::Kind kind, std::string beginning) {
+    kind_ = kind;
+    beginning_ = std::move(beginning);
+  }
+
+  absl::Status OnFileCall(const std::string&, const FileCall& call, size_t*) override {
+    if (call.kind != kind_ || !absl::StartsWith(call.path, beginning_)) return absl::OkStatus();
+    return absl::PermissionDeniedError(absl::StrCat(call.path, ": Read-only file system"));
+  }
+  void OnFileDone(const std::string&, const FileCall&) override {}
+
+ private:
+  SimFiles files_;
+  std::optional<FileCall::Kind> kind_;
+  std::string beginning_;
+};
+
+// Counts how often each closure is sent to a worker, and does something at one of the calls.
+class SentClosures final : public SimWatcher {
+ public:
+  void At(int call, std::function<void()> then) {
+    at_ = call;
+    then_ = std::move(then);
+  }
+  int calls() const { return calls_; }
+  const std::map<uint64_t, int>& by_id() const { return by_id_; }
+
+  SimFate OnRequest(const SimMessage& message) override {
+    proto::RunClosureRequest request;
+    if (!absl::EndsWith(message.method, "/RunClosure") ||
+        !request.ParseFromString(message.request)) {
+      return {};
+    }
+    ++by_id_[request.closure_id()];
+    if (++calls_ == at_ && then_) then_();
+    return {};
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+ private:
+  int calls_ = 0;
+  int at_ = -1;
+  std::function<void()> then_;
+  std::map<uint64_t, int> by_id_;
+};
+
+class DaemonSim {
+ public:
+  DaemonSim(uint64_t seed, int ps, int workers, std::vector<std::string> sets)
+      : cluster_(seed, ps, workers), sets_(std::move(sets)) {
+    cluster_.network().SetWatcher(&sent_);
+  }
+  ~DaemonSim() { cluster_.End(); }
+
+  // A new process of the coordinator, from its start to its end.
+  CoordinatorDaemon::Result Run() {
+    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", sets_);
+    EXPECT_TRUE(job.ok()) << job.status();
+    CoordinatorOptions options;
+    options.job = *job;
+    options.cluster = cluster_.tasks().spec();
+    options.keep_tasks = true;
+    const World world = cluster_.WorldOf("chief:0");
+    CoordinatorDaemon daemon({world.clock, world.executor, disk_.files(), world.transport},
+                             cluster_.waiter(), std::move(options), {});
+    running_ = &daemon;
+    const CoordinatorDaemon::Result result = daemon.Run();
+    running_ = nullptr;
+    return result;
+  }
+  // As SIGTERM does.
+  void Interrupt() {
+    if (running_ != nullptr) running_->Interrupt("SIGTERM");
+  }
+  void InterruptAt(int call) {
+    sent_.At(call, [this] { cluster_.sim().Run([this] { Interrupt(); }); });
+  }
+
+  SimCluster& cluster() { return cluster_; }
+  FailingFiles& disk() { return disk_; }
+  SentClosures& sent() { return sent_; }
+
+ private:
+  SentClosures sent_;
+  SimCluster cluster_;
+  FailingFiles disk_{cluster_.WorldOf("chief:0").files};
+  const std::vector<std::string> sets_;
+  CoordinatorDaemon* running_ = nullptr;
+};
+
+nlohmann::json SummaryOf(const CoordinatorDaemon::Result& result) {
+  return nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
+}
+
+TEST(Daemon, ADirectoryThatCannotBeWrittenToIsSaidBeforeAnythingStarts) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
+  const CoordinatorDaemon::Result result = sim.Run();
+  EXPECT_EQ(result.code, kExitJobFailed);
+  EXPECT_THAT(result.error, HasSubstr("/recovery cannot be written to"));
+  EXPECT_THAT(result.error, HasSubstr("recovery.directory"));
+  EXPECT_EQ(sim.sent().calls(), 0);
+}
+
+TEST(Daemon, WhatWasTrainedIsNotLostForACleanUpThatFails) {
+  DaemonSim sim(1, 1, 1, {"recovery.interval_steps=5"});
+  // The probe and the first checkpoint are there; then nothing can be removed.
+  sim.sent().At(20, [&] { sim.disk().Fail(FileCall::Kind::kRemove, kRecovery); });
+  testing::internal::CaptureStderr();
+  const CoordinatorDaemon::Result result = sim.Run();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps) << result.output;
+  EXPECT_THAT(said, HasSubstr("event=recovery_not_removed"));
+}
+
+struct Interrupted {
+  const char* name;
+  int ps;
+  int workers;
+  std::vector<std::string> sets;
+};
+
+class InterruptedDaemon : public testing::TestWithParam<Interrupted> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, InterruptedDaemon,
+    testing::Values(
+        Interrupted{"parameter_server", 2, 2, {}},
+        Interrupted{"rounds", 2, 2, {absl::StrCat("strategy.consistency=", kRoundsOfThree)}},
+        Interrupted{"one_device", 0, 1, {"strategy.type=one_device"}},
+        Interrupted{"multi_worker_mirrored", 0, 2, {"strategy.type=multi_worker_mirrored"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// At any moment: all that was done is kept, so no closure runs twice, and the model is the one of a
+// job that nobody interrupted.
+TEST_P(InterruptedDaemon, CostsNoClosureTwice) {
+  const Interrupted& param = GetParam();
+  for (const int at : {1, 2, 3, 8, 13, 21, 29}) {
+    SCOPED_TRACE(testing::Message() << "interrupted at call " << at);
+    DaemonSim sim(static_cast<uint64_t>(at), param.ps, param.workers, param.sets);
+    sim.InterruptAt(at);
+    const CoordinatorDaemon::Result first = sim.Run();
+    EXPECT_EQ(first.code, kExitInterrupted) << first.error;
+    EXPECT_THAT(first.error, HasSubstr("interrupted by SIGTERM"));
+    EXPECT_THAT(first.error, HasSubstr("has all that was done"));
+    const CoordinatorDaemon::Result second = sim.Run();
+    ASSERT_EQ(second.code, kExitOk) << second.error;
+    EXPECT_EQ(SummaryOf(second)["epochs"], 3);
+    const int members = param.ps == 0 ? param.workers : 1;
+    EXPECT_EQ(sim.sent().by_id().size(), static_cast<size_t>(kSteps));
+    for (const auto& [id, times] : sim.sent().by_id()) EXPECT_EQ(times, members) << id;
+  }
+}
+
+// The job has no parameter server to save from: it ends at once, and says that work is lost.
+TEST(Daemon, AnInterruptedJobWaitsForNoTaskThatIsAway) {
+  DaemonSim sim(1, 1, 1, {});
+  absl::Time interrupted;
+  sim.sent().At(10, [&] {
+    SimWorld& world = sim.cluster().sim();
+    world.CallAt(world.Now(), [&] { sim.cluster().tasks().Kill({Role::kPs, 0}); });
+    world.CallAt(world.Now() + absl::Seconds(30), [&] {
+      interrupted = sim.cluster().sim().Now();
+      sim.Interrupt();
+    });
+  });
+  const CoordinatorDaemon::Result result = sim.Run();
+  EXPECT_EQ(result.code, kExitJobFailed);
+  EXPECT_THAT(result.error, HasSubstr("runs again"));
+  EXPECT_LT(sim.cluster().sim().Now() - interrupted, absl::Seconds(1));
+}
+
+}  // namespace
+}  // namespace cohort
