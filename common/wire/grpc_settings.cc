@@ -9,11 +9,12 @@ namespace cohort {
 
 namespace {
 
-// A dead connection is noticed within the sum of the two. Both sides ask, because a server that is
-// not told of it would answer so many pings with "too many pings" and close.
-constexpr int kKeepaliveTimeMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
-constexpr int kPingIntervalMinMs = 5'000;
+// A dead connection is noticed within the sum of the two when it is idle, and within the second,
+// which is the default lease of tasks, when something was sent. Both sides ask, because a server
+// that is not told of it would answer so many pings with "too many pings" and close.
+constexpr int kKeepaliveTimeMs = 2'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+constexpr int kPingIntervalMinMs = 500;
 
 constexpr int kReconnectBackoffFirstMs = 50;
 constexpr int kReconnectBackoffMaxMs = 1'000;

@@ -52,6 +52,12 @@ absl::Status EpochClaim::LastError(TaskId task) const {
   return found == errors_.end() ? absl::OkStatus() : found->second;
 }
 
+uint64_t EpochClaim::IncarnationOf(TaskId ps) const {
+  MutexLock lock(mutex_);
+  const auto found = incarnations_.find(ps);
+  return found == incarnations_.end() ? 0 : found->second;
+}
+
 void EpochClaim::Later(absl::AnyInvocable<void()> retry) {
   world_.clock.CallAt(world_.clock.Now() + kRetry,
                       [self = shared_from_this(), retry = std::move(retry)]() mutable {
@@ -134,15 +140,19 @@ void EpochClaim::Attach(size_t position) {
       *channel, kAttach, std::move(request), options_.call_timeout,
       [self = shared_from_this(), channel,
        position](const absl::StatusOr<Envelope<proto::AttachResponse>>& answer) {
-        self->OnAttached(position, answer.status());
+        if (!answer.ok()) return self->OnAttached(position, answer.status());
+        self->OnAttached(position, answer->header);
       });
 }
 
-void EpochClaim::OnAttached(size_t position, const absl::Status& status) {
+void EpochClaim::OnAttached(size_t position,
+                            const absl::StatusOr<proto::AttachResponse>& answer) {
+  const absl::Status& status = answer.status();
   {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return;
     errors_[options_.ps[position]] = status;
+    if (answer.ok()) incarnations_[options_.ps[position]] = answer->task().incarnation();
   }
   if (status.ok()) return Attach(position + 1);
   if (ClassOf(status) == proto::STALE) return Finish(TakenOver(status));

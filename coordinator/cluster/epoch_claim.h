@@ -52,6 +52,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Cancel();
   // What the last call to a task failed with; OK: it answered, or has not been asked yet.
   absl::Status LastError(TaskId task) const;
+  // Of the process that has granted the epoch; 0: none has yet.
+  uint64_t IncarnationOf(TaskId ps) const;
 
  private:
   EpochClaim(World world, Options options, Done done);
@@ -62,7 +64,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void OnProbed(TaskId task, const absl::StatusOr<proto::GetStatusResponse>& answer);
   // Attaches options_.ps[position] and those behind it.
   void Attach(size_t position);
-  void OnAttached(size_t position, const absl::Status& status);
+  void OnAttached(size_t position, const absl::StatusOr<proto::AttachResponse>& answer);
   void Finish(absl::StatusOr<uint64_t> result);
   void Later(absl::AnyInvocable<void()> retry);
 
@@ -74,6 +76,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskId, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

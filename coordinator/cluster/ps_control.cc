@@ -49,6 +49,15 @@ std::vector<Envelope<Request>> ForEach(int num_ps) {
   return std::vector<Envelope<Request>>(static_cast<size_t>(num_ps));
 }
 
+template <typename Request>
+size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
+  size_t largest = 0;
+  for (const Envelope<Request>& request : requests) {
+    largest = std::max(largest, request.header.ByteSizeLong() + PayloadBytes(request.payload));
+  }
+  return largest;
+}
+
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
   return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),
@@ -100,11 +109,12 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
+  const absl::Duration timeout = TimeFor(options_.timeout, LargestOf(requests));
   return Await<std::vector<Envelope<Response>>>(
-      waiter_, options_.timeout * 2, absl::StrCat(method, " on all parameter servers"),
+      waiter_, timeout * 2, absl::StrCat(method, " on all parameter servers"),
       [&](auto done) {
         CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
-                           std::move(requests), options_.timeout, std::move(done));
+                           std::move(requests), timeout, std::move(done));
       });
 }
 
@@ -125,17 +135,28 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
+// A loss that a recovery mends may take as long as that; while no recovery follows, the task is
+// there and only the calls to it fail, and that is waited for less long.
 template <typename T, typename Once>
-absl::StatusOr<T> PsControl::UntilStable(Once once) {
-  if (!options_.when_stable) return once();
+absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
   absl::Status loss;
+  uint64_t epoch = 0;  // under which calls are unanswered
+  absl::Duration unanswered;
   while (true) {
-    RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
+    if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
+    if (std::exchange(epoch, cluster_->epoch()) != epoch) unanswered = absl::ZeroDuration();
+    const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
-    const bool again = ClassOf(loss) == proto::PS_LOST || ClassOf(loss) == proto::STALE;
-    if (!again || world_.clock.Now() >= deadline) return result;
+    if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
+    unanswered += world_.clock.Now() - start;
+    const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
+    const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
+    if (there && (ends || unanswered >= options_.unanswered_max)) {
+      return UnansweredError(call, unanswered, loss);
+    }
+    if (ends) return result;
   }
 }
 
@@ -143,7 +164,7 @@ template <typename Response, typename Request>
 absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   return UntilStable<std::vector<Envelope<Response>>>(
-      [&] { return CallAllOnce<Response>(method, requests); });
+      {method, LargestOf(requests)}, [&] { return CallAllOnce<Response>(method, requests); });
 }
 
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
@@ -348,7 +369,7 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
     *extra.mutable_tensor() = Inline(value);
   }
   using Slices = std::vector<proto::SavedSlice>;
-  return UntilStable<Slices>([&] {
+  return UntilStable<Slices>({"Save"}, [&] {
     order.epoch = cluster_->epoch();
     // Each of its calls has a deadline; how many there are, the variables say.
     return Await<Slices>(waiter_, absl::InfiniteDuration(), "the shards to be saved",
@@ -360,7 +381,7 @@ absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
   ShardTransfer::RestoreOrder order;
   order.prefix = prefix;
   order.slots = slots;
-  return UntilStable<bool>([&] {
+  return UntilStable<bool>({"Restore"}, [&] {
            order.epoch = cluster_->epoch();
            return Await<bool>(waiter_, absl::InfiniteDuration(), "the shards to be restored",
                               [&](auto done) {

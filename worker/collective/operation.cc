@@ -343,10 +343,24 @@ void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
   --peers_[static_cast<size_t>(peer)].under_way;
   --frames_under_way_;
   if (tag == kHelloTag) --hellos_under_way_;
-  if (!status.ok() && !stopped_) host_.OnPeerFailed(setup_.sequence, peer, status);
+  if (!status.ok() && !stopped_ && Matters(peer, tag, status)) {
+    host_.OnPeerFailed(setup_.sequence, peer, status);
+  }
   Pump(peer);
   RunReady();
   CheckEnd();
+}
+
+// A rank that has given all that this one waits for may be done, and have left the group, before a
+// late hello reaches it: nothing is missing then.
+bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) const {
+  if (tag != kHelloTag || absl::IsAborted(failure)) return true;
+  const std::vector<PlanStep>& steps = setup_.plan.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool waits = steps[i].kind == PlanStep::Kind::kReceive && steps[i].peer == peer;
+    if (waits && !states_[i].made) return true;
+  }
+  return false;
 }
 
 void Operation::Stop() {
