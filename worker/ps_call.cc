@@ -69,7 +69,10 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
       return Finish(Named(answer.status(),
                           absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted),
-                                       ", after ", attempts_, " attempts of ", method_)));
+                                       ", after ", attempts_, " attempts of ", method_, " (",
+                                       request_.header.size() + PayloadBytes(request_.payload),
+                                       " bytes to it, about ", request_.answer_bytes,
+                                       " back)")));
     }
     backoff_ = std::min(backoff_ * 2, policy_.backoff_max);
     world_.clock.CallAt(when, [self = shared_from_this()] { self->Repeat(); });

@@ -28,8 +28,8 @@ uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
 }
 
 #if defined(__x86_64__)
-// The instruction takes three cycles and may begin each cycle, so three runs of the bytes are summed
-// at once.
+// The instruction takes three cycles and may begin each cycle, so three runs of the bytes are
+// summed at once.
 constexpr size_t kRunBytes = 2048;
 
 // What so many zero bytes make of a state, by its four bytes: the sum is linear.

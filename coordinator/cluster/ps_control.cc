@@ -49,15 +49,6 @@ std::vector<Envelope<Request>> ForEach(int num_ps) {
   return std::vector<Envelope<Request>>(static_cast<size_t>(num_ps));
 }
 
-template <typename Request>
-size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
-  size_t largest = 0;
-  for (const Envelope<Request>& request : requests) {
-    largest = std::max(largest, request.header.ByteSizeLong() + PayloadBytes(request.payload));
-  }
-  return largest;
-}
-
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
   return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),

@@ -3,10 +3,13 @@
 // A call that a task does not answer although it is there, and answers others: the network carries
 // some bytes between the two and not these.
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/wire/typed_call.h"
 
 namespace cohort {
 
@@ -15,6 +18,16 @@ struct UnansweredCall {
   std::string method;
   size_t bytes = 0;  // of its largest request; 0: not known
 };
+
+// Bytes of the largest.
+template <typename Request>
+size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
+  size_t largest = 0;
+  for (const Envelope<Request>& request : requests) {
+    largest = std::max(largest, request.header.ByteSizeLong() + PayloadBytes(request.payload));
+  }
+  return largest;
+}
 
 // How long a call may take: `silence` and what its bytes need at a megabyte a second, so that one
 // that makes progress is not given up.

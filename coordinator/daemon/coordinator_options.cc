@@ -53,8 +53,8 @@ void Declare(FlagParser& parser, Flags& flags) {
              "Keep the workers the same as a list while the job runs: a FILE with one HOST:PORT a "
              "line, or dns:NAME:PORT");
   parser.Add("ctl_address", flags.ctl_address,
-             "HOST:PORT where 'coordinator ctl' is served; default: the chief's address in TF_CONFIG "
-             "where that is loopback, else its port on all interfaces; with local tasks a free "
+             "HOST:PORT where 'coordinator ctl' is served; default: the chief's address in "
+             "TF_CONFIG where that is loopback, else its port on all interfaces; with local tasks a free "
              "loopback port; none: nowhere");
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");

@@ -355,10 +355,9 @@ void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
 // late hello reaches it: nothing is missing then.
 bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) const {
   if (tag != kHelloTag || absl::IsAborted(failure)) return true;
-  const std::vector<PlanStep>& steps = setup_.plan.steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const bool waits = steps[i].kind == PlanStep::Kind::kReceive && steps[i].peer == peer;
-    if (waits && !states_[i].made) return true;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const PlanStep& step = setup_.plan.steps[i];
+    if (step.kind == PlanStep::Kind::kReceive && step.peer == peer && !states_[i].made) return true;
   }
   return false;
 }

@@ -310,7 +310,9 @@ class LateHellos final : public PassingLanes {
   using PassingLanes::PassingLanes;
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
-    if (frame.tag != kHelloTag) return PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    if (frame.tag != kHelloTag) {
+      return PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    }
     held_.push_back([this, to, frame = std::move(frame),
                      consumed = std::move(consumed)]() mutable {
       PassingLanes::Send(to, std::move(frame), std::move(consumed));

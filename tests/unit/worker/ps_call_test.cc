@@ -159,7 +159,8 @@ TEST_F(PsCallTest, TheReportNamesTheServer) {
             "role: \"ps\" index: 3 incarnation: 77");
   EXPECT_THAT(std::string(call->status.message()),
               AllOf(HasSubstr("ps:3 at host:1 cannot be reached since 5.001s"),
-                    HasSubstr("15 attempts of /a.B/C"), HasSubstr("connection refused")));
+                    HasSubstr("15 attempts of /a.B/C (0 bytes to it, about 0 back)"),
+                    HasSubstr("connection refused")));
 }
 
 TEST_F(PsCallTest, AServerAwayForLessThanTheWindowLosesNoCall) {
