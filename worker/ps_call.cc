@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 
 namespace cohort {
 
@@ -22,6 +24,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
         policy_(policy),
         link_(std::move(link)),
         method_(std::move(method)),
+        request_bytes_(request.header.size() + PayloadBytes(request.payload)),
+        answer_bytes_(request.answer_bytes),
         caller_(std::move(caller)),
         request_(std::move(request)),
         route_(link_->route()),
@@ -97,6 +101,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       if (answer.ok()) return Finish(std::move(answer));
       return Finish(Named(answer.status(), ""));
     }
+    if (IsMalformed(answer.status())) LogMalformed(answer.status());
     const absl::Time now = world_.clock.Now();
     {
       MutexLock lock(mutex_);
@@ -114,7 +119,9 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
       return Finish(Named(answer.status(),
                           absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted),
-                                       ", after ", attempt, " attempts of ", method_)));
+                                       ", after ", attempt, " attempts of ", method_, " (",
+                                       request_bytes_, " bytes to it, about ", answer_bytes_,
+                                       " back)")));
     }
     backoff_ = std::min(backoff_ * 2, policy_.backoff_max);
     world_.clock.CallAt(when, [self = shared_from_this()] { self->Repeat(); });
@@ -142,8 +149,14 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     return route_;
   }
 
+  void LogMalformed(const absl::Status& status) const {
+    Log(LogLevel::kWarning, "malformed_message",
+        {{"task", TaskName(route().task)}, {"method", method_}, {"cause", status.message()}});
+  }
+
   // The transport's own failures: what a server answers carries a class.
   static bool FailedOnItsWay(const absl::Status& status) {
+    if (IsMalformed(status)) return true;
     return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
   }
@@ -177,6 +190,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   const RetryPolicy policy_;
   const std::shared_ptr<PsLink> link_;  // shared with the other calls to this server
   const std::string method_;
+  const size_t request_bytes_;
+  const size_t answer_bytes_;  // about
   const PsCaller caller_;
   mutable Mutex mutex_;
   uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // PsLink::Enter

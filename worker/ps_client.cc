@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
@@ -41,6 +42,11 @@ Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const Pus
   request.header.set_round(push.round);
   request.header.set_aggregate(push.aggregate);
   return request;
+}
+
+// A name may lead to another address when its process is another one.
+bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
+  return a.address == b.address && a.task.incarnation() == b.task.incarnation();
 }
 
 }  // namespace
@@ -143,27 +149,30 @@ std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) cons
 
 void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                         absl::Duration window) {
-  // What is replaced dies after the lock.
+  // Outside the lock: what is replaced dies, and links repeat calls, which may ask this client.
   std::map<uint32_t, std::shared_ptr<PsLink>> replaced;
-  std::vector<PsRoute> before;
-  MutexLock lock(mutex_);
-  replaced.swap(links_);
-  for (const proto::Peer& peer : peers) {
-    const auto index = static_cast<uint32_t>(peer.task().index());
-    PsRoute route{peer.task(), peer.address(), nullptr, window, IsOwnLocked(peer.task())};
-    std::shared_ptr<PsLink>& link = links_[index];
-    if (const auto known = replaced.find(index); known != replaced.end()) {
-      link = known->second;
-      before.push_back(link->route());
-      if (before.back().address == route.address) route.channel = before.back().channel;
-    }
-    if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
-    if (link == nullptr) {
-      link = std::make_shared<PsLink>(std::move(route), reach_);
-    } else {
-      link->Reroute(std::move(route));
+  std::vector<std::pair<std::shared_ptr<PsLink>, PsRoute>> reroutes;
+  {
+    MutexLock lock(mutex_);
+    replaced.swap(links_);
+    for (const proto::Peer& peer : peers) {
+      const auto index = static_cast<uint32_t>(peer.task().index());
+      PsRoute route{peer.task(), peer.address(), nullptr, window, IsOwnLocked(peer.task())};
+      std::shared_ptr<PsLink>& link = links_[index];
+      if (const auto known = replaced.find(index); known != replaced.end()) {
+        link = known->second;
+        const PsRoute before = link->route();
+        if (IsSameProcess(before, route)) route.channel = before.channel;
+      }
+      if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
+      if (link == nullptr) {
+        link = std::make_shared<PsLink>(std::move(route), reach_);
+      } else {
+        reroutes.emplace_back(link, std::move(route));
+      }
     }
   }
+  for (auto& [link, route] : reroutes) link->Reroute(std::move(route));
 }
 
 std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
@@ -279,7 +288,7 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
                      proto::PushResponse response;
                      absl::Status status = answer.status();
                      if (status.ok() && !response.ParseFromString(answer->header)) {
-                       status = absl::InvalidArgumentError("malformed PushResponse");
+                       status = MalformedMessage("malformed PushResponse");
                      }
                      *open_rounds += response.open_rounds();
                      compressed->Settle(response.taken());

@@ -19,13 +19,15 @@ void PsLink::Reroute(PsRoute route) {
   PeerReach::Need need;  // dies outside the lock, as does the old channel
   {
     MutexLock lock(mutex_);
-    moved = route_.address != route.address;
+    moved = route_.channel != route.channel;
     std::swap(route_, route);
     incident_start_ = absl::InfiniteFuture();
     if (moved) need.swap(need_);
     moved = moved && !calls_.empty();
   }
-  if (moved) WatchServer();
+  if (!moved) return;
+  WatchServer();
+  for (const auto& call : OpenCalls()) call->Renew();
 }
 
 void PsLink::WatchServer() {
@@ -66,20 +68,22 @@ bool PsLink::IsGivenUp() const {
 
 void PsLink::OnReach(PeerReach::Change change) {
   if (change == PeerReach::Change::kUnreached) return;
-  std::vector<std::weak_ptr<OpenPsCall>> calls;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [id, call] : calls_) calls.push_back(call);
-  }
-  for (const auto& weak : calls) {
-    const auto call = weak.lock();
-    if (call == nullptr) continue;
+  for (const auto& call : OpenCalls()) {
     if (change == PeerReach::Change::kGivenUp) {
       call->GiveUp();
     } else {
       call->Renew();
     }
   }
+}
+
+std::vector<std::shared_ptr<OpenPsCall>> PsLink::OpenCalls() const {
+  std::vector<std::shared_ptr<OpenPsCall>> open;
+  MutexLock lock(mutex_);
+  for (const auto& [id, weak] : calls_) {
+    if (auto call = weak.lock()) open.push_back(std::move(call));
+  }
+  return open;
 }
 
 void PsLink::OnAnswer() {

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
@@ -60,7 +61,8 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
   void Leave(uint64_t call);
   // Whether the server has not been heard for a lease.
   bool IsGivenUp() const;
-  // What failed before is over: the coordinator has looked at the server since.
+  // What failed before is over: the coordinator has looked at the server since. With another
+  // channel the calls under way on the one before are repeated on the new one.
   void Reroute(PsRoute route);
 
   // The server answered, if only with an error: an incident ends.
@@ -77,6 +79,7 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
   // Before `need_` is taken for open calls. Not under the lock.
   void WatchServer();
   void OnReach(PeerReach::Change change);
+  std::vector<std::shared_ptr<OpenPsCall>> OpenCalls() const;
 
   const std::shared_ptr<PeerReach> reach_;  // shared by the links of the worker; may be null
   mutable Mutex mutex_;

@@ -13,6 +13,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/turns.h"
 #include "common/cluster/exit_codes.h"
+#include "common/cluster/process_limits.h"
 #include "common/wire/allocator.h"
 
 namespace cohort {
@@ -54,6 +55,14 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     if (written.ok()) return print->exit_code;
     std::fprintf(stderr, "error: %s\n", std::string(written.message()).c_str());
     return kExitJobFailed;
+  }
+  if (const absl::Status polling = CheckPollStrategy(ProcessEnvironment()); !polling.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(polling.message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const absl::Status files_open = RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
+    return kExitCannotListen;
   }
   const RoleOptions& options = std::get<RoleOptions>(*command);
   ConfigureLog(options.log_level, options.task.ToString());

@@ -58,9 +58,16 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(ps.role));
     peer->mutable_task()->set_index(ps.index);
+    peer->mutable_task()->set_incarnation(IncarnationLocked(ps));
     peer->set_address(AddressOfLocked(ps));
   }
   return attach;
+}
+
+uint64_t Cluster::IncarnationLocked(TaskId ps) const {
+  const auto link = links_.find(ps);
+  if (link != links_.end()) return link->second.task.incarnation();
+  return claim_ == nullptr ? 0 : claim_->IncarnationOf(ps);
 }
 
 std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {

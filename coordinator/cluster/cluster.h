@@ -133,6 +133,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::string AddressOfLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   proto::AttachRequest MakeAttachLocked(uint64_t epoch, TaskId task) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // 0 where it is not known.
+  uint64_t IncarnationLocked(TaskId ps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<TaskConnection> MakeConnectionLocked(TaskId task)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsMember(TaskId task) const;
