@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "common/base/rng.h"
+
 namespace cohort {
 namespace {
 
@@ -51,6 +53,19 @@ TEST(Crc32c, EveryLengthAlignmentAndSplit) {
       EXPECT_EQ(Crc32c(part), Slow(part));
       const size_t split = length / 3;
       EXPECT_EQ(ExtendCrc32c(Crc32c(part.substr(0, split)), part.substr(split)), Slow(part));
+    }
+  }
+}
+
+TEST(Crc32c, LengthsAroundTheRunsThatAreSummedAtOnce) {
+  constexpr size_t kRuns = 3 * 2048;
+  std::string text;
+  for (size_t i = 0; i < 3 * kRuns; ++i) text.push_back(static_cast<char>(Mix64(i)));
+  for (const size_t runs : {kRuns, 2 * kRuns}) {
+    for (size_t length = runs - 9; length <= runs + 9; ++length) {
+      const absl::string_view part = absl::string_view(text).substr(3, length);
+      EXPECT_EQ(Crc32c(part), Slow(part)) << length;
+      EXPECT_EQ(ExtendCrc32c(Crc32c(part.substr(0, 5)), part.substr(5)), Slow(part)) << length;
     }
   }
 }
