@@ -61,10 +61,20 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   return absl::OkStatus();
 }
 
-absl::Status CheckNumbers(const CollectiveCall& call, int size) {
+// What a rank keeps is compared with nobody else's call.
+absl::Status CheckOwnPart(const CollectiveCall& call, int rank) {
+  const int64_t sent = call.counts[static_cast<size_t>(rank)];
+  const int64_t received = call.receive_counts[static_cast<size_t>(rank)];
+  if (sent == received) return absl::OkStatus();
+  return Refuse(call, absl::StrCat("rank ", rank, " sends ", sent,
+                                   " elements to itself, and means to receive ", received));
+}
+
+absl::Status CheckNumbers(const CollectiveCall& call, int rank, int size) {
   if (HasCounts(call.op)) RETURN_IF_ERROR(CheckCounts(call, call.counts, "counts", size));
   if (call.op == CollectiveOp::kAllToAll) {
     RETURN_IF_ERROR(CheckCounts(call, call.receive_counts, "receive_counts", size));
+    RETURN_IF_ERROR(CheckOwnPart(call, rank));
   }
   if (call.count < 0 || call.count > kElementsMax) {
     return Refuse(call, absl::StrCat("count is ", call.count, "; give 0 to ", kElementsMax));
@@ -194,7 +204,7 @@ int64_t OutputElements(const CollectiveCall& call, int rank) {
 }
 
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
-  RETURN_IF_ERROR(CheckNumbers(call, size));
+  RETURN_IF_ERROR(CheckNumbers(call, rank, size));
   RETURN_IF_ERROR(CheckType(call));
   RETURN_IF_ERROR(CheckSpan(call, "input", call.input.size(), InputElements(call, rank)));
   return CheckSpan(call, "output", call.output.size(), OutputElements(call, rank));

@@ -325,11 +325,11 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
   ++peers_[static_cast<size_t>(peer)].under_way;
   ++frames_under_way_;
   if (tag == kHelloTag) ++hellos_under_way_;
-  const uint64_t fingerprint =
-      FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank);
   lanes_.Send(
       peer,
-      {setup_.rank, setup_.sequence, fingerprint, tag, setup_.description,
+      {setup_.rank, setup_.sequence,
+       FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank), tag,
+       setup_.description,
        setup_.answers_may_wait && !EndsAnswered(setup_.call.op), std::move(payload)},
       [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
         // Here, as frames are handled (LaneGroup::OnFrame).
@@ -343,10 +343,22 @@ void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
   --peers_[static_cast<size_t>(peer)].under_way;
   --frames_under_way_;
   if (tag == kHelloTag) --hellos_under_way_;
-  if (!status.ok() && !stopped_) host_.OnPeerFailed(setup_.sequence, peer, status);
+  if (!status.ok() && !stopped_ && Matters(peer, tag, status)) {
+    host_.OnPeerFailed(setup_.sequence, peer, status);
+  }
   Pump(peer);
   RunReady();
   CheckEnd();
+}
+
+// A rank that has given all that this one waits for may have left before a late hello reaches it.
+bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) const {
+  if (tag != kHelloTag || absl::IsAborted(failure)) return true;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const PlanStep& step = setup_.plan.steps[i];
+    if (step.kind == PlanStep::Kind::kReceive && step.peer == peer && !states_[i].made) return true;
+  }
+  return false;
 }
 
 void Operation::Stop() {

@@ -124,6 +124,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Of the caller's memory, for as long as the owner lives.
   ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
+  bool Matters(int peer, uint32_t tag, const absl::Status& failure) const;
   bool HasEnded() const;
   void CheckEnd();
 

@@ -78,9 +78,9 @@ class ShmBarrier {
   absl::Status Abort(const absl::Status& cause);
   // OK until the generation ends.
   absl::Status Cause() const;
-  bool aborted() const {
-    return segment_->header().aborted_by.load(std::memory_order_acquire) != 0;
-  }
+  // Sequentially consistent: of BeginCall, which stores `busy` before it looks here, and
+  // WaitForQuiet, which looks at `busy` after the abort was stored, one sees the other.
+  bool aborted() const { return segment_->header().aborted_by.load() != 0; }
 
   // While a rank is busy it may write the others' memory. False: the generation has ended, and
   // this rank must not begin.

@@ -10,6 +10,7 @@
 #include "common/wire/error_detail.h"
 #include "tests/unit/collective/conformance/cases.h"
 #include "tests/unit/collective/lane_groups.h"
+#include "worker/collective/segments.h"
 
 namespace cohort {
 namespace {
@@ -301,6 +302,62 @@ TEST(LaneFaults, CallAfterARankHasLeft) {
   ExpectOneCause(result, absl::StatusCode::kFailedPrecondition,
                  "rank 2 has left the group after 1 calls and does not take part in call 1, "
                  "all-reduce sum float32[100] 'w'");
+}
+
+// Keeps the hellos of a rank until they are let go. Lives on the test's thread.
+class LateHellos final : public PassingLanes {
+ public:
+  using PassingLanes::PassingLanes;
+
+  void Send(int to, CollectiveFrame frame, Consumed consumed) override {
+    if (frame.tag != kHelloTag) {
+      return PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    }
+    held_.push_back([this, to, frame = std::move(frame),
+                     consumed = std::move(consumed)]() mutable {
+      PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    });
+  }
+  size_t held() const { return held_.size(); }
+  void LetGo() {
+    for (auto& send : held_) send();
+    held_.clear();
+  }
+
+ private:
+  std::vector<absl::AnyInvocable<void()>> held_;
+};
+
+// The root sends nothing but a hello, to a rank that has given its part by then and left.
+TEST(LaneFaults, AHelloToARankThatIsDoneAndHasLeftSaysNothing) {
+  auto world = std::make_shared<SimLaneWorld>(3, 3);
+  LateHellos* lanes = nullptr;
+  LaneGroupSpec spec;
+  spec.size = 3;
+  spec.wrap = [&lanes](int rank, std::unique_ptr<Lanes> inner) -> std::unique_ptr<Lanes> {
+    if (rank != 0) return inner;
+    auto late = std::make_unique<LateHellos>(std::move(inner));
+    lanes = late.get();
+    return late;
+  };
+  LaneRanks ranks(world, spec);
+  CollectiveCall call;
+  call.op = CollectiveOp::kReduce;
+  call.count = 4;
+  call.root = 0;
+  const auto calls = CallsOf(3, call);
+  GroupRun run(ranks, calls, RandomInputs(calls, 1), Place::kApart, 0);
+  run.Start(0);
+  run.Start(1);
+  world->Rest();
+  ASSERT_EQ(lanes->held(), 1u);
+  ranks.Leave(1);
+  world->Rest();
+  lanes->LetGo();
+  world->Rest();
+  run.Start(2);
+  ASSERT_TRUE(run.Wait());
+  for (const absl::Status& status : run.Result().statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(LaneFaults, StallIsLoggedWithWhoIsMissing) {

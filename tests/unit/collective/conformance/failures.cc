@@ -104,6 +104,11 @@ void CheckRefusedCalls(const Implementation& implementation) {
   short_counts.op = CollectiveOp::kAllGather;
   short_counts.counts = {4};
   refused.push_back({short_counts, "counts has 1 numbers and the group 2 ranks"});
+  CollectiveCall own_part = SumOf(0, "w");
+  own_part.op = CollectiveOp::kAllToAll;
+  own_part.counts = {4, 0};
+  own_part.receive_counts = {2, 2};  // the third and fourth would lie where rank 1's come
+  refused.push_back({own_part, "rank 0 sends 4 elements to itself, and means to receive 2"});
   for (const Refused& one : refused) {
     const auto group = implementation.make(2);
     // Rank 1 makes a call that is right and would wait for ever.
