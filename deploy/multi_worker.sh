@@ -3,8 +3,8 @@
 # host's worker and, on the host of worker 0, the coordinator beside it. Every host runs it with the same TF_CONFIG, which
 # lists the workers: TF_CONFIG='{"cluster": {"worker": ["host-a:2222", "host-b:2222", "host-c:2222"]}}'
 # Usage: deploy/multi_worker.sh INDEX JOB [...]      INDEX: which worker this is; further arguments go to the coordinator
-# COHORT_BIN: the directory of the programs; default build/release/bin. COHORT_BIND: where the worker listens; default: all
-# interfaces, the port of its own address.
+# COHORT_BIN: the directory of the programs; default build/release/bin. COHORT_BIND: where the worker listens; default: the
+# port of its own address, on all interfaces unless that is loopback.
 # Exit code: the coordinator's on the host of worker 0, else the worker's.
 set -euo pipefail
 

@@ -88,6 +88,23 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   return address;
 }
 
+bool IsLoopback(absl::string_view host) {
+  if (absl::EqualsIgnoreCase(host, "localhost")) return true;
+  const std::string text(host);
+  in_addr four = {};
+  if (inet_pton(AF_INET, text.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  in6_addr six = {};
+  return inet_pton(AF_INET6, text.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+Address ListenAddressOf(const Address& own) {
+  Address listen = own;
+  if (own.unix_path.empty() && !IsLoopback(own.host)) {
+    listen.host = absl::StrContains(own.host, ":") ? "::" : "0.0.0.0";
+  }
+  return listen;
+}
+
 std::string FormatAddress(const Address& address) {
   if (!address.unix_path.empty()) return absl::StrCat("unix:", address.unix_path);
   const bool bracket = absl::StrContains(address.host, ":");

@@ -42,8 +42,9 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              absl::StrCat("Which ", RoleName(role),
                           " of the cluster this is; needed only if there are several"));
   parser.Add("bind_address", flags.bind_address,
-             "HOST:PORT to listen on; default: all interfaces, port of the own address in the "
-             "cluster (0: any free port)");
+             "HOST:PORT to listen on; default: the own address in the cluster where that is "
+             "loopback (127.x, ::1, localhost), else all interfaces with its port (0: any free "
+             "port)");
   parser.Add("address_file", flags.address_file,
              "File to write the address to, as host:port, once it accepts calls");
   const char* const holder = role == Role::kPs ? "this ps" : "this worker, where it has variables,";
@@ -64,10 +65,7 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              "Seconds that open calls may take after SIGTERM; default 10");
   parser.Add("orphan_timeout", flags.orphan_timeout,
              "End when no coordinator came for so long, such as 30s; default 0: never");
-  parser.Add("transport", flags.transport,
-             "How tensors travel. auto: shared memory between processes of one host, else their "
-             "local socket, else TCP; tcp: TCP, beside gRPC on its port; grpc: gRPC alone; unix, "
-             "shm: that alone; default auto");
+  parser.Add("transport", flags.transport, kTransportHelp);
   if (role == Role::kWorker) {
     parser.Add(
         "flight_dir", flags.flight_dir,
@@ -271,12 +269,9 @@ void Resolver::ResolveListenAddress() {
     options_.listen_address = given;
     return;
   }
-  auto address = ParseAddress(options_.own_address);
-  if (!address.ok()) return;  // reported with the cluster
-  if (address->unix_path.empty()) {
-    address->host = absl::StrContains(address->host, ":") ? "::" : "0.0.0.0";
-  }
-  options_.listen_address = FormatAddress(*address);
+  const auto own = ParseAddress(options_.own_address);
+  if (!own.ok()) return;  // reported with the cluster
+  options_.listen_address = FormatAddress(ListenAddressOf(*own));
 }
 
 void Resolver::ResolveRest() {

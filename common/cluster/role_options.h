@@ -23,7 +23,7 @@ struct RoleOptions {
   TaskId task;
   ClusterSpec cluster;
   std::string own_address;     // this task's entry in the cluster; port 0 takes any free port
-  std::string listen_address;  // what to bind; default: all interfaces, port of own_address
+  std::string listen_address;  // what to bind; default: ListenAddressOf(own_address)
   // Of a task that has variables: where it keeps the last epoch that it granted.
   std::string grant_file;
   std::string address_file;    // see AnnounceAddress; empty: none

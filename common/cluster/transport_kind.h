@@ -14,6 +14,12 @@ namespace cohort {
 // the last two, peers of other hosts are refused.
 enum class TransportKind { kAuto, kTcp, kGrpc, kUnix, kShm };
 
+// What --help of every daemon says of --transport.
+inline constexpr char kTransportHelp[] =
+    "How tensors travel. auto: shared memory between processes of one host, else their local "
+    "socket, else TCP; tcp: TCP, beside gRPC on its port; grpc: gRPC alone; unix, shm: that alone; "
+    "default auto";
+
 // "auto", "tcp", "grpc", "unix" or "shm".
 std::string TransportKindName(TransportKind kind);
 // Errors: INVALID_ARGUMENT naming the choices.

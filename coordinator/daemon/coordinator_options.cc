@@ -53,8 +53,9 @@ void Declare(FlagParser& parser, Flags& flags) {
              "Keep the workers the same as a list while the job runs: a FILE with one HOST:PORT a "
              "line, or dns:NAME:PORT");
   parser.Add("ctl_address", flags.ctl_address,
-             "HOST:PORT where 'coordinator ctl' is served; default: the port of the chief in "
-             "TF_CONFIG, with local tasks a free loopback port; none: nowhere");
+             "HOST:PORT where 'coordinator ctl' is served; default: the chief's address in "
+             "TF_CONFIG where that is loopback, else its port on all interfaces; with local tasks "
+             "a free loopback port; none: nowhere");
   parser.Add("keep_tasks", flags.keep_tasks,
              "Leave the tasks of TF_CONFIG running when the job ends");
   parser.Add("take_over", flags.take_over,
@@ -63,9 +64,7 @@ void Declare(FlagParser& parser, Flags& flags) {
              "After SIGTERM: seconds for the job and its local tasks to end; default 10");
   parser.Add("free_ports", flags.free_ports,
              "Print so many free loopback ports, one a line, and exit");
-  parser.Add("transport", flags.transport,
-             "auto: shared memory between processes of one host, else their local socket, else "
-             "gRPC over TCP; tcp, unix, shm: that alone; default auto");
+  parser.Add("transport", flags.transport, kTransportHelp);
   parser.Add("log_level", flags.log_level, "debug, info, warning or error; default info");
   parser.Add("print_config", flags.print_config, "Print the resolved job and exit");
   parser.Add("print_plan", flags.print_plan,
@@ -175,13 +174,11 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
   const std::string fallback = options.local.has_value() ? "127.0.0.1:0" : chief.value_or("");
   options.ctl_address = options.ctl_required ? flags.ctl_address : fallback;
   if (options.ctl_address.empty()) return;
-  absl::StatusOr<Address> address = ParseAddress(options.ctl_address);
+  const absl::StatusOr<Address> address = ParseAddress(options.ctl_address);
   if (!address.ok()) {
     problems.push_back(absl::StrCat("--ctl_address: ", address.status().message()));
-  } else if (!options.ctl_required && !options.local.has_value() && address->unix_path.empty()) {
-    // The name by which others know this host may be no name of its interfaces.
-    address->host = absl::StrContains(address->host, ":") ? "::" : "0.0.0.0";
-    options.ctl_address = FormatAddress(*address);
+  } else if (!options.ctl_required) {
+    options.ctl_address = FormatAddress(ListenAddressOf(*address));
   }
 }
 

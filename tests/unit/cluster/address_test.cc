@@ -21,6 +21,21 @@ TEST(Address, SplitsItsParts) {
   EXPECT_EQ(ParseAddress("unix:///a/b")->unix_path, "/a/b");
 }
 
+TEST(Address, OnlyWhatOthersReachListensBeyondLoopback) {
+  const auto listen = [](const std::string& own) {
+    return FormatAddress(ListenAddressOf(*ParseAddress(own)));
+  };
+  for (const std::string here : {"127.0.0.1:7", "127.9.8.7:0", "[::1]:7", "localhost:7",
+                                 "LocalHost:7", "unix:/run/ps.sock"}) {
+    EXPECT_EQ(listen(here), here);
+  }
+  EXPECT_EQ(listen("10.0.0.7:7"), "0.0.0.0:7");
+  EXPECT_EQ(listen("128.0.0.1:7"), "0.0.0.0:7");
+  EXPECT_EQ(listen("[fe80::1%eth0]:7"), "[::]:7");
+  EXPECT_EQ(listen("worker-0.svc:7"), "0.0.0.0:7");
+  EXPECT_EQ(listen("localhost.example:7"), "0.0.0.0:7") << "a name like another";
+}
+
 struct BadCase {
   std::string text;
   const char* problem;

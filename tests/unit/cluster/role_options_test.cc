@@ -155,12 +155,14 @@ TEST_F(RoleCommandLine, IndexIsInferredForTheOnlyTask) {
 
 TEST_F(RoleCommandLine, PortZeroOfTheOwnAddressIsGood) {
   tf_config_ = R"({"cluster": {"worker": ["127.0.0.1:0"]}})";
-  EXPECT_EQ(Run(Role::kWorker, {}).listen_address, "0.0.0.0:0");
+  EXPECT_EQ(Run(Role::kWorker, {}).listen_address, "127.0.0.1:0");
 }
 
 TEST_F(RoleCommandLine, ListensOnTheFamilyOfItsAddress) {
-  tf_config_ = R"({"cluster": {"worker": ["[::1]:8"]}})";
+  tf_config_ = R"({"cluster": {"worker": ["[2001:db8::1]:8"]}})";
   EXPECT_EQ(Run(Role::kWorker, {}).listen_address, "[::]:8");
+  tf_config_ = R"({"cluster": {"worker": ["[::1]:8"]}})";
+  EXPECT_EQ(Run(Role::kWorker, {}).listen_address, "[::1]:8");
   tf_config_ = R"({"cluster": {"worker": ["unix:/run/w"]}})";
   EXPECT_EQ(Run(Role::kWorker, {}).listen_address, "unix:/run/w");
 }
