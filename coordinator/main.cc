@@ -13,6 +13,7 @@
 #include "common/base/turns.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"
+#include "common/cluster/process_limits.h"
 #include "common/cluster/signals.h"
 #include "common/wire/allocator.h"
 #include "common/wire/real_world.h"
@@ -99,6 +100,14 @@ int main(int argc, char** argv) {
   if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
     std::fputs(print->text.c_str(), stdout);
     return print->exit_code;
+  }
+  if (const absl::Status polling = cohort::CheckPollStrategy(environment); !polling.ok()) {
+    std::fprintf(stderr, "error: %s\n", std::string(polling.message()).c_str());
+    return cohort::kExitBadConfig;
+  }
+  if (const absl::Status files_open = cohort::RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "error: %s\n", std::string(files_open.message()).c_str());
+    return cohort::kExitCannotListen;
   }
   auto& options = std::get<cohort::CoordinatorOptions>(*command);
   cohort::ConfigureLog(options.log_level, "chief:0");

@@ -36,9 +36,12 @@ void PsService::StartFetch(const proto::FetchStagedRequest& request,
     status = absl::InvalidArgumentError("FetchStagedRequest needs an address and a timeout");
   }
   if (!status.ok()) return reply(std::move(status));
-  if (fetched_from_ != request.from().address()) {
-    fetched_from_ = request.from().address();
-    fetch_channel_ = world_.transport.Connect(fetched_from_, Lane::kData);
+  // Another process is another connection, also where it has the same name.
+  const std::string from =
+      absl::StrCat(request.from().address(), " ", request.from().task().incarnation());
+  if (fetched_from_ != from) {
+    fetched_from_ = from;
+    fetch_channel_ = world_.transport.Connect(request.from().address(), Lane::kData);
   }
   Envelope<proto::ReadShardRequest> read;
   read.header.set_epoch(request.epoch());

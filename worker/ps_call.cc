@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 
 namespace cohort {
 
@@ -33,19 +35,28 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
     ++attempts_;
     const absl::Duration left = deadline_ - world_.clock.Now();
     const absl::Duration timeout = std::min(left, policy_.attempt_timeout);
-    route_.channel->Start(method_, request_, timeout,
-                          [self = shared_from_this()](absl::StatusOr<Message> answer) {
-                            self->OnEnd(std::move(answer));
-                          });
+    const std::shared_ptr<OpenCalls> calls = route_.calls;  // the next attempt may have others
+    const uint64_t id = calls->Enter();
+    calls->Started(id, route_.channel->Start(
+                           method_, request_, timeout,
+                           [self = shared_from_this(), calls, id](absl::StatusOr<Message> answer) {
+                             calls->Ended(id);
+                             self->OnEnd(std::move(answer));
+                           }));
   }
 
  private:
   void OnEnd(absl::StatusOr<Message> answer) {
+    // Cancelled by PsLink::Reroute: it is made again at once, where the server is now.
+    if (absl::IsCancelled(answer.status()) && link_->route().channel != route_.channel) {
+      return Repeat();
+    }
     if (answer.ok() || !FailedOnItsWay(answer.status())) {
       link_->OnAnswer();
       if (answer.ok()) return Finish(std::move(answer));
       return Finish(Named(answer.status(), ""));
     }
+    if (IsMalformed(answer.status())) LogMalformed(answer.status());
     const absl::Time now = world_.clock.Now();
     // Its own deadline cut it short, which says nothing about the server.
     if (now >= deadline_ && absl::IsDeadlineExceeded(answer.status())) {
@@ -58,7 +69,10 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
       return Finish(Named(answer.status(),
                           absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted),
-                                       ", after ", attempts_, " attempts of ", method_)));
+                                       ", after ", attempts_, " attempts of ", method_, " (",
+                                       request_.header.size() + PayloadBytes(request_.payload),
+                                       " bytes to it, about ", request_.answer_bytes,
+                                       " back)")));
     }
     backoff_ = std::min(backoff_ * 2, policy_.backoff_max);
     world_.clock.CallAt(when, [self = shared_from_this()] { self->Repeat(); });
@@ -71,8 +85,14 @@ class PsCall : public std::enable_shared_from_this<PsCall> {
     Start();
   }
 
+  void LogMalformed(const absl::Status& status) const {
+    Log(LogLevel::kWarning, "malformed_message",
+        {{"task", TaskName(route_.task)}, {"method", method_}, {"cause", status.message()}});
+  }
+
   // The transport's own failures: what a server answers carries a class.
   static bool FailedOnItsWay(const absl::Status& status) {
+    if (IsMalformed(status)) return true;
     return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
   }

@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
@@ -40,6 +41,11 @@ Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const Pus
   request.header.set_round(push.round);
   request.header.set_aggregate(push.aggregate);
   return request;
+}
+
+// A name may lead to another address when its process is another one.
+bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
+  return a.address == b.address && a.task.incarnation() == b.task.incarnation();
 }
 
 }  // namespace
@@ -148,7 +154,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
     if (const auto known = replaced.find(index); known != replaced.end()) {
       link = known->second;
       before.push_back(link->route());
-      if (before.back().address == route.address) route.channel = before.back().channel;
+      if (IsSameProcess(before.back(), route)) route.channel = before.back().channel;
     }
     if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
     if (link == nullptr) {
@@ -272,7 +278,7 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
                      proto::PushResponse response;
                      absl::Status status = answer.status();
                      if (status.ok() && !response.ParseFromString(answer->header)) {
-                       status = absl::InvalidArgumentError("malformed PushResponse");
+                       status = MalformedMessage("malformed PushResponse");
                      }
                      *open_rounds += response.open_rounds();
                      compressed->Settle(response.taken());

@@ -69,7 +69,8 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   // `own` is this task itself, and its variables are reached by the channel. Before SetPeers.
   void SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel);
 
-  // Replaces the known servers. Calls under way go on, and are repeated where their server is now.
+  // Replaces the known servers. Calls to a process that stays go on; those to one that another has
+  // replaced (by its incarnation or address) end, and are made again over a new connection.
   void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                 absl::Duration window);
 

@@ -13,9 +13,15 @@ PsRoute PsLink::route() const {
 }
 
 void PsLink::Reroute(PsRoute route) {
-  MutexLock lock(mutex_);
-  std::swap(route_, route);  // the old channel dies after the lock
-  incident_start_ = absl::InfiniteFuture();
+  bool moves = false;
+  {
+    MutexLock lock(mutex_);
+    moves = route_.channel != route.channel;
+    if (!moves) route.calls = route_.calls;
+    std::swap(route_, route);  // the old channel dies after the lock
+    incident_start_ = absl::InfiniteFuture();
+  }
+  if (moves) route.calls->CancelAll();
 }
 
 void PsLink::OnAnswer() {

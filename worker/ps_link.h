@@ -15,6 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/wire/open_calls.h"
 #include "common/wire/task_hold.h"
 #include "common/wire/transport.h"
 #include "proto/error.pb.h"
@@ -27,6 +28,8 @@ struct PsRoute {
   std::string address;
   std::shared_ptr<Channel> channel;  // shared: calls under way outlive a change of address
   absl::Duration window = kDefaultLease;
+  // Those that are under way on the channel; of PsLink. Shared with them.
+  std::shared_ptr<OpenCalls> calls = std::make_shared<OpenCalls>();
 };
 
 // Thread-safe. Shared by the client and its calls.
@@ -35,7 +38,8 @@ class PsLink {
   explicit PsLink(PsRoute route);
 
   PsRoute route() const;
-  // What failed before is over: the coordinator has looked at the server since.
+  // What failed before is over: the coordinator has looked at the server since. With another
+  // channel the calls under way on the one before are cancelled, and repeated on the new one.
   void Reroute(PsRoute route);
 
   // The server answered, if only with an error: an incident ends.

@@ -12,6 +12,8 @@ namespace cohort {
 
 namespace {
 
+constexpr std::chrono::minutes kLogInterval{1};
+
 bool IsShortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -50,7 +52,10 @@ void Acceptor::OnEvents(uint32_t events) {
 
 void Acceptor::Rest(int error) {
   loop_->Change(*this, 0);
-  rested_->FireBy(std::chrono::steady_clock::now() + options_.rest);
+  const auto now = std::chrono::steady_clock::now();
+  rested_->FireBy(now + options_.rest);
+  if (logged_ && now - *logged_ < kLogInterval) return;
+  logged_ = now;
   Log(LogLevel::kWarning, "connections_wait",
       {{"cause", strerror(error)},
        {"remedy", "raise the process's limit of open files (ulimit -n), or its memory"}});
@@ -65,7 +70,7 @@ void Acceptor::GoOn() {
 void Acceptor::Close() {
   MutexLock lock(mutex_);
   loop_->Remove(*this);
-  loop_->Remove(*rested_);
+  rested_->Stop();
   socket_ = UniqueFd();
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "absl/types/optional.h"
 #include "common/base/mutex.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/loop_timer.h"
@@ -46,6 +47,7 @@ class Acceptor final : public IoLoop::Source {
   std::shared_ptr<LoopTimer> rested_;  // set once; shared with the loop
   Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);  // that it rests
 };
 
 }  // namespace cohort

@@ -86,19 +86,19 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
   AutoChannel(LocalLoops loops, Options options)
       : loops_(std::move(loops)),
         options_(std::move(options)),
-        grpc_(MakeGrpcChannel({options_.address, Lane::kData, options_.message_bytes_max})),
         tcp_(std::make_shared<TcpLane>(
             loops_, TcpLane::Options{options_.address, options_.message_bytes_max,
                                      FreeBytesMax(options_.lane)})) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
-    std::shared_ptr<LocalChannel> open = OpenLocal();
-    if (open == nullptr) open = tcp_->open();
-    if (open != nullptr) return open->Start(method, std::move(request), timeout, std::move(done));
+    const Ways ways = OpenWays();
+    if (const auto& open = ways.frames; open != nullptr) {
+      return open->Start(method, std::move(request), timeout, std::move(done));
+    }
     // gRPC keeps the memory of a call of its own until the answer.
     if (options_.lane == Lane::kFrames) request.payload = CopyOf(request.payload);
-    return grpc_->StartAsking(
+    return ways.grpc->StartAsking(
         method, std::move(request), timeout,
         [weak = weak_from_this()](ServerNames names) {
           if (const auto self = weak.lock()) self->OnNames(std::move(names));
@@ -107,10 +107,26 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
   }
 
  private:
-  std::shared_ptr<LocalChannel> OpenLocal() {
+  struct Ways {
+    std::shared_ptr<LocalChannel> frames;  // null while there is no connection for frames
+    std::shared_ptr<GrpcChannel> grpc;     // null if the others are not
+  };
+  Ways OpenWays() {
+    std::shared_ptr<GrpcChannel> ended;  // dies after the lock
     MutexLock lock(mutex_);
     if (local_ != nullptr && !local_->open()) local_.reset();
-    return local_;
+    Ways ways;
+    ways.frames = local_ != nullptr ? local_ : tcp_->open();
+    if (ways.frames != nullptr) {
+      // What breaks that connection also breaks an idle one beside it, which would only find out
+      // when its first call is not answered. So calls that follow the break get a new one.
+      ended = std::exchange(grpc_, nullptr);
+    } else if (grpc_ == nullptr) {
+      grpc_ = MakeGrpcChannel(
+          {options_.address, Lane::kData, options_.message_bytes_max, loops_.pool});
+    }
+    ways.grpc = grpc_;
+    return ways;
   }
 
   void OnNames(ServerNames names) {
@@ -137,10 +153,11 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
 
   const LocalLoops loops_;  // shared with the transport and its servers
   const Options options_;
-  const std::shared_ptr<GrpcChannel> grpc_;
   const std::shared_ptr<TcpLane> tcp_;  // shared with what it waits for
 
   Mutex mutex_;
+  // Null while frames have a connection. Shared with a Start under way.
+  std::shared_ptr<GrpcChannel> grpc_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
   std::string refused_ ABSL_GUARDED_BY(mutex_);  // a name that no process of this host has
 };

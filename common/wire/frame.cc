@@ -7,8 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
+#include "common/wire/payload_crc.h"
 
 namespace cohort {
 
@@ -16,6 +20,9 @@ namespace {
 
 constexpr uint64_t kPayloadField = 1000;
 constexpr uint64_t kPayloadTag = kPayloadField << 3 | 2;
+constexpr uint64_t kSumField = 999;
+constexpr uint64_t kSumTag = kSumField << 3 | 5;
+constexpr size_t kSumBytes = sizeof(uint32_t);
 constexpr int kVarintBytesMax = 10;
 
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
@@ -56,6 +63,14 @@ class Cursor {
       offset_ += step;
       if (offset_ == frame_[slice_].size) NextSlice();
     }
+    return true;
+  }
+
+  // False when the bytes end first.
+  bool ReadFixed32(uint32_t& value) {
+    if (left_ < kSumBytes) return false;
+    value = 0;
+    for (size_t i = 0; i < kSumBytes; ++i) value |= static_cast<uint32_t>(NextByte()) << (8 * i);
     return true;
   }
 
@@ -106,8 +121,7 @@ bool SkipField(Cursor& cursor, uint64_t wire_type) {
 }
 
 absl::Status Malformed(size_t position, absl::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("malformed message at byte ", position, ": ", what));
+  return MalformedMessage(absl::StrCat("malformed message at byte ", position, ": ", what));
 }
 
 std::string CopyFront(const Payload& frame, size_t count) {
@@ -121,11 +135,19 @@ std::string CopyFront(const Payload& frame, size_t count) {
   return out;
 }
 
-}  // namespace
+uint32_t SumOf(absl::string_view header, const Payload& payload) {
+  return ExtendCrc32c(Crc32c(header), payload);
+}
 
-absl::StatusOr<Payload> EncodeFrame(Message message, size_t bytes_max) {
+void AppendSum(std::string& out, uint32_t sum) {
+  AppendVarint(out, kSumTag);
+  for (size_t i = 0; i < kSumBytes; ++i) out.push_back(static_cast<char>(sum >> (8 * i)));
+}
+
+absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional<uint32_t> sum) {
   RETURN_IF_ERROR(CheckSize(message, bytes_max));
   const size_t payload_bytes = PayloadBytes(message.payload);
+  if (sum.has_value()) AppendSum(message.header, *sum);
   if (payload_bytes > 0) {
     AppendVarint(message.header, kPayloadTag);
     AppendVarint(message.header, payload_bytes);
@@ -144,25 +166,43 @@ absl::StatusOr<Payload> EncodeFrame(Message message, size_t bytes_max) {
   return frame;
 }
 
+}  // namespace
+
+absl::StatusOr<Payload> EncodeFrame(Message message, size_t bytes_max) {
+  return Encode(std::move(message), bytes_max, absl::nullopt);
+}
+
+absl::StatusOr<Payload> EncodeCheckedFrame(Message message, size_t bytes_max) {
+  const uint32_t sum = SumOf(message.header, message.payload);
+  return Encode(std::move(message), bytes_max, sum);
+}
+
 absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
   Cursor cursor(frame);
   const size_t total = cursor.left();
   size_t header_bytes = total;
+  absl::optional<uint32_t> sum;
   while (cursor.left() > 0) {
     const size_t field_begin = total - cursor.left();
     uint64_t tag = 0;
     if (!cursor.ReadVarint(tag) || tag >> 3 == 0 || tag > UINT32_MAX) {
       return Malformed(field_begin, "no field tag");
     }
+    if (tag == kSumTag && !sum.has_value()) {
+      if (!cursor.ReadFixed32(sum.emplace())) return Malformed(field_begin, "half a sum");
+      header_bytes = field_begin;
+      continue;
+    }
     if (tag == kPayloadTag) {
       uint64_t length = 0;
       if (!cursor.ReadVarint(length) || length != cursor.left()) {
         return Malformed(field_begin, "the payload does not end with the message");
       }
-      header_bytes = field_begin;
+      header_bytes = std::min(header_bytes, field_begin);
       break;
     }
-    if (tag >> 3 == kPayloadField || !SkipField(cursor, tag & 7)) {
+    const bool behind_the_sum = sum.has_value();
+    if (behind_the_sum || tag >> 3 == kPayloadField || !SkipField(cursor, tag & 7)) {
       return Malformed(field_begin, absl::StrCat("field ", tag >> 3));
     }
   }
@@ -172,7 +212,11 @@ absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
         absl::StrCat("a message of ", bytes, " bytes, of which header ", header_bytes, "; at most ",
                      bytes_max, " and ", kHeaderBytesMax));
   }
-  return Message{CopyFront(frame, header_bytes), cursor.Rest()};
+  Message message{CopyFront(frame, header_bytes), cursor.Rest()};
+  if (sum.has_value() && SumOf(message.header, message.payload) != *sum) {
+    return Malformed(header_bytes, "its CRC-32C differs: bytes changed on the way");
+  }
+  return message;
 }
 
 }  // namespace cohort

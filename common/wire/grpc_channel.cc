@@ -19,6 +19,7 @@
 #include "common/wire/grpc_parts_call.h"
 #include "common/wire/grpc_settings.h"
 #include "common/wire/grpc_stream_call.h"
+#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
 
 namespace cohort {
@@ -100,6 +101,7 @@ class GenericChannel final : public GrpcChannel {
       : lane_(options.lane),
         address_(std::make_shared<const std::string>(std::move(options.address))),
         message_bytes_max_(options.message_bytes_max),
+        pool_(options.pool != nullptr ? options.pool : std::make_shared<ReceivePool>()),
         stub_(NewChannel(*address_, options)),
         parts_stub_(NewChannel(*address_, options)) {}
 
@@ -131,7 +133,8 @@ class GenericChannel final : public GrpcChannel {
       StartParts(state, std::move(request), asks);
       return std::make_unique<GrpcCall>(std::move(state));
     }
-    const absl::StatusOr<Payload> frame = EncodeFrame(std::move(request), message_bytes_max_);
+    const absl::StatusOr<Payload> frame =
+        EncodeCheckedFrame(std::move(request), message_bytes_max_);
     if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
     // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
     const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
@@ -215,7 +218,8 @@ class GenericChannel final : public GrpcChannel {
   static absl::Status Failure(const CallState& state, const std::string& address,
                               const grpc::Status& status) {
     const absl::Status failure = FromGrpcStatus(status);
-    if (state.context.GetServerTrailingMetadata().count(kHandlerFailureKey) > 0) return failure;
+    const bool answered = state.context.GetServerTrailingMetadata().count(kHandlerFailureKey) > 0;
+    if (answered || IsMalformed(failure)) return failure;
     absl::StatusCode code = failure.code();
     switch (code) {
       case absl::StatusCode::kDeadlineExceeded:
@@ -235,7 +239,7 @@ class GenericChannel final : public GrpcChannel {
   const Lane lane_;
   const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
   const size_t message_bytes_max_;
-  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
+  const std::shared_ptr<ReceivePool> pool_;
   // Of requests that are sent unasked. Shared with calls under way.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
   grpc::GenericStub stub_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/functional/any_invocable.h"
+#include "common/wire/receive_pool.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -14,6 +15,8 @@ struct GrpcChannelOptions {
   std::string address;
   Lane lane = Lane::kControl;
   size_t message_bytes_max = 0;
+  // Of the memory of large answers. Shared with other channels; null: one of its own.
+  std::shared_ptr<ReceivePool> pool = nullptr;
 };
 
 // What a server tells of the other ways to it. Empty: there is none.

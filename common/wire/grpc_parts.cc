@@ -16,7 +16,7 @@ namespace cohort {
 namespace {
 
 grpc::ByteBuffer Encoded(Envelope<proto::CallPart> part) {
-  const absl::StatusOr<Payload> frame = EncodeFrame(Pack(std::move(part)), kMessageBytesMax);
+  const absl::StatusOr<Payload> frame = EncodeCheckedFrame(Pack(std::move(part)), kMessageBytesMax);
   COHORT_CHECK(frame.ok(), "the size of the message was checked");
   return ToByteBuffer(*frame);
 }

@@ -62,7 +62,7 @@ class UnaryCall final : public GrpcServedCall,
 
   void Finish(absl::StatusOr<Message> result) override {
     absl::StatusOr<Payload> frame = result.ok()
-                                        ? EncodeFrame(*std::move(result), bytes_max())
+                                        ? EncodeCheckedFrame(*std::move(result), bytes_max())
                                         : result.status();
     if (frame.ok()) return StartWriteAndFinish(ToByteBuffer(*frame));
     context().AddTrailingMetadata(kHandlerFailureKey, "1");

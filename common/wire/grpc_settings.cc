@@ -9,11 +9,15 @@ namespace cohort {
 
 namespace {
 
-// A dead connection is noticed within the sum of the two. Both sides ask, because a server that is
-// not told of it would answer so many pings with "too many pings" and close.
-constexpr int kKeepaliveTimeMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
-constexpr int kPingIntervalMinMs = 5'000;
+// A caller notices a dead connection within the sum of the two when it is idle, and within the
+// second, which is the default lease of tasks, when something was sent: it opens another one. A
+// server has more patience with callers that stand still; what it holds for a dead one is little.
+constexpr int kKeepaliveTimeMs = 2'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+constexpr int kServerKeepaliveTimeMs = 10'000;
+constexpr int kServerKeepaliveTimeoutMs = 20'000;
+// Else a server would answer so many pings with "too many pings" and close.
+constexpr int kPingIntervalMinMs = 500;
 
 constexpr int kReconnectBackoffFirstMs = 50;
 constexpr int kReconnectBackoffMaxMs = 1'000;
@@ -36,8 +40,6 @@ int MessageBytesMax(size_t message_bytes_max) {
 // Applies the settings that both ends share: `set` takes name and number.
 template <typename Set>
 void SharedSettings(const Set& set) {
-  set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
@@ -54,6 +56,8 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   grpc::ChannelArguments arguments;
   const auto set = [&](const char* name, int value) { arguments.SetInt(name, value); };
   SharedSettings(set);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   // With retries gRPC keeps what was sent, and would send again memory that has changed since.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
   // Otherwise channels with equal settings share one connection, and control waits behind tensors.
@@ -74,6 +78,8 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
 void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder) {
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
   SharedSettings(set);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveTimeMs);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMinMs);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);  // a server cannot tell lanes apart
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two daemons on one port are a mistake

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/frame.h"
+#include "common/wire/malformed.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc_bytes.h"
 #include "common/wire/method_table.h"
@@ -79,7 +80,7 @@ void GrpcCallStream::Write(Unsent next, bool more) {
   call.header.set_method(std::move(next.method));
   call.header.set_header(std::move(next.request.header));
   call.payload = std::move(next.request.payload);
-  const absl::StatusOr<Payload> frame = EncodeFrame(Pack(std::move(call)), kMessageBytesMax);
+  const absl::StatusOr<Payload> frame = EncodeCheckedFrame(Pack(std::move(call)), kMessageBytesMax);
   COHORT_CHECK(frame.ok(), "the size of the request was checked");
   // With the hint gRPC takes the next one before this has left, and one system call takes both.
   grpc::WriteOptions options;
@@ -211,6 +212,10 @@ void GrpcCallStream::OnDone(const grpc::Status& status) {
   const std::string why =
       ended.ok() ? "the stream of calls ended" : std::string(ended.message());
   for (auto& [id, call] : calls) {
+    if (IsMalformed(ended) && !call.cancelled) {
+      call.done(ended);
+      continue;
+    }
     call.done(call.cancelled ? Failure(absl::StatusCode::kCancelled, call.method, kCancelled)
                              : Failure(code, call.method, why));
   }

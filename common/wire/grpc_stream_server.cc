@@ -158,7 +158,7 @@ class GrpcServedStream final : public GrpcServedCall,
       }
     }
     const absl::StatusOr<Payload> frame =
-        EncodeFrame(Pack(std::move(answers)), 2 * kMessageBytesMax);
+        EncodeCheckedFrame(Pack(std::move(answers)), 2 * kMessageBytesMax);
     COHORT_CHECK(frame.ok(), "the size of each answer was checked");
     StartWrite(ToByteBuffer(*frame));
   }

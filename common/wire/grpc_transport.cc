@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Server>> GrpcTransport::Listen(const std::string&
 }
 
 std::shared_ptr<Channel> GrpcTransport::Connect(const std::string& address, Lane lane) {
-  return MakeGrpcChannel({address, lane, options_.message_bytes_max});
+  return MakeGrpcChannel({address, lane, options_.message_bytes_max, pool_});
 }
 
 }  // namespace cohort

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/wire/frame_limits.h"
+#include "common/wire/receive_pool.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -32,6 +33,7 @@ class GrpcTransport final : public Transport {
 
  private:
   const Options options_;
+  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();  // of its channels
 };
 
 }  // namespace cohort

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -32,12 +34,17 @@ void SpinGate::Spun(bool found) {
 IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
   state_->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   state_->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  COHORT_CHECK(state_->epoll.ok() && state_->wake.ok(), "the process may open two descriptors");
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.fd = state_->wake.get();
-  COHORT_CHECK(epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, state_->wake.get(), &event) == 0,
-               "epoll takes an eventfd");
+  state_->timer = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  // A program looks at its limit before it makes loops (common/cluster/process_limits.h).
+  COHORT_CHECK(state_->epoll.ok() && state_->wake.ok() && state_->timer.ok(),
+               "the process may open three descriptors");
+  for (const UniqueFd* const own : {&state_->wake, &state_->timer}) {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.fd = own->get();
+    COHORT_CHECK(epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, own->get(), &event) == 0,
+                 "epoll takes an eventfd and a timer");
+  }
   thread_ = std::thread([state = state_, turns] {
     SetTurns(turns);
     Run(*state);
@@ -98,6 +105,57 @@ void IoLoop::Post(Task task) {
   Wake(*state_);
 }
 
+uint64_t IoLoop::RunAt(Time time, Task task) {
+  MutexLock lock(state_->mutex);
+  const uint64_t id = ++state_->last_alarm;
+  state_->alarm_times[id] = time;
+  const auto place = state_->alarms.emplace(std::make_pair(time, id), std::move(task)).first;
+  if (place == state_->alarms.begin()) SetTimerLocked(*state_);
+  return id;
+}
+
+// The timer may go off for it, and then finds nothing to do.
+void IoLoop::CancelRun(uint64_t id) {
+  Task cancelled;  // dies after the lock
+  MutexLock lock(state_->mutex);
+  const auto found = state_->alarm_times.find(id);
+  if (found == state_->alarm_times.end()) return;
+  const auto alarm = state_->alarms.find({found->second, id});
+  cancelled = std::move(alarm->second);
+  state_->alarms.erase(alarm);
+  state_->alarm_times.erase(found);
+}
+
+void IoLoop::SetTimerLocked(State& state) {
+  if (state.alarms.empty()) return;
+  const Time time = state.alarms.begin()->first.first;
+  // Zero would disarm it.
+  const auto since_start = std::max(time.time_since_epoch(), std::chrono::nanoseconds(1));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_start);
+  itimerspec when = {};
+  when.it_value.tv_sec = seconds.count();
+  when.it_value.tv_nsec = (since_start - seconds).count();
+  timerfd_settime(state.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void IoLoop::RunAlarms(State& state) {
+  uint64_t times = 0;
+  if (read(state.timer.get(), &times, sizeof(times)) != sizeof(times)) return;
+  std::vector<Task> due;
+  {
+    MutexLock lock(state.mutex);
+    const Time now = std::chrono::steady_clock::now();
+    while (!state.alarms.empty() && state.alarms.begin()->first.first <= now) {
+      const auto first = state.alarms.begin();
+      due.push_back(std::move(first->second));
+      state.alarm_times.erase(first->first.second);
+      state.alarms.erase(first);
+    }
+    SetTimerLocked(state);
+  }
+  for (Task& task : due) task();
+}
+
 void IoLoop::Wake(const State& state) { eventfd_write(state.wake.get(), 1); }
 
 bool IoLoop::RunTasks(State& state) {
@@ -136,6 +194,10 @@ void IoLoop::Run(State& state) {
         eventfd_t drained = 0;
         eventfd_read(state.wake.get(), &drained);
         if (!RunTasks(state)) return;
+        continue;
+      }
+      if (events[i].data.fd == state.timer.get()) {
+        RunAlarms(state);
         continue;
       }
       std::shared_ptr<Source> source;

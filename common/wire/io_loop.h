@@ -12,11 +12,13 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/base/turns.h"
+#include "common/wire/receive_pool.h"
 #include "common/wire/unique_fd.h"
 
 namespace cohort {
@@ -67,17 +69,29 @@ class IoLoop {
   // Runs `task` on the loop's thread.
   void Post(Task task);
 
+  using Time = std::chrono::steady_clock::time_point;
+  // Runs `task` on the loop's thread at `time`. Takes no descriptor. Returns what cancels it.
+  uint64_t RunAt(Time time, Task task);
+  // Nothing for a task that has begun, or is none. It may still be running.
+  void CancelRun(uint64_t id);
+
  private:
   struct State {
     UniqueFd epoll;
     UniqueFd wake;
+    UniqueFd timer;  // of the earliest of `alarms`
     Mutex mutex;
     std::map<int, std::shared_ptr<Source>> sources ABSL_GUARDED_BY(mutex);
     std::vector<Task> tasks ABSL_GUARDED_BY(mutex);
+    std::map<std::pair<Time, uint64_t>, Task> alarms ABSL_GUARDED_BY(mutex);
+    std::map<uint64_t, Time> alarm_times ABSL_GUARDED_BY(mutex);
+    uint64_t last_alarm ABSL_GUARDED_BY(mutex) = 0;
     bool stopped ABSL_GUARDED_BY(mutex) = false;
   };
   static void Run(State& state);
   static bool RunTasks(State& state);
+  static void RunAlarms(State& state);
+  static void SetTimerLocked(State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   static int Wait(const State& state, epoll_event* events, SpinGate& gate);
   static void Wake(const State& state);
 
@@ -90,6 +104,8 @@ class IoLoop {
 struct LocalLoops {
   std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
   std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kLong);
+  // One for all connections: each would keep memory of its largest payloads for itself.
+  std::shared_ptr<ReceivePool> pool = std::make_shared<ReceivePool>();
 };
 
 }  // namespace cohort

@@ -63,6 +63,8 @@ std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, U
   session->connection_ =
       LocalConnection::Start(session->loop_, std::move(socket), session,
                              {session->options_.message_bytes_max, session->options_.blocks,
+                              session->options_.sums, session->options_.address,
+                              session->options_.pool,
                               std::max(kPartBytes, session->options_.free_bytes_max)});
   return session;
 }
@@ -208,16 +210,19 @@ void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
   EndCall(reply.id(), std::move(message));
 }
 
-void LocalSession::OnEnd() {
+void LocalSession::OnEnd(const absl::Status& why) {
   std::map<uint64_t, OpenCall> calls;
   {
     MutexLock lock(mutex_);
     calls.swap(calls_);
     deadlines_.clear();
   }
-  loop_->Remove(*timer_);
+  timer_->Stop();
+  const std::string text = absl::IsUnavailable(why)
+                               ? "the connection ended"
+                               : absl::StrCat("the connection ended: ", why.message());
   for (auto& [id, call] : calls) {
-    call.done(Failure(absl::StatusCode::kUnavailable, call.method, "the connection ended"));
+    call.done(Failure(absl::StatusCode::kUnavailable, call.method, text));
   }
 }
 
@@ -227,7 +232,7 @@ void LocalSession::CloseWhenIdle() {
     close_when_idle_ = true;
     if (!calls_.empty()) return;
   }
-  loop_->Remove(*timer_);
+  timer_->Stop();
   connection_->Close();
 }
 

@@ -30,6 +30,8 @@ class LocalSession final : public LocalConnection::Owner,
     std::string address;  // of the server, for error texts
     size_t message_bytes_max = 0;
     bool blocks = true;  // as in LocalConnection
+    FrameSums sums = FrameSums::kNone;
+    std::shared_ptr<ReceivePool> pool = nullptr;  // as in LocalReader
     // Requests up to this go without asking, do not count as such, and go as a whole.
     size_t free_bytes_max = kSmallRequestBytesMax;
   };
@@ -52,7 +54,7 @@ class LocalSession final : public LocalConnection::Owner,
 
   void Cancel(uint64_t id);
   void OnFrame(proto::LocalFrame frame, Payload payload) override;
-  void OnEnd() override;
+  void OnEnd(const absl::Status& why) override;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -100,7 +102,7 @@ class LocalSession final : public LocalConnection::Owner,
 class LocalChannel final : public Channel {
  public:
   LocalChannel(LocalLoops loops, LocalSession::Options options)
-      : loops_(std::move(loops)), options_(std::move(options)) {}
+      : loops_(std::move(loops)), options_(WithPool(std::move(options), loops_)) {}
   LocalChannel(LocalLoops loops, std::shared_ptr<LocalSession> calls,
                std::shared_ptr<LocalSession> parts)
       : loops_(std::move(loops)), sessions_({std::move(calls), std::move(parts)}) {}
@@ -115,6 +117,10 @@ class LocalChannel final : public Channel {
   bool open();
 
  private:
+  static LocalSession::Options WithPool(LocalSession::Options options, const LocalLoops& loops) {
+    options.pool = loops.pool;
+    return options;
+  }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
   const LocalLoops loops_;  // as in LocalSession

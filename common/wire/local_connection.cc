@@ -24,8 +24,10 @@ LocalConnection::LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                  std::shared_ptr<Owner> owner, const Options& options)
     : loop_(std::move(loop)),
       socket_(std::move(socket)),
-      reader_({options.message_bytes_max, options.blocks}),
-      writer_({*loop_, *this, socket_, options.blocks, options.whole_bytes_max}),
+      peer_(options.peer),
+      sums_(options.sums),
+      reader_({options.message_bytes_max, options.blocks, options.sums, options.pool}),
+      writer_({*loop_, *this, socket_, options.blocks, options.sums, options.whole_bytes_max}),
       owner_(std::move(owner)) {}
 
 bool LocalConnection::Send(proto::LocalFrame frame, Payload payload) {
@@ -38,9 +40,17 @@ void LocalConnection::OnEvents(uint32_t events) {
   const absl::Status read = ReadSome();
   if (read.ok()) return;
   if (!absl::IsUnavailable(read)) {
-    Log(LogLevel::kWarning, "local_connection_ends", {{"error", read.message()}});
+    Log(LogLevel::kWarning, "connection_ends", {{"peer", peer_}, {"error", read.message()}});
+    if (sums_ != FrameSums::kNone) SayWhy(read);
   }
-  End();
+  End(read);
+}
+
+// Bytes may have changed on their way here; the other end is honest, and names the cause as well.
+void LocalConnection::SayWhy(const absl::Status& why) {
+  proto::LocalFrame last;
+  last.set_ended_because(std::string(why.message()));
+  writer_.Send(std::move(last), {});
 }
 
 absl::Status LocalConnection::ReadSome() {
@@ -69,7 +79,7 @@ bool LocalConnection::Give(proto::LocalFrame frame, Payload payload) {
   return true;
 }
 
-void LocalConnection::End() {
+void LocalConnection::End(const absl::Status& why) {
   std::shared_ptr<Owner> owner;
   {
     MutexLock lock(mutex_);
@@ -77,7 +87,7 @@ void LocalConnection::End() {
   }
   loop_->Remove(*this);
   writer_.Close();
-  if (owner != nullptr) owner->OnEnd();
+  if (owner != nullptr) owner->OnEnd(why);
 }
 
 void LocalConnection::Close() {

@@ -7,6 +7,7 @@
 // to them, so what still reads one reads what was sent. Internal to common/wire.
 
 #include <memory>
+#include <string>
 
 #include "common/base/mutex.h"
 #include "common/wire/frame_limits.h"
@@ -33,14 +34,18 @@ class LocalConnection final : public IoLoop::Source,
     }
     // Kind and header of the frame; the payload's memory is the block's while a slice lives.
     virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
-    // The other end is gone, or sent what is no frame. Not after Close.
-    virtual void OnEnd() = 0;
+    // The other end is gone (UNAVAILABLE), or one of the two sent what the other could not read
+    // (MalformedMessage, RESOURCE_EXHAUSTED). Not after Close.
+    virtual void OnEnd(const absl::Status& why) = 0;
   };
 
   struct Options {
     size_t message_bytes_max = 0;  // a larger frame or block ends the connection
     bool blocks = true;            // else payloads travel on the socket, both ways
-    size_t whole_bytes_max = kPartBytes;  // as in LocalWriter
+    FrameSums sums = FrameSums::kNone;            // as at the other end
+    std::string peer = "";                        // for texts
+    std::shared_ptr<ReceivePool> pool = nullptr;  // as in LocalReader
+    size_t whole_bytes_max = kPartBytes;          // as in LocalWriter
   };
 
   // Holds `owner` until the end.
@@ -71,14 +76,17 @@ class LocalConnection final : public IoLoop::Source,
   LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<Owner> owner,
                   const Options& options);
 
+  void SayWhy(const absl::Status& why);
   absl::Status ReadSome();
   std::shared_ptr<Owner> OwnerUntilTheEnd() const;
   bool Give(proto::LocalFrame frame, Payload payload);
-  void End();
+  void End(const absl::Status& why);
 
   // Shared: the last of loop, connections and transport takes the thread down.
   const std::shared_ptr<IoLoop> loop_;
   const UniqueFd socket_;
+  const std::string peer_;
+  const FrameSums sums_;
   LocalReader reader_;  // of the loop's thread
   LocalWriter writer_;
 

@@ -6,15 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/local_socket.h"
+#include "common/wire/malformed.h"
 
 namespace cohort {
 
 namespace {
 
-constexpr size_t kLengthBytes = 4;
 constexpr size_t kReadBytes = size_t{64} << 10;
 // So much of it where a payload was behind the last frame: what is read of the next payload
 // together with its frame has to be copied to its place.
@@ -24,16 +25,8 @@ constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
 // What may be read ahead of the frame that it belongs to is less than one look at the socket.
 constexpr size_t kPassedMax = 64;
 
-size_t LengthAt(const char* bytes) {
-  size_t size = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i) {
-    size |= static_cast<size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-  }
-  return size;
-}
-
 absl::Status Malformed(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("malformed local frame: ", what));
+  return MalformedMessage(absl::StrCat("malformed frame: ", what));
 }
 
 bool HasKind(const proto::LocalFrame& frame) {
@@ -75,6 +68,7 @@ LocalReader::LocalReader(Options options)
     : options_(options),
       frame_bytes_max_(options.message_bytes_max + kFrameOverheadBytesMax),
       buffer_(kReadBytes),
+      pool_(options.pool != nullptr ? options.pool : std::make_shared<ReceivePool>()),
       parts_(options.message_bytes_max, pool_) {}
 
 absl::Status LocalReader::ReadSome(const UniqueFd& socket, const Sinks& sinks) {
@@ -112,7 +106,13 @@ absl::Status LocalReader::FillBehind(
     absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write) {
   Behind& behind = *behind_;
   absl::StatusOr<size_t> count = 0;
-  const auto fill = [&](absl::Span<std::byte>) { count = write(behind.left); };
+  const auto fill = [&](absl::Span<std::byte>) {
+    count = write(behind.left);
+    if (!count.ok() || options_.sums == FrameSums::kNone) return;
+    behind.crc = ExtendCrc32c(
+        behind.crc,
+        absl::string_view(reinterpret_cast<const char*>(behind.left.data()), *count));
+  };
   if (behind.place == nullptr) {
     fill({});
   } else if (!behind.place->Use(fill)) {
@@ -140,19 +140,35 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
       if (!behind_->left.empty()) break;
       RETURN_IF_ERROR(EndBehind(sinks));
     }
-    if (bytes.size() < kLengthBytes) break;
-    const size_t size = LengthAt(bytes.data());
+    const size_t prefix_bytes = FramePrefixBytes(options_.sums);
+    if (bytes.size() < prefix_bytes) break;
+    const FramePrefix prefix = ReadFramePrefix(bytes, options_.sums);
+    if (!prefix.intact) return Malformed("the CRC-32C of its length differs");
+    const size_t size = prefix.frame_bytes;
     if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
-    if (bytes.size() - kLengthBytes < size) break;
-    proto::LocalFrame frame;
-    if (!frame.ParseFromArray(bytes.data() + kLengthBytes, static_cast<int>(size))) {
-      return Malformed("no message");
-    }
-    bytes.remove_prefix(kLengthBytes + size);
+    if (bytes.size() - prefix_bytes < size) break;
+    ASSIGN_OR_RETURN(proto::LocalFrame frame, ParseFrame(prefix, bytes.substr(prefix_bytes, size)));
+    bytes.remove_prefix(prefix_bytes + size);
     RETURN_IF_ERROR(TakeFrame(std::move(frame), sinks));
   }
   received_.erase(0, received_.size() - bytes.size());
   return absl::OkStatus();
+}
+
+absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& prefix,
+                                                           absl::string_view bytes) const {
+  if (options_.sums != FrameSums::kNone && Crc32c(bytes) != prefix.frame_crc) {
+    return Malformed("its CRC-32C differs: bytes changed on the way");
+  }
+  proto::LocalFrame frame;
+  if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Malformed("no message");
+  }
+  if (!frame.ended_because().empty()) {
+    return MalformedMessage(absl::StrCat("the other end could not read what was sent: ",
+                                         frame.ended_because()));
+  }
+  return frame;
 }
 
 absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
@@ -287,6 +303,9 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
 
 absl::Status LocalReader::EndBehind(const Sinks& sinks) {
   const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
+  if (options_.sums != FrameSums::kNone && behind->crc != behind->frame.following_crc()) {
+    return Malformed("the CRC-32C of its payload differs: bytes changed on the way");
+  }
   if (behind->of_parts) return PartAdded(sinks);
   if (behind->revoked) return Give(std::move(behind->frame), {}, sinks);
   const size_t bytes = behind->frame.following();

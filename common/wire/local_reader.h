@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "common/wire/frame_prefix.h"
 #include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
 #include "common/wire/receive_place.h"
@@ -33,6 +34,9 @@ class LocalReader {
   struct Options {
     size_t message_bytes_max = 0;
     bool blocks = true;  // else one that comes ends the connection
+    FrameSums sums = FrameSums::kNone;
+    // Of the memory of payloads. Shared with other readers; null: one of its own.
+    std::shared_ptr<ReceivePool> pool = nullptr;
   };
   explicit LocalReader(Options options);
 
@@ -50,8 +54,8 @@ class LocalReader {
 
   // One look at the socket, two where the first brings a frame with a payload behind it; what is
   // left makes the next event. Errors, after which the connection
-  // has to end: UNAVAILABLE when the other end is gone; INVALID_ARGUMENT or RESOURCE_EXHAUSTED for
-  // what is no frame, or more than the limits.
+  // has to end: UNAVAILABLE when the other end is gone; MalformedMessage or RESOURCE_EXHAUSTED for
+  // what is no frame, has another sum, or is more than the limits, here or at the other end.
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
  private:
@@ -64,11 +68,14 @@ class LocalReader {
     bool revoked = false;                 // nobody wants them any more
     std::shared_ptr<Buffer> own;          // else this is the payload
     absl::Span<std::byte> left;           // of the memory
+    uint32_t crc = 0;                     // of the bytes that have come, where frames have sums
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);
   absl::Status ReadBehind(const UniqueFd& socket, const Sinks& sinks);
   absl::Status TakeBytes(const Sinks& sinks);
+  absl::StatusOr<proto::LocalFrame> ParseFrame(const FramePrefix& prefix,
+                                               absl::string_view bytes) const;
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
   // Has `write` fill the memory for what is still to come, whose first bytes it may take: it
   // returns how many.
@@ -95,7 +102,7 @@ class LocalReader {
   // Shared with the payloads that are read from them.
   std::map<uint64_t, std::shared_ptr<const Mapping>> mapped_;
   // Shared with the payloads that were handed out.
-  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
+  const std::shared_ptr<ReceivePool> pool_;
   PayloadAssembler parts_;
   proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts come
   std::unique_ptr<Behind> behind_;    // null: the next byte begins a frame

@@ -12,6 +12,7 @@
 #include "common/wire/local_connection.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/server_calls.h"
+#include "common/wire/tcp_socket.h"
 
 namespace cohort {
 
@@ -132,7 +133,7 @@ class ServerSession final : public LocalConnection::Owner,
     calls_->Handle(std::move(call), frame.call().method(), std::move(request));
   }
 
-  void OnEnd() override {
+  void OnEnd(const absl::Status&) override {
     if (const auto connection = connection_.lock()) peers_->Remove(connection);
   }
 
@@ -216,6 +217,8 @@ class FrameServer final : public LocalServer {
   void Take(UniqueFd socket, StreamKind kind) override {
     LoopOf(kind)->Post([loop = LoopOf(kind), socket = std::move(socket), calls = calls_,
                         peers = peers_, options = ConnectionOptions()]() mutable {
+      options.sums = FrameSums::kCrc32c;
+      options.peer = TcpPeerOf(socket);
       Serve(loop, std::move(socket), calls, peers, options);
     });
   }
@@ -228,7 +231,12 @@ class FrameServer final : public LocalServer {
     return kind == StreamKind::kParts ? loops_.parts : loops_.calls;
   }
   LocalConnection::Options ConnectionOptions() const {
-    return {options_.message_bytes_max, options_.blocks};
+    LocalConnection::Options options;
+    options.message_bytes_max = options_.message_bytes_max;
+    options.blocks = options_.blocks;
+    options.peer = "a process of this host";
+    options.pool = loops_.pool;
+    return options;
   }
 
   const LocalLoops loops_;  // shared with the transport and its channels

@@ -24,7 +24,7 @@ struct LocalServerOptions {
 // Thread-safe.
 class LocalServer : public Server {
  public:
-  // Serves a client that came by another way than the socket listened on.
+  // Serves a client that came over TCP, where frames have sums.
   virtual void Take(UniqueFd socket, StreamKind kind) = 0;
 };
 

@@ -12,12 +12,12 @@
 #include "common/wire/frame_limits.h"
 #include "common/wire/local_socket.h"
 #include "common/wire/payload_assembler.h"
+#include "common/wire/payload_crc.h"
 
 namespace cohort {
 
 namespace {
 
-constexpr size_t kLengthBytes = 4;
 constexpr size_t kPiecesMax = 64;
 
 // Below this, two copies through the socket are cheaper than a block on its way there and back.
@@ -30,14 +30,6 @@ constexpr size_t kReleasedBytesMax = size_t{32} << 20;
 constexpr size_t kSlotBytes = size_t{512} << 10;
 constexpr size_t kSlots = 8;
 constexpr size_t kReleasedPartsMax = kSlots / 4;
-
-std::string WithLength(const proto::LocalFrame& frame) {
-  const size_t size = frame.ByteSizeLong();
-  std::string bytes(kLengthBytes, '\0');
-  for (size_t i = 0; i < kLengthBytes; ++i) bytes[i] = static_cast<char>(size >> (8 * i));
-  frame.AppendToString(&bytes);
-  return bytes;
-}
 
 void CopyAll(const Payload& payload, std::byte* out) {
   for (const ByteSlice& slice : payload) {
@@ -91,9 +83,16 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   } else if (bytes > 0 && blocks && PutIntoBlock(payload, bytes, frame, new_fd)) {
     payload.clear();
   }
+  SumUp(payload, frame);
   Sent sent;  // dies after the lock
   MutexLock lock(mutex_);
   return WriteLocked(frame, std::move(payload), new_fd, sent);
+}
+
+// Outside the lock: it reads all that follows the frame.
+void LocalWriter::SumUp(const Payload& following, proto::LocalFrame& frame) const {
+  if (options_.sums == FrameSums::kNone || following.empty()) return;
+  frame.set_following_crc(PayloadCrc32c(following));
 }
 
 bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
@@ -186,6 +185,7 @@ bool LocalWriter::SendParts() {
       CopyAll(part.bytes, part.slot);
       part.bytes.clear();
     }
+    SumUp(part.bytes, part.frame);
     MutexLock lock(mutex_);
     WriteLocked(part.frame, std::move(part.bytes), part.new_fd, sent);
   }
@@ -240,7 +240,7 @@ bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int p
   greeted_ = true;
   frame.set_following(PayloadBytes(following));
   const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
-  unsent_.push_back({WithLength(frame), std::move(following), 0, passed_fd, call});
+  unsent_.push_back({WithPrefix(frame, options_.sums), std::move(following), 0, passed_fd, call});
   if (unsent_.size() > 1) return true;  // its turn comes when the socket has room
   return FlushLocked(sent);
 }

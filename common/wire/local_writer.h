@@ -17,6 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/block_pool.h"
 #include "common/wire/frame_limits.h"
+#include "common/wire/frame_prefix.h"
 #include "common/wire/io_loop.h"
 #include "common/wire/lent_memory.h"
 #include "common/wire/message.h"
@@ -33,6 +34,7 @@ class LocalWriter {
     const IoLoop::Source& source;  // of the socket, in the loop
     const UniqueFd& socket;
     bool blocks = true;  // payloads may lie in blocks, of either end
+    FrameSums sums = FrameSums::kNone;
     size_t whole_bytes_max = kPartBytes;  // where they do not, a larger one travels in parts
   };
   explicit LocalWriter(Options options) : options_(options) {}
@@ -95,6 +97,7 @@ class LocalWriter {
   using Sent = std::vector<Payload>;
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SumUp(const Payload& following, proto::LocalFrame& frame) const;
   bool SendInPlace(proto::LocalFrame frame, Payload payload);
   void LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

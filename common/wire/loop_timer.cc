@@ -1,48 +1,37 @@
 #include "common/wire/loop_timer.h"
 
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <utility>
-
-#include "common/base/check.h"
 
 namespace cohort {
 
 std::shared_ptr<LoopTimer> LoopTimer::Make(IoLoop& loop, std::function<void()> fire) {
-  std::shared_ptr<LoopTimer> timer(new LoopTimer(std::move(fire)));
-  loop.Add(timer, EPOLLIN);
-  return timer;
+  return std::shared_ptr<LoopTimer>(new LoopTimer(loop, std::move(fire)));
 }
 
-LoopTimer::LoopTimer(std::function<void()> fire)
-    : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)), fire_(std::move(fire)) {
-  COHORT_CHECK(timer_.ok(), "the process may open a timer");
-}
-
-void LoopTimer::FireBy(std::chrono::steady_clock::time_point time) {
+void LoopTimer::FireBy(IoLoop::Time time) {
   MutexLock lock(mutex_);
-  if (time >= next_) return;
+  if (stopped_ || time >= next_) return;
+  loop_.CancelRun(run_);
   next_ = time;
-  // Zero would disarm it.
-  const auto since_start = std::max(time.time_since_epoch(), std::chrono::nanoseconds(1));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_start);
-  itimerspec when = {};
-  when.it_value.tv_sec = seconds.count();
-  when.it_value.tv_nsec = (since_start - seconds).count();
-  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  run_ = loop_.RunAt(time, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Fire();
+  });
 }
 
-void LoopTimer::OnEvents(uint32_t events) {
-  uint64_t times = 0;
-  if (read(timer_.get(), &times, sizeof(times)) != sizeof(times)) return;
+void LoopTimer::Fire() {
   {
     MutexLock lock(mutex_);
-    next_ = std::chrono::steady_clock::time_point::max();
+    if (stopped_) return;
+    run_ = 0;
+    next_ = IoLoop::Time::max();
   }
   fire_();
+}
+
+void LoopTimer::Stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  loop_.CancelRun(run_);
 }
 
 }  // namespace cohort

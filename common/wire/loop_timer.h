@@ -1,8 +1,8 @@
 #pragma once
 
-// A timer of an IoLoop. Internal to common/wire.
+// A timer of an IoLoop, which may be set to an earlier time again and again. Internal to
+// common/wire.
 
-#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -12,25 +12,27 @@
 namespace cohort {
 
 // Thread-safe.
-class LoopTimer final : public IoLoop::Source {
+class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
  public:
-  // `fire` runs on the loop's thread.
+  // `fire` runs on the loop's thread. The loop outlives the timer.
   static std::shared_ptr<LoopTimer> Make(IoLoop& loop, std::function<void()> fire);
 
   // Fires at `time` or, when it was told an earlier one since it last fired, at that.
-  void FireBy(std::chrono::steady_clock::time_point time);
+  void FireBy(IoLoop::Time time);
 
-  int fd() const override { return timer_.get(); }
-  void OnEvents(uint32_t events) override;
+  // It does not fire any more; it may be firing now.
+  void Stop();
 
  private:
-  explicit LoopTimer(std::function<void()> fire);
+  LoopTimer(IoLoop& loop, std::function<void()> fire) : loop_(loop), fire_(std::move(fire)) {}
+  void Fire();
 
-  const UniqueFd timer_;
+  IoLoop& loop_;
   const std::function<void()> fire_;
   Mutex mutex_;
-  std::chrono::steady_clock::time_point next_ ABSL_GUARDED_BY(mutex_) =
-      std::chrono::steady_clock::time_point::max();
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is set
+  IoLoop::Time next_ ABSL_GUARDED_BY(mutex_) = IoLoop::Time::max();
 };
 
 }  // namespace cohort

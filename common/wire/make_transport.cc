@@ -5,6 +5,7 @@
 #include "common/wire/auto_transport.h"
 #include "common/wire/grpc_transport.h"
 #include "common/wire/joined_transport.h"
+#include "common/wire/renewed_channel.h"
 
 namespace cohort {
 
@@ -17,7 +18,8 @@ std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
     options.kind = kind;
     inner = std::make_unique<AutoTransport>(options);
   }
-  return std::make_unique<JoinedTransport>(std::move(inner));
+  return std::make_unique<JoinedTransport>(
+      std::make_unique<RenewingTransport>(std::move(inner)));
 }
 
 }  // namespace cohort

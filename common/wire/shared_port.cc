@@ -143,7 +143,7 @@ void SharedPort::Close() {
   }
   for (const auto& acceptor : acceptors_) acceptor->Close();
   for (const auto& newcomer : newcomers) loop_->Remove(*newcomer);
-  loop_->Remove(*timer_);
+  timer_->Stop();
 }
 
 }  // namespace cohort

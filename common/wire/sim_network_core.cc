@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/types/optional.h"
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/wire/error_detail.h"
@@ -20,11 +21,13 @@ constexpr size_t kPieceBytesMax = 64 << 10;
 
 // What the network has made copies of has bytes of its own: the sender may write its memory again
 // once the receiver has made use of one of them.
-Payload Captured(const Payload& frame) {
+// A copy, with one bit changed if there is a `flipped` one.
+Payload Captured(const Payload& frame, absl::optional<uint64_t> flipped = absl::nullopt) {
   auto bytes = std::make_shared<std::string>();
   for (const ByteSlice& slice : frame) {
     bytes->append(reinterpret_cast<const char*>(slice.data), slice.size);
   }
+  if (flipped.has_value()) (*bytes)[*flipped / 8] ^= static_cast<char>(1 << (*flipped % 8));
   const auto* const data = reinterpret_cast<const std::byte*>(bytes->data());
   const size_t size = bytes->size();
   return {{std::move(bytes), data, size}};
@@ -246,7 +249,12 @@ void SimNetwork::Core::NextPart(const std::shared_ptr<Stream>& stream) {
 }
 
 absl::StatusOr<SimNetwork::Core::Packet> SimNetwork::Core::Pack(Message message) {
-  ASSIGN_OR_RETURN(Payload frame, EncodeFrame(std::move(message), options_.message_bytes_max));
+  const auto encode = faults_.flip_bit > 0 ? EncodeCheckedFrame : EncodeFrame;
+  ASSIGN_OR_RETURN(Payload frame, encode(std::move(message), options_.message_bytes_max));
+  if (Draw(faults_.flip_bit)) {
+    frame = Captured(frame, world_.rng().Below(8 * PayloadBytes(frame)));
+    world_.Trace("a bit changes");
+  }
   const uint32_t crc = CrcOf(frame);
   return Packet{std::move(frame), crc};
 }

@@ -37,6 +37,7 @@ struct FaultPlan {
   double delay = 0;              // travels up to delay_max
   absl::Duration delay_max = absl::Seconds(5);
   double cut_stream = 0;  // per part of a message but its last: no later one comes
+  double flip_bit = 0;    // one bit of it comes changed
 };
 
 // A message as a watcher sees it. Hosts are names; `to` is empty where nobody listens.

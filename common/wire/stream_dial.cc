@@ -93,7 +93,7 @@ void StreamDial::End(absl::Status status) {
     loop_->Remove(*this);
     socket = std::move(socket_);
   }
-  loop_->Remove(*timer_);
+  timer_->Stop();
   if (status.ok()) {
     done(std::move(socket));
   } else {
@@ -111,7 +111,7 @@ void StreamDial::Cancel() {
     loop_->Remove(*this);
     socket = std::move(socket_);
   }
-  loop_->Remove(*timer_);
+  timer_->Stop();
 }
 
 }  // namespace cohort

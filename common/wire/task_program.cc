@@ -12,6 +12,7 @@
 #include "common/base/rng.h"
 #include "common/base/turns.h"
 #include "common/cluster/exit_codes.h"
+#include "common/cluster/process_limits.h"
 #include "common/wire/allocator.h"
 
 namespace cohort {
@@ -50,6 +51,14 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
   if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
     std::fputs(print->text.c_str(), stdout);
     return print->exit_code;
+  }
+  if (const absl::Status polling = CheckPollStrategy(ProcessEnvironment()); !polling.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(polling.message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const absl::Status files_open = RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
+    return kExitCannotListen;
   }
   const RoleOptions& options = std::get<RoleOptions>(*command);
   ConfigureLog(options.log_level, options.task.ToString());

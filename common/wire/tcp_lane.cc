@@ -68,6 +68,8 @@ std::shared_ptr<LocalSession> TcpLane::SessionOver(UniqueFd socket, StreamKind k
   options.address = options_.address;
   options.message_bytes_max = options_.message_bytes_max;
   options.blocks = false;
+  options.sums = FrameSums::kCrc32c;
+  options.pool = loops_.pool;
   options.free_bytes_max = options_.free_bytes_max;
   return LocalSession::Over(kind == StreamKind::kParts ? loops_.parts : loops_.calls,
                             std::move(socket), std::move(options));

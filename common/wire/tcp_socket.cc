@@ -24,11 +24,16 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-// A peer that is gone without a word is noticed within half a minute, as on gRPC's connections.
-constexpr int kKeepaliveIdleSeconds = 10;
-constexpr int kKeepaliveIntervalSeconds = 5;
-constexpr int kKeepaliveProbes = 4;
-constexpr int kUnansweredMsMax = 30'000;
+// How long a peer's host may confirm nothing, and how an idle connection is asked, so that this
+// shows there as well. As on gRPC's connections (grpc_settings.cc).
+struct Patience {
+  int unanswered_ms_max;
+  int keepalive_idle_seconds;
+  int keepalive_interval_seconds;
+  int keepalive_probes;
+};
+constexpr Patience kCaller = {5'000, 2, 1, 5};  // the default lease of tasks
+constexpr Patience kServer = {30'000, 10, 5, 4};
 
 constexpr int kConnectFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
@@ -37,13 +42,13 @@ void Set(const UniqueFd& socket, int level, int option, int value) {
   setsockopt(socket.get(), level, option, &value, sizeof(value));
 }
 
-void Tune(const UniqueFd& socket) {
+void Tune(const UniqueFd& socket, const Patience& patience) {
   Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  Set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
-  Set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
-  Set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
-  Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUnansweredMsMax);
+  Set(socket, IPPROTO_TCP, TCP_KEEPIDLE, patience.keepalive_idle_seconds);
+  Set(socket, IPPROTO_TCP, TCP_KEEPINTVL, patience.keepalive_interval_seconds);
+  Set(socket, IPPROTO_TCP, TCP_KEEPCNT, patience.keepalive_probes);
+  Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, patience.unanswered_ms_max);
 }
 
 // An address of the system's own form.
@@ -159,7 +164,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
 
 UniqueFd AcceptTcp(const UniqueFd& listener) {
   UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd.ok()) Tune(fd);
+  if (fd.ok()) Tune(fd, kServer);
   return fd;
 }
 
@@ -185,11 +190,26 @@ absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer) {
   SetPort(address, parsed->port);
   UniqueFd fd(socket(address.storage.ss_family, kConnectFlags, 0));
   if (!fd.ok()) return absl::UnavailableError(strerror(errno));
-  Tune(fd);
+  Tune(fd, kCaller);
   if (connect(fd.get(), address.get(), address.size) != 0 && errno != EINPROGRESS) {
     return absl::UnavailableError(strerror(errno));
   }
   return fd;
+}
+
+std::string TcpPeerOf(const UniqueFd& socket) {
+  sockaddr_storage storage = {};
+  socklen_t size = sizeof(storage);
+  auto* const address = reinterpret_cast<sockaddr*>(&storage);
+  char host[NI_MAXHOST] = {};
+  char port[NI_MAXSERV] = {};
+  if (getpeername(socket.get(), address, &size) != 0 ||
+      getnameinfo(address, size, host, sizeof(host), port, sizeof(port),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "a peer that is gone";
+  }
+  const bool six = storage.ss_family == AF_INET6;
+  return absl::StrCat(six ? "[" : "", host, six ? "]" : "", ":", port);
 }
 
 absl::Status ConnectedTcp(const UniqueFd& socket) {

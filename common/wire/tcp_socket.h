@@ -30,6 +30,10 @@ UniqueFd AcceptTcp(const UniqueFd& listener);
 // UNAVAILABLE.
 absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer);
 
+// The address of the other end, "10.0.0.7:41022"; "a peer that is gone" where the system does not
+// say.
+std::string TcpPeerOf(const UniqueFd& socket);
+
 // How it ended: UNAVAILABLE with the system's reason.
 absl::Status ConnectedTcp(const UniqueFd& socket);
 

@@ -9,6 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/wire/malformed.h"
 #include "common/wire/message.h"
 #include "common/wire/transport.h"
 
@@ -28,12 +29,12 @@ Message Pack(Envelope<Proto> envelope) {
                  envelope.answer_bytes};
 }
 
-// Errors: INVALID_ARGUMENT.
+// Errors: MalformedMessage.
 template <typename Proto>
 absl::StatusOr<Envelope<Proto>> Unpack(Message message) {
   Envelope<Proto> envelope;
   if (!envelope.header.ParseFromString(message.header)) {
-    return absl::InvalidArgumentError(absl::StrCat("malformed ", Proto::descriptor()->full_name()));
+    return MalformedMessage(absl::StrCat("malformed ", Proto::descriptor()->full_name()));
   }
   envelope.payload = std::move(message.payload);
   return envelope;

@@ -45,6 +45,11 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(ps.role));
     peer->mutable_task()->set_index(ps.index);
+    if (const auto link = links_.find(ps); link != links_.end()) {
+      peer->mutable_task()->set_incarnation(link->second.task.incarnation());
+    } else if (claim_ != nullptr) {
+      peer->mutable_task()->set_incarnation(claim_->IncarnationOf(ps));
+    }
     peer->set_address(AddressOfLocked(ps));
   }
   return attach;

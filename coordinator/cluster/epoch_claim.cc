@@ -88,6 +88,12 @@ absl::Status EpochClaim::LastError(TaskId task) const {
   return found == errors_.end() ? absl::OkStatus() : found->second;
 }
 
+uint64_t EpochClaim::IncarnationOf(TaskId ps) const {
+  MutexLock lock(mutex_);
+  const auto found = incarnations_.find(ps);
+  return found == incarnations_.end() ? 0 : found->second;
+}
+
 void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
   world_.clock.CallAt(world_.clock.Now() + wait,
                       [self = shared_from_this(), retry = std::move(retry)]() mutable {
@@ -192,11 +198,14 @@ void EpochClaim::Attach(size_t position) {
       options_.call_timeout,
       [self = shared_from_this(), channel,
        position](const absl::StatusOr<Envelope<proto::AttachResponse>>& answer) {
-        self->OnAttached(position, answer.status());
+        if (!answer.ok()) return self->OnAttached(position, answer.status());
+        self->OnAttached(position, answer->header);
       });
 }
 
-void EpochClaim::OnAttached(size_t position, const absl::Status& status) {
+void EpochClaim::OnAttached(size_t position,
+                            const absl::StatusOr<proto::AttachResponse>& answer) {
+  const absl::Status& status = answer.status();
   const TaskId task = options_.ps[position];
   // Another job was faster. Whether it stays is asked for as at the beginning.
   const bool kept = ClassOf(status) == proto::CONFIGURATION && options_.held == 0;
@@ -204,6 +213,7 @@ void EpochClaim::OnAttached(size_t position, const absl::Status& status) {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return;
     errors_[task] = status;
+    if (answer.ok()) incarnations_[task] = answer->task().incarnation();
     if (kept) {
       epoch_ = 0;
       unanswered_.insert(task);

@@ -72,6 +72,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Cancel();
   // What the last call to a task failed with; OK: it answered, or has not been asked yet.
   absl::Status LastError(TaskId task) const;
+  // Of the process that has granted the epoch; 0: none has yet.
+  uint64_t IncarnationOf(TaskId ps) const;
 
  private:
   using Answer = absl::StatusOr<proto::GetStatusResponse>;
@@ -88,7 +90,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   bool CountLocked(TaskId task, const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Attaches options_.ps[position] and those behind it.
   void Attach(size_t position);
-  void OnAttached(size_t position, const absl::Status& status);
+  void OnAttached(size_t position, const absl::StatusOr<proto::AttachResponse>& answer);
   void Finish(absl::StatusOr<uint64_t> result);
   void Later(absl::Duration wait, absl::AnyInvocable<void()> retry);
 
@@ -102,6 +104,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
   // The last answers of tasks that were kept for another job.
   std::map<TaskId, proto::GetStatusResponse> kept_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskId, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

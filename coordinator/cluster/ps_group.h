@@ -11,12 +11,13 @@
 #include "common/base/mutex.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/home_call.h"
+#include "coordinator/cluster/retried_call.h"
 #include "coordinator/cluster/task_connection.h"
 
 namespace cohort {
 
 // The responses in the order of `links`, or the first error, when all calls have ended. `requests`
-// has one entry per link.
+// has one entry per link. For methods that are idempotent: what comes malformed is sent again.
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,
@@ -38,8 +39,8 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
     state->done = std::move(done);
   }
   for (size_t i = 0; i < links.size(); ++i) {
-    StartCall<Response>(
-        *(links[i].*lane), method, std::move(requests[i]), timeout,
+    StartUntilWhole<Response>(
+        links[i].*lane, std::string(method), std::move(requests[i]), timeout,
         [state, i, task = links[i].task](absl::StatusOr<Envelope<Response>> response) {
           absl::StatusOr<std::vector<Envelope<Response>>> result;
           {

@@ -1,13 +1,16 @@
 #pragma once
 
-// A call that is made again when the transport has failed it, or when the task says that another
-// try may end better (TRANSIENT). For methods that are idempotent, and part of something that would
-// be long to begin anew.
+// Calls that are made again, of methods that are idempotent: StartUntilWhole when a message of it
+// came malformed, and StartRetried also when the transport has failed it, or when the task says
+// that another try may end better (TRANSIENT), for what is part of something that would be long to
+// begin anew.
 
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "common/base/log.h"
+#include "common/wire/malformed.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/home_call.h"
 #include "coordinator/cluster/task_connection.h"
@@ -15,6 +18,25 @@
 namespace cohort {
 
 inline constexpr int kCallAttemptsMax = 3;
+
+// Of which a message came malformed: what came damaged may come whole the next time.
+template <typename Response, typename Request>
+void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
+                     Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
+                     int attempt = 1) {
+  Envelope<Request> copy = request;  // shares the payload
+  Channel& called = *channel;
+  StartCall<Response>(
+      called, method, std::move(copy), timeout,
+      [channel = std::move(channel), method, request = std::move(request), timeout,
+       done = std::move(done), attempt](absl::StatusOr<Envelope<Response>> response) mutable {
+        if (!IsMalformed(response.status()) || attempt == kCallAttemptsMax) {
+          return done(std::move(response));
+        }
+        StartUntilWhole<Response>(std::move(channel), std::move(method), std::move(request),
+                                  timeout, std::move(done), attempt + 1);
+      });
+}
 
 // To a home of variables. A failure names it (AttributedHomeCall).
 template <typename Response, typename Request>
@@ -31,6 +53,8 @@ void StartRetried(const TaskLink& link, const std::string& method, Envelope<Requ
             ClassOf(status) == proto::ERROR_CLASS_UNKNOWN;
         const bool again = unanswered || ClassOf(status) == proto::TRANSIENT;
         if (again && attempt < kCallAttemptsMax) {
+          Log(LogLevel::kInfo, "call_repeated",
+              {{"task", TaskName(link.task)}, {"method", method}, {"cause", status.message()}});
           return StartRetried<Response>(link, method, std::move(request), timeout, std::move(done),
                                         attempt + 1);
         }

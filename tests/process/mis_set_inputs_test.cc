@@ -103,6 +103,30 @@ TEST_F(MisSetInputs, PortInUse) {
   close(fd);
 }
 
+TEST_F(MisSetInputs, TooFewOpenFiles) {
+  for (const std::string program : {"ps", "worker", "coordinator"}) {
+    const std::string flags = program == "coordinator" ? absl::StrCat(" --job ", job) : "";
+    const std::string command =
+        absl::StrCat("ulimit -n 30; exec ", JoinPath(COHORT_BIN_DIR, program), flags);
+    ExpectError(RunProcess("/bin/sh", {"-c", command},
+                           {{"TF_CONFIG", program == "coordinator"
+                                              ? ""
+                                              : Cluster(absl::StrCat("{\"type\": \"", program,
+                                                                     "\", \"index\": 0}"))}},
+                           absl::Seconds(60)),
+                kExitCannotListen, {"30 files open (ulimit -n)"});
+  }
+}
+
+TEST_F(MisSetInputs, AnotherPollStrategy) {
+  const std::string command =
+      absl::StrCat("GRPC_POLL_STRATEGY=poll exec ", JoinPath(COHORT_BIN_DIR, "ps"));
+  ExpectError(RunProcess("/bin/sh", {"-c", command},
+                         {{"TF_CONFIG", Cluster(R"({"type": "ps", "index": 0})")}},
+                         absl::Seconds(60)),
+              kExitBadConfig, {"GRPC_POLL_STRATEGY=poll", "use epoll1"});
+}
+
 TEST_F(MisSetInputs, TfConfigIsNoJson) {
   ExpectError(Run("worker", {}, "{\"cluster\": "), kExitBadConfig, {"TF_CONFIG"});
 }

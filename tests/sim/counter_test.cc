@@ -51,5 +51,19 @@ TEST(CounterSim, CountsEveryIncrementOnceUnderFaults) {
   }
 }
 
+// A message of which a bit has changed is noticed, does nothing, and is sent again.
+TEST(CounterSim, CountsEveryIncrementOnceThoughBitsChangeOnTheWay) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimCluster cluster(seed, 2, 3);
+    CounterJob job;
+    job.increments = 60;
+    job.faults.flip_bit = 0.02;
+    const auto value = RunCounterJob(cluster, job);
+    ASSERT_TRUE(value.ok()) << value.status();
+    ASSERT_EQ(*value, 60.0f);
+  }
+}
+
 }  // namespace
 }  // namespace cohort

@@ -1,10 +1,9 @@
 #include "worker/collective/wire_lanes.h"
 
-#include <map>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/rng.h"
+#include "common/wire/open_calls.h"
 #include "common/wire/typed_call.h"
 #include "proto/collective.pb.h"
 #include "worker/collective/cause_proto.h"
@@ -17,45 +16,6 @@ constexpr absl::string_view kDeliver = "/cohort.proto.CollectiveService/Deliver"
 constexpr absl::string_view kAbortGroup = "/cohort.proto.CollectiveService/AbortGroup";
 constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/WatchGroup";
 constexpr absl::string_view kAskProgress = "/cohort.proto.CollectiveService/AskProgress";
-
-// Calls under way that can be cancelled together. Thread-safe.
-class OpenCalls {
- public:
-  // Before the call starts, because it may end inside its start.
-  uint64_t Enter() {
-    MutexLock lock(mutex_);
-    calls_[++last_] = nullptr;
-    return last_;
-  }
-  void Started(uint64_t id, std::unique_ptr<Call> call) {
-    MutexLock lock(mutex_);
-    const auto found = calls_.find(id);
-    if (found != calls_.end()) found->second.swap(call);
-  }
-  void Ended(uint64_t id) {
-    std::unique_ptr<Call> call;  // dies outside the lock
-    MutexLock lock(mutex_);
-    const auto found = calls_.find(id);
-    if (found == calls_.end()) return;
-    call = std::move(found->second);
-    calls_.erase(found);
-  }
-  void CancelAll() {
-    std::map<uint64_t, std::unique_ptr<Call>> calls;
-    {
-      MutexLock lock(mutex_);
-      calls.swap(calls_);
-    }
-    for (const auto& [id, call] : calls) {
-      if (call != nullptr) call->Cancel();
-    }
-  }
-
- private:
-  Mutex mutex_;
-  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
-};
 
 // Thread-safe.
 class WireLanes final : public Lanes {

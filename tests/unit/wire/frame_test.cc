@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/rng.h"
+#include "common/wire/malformed.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
@@ -75,6 +76,51 @@ TEST(Frame, WeReadTheGeneratedClassesBytesHoweverTheyAreCut) {
     EXPECT_EQ(message->header, SampleHeader().SerializeAsString());
     EXPECT_EQ(Flatten(message->payload), request.payload());
   }
+}
+
+TEST(Frame, TheGeneratedClassReadsACheckedMessageToo) {
+  for (const size_t size : {0u, 1u, 100000u}) {
+    const auto frame = EncodeCheckedFrame(
+        Message{SampleHeader().SerializeAsString(), {SliceOfString(SamplePayload(size))}},
+        kMessageBytesMax);
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    proto::PushRequest parsed;
+    ASSERT_TRUE(parsed.ParseFromString(Flatten(*frame)));
+    EXPECT_EQ(parsed.payload(), SamplePayload(size));
+    EXPECT_EQ(parsed.slices(0).slice_id(), 7u);
+    const auto message = DecodeFrame(Cut(Flatten(*frame), 7), kMessageBytesMax);
+    ASSERT_TRUE(message.ok()) << message.status();
+    EXPECT_EQ(message->header, SampleHeader().SerializeAsString());
+    EXPECT_EQ(Flatten(message->payload), SamplePayload(size));
+  }
+}
+
+// One that changes the field of the sum into another leaves an unknown field, and the rest as it
+// was.
+TEST(Frame, NoBitThatChangesOnTheWayChangesWhatIsRead) {
+  const auto frame = EncodeCheckedFrame(
+      Message{SampleHeader().SerializeAsString(), {SliceOfString(SamplePayload(300))}},
+      kMessageBytesMax);
+  ASSERT_TRUE(frame.ok());
+  const std::string sent = Flatten(*frame);
+  size_t refused = 0;
+  for (size_t bit = 0; bit < 8 * sent.size(); ++bit) {
+    std::string came = sent;
+    came[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+    const auto message = DecodeFrame(Cut(came, 64), kMessageBytesMax);
+    if (!message.ok()) {
+      EXPECT_TRUE(IsMalformed(message.status()) || absl::IsResourceExhausted(message.status()))
+          << message.status();
+      ++refused;
+      continue;
+    }
+    proto::PushRequest header;
+    ASSERT_TRUE(header.ParseFromString(message->header));
+    header.DiscardUnknownFields();
+    EXPECT_EQ(header.SerializeAsString(), SampleHeader().SerializeAsString()) << "bit " << bit;
+    EXPECT_EQ(Flatten(message->payload), SamplePayload(300)) << "bit " << bit;
+  }
+  EXPECT_GT(refused, 8 * sent.size() - 16);
 }
 
 TEST(Frame, NoPayloadIsTheHeaderAlone) {

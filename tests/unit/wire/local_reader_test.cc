@@ -2,13 +2,17 @@
 
 #include "common/wire/local_reader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
 #include "common/wire/frame_limits.h"
+#include "common/wire/malformed.h"
 #include "tests/unit/wire/transport_test_world.h"
 
 namespace cohort {
@@ -17,10 +21,7 @@ namespace {
 constexpr size_t kBulk = size_t{100} << 10;
 
 std::string WithLength(const proto::LocalFrame& frame) {
-  const std::string body = frame.SerializeAsString();
-  std::string bytes(4, '\0');
-  for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(body.size() >> (8 * i));
-  return bytes + body;
+  return WithPrefix(frame, FrameSums::kNone);
 }
 
 // A call with a payload behind its frame.
@@ -133,6 +134,80 @@ TEST_F(LocalReaderTest, APlaceThatIsRevokedIsNotWrittenAnyMore) {
   EXPECT_TRUE(payloads_[0].empty());
   EXPECT_EQ(PayloadBytes(payloads_[1]), kBulk);
   EXPECT_EQ(memory, std::vector<std::byte>(kBulk));
+}
+
+// Three messages with sums: one alone, one with a payload behind it, one in two parts.
+std::string SummedMessages() {
+  const std::string bytes = Flatten({Bytes(3000, 1)});
+  const auto with = [&](proto::LocalFrame frame, const std::string& behind) {
+    frame.set_following(behind.size());
+    if (!behind.empty()) frame.set_following_crc(Crc32c(behind));
+    return WithPrefix(frame, FrameSums::kCrc32c) + behind;
+  };
+  proto::LocalFrame call;
+  call.mutable_call()->set_id(7);
+  call.mutable_call()->set_method(kPush);
+  call.set_header("header");
+  proto::LocalFrame parts = call;
+  parts.set_whole_bytes(3000);
+  return with(call, "") + with(call, bytes.substr(0, 200)) + with(parts, bytes.substr(0, 1000)) +
+         with({}, bytes.substr(1000));
+}
+
+struct Read {
+  std::vector<std::string> messages;  // method, header and payload
+  absl::Status status;
+};
+
+// What a reader makes of all that was sent.
+Read ReadAll(const std::string& sent) {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  const UniqueFd receives(ends[1]);
+  {
+    const UniqueFd sends(ends[0]);
+    EXPECT_EQ(send(sends.get(), sent.data(), sent.size(), 0), static_cast<ssize_t>(sent.size()));
+  }
+  LocalReader reader({kMessageBytesMax, /*blocks=*/false, FrameSums::kCrc32c});
+  Read read;
+  while (read.status.ok()) {
+    read.status = reader.ReadSome(
+        receives, {std::weak_ptr<BlockReturn>(), [](const proto::LocalFrame&) { return true; },
+                   [](uint64_t) {},
+                   [&read](proto::LocalFrame frame, Payload payload) {
+                     read.messages.push_back(absl::StrCat(frame.call().id(), frame.call().method(),
+                                                          frame.header(), Flatten(payload)));
+                     return true;
+                   },
+                   [](const proto::LocalFrame&, size_t) { return nullptr; }});
+  }
+  return read;
+}
+
+TEST(SummedFrames, NoBitThatChangesOnTheWayChangesWhatIsReadOrKeepsTheReaderWaiting) {
+  const std::string sent = SummedMessages();
+  const Read whole = ReadAll(sent);
+  ASSERT_EQ(whole.messages.size(), 3u) << whole.status;
+  EXPECT_TRUE(absl::IsUnavailable(whole.status)) << "the other end has closed: " << whole.status;
+  for (size_t byte = 0; byte < sent.size(); ++byte) {
+    std::string came = sent;
+    came[byte] ^= static_cast<char>(1 << (byte % 8));
+    const Read read = ReadAll(came);
+    // Who waits for bytes that never come finds out only when the other end closes.
+    EXPECT_TRUE(IsMalformed(read.status)) << "byte " << byte << ": " << read.status;
+    ASSERT_LT(read.messages.size(), 3u) << "byte " << byte;
+    for (size_t i = 0; i < read.messages.size(); ++i) {
+      ASSERT_EQ(read.messages[i], whole.messages[i]) << "byte " << byte;
+    }
+  }
+}
+
+TEST(SummedFrames, WhatTheOtherEndCouldNotReadIsSaidHere) {
+  proto::LocalFrame last;
+  last.set_ended_because("the sum of 12 bytes");
+  const Read read = ReadAll(WithPrefix(last, FrameSums::kCrc32c));
+  EXPECT_TRUE(IsMalformed(read.status));
+  EXPECT_THAT(std::string(read.status.message()), testing::HasSubstr("the sum of 12 bytes"));
 }
 
 }  // namespace

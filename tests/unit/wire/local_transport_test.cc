@@ -2,10 +2,14 @@
 
 #include "common/wire/local_transport.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -240,6 +244,62 @@ TEST(BlockPool, FreeMemoryIsBounded) {
   for (const uint64_t id : ids) EXPECT_TRUE(pool.GiveBack(id));
   EXPECT_EQ(pool.TakeDropped(), (std::vector<uint64_t>{ids[0], ids[1]})) << "256 MiB stay";
   EXPECT_TRUE(pool.TakeDropped().empty());
+}
+
+// Otherwise each connection of a server would keep the memory of its largest payload.
+TEST(LocalTransportMemory, IsSharedByTheConnectionsOfAProcess) {
+  constexpr size_t kLarge = size_t{8} << 20;
+  std::vector<const std::byte*> places;
+  Service service;
+  service.descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+      "cohort.proto.PsService");
+  service.handlers["Push"] = [&places](Message request, Reply reply) {
+    places.push_back(request.payload.at(0).data);
+    request = Message();
+    reply(Message{});
+  };
+  LocalTransport transport(LocalTransport::Options{kMessageBytesMax, /*blocks=*/false});
+  const auto server = transport.Listen("cohort-test:0", {service});
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<std::shared_ptr<Channel>> channels;
+  for (int i = 0; i < 3; ++i) {
+    channels.push_back(transport.Connect((*server)->address(), Lane::kData));
+    Outcome outcome;
+    channels.back()->Start(kPush, Message{"", {Bytes(kLarge, 1)}}, kLong, outcome.Completion());
+    ASSERT_TRUE(outcome.WaitFor(kLong));
+    ASSERT_TRUE(outcome.Take().ok());
+  }
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_EQ(places[1], places[0]);
+  EXPECT_EQ(places[2], places[0]);
+}
+
+// A process of its own, with so many files left when the call starts.
+TEST(LocalTransportShortage, ACallWithoutFilesLeftEndsWithItsCause) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto call = [](int left) {
+    Service service;
+    service.descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+        "cohort.proto.PsService");
+    service.handlers["Push"] = [](Message, Reply reply) { reply(Message{}); };
+    LocalTransport transport;
+    const auto server = transport.Listen("cohort-short:0", {service});
+    const auto channel = transport.Connect((*server)->address(), Lane::kControl);
+    std::vector<UniqueFd> all;
+    const rlimit limit = {100, 100};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    while (all.empty() || all.back().ok()) all.emplace_back(open("/dev/null", O_RDONLY));
+    all.resize(all.size() - static_cast<size_t>(left) - 1);
+    Outcome outcome;
+    channel->Start(kPush, Message{}, absl::Seconds(1), outcome.Completion());
+    if (!outcome.WaitFor(kLong)) _exit(9);
+    std::fprintf(stderr, "%s\n", outcome.Take().status().ToString().c_str());
+    _exit(0);
+  };
+  EXPECT_EXIT(call(0), testing::ExitedWithCode(0), "UNAVAILABLE.*Too many open files");
+  // The calling end has one, and the serving end none.
+  EXPECT_EXIT(call(1), testing::ExitedWithCode(0), "DEADLINE_EXCEEDED");
+  EXPECT_EXIT(call(2), testing::ExitedWithCode(0), "OK");
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ std::shared_ptr<Channel> TcpFramesTransport::Connect(const std::string& address,
   options.address = address;
   options.message_bytes_max = message_bytes_max_;
   options.blocks = false;
+  options.sums = FrameSums::kCrc32c;
   if (lane == Lane::kFrames) options.free_bytes_max = kFrameBytesMax;
   return std::make_shared<FramesChannel>(loops_, dials_, std::move(options));
 }

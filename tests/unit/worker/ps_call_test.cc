@@ -14,6 +14,7 @@
 #include "common/base/memory_file_system.h"
 #include "common/base/sim_world.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
 #include "common/wire/sim_transport.h"
 
@@ -46,15 +47,30 @@ class ScriptedChannel final : public Channel {
     const std::optional<absl::Status> told = script_();
     const absl::Duration lasts = told.has_value() ? std::min(kAttempt, timeout) : timeout;
     const absl::Status end = lasts < timeout ? *told : NoAnswerInTime(method);
-    world_.CallAt(world_.Now() + lasts, [end, done = std::move(done)]() mutable {
-      done(end.ok() ? absl::StatusOr<Message>(Message{}) : end);
-    });
-    return nullptr;
+    auto open = std::make_shared<Reply>(std::move(done));
+    const auto finish = [open](const absl::Status& status) {
+      if (*open == nullptr) return;
+      std::exchange (*open, nullptr)(status.ok() ? absl::StatusOr<Message>(Message{}) : status);
+    };
+    world_.CallAt(world_.Now() + lasts, [end, finish] { finish(end); });
+    return std::make_unique<ScriptedCall>(
+        [&world = world_, finish] {
+          world.CallAt(world.Now(), [finish] { finish(absl::CancelledError("cancelled")); });
+        });
   }
 
   std::vector<absl::Time> starts;
 
  private:
+  class ScriptedCall final : public Call {
+   public:
+    explicit ScriptedCall(std::function<void()> cancel) : cancel_(std::move(cancel)) {}
+    void Cancel() override { cancel_(); }
+
+   private:
+    const std::function<void()> cancel_;
+  };
+
   SimWorld& world_;
   const Script script_;
 };
@@ -143,7 +159,8 @@ TEST_F(PsCallTest, TheReportNamesTheServer) {
             "role: \"ps\" index: 3 incarnation: 77");
   EXPECT_THAT(std::string(call->status.message()),
               AllOf(HasSubstr("ps:3 at host:1 cannot be reached since 5.001s"),
-                    HasSubstr("15 attempts of /a.B/C"), HasSubstr("connection refused")));
+                    HasSubstr("15 attempts of /a.B/C (0 bytes to it, about 0 back)"),
+                    HasSubstr("connection refused")));
 }
 
 TEST_F(PsCallTest, AServerAwayForLessThanTheWindowLosesNoCall) {
@@ -267,6 +284,37 @@ TEST_F(PsCallTest, RepeatsFollowTheServerToItsNewAddress) {
   RunTo(absl::Minutes(1));
   EXPECT_THAT(call, IsAnsweredAt(1127 * kMs));
   EXPECT_EQ(moved->starts.size(), 1u);
+}
+
+// Over the connection of a process that is gone nothing would come until the attempt is over.
+TEST_F(PsCallTest, WhatIsUnderWayIsMadeAgainAtOnceWhereTheServerIsNow) {
+  does = std::nullopt;
+  const auto call = Start();
+  RunTo(absl::Seconds(1));
+  const auto moved = std::make_shared<ScriptedChannel>(sim, [] { return absl::OkStatus(); });
+  link->Reroute(Route(moved, kWindow));
+  RunTo(absl::Minutes(1));
+  EXPECT_THAT(call, IsAnsweredAt(absl::Seconds(1) + kAttempt));
+  EXPECT_EQ(moved->starts.size(), 1u);
+}
+
+TEST_F(PsCallTest, WhatIsUnderWayToAProcessThatStaysGoesOn) {
+  does = std::nullopt;
+  const auto call = Start();
+  RunTo(absl::Seconds(1));
+  link->Reroute(Route(channel, kWindow));
+  RunTo(absl::Seconds(9));
+  EXPECT_EQ(channel->starts.size(), 1u);
+  EXPECT_EQ(call->at, absl::InfiniteDuration()) << call->status;
+}
+
+TEST_F(PsCallTest, AMalformedMessageIsSentAgain) {
+  does = MalformedMessage("its sum differs");
+  const auto call = Start();
+  RunTo(kAttempt);
+  does = absl::OkStatus();
+  RunTo(absl::Minutes(1));
+  EXPECT_THAT(call, IsAnsweredAt(22 * kMs));  // the next repeat, and its attempt
 }
 
 TEST_F(PsCallTest, AttachEndsTheIncident) {

@@ -1,0 +1,66 @@
+#include "common/cluster/process_limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
+
+std::string OpenFilesLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "an unknown number of";
+  return absl::StrCat(limit.rlim_cur);
+}
+
+}  // namespace
+
+absl::Status RaiseOpenFiles() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised = {limit.rlim_max, limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  if (limit.rlim_cur >= static_cast<rlim_t>(kOpenFilesMin)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("this process may have ", OpenFilesLimit(),
+                   " files open (ulimit -n), and needs ", kOpenFilesMin,
+                   " and more with every task of its cluster; raise the limit"));
+}
+
+absl::Status CheckOpenFilesLeft() {
+  const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (file >= 0) {
+    close(file);
+    return absl::OkStatus();
+  }
+  if (errno != EMFILE && errno != ENFILE) return absl::OkStatus();
+  const bool own = errno == EMFILE;
+  return absl::ResourceExhaustedError(
+      own ? absl::StrCat("all ", OpenFilesLimit(),
+                         " files that this process may have open are in use; raise the limit "
+                         "(ulimit -n)")
+          : std::string("all files that this system may have open are in use; raise fs.file-max"));
+}
+
+absl::Status CheckPollStrategy(const Environment& environment) {
+  const std::string value = environment(kPollStrategy).value_or("");
+  // Of a list gRPC takes the first that the system has, and "all" begins with epoll1.
+  const std::string first = value.substr(0, value.find(','));
+  if (first.empty() || first == "epoll1" || first == "all") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(kPollStrategy, "=", value,
+                   ": under this strategy calls are not answered; use epoll1, or unset it"));
+}
+
+}  // namespace cohort
