@@ -76,7 +76,8 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
   transfer.chunk_bytes = options_.checkpoint_chunk_bytes;
   const auto shards = ShardTransfer::Create(world_, transfer, cluster_);
   PsControl::Options control;
-  control.timeout = options_.call_timeout;
+  control.timeout = std::min(options_.call_timeout, options_.connect_timeout);
+  control.unanswered_max = options_.connect_timeout;
   if (!options_.recovery_directory.empty()) {
     Recovery::Options recovery;
     recovery.job = options_.job;

@@ -63,17 +63,6 @@ ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
           static_cast<size_t>(slice.row_count()) * row};
 }
 
-void AddPart(const proto::SliceHome& slice, const VariablePart& part,
-             Envelope<proto::AssignRequest>& request) {
-  request.header.add_slice_ids(slice.slice_id());
-  *request.header.add_tensors() = MetaOf(part.operand);
-  if (part.ids.has_value()) {
-    *request.header.add_ids() = MetaOf(part.ids);
-    if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
-  }
-  if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
-}
-
 proto::InlineTensor Inline(const Tensor& value) {
   proto::InlineTensor tensor;
   tensor.set_dtype(static_cast<int32_t>(value.dtype()));
@@ -109,10 +98,11 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
+  const absl::Duration timeout = TimeFor(options_.timeout, LargestOf(requests));
   return AwaitHomes<std::vector<Envelope<Response>>>(
-      options_.timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
+      timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
         CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
-                           std::move(requests), options_.timeout, std::move(done));
+                           std::move(requests), timeout, std::move(done));
       });
 }
 
@@ -130,17 +120,28 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
+// A loss that a recovery mends may take as long as that; while no recovery follows, the task is
+// there and only the calls to it fail, and that is waited for less long.
 template <typename T, typename Once>
-absl::StatusOr<T> PsControl::UntilStable(Once once) {
-  if (!options_.when_stable) return once();
+absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
   absl::Status loss;
+  uint64_t epoch = 0;  // under which calls are unanswered
+  absl::Duration unanswered;
   while (true) {
-    RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
+    if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
+    if (std::exchange(epoch, cluster_->epoch()) != epoch) unanswered = absl::ZeroDuration();
+    const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
-    const bool again = ClassOf(loss) == proto::PS_LOST || ClassOf(loss) == proto::STALE;
-    if (!again || world_.clock.Now() >= deadline) return result;
+    if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
+    unanswered += world_.clock.Now() - start;
+    const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
+    const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
+    if (there && (ends || unanswered >= options_.unanswered_max)) {
+      return UnansweredError(call, unanswered, loss);
+    }
+    if (ends) return result;
   }
 }
 
@@ -148,7 +149,7 @@ template <typename Response, typename Request>
 absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   return UntilStable<std::vector<Envelope<Response>>>(
-      [&] { return CallAllOnce<Response>(method, requests); });
+      {method, LargestOf(requests)}, [&] { return CallAllOnce<Response>(method, requests); });
 }
 
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
@@ -365,7 +366,7 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
     *extra.mutable_tensor() = Inline(value);
   }
   using Slices = std::vector<proto::SavedSlice>;
-  return UntilStable<Slices>([&] {
+  return UntilStable<Slices>({"Save"}, [&] {
     order.epoch = cluster_->epoch();
     // Each of its calls has a deadline; how many there are, the variables say.
     return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
@@ -377,7 +378,7 @@ absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
   ShardTransfer::RestoreOrder order;
   order.prefix = prefix;
   order.slots = slots;
-  return UntilStable<bool>([&] {
+  return UntilStable<bool>({"Restore"}, [&] {
            order.epoch = cluster_->epoch();
            return AwaitHomes<bool>(
                absl::InfiniteDuration(), "the shards to be restored", [&](auto done) {

@@ -21,6 +21,7 @@
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/shard_transfer.h"
+#include "coordinator/cluster/unanswered_call.h"
 #include "proto/plan.pb.h"
 #include "proto/ps.pb.h"
 
@@ -39,6 +40,8 @@ class PsControl {
     size_t call_bytes_max = kCallBytesMax;                // CallRounds'
     WhenStable when_stable;                               // empty: a loss is an error
     absl::Duration recovery_timeout = absl::Minutes(10);  // of a call with the waits before it
+    // How long calls in a row may get no answer from tasks that are there.
+    absl::Duration unanswered_max = absl::Seconds(60);
   };
   PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
             Waiter& waiter, Options options);
@@ -107,7 +110,7 @@ class PsControl {
   absl::StatusOr<T> AwaitHomes(absl::Duration timeout, absl::string_view what, Start start);
   // What `once` returns, asked again after a recovery while a ps was lost.
   template <typename T, typename Once>
-  absl::StatusOr<T> UntilStable(Once once);
+  absl::StatusOr<T> UntilStable(const UnansweredCall& call, Once once);
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAllOnce(
       const std::string& method, std::vector<Envelope<Request>> requests);

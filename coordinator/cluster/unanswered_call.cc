@@ -1,0 +1,32 @@
+#include "coordinator/cluster/unanswered_call.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+constexpr double kBytesPerSecondMin = 1 << 20;
+}
+
+absl::Duration TimeFor(absl::Duration silence, size_t bytes) {
+  return silence + absl::Seconds(static_cast<double>(bytes) / kBytesPerSecondMin);
+}
+
+absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
+                             const absl::Status& failure) {
+  const std::string task = TaskName(DetailOf(failure).origin());
+  const std::string bytes = call.bytes == 0 ? "" : absl::StrCat(" of ", call.bytes, " bytes");
+  return WithDetail(
+      absl::Status(failure.code(),
+                   absl::StrCat("chief:0's call ", call.method, bytes, " to ", task,
+                                " got no answer for ",
+                                absl::FormatDuration(absl::Trunc(lasted, absl::Milliseconds(100))),
+                                ", although ", task,
+                                " answers small calls; the network between the two may lose large "
+                                "packets: check the path MTU (ping -M do -s 1400); last failure: ",
+                                failure.message())),
+      DetailOf(failure));
+}
+
+}  // namespace cohort

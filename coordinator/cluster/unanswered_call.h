@@ -1,0 +1,41 @@
+#pragma once
+
+// A call that a task does not answer although it is there, and answers others: the network carries
+// some bytes between the two and not these.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/wire/typed_call.h"
+
+namespace cohort {
+
+// What is known of such a call.
+struct UnansweredCall {
+  std::string method;
+  size_t bytes = 0;  // of its largest request; 0: not known
+};
+
+// Bytes of the largest.
+template <typename Request>
+size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
+  size_t largest = 0;
+  for (const Envelope<Request>& request : requests) {
+    largest = std::max(largest, request.header.ByteSizeLong() + PayloadBytes(request.payload));
+  }
+  return largest;
+}
+
+// How long a call may take: `silence` and what its bytes need at a megabyte a second, so that one
+// that makes progress is not given up.
+absl::Duration TimeFor(absl::Duration silence, size_t bytes);
+
+// `failure`, of class PS_LOST with the task as origin, with the call, its bytes, who calls whom,
+// and the path MTU as a likely cause.
+absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
+                             const absl::Status& failure);
+
+}  // namespace cohort

@@ -1,0 +1,119 @@
+// Networks that carry some messages and not others, and servers that come back as other processes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "common/wire/error_detail.h"
+#include "proto/task.pb.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/support/counter.h"
+
+namespace cohort {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Loses calls of one method, as a path loses packets above a size.
+class LosesCalls final : public SimWatcher {
+ public:
+  explicit LosesCalls(std::string method) : method_(std::move(method)) {}
+  SimFate OnRequest(const SimMessage& message) override {
+    SimFate fate;
+    fate.lose = absl::EndsWith(message.method, method_);
+    return fate;
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+ private:
+  const std::string method_;
+};
+
+absl::Status SetUpWhere(SimCluster& cluster, SimWatcher& watcher,
+                        ClusterCoordinator::Options options) {
+  options.connect_timeout = absl::Seconds(20);
+  auto coordinator = cluster.Connect(std::move(options));
+  if (!coordinator.ok()) return coordinator.status();
+  cluster.network().SetWatcher(&watcher);
+  const absl::Status status = MakeCounter(**coordinator).status();
+  cluster.network().SetWatcher(nullptr);
+  return status;
+}
+
+TEST(NetworkPaths, SetUpThatIsNotAnsweredEndsAndNamesCallBytesPairAndLikelyCause) {
+  for (const bool recovery : {false, true}) {
+    SimCluster cluster(3, 2, 2);
+    ClusterCoordinator::Options options;
+    if (recovery) options.recovery_directory = "/recovery";
+    LosesCalls hole("/CreateVariables");
+    const absl::Time start = cluster.sim().Now();
+    const absl::Status status = SetUpWhere(cluster, hole, std::move(options));
+    EXPECT_EQ(ClassOf(status), proto::PS_LOST) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("chief:0's call CreateVariables of "), HasSubstr(" bytes to ps:"),
+                      HasSubstr("check the path MTU"), HasSubstr("answers small calls")))
+        << recovery;
+    // An attempt more than the time of silence.
+    EXPECT_LE(cluster.sim().Now() - start, absl::Seconds(60)) << recovery;
+    cluster.End();
+  }
+}
+
+// Hears what workers are told of parameter servers.
+class HearsAttach final : public SimWatcher {
+ public:
+  SimFate OnRequest(const SimMessage&) override { return {}; }
+  void OnArrival(const SimMessage& message) override {
+    proto::AttachRequest attach;
+    if (!absl::EndsWith(message.method, "/Attach") || !absl::StartsWith(message.to, "worker:") ||
+        !attach.ParseFromString(message.request)) {
+      return;
+    }
+    for (const proto::Peer& ps : attach.ps()) told[ps.task().index()] = ps.task().incarnation();
+  }
+  SimFate OnResponse(const SimMessage& message) override {
+    proto::AttachResponse answer;
+    if (absl::EndsWith(message.method, "/Attach") && absl::StartsWith(message.to, "ps:") &&
+        message.response->ok() && answer.ParseFromString((*message.response)->header)) {
+      answered[answer.task().index()] = answer.task().incarnation();
+    }
+    return {};
+  }
+
+  std::map<int, uint64_t> told;
+  std::map<int, uint64_t> answered;
+};
+
+// Else a worker would go on with the connection to the process that is gone.
+TEST(NetworkPaths, WorkersAreToldWhichProcessAParameterServerIs) {
+  SimCluster cluster(5, 2, 2);
+  HearsAttach hears;
+  cluster.network().SetWatcher(&hears);
+  ClusterCoordinator::Options options;
+  options.recovery_directory = "/recovery";
+  auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  const auto counter = MakeCounter(**coordinator);
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  ASSERT_TRUE((*coordinator)->ResumeState().ok());
+  ASSERT_EQ(hears.answered.size(), 2u);
+  EXPECT_EQ(hears.told, hears.answered);
+  const std::map<int, uint64_t> before = hears.answered;
+  cluster.tasks().Kill({Role::kPs, 1});
+  cluster.tasks().Start({Role::kPs, 1});
+  cluster.sim().RunFor(absl::Seconds(10));  // it is noticed, and a new epoch claimed
+  ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
+  ASSERT_TRUE((*coordinator)->Join().ok());
+  EXPECT_NE(hears.answered[1], before.at(1));
+  EXPECT_EQ(hears.told, hears.answered);
+  coordinator->reset();
+  cluster.End();
+}
+
+}  // namespace
+}  // namespace cohort
