@@ -116,6 +116,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", std::string(files_open.message()).c_str());
     return cohort::kExitCannotListen;
   }
+  if (const absl::Status polling = cohort::CheckPollStrategy(environment); !polling.ok()) {
+    std::fprintf(stderr, "error: %s\n", std::string(polling.message()).c_str());
+    return cohort::kExitBadConfig;
+  }
+  if (const absl::Status files_open = cohort::RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "error: %s\n", std::string(files_open.message()).c_str());
+    return cohort::kExitCannotListen;
+  }
   auto& options = std::get<cohort::CoordinatorOptions>(*command);
   cohort::ConfigureLog(options.log_level, "chief:0");
   return RunJob(std::move(options), environment);

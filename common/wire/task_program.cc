@@ -64,6 +64,14 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
     return kExitCannotListen;
   }
+  if (const absl::Status polling = CheckPollStrategy(ProcessEnvironment()); !polling.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(polling.message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const absl::Status files_open = RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
+    return kExitCannotListen;
+  }
   const RoleOptions& options = std::get<RoleOptions>(*command);
   ConfigureLog(options.log_level, options.task.ToString());
   Log(LogLevel::kInfo, "options", {{"json", RoleOptionsToJson(options)}});

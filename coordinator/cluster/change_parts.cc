@@ -67,6 +67,17 @@ Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
 
 }  // namespace
 
+void AddPart(const proto::SliceHome& slice, const VariablePart& part,
+             Envelope<proto::AssignRequest>& request) {
+  request.header.add_slice_ids(slice.slice_id());
+  *request.header.add_tensors() = MetaOf(part.operand);
+  if (part.ids.has_value()) {
+    *request.header.add_ids() = MetaOf(part.ids);
+    if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
+  }
+  if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
+}
+
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const PsControl::VariableChange& change) {
   RETURN_IF_ERROR(CheckOperand(variable, change));

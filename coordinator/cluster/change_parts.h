@@ -19,4 +19,7 @@ struct VariablePart {
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const PsControl::VariableChange& change);
 
+void AddPart(const proto::SliceHome& slice, const VariablePart& part,
+             Envelope<proto::AssignRequest>& request);
+
 }  // namespace cohort

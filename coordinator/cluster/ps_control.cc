@@ -63,17 +63,6 @@ ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
           static_cast<size_t>(slice.row_count()) * row};
 }
 
-void AddPart(const proto::SliceHome& slice, const VariablePart& part,
-             Envelope<proto::AssignRequest>& request) {
-  request.header.add_slice_ids(slice.slice_id());
-  *request.header.add_tensors() = MetaOf(part.operand);
-  if (part.ids.has_value()) {
-    *request.header.add_ids() = MetaOf(part.ids);
-    if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
-  }
-  if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
-}
-
 proto::InlineTensor Inline(const Tensor& value) {
   proto::InlineTensor tensor;
   tensor.set_dtype(static_cast<int32_t>(value.dtype()));

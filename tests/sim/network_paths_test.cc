@@ -106,6 +106,7 @@ TEST(NetworkPaths, WorkersAreToldWhichProcessAParameterServerIs) {
   const std::map<int, uint64_t> before = hears.answered;
   cluster.tasks().Kill({Role::kPs, 1});
   cluster.tasks().Start({Role::kPs, 1});
+  cluster.sim().RunFor(absl::Seconds(10));  // it is noticed, and a new epoch claimed
   ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
   ASSERT_TRUE((*coordinator)->Join().ok());
   EXPECT_NE(hears.answered[1], before.at(1));

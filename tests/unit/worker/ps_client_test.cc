@@ -118,7 +118,7 @@ class PsClientTest : public testing::Test {
   MemoryFileSystem files_;
   HeldTransport transport_;
   const std::shared_ptr<PsClient> client_ =
-      std::make_shared<PsClient>(World{sim_, sim_, files_, transport_}, RetryPolicy());
+      std::make_shared<PsClient>(World{sim_, sim_, files_, transport_}, RetryPolicy(), nullptr);
   std::shared_ptr<const TransferPlan> plan_;
   std::set<uint32_t> pulled_;
 };

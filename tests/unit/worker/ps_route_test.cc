@@ -34,7 +34,7 @@ class CountedTransport final : public Transport {
   std::vector<std::string> connected;
 };
 
-class PsClientTest : public testing::Test {
+class PsRouteTest : public testing::Test {
  protected:
   void Attach(uint64_t incarnation, const std::string& address) {
     proto::AttachRequest attach;
@@ -49,10 +49,10 @@ class PsClientTest : public testing::Test {
   MemoryFileSystem files_;
   CountedTransport transport_;
   const std::shared_ptr<PsClient> client_ = std::make_shared<PsClient>(
-      World{sim_, sim_, files_, transport_}, RetryPolicy());
+      World{sim_, sim_, files_, transport_}, RetryPolicy(), nullptr);
 };
 
-TEST_F(PsClientTest, AnotherIncarnationIsAnotherConnection) {
+TEST_F(PsRouteTest, AnotherIncarnationIsAnotherConnection) {
   Attach(7, "name:1");
   Attach(7, "name:1");
   EXPECT_EQ(transport_.connected.size(), 1u) << "the same process";
