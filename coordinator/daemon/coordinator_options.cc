@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/machine.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
@@ -156,6 +157,31 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
   if (!fits.ok()) problems.push_back(absl::StrCat(source, ": ", fits.message()));
 }
 
+// What a start would find out later, from tasks and data. With other problems it may be wrong about
+// why.
+void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& problems) {
+  const JobSpec& job = options.job;
+  const ClusterShape cluster = ShapeOf(options);
+  const auto workers = static_cast<int64_t>(cluster.workers.size());
+  const char* const source = options.local.has_value() ? "--local" : "TF_CONFIG";
+  const bool may_change = HomesOf(job.strategy) == Role::kPs;
+  const bool counts = may_change || job.strategy.type == kMultiWorkerMirrored;
+  if (counts && workers < job.cluster.min_workers) {
+    problems.push_back(absl::StrCat(source, ": the cluster has ", workers,
+                                    " worker(s), but cluster.min_workers is ",
+                                    job.cluster.min_workers));
+  }
+  if (may_change && job.cluster.max_workers && workers > *job.cluster.max_workers) {
+    problems.push_back(absl::StrCat(source, ": the cluster has ", workers,
+                                    " worker(s), but cluster.max_workers is ",
+                                    *job.cluster.max_workers));
+  }
+  std::optional<uint64_t> memory_bytes;
+  if (options.local.has_value()) memory_bytes = PhysicalMemory();
+  const absl::Status good = CheckJob(job, cluster, memory_bytes);
+  if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
+}
+
 // After the cluster: what is not given follows from it.
 void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
@@ -212,6 +238,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
   if (problems.empty()) CheckStrategy(options, problems);
+  if (problems.empty() && flags.check_config) CheckPlan(options, problems);
   ResolveMembers(flags, options, problems);
   Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
