@@ -17,6 +17,9 @@ reason_holds() {
       ;;
     "needs root"*) [[ $(id -u) != 0 ]] ;;
     "needs network namespaces"*) ! unshare --net true 2>/dev/null ;;
+    "needs a bridge between network namespaces"*)
+      ! unshare --net sh -c "ip link add a type veth peer name b && ip link add c type bridge" 2>/dev/null
+      ;;
     "needs a user other than root"*) [[ $(id -u) == 0 ]] ;;
     "needs TensorFlow"*) ! python3 -c "import tensorflow" 2>/dev/null ;;
     "needs onnxruntime"*) ! python3 -c "import onnxruntime" 2>/dev/null ;;

@@ -27,6 +27,15 @@ absl::Status Stopping() {
                    proto::TRANSIENT);
 }
 
+// A member is at fault for those who do not reach it; whether it is lost, who watches it says.
+absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) {
+  return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
+                              absl::StrCat(TaskName(own), " has not reached ", TaskName(member),
+                                           " for a while"),
+                              proto::WORKER_LOST),
+                    member);
+}
+
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
 
 // Of a generation that has failed: all that is kept is told who asks (group_table.h), and written
@@ -75,10 +84,12 @@ std::string NameOf(uint64_t coordinator) {
 
 }  // namespace
 
-GangGroups::GangGroups(World world, FindNccl find_nccl, std::string flight_directory)
+GangGroups::GangGroups(World world, FindNccl find_nccl, std::string flight_directory,
+                       std::shared_ptr<PeerReach> reach)
     : world_(world),
       find_nccl_(std::move(find_nccl)),
       flight_directory_(std::move(flight_directory)),
+      reach_(std::move(reach)),
       table_(std::make_shared<GroupTable>()) {}
 
 void GangGroups::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
@@ -141,8 +152,29 @@ std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gan
     coordinator = coordinator_;
   }
   if (before != nullptr) EndGeneration(*before, Over());
+  WatchMembers(gang, entered);
   Form(gang, coordinator, entered);
   return entered;
+}
+
+void GangGroups::WatchMembers(const proto::Gang& gang,
+                              const std::shared_ptr<Generation>& generation) {
+  std::vector<PeerReach::Need> needs;
+  for (const proto::Peer& member : gang.members()) {
+    if (member.task().index() == own_.index()) continue;
+    // Weak: the generation has the need.
+    auto listener = [weak = weak_from_this(), of = std::weak_ptr(generation),
+                     task = member.task()](PeerReach::Change change) {
+      const auto self = weak.lock();
+      const auto generation = of.lock();
+      if (self == nullptr || generation == nullptr) return;
+      if (change == PeerReach::Change::kUnreached) return;
+      self->EndGeneration(*generation, Unreached(self->own_, task));
+    };
+    needs.push_back(reach_->Watch(member.task(), member.address(), std::move(listener)));
+  }
+  MutexLock lock(mutex_);
+  if (generation->ended.ok()) generation->needs.swap(needs);
 }
 
 void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
@@ -207,6 +239,7 @@ void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) 
   std::shared_ptr<GangGroup> group;
   std::shared_ptr<const FlightRecorder> recorder;
   std::vector<Ready> waiting;
+  std::vector<PeerReach::Need> needs;
   {
     MutexLock lock(mutex_);
     if (!generation.ended.ok()) return;
@@ -214,7 +247,9 @@ void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) 
     group = generation.group;
     recorder = generation.recorder;
     waiting = std::exchange(generation.waiting, {});
+    needs.swap(generation.needs);
   }
+  needs.clear();
   if (group != nullptr) {
     group->communicator().Abort(why);
     if (IsFailure(why)) {

@@ -20,6 +20,7 @@
 #include "worker/collective/group_table.h"
 #include "worker/collective/nccl/nccl_library.h"
 #include "worker/gang_group.h"
+#include "worker/peer_reach.h"
 
 namespace cohort {
 
@@ -32,7 +33,9 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
 
   // Where the worker keeps what the calls of a generation did that has failed (flight_file.h);
   // empty: nowhere.
-  GangGroups(World world, FindNccl find_nccl, std::string flight_directory);
+  // `reach` watches the other members of the present generation.
+  GangGroups(World world, FindNccl find_nccl, std::string flight_directory,
+             std::shared_ptr<PeerReach> reach);
 
   // Before all others: as whom this worker is a member.
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
@@ -56,11 +59,15 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
     std::shared_ptr<GangGroup> group;  // null: it forms
     std::shared_ptr<const FlightRecorder> recorder;  // of the group, shared with it
     std::vector<Ready> waiting;        // for the group
+    std::vector<PeerReach::Need> needs;  // the other members, until it has ended
   };
 
   // Null for one that is over.
   std::shared_ptr<Generation> Enter(const proto::Gang& gang);
   void Form(const proto::Gang& gang, uint64_t coordinator, std::shared_ptr<Generation> generation);
+  // A member that was not reached for long ends the generation: for good, or because what was sent
+  // to it meanwhile may be lost.
+  void WatchMembers(const proto::Gang& gang, const std::shared_ptr<Generation>& generation);
   void Formed(Generation& generation, FormedGroup formed);
   // What others send to groups of another coordinator than this one is refused from then on.
   void EndPresent(uint64_t coordinator, const absl::Status& why);
@@ -70,6 +77,7 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   const World world_;
   const FindNccl find_nccl_;
   const std::string flight_directory_;
+  const std::shared_ptr<PeerReach> reach_;   // shared with what else the worker needs
   const std::shared_ptr<GroupTable> table_;  // shared by the communicators and the service
   proto::TaskRef own_;                       // constant after SetOwn
   Mutex mutex_;

@@ -119,8 +119,11 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-PsClient::PsClient(World world, RetryPolicy policy)
-    : world_(world), policy_(policy), pool_(std::make_shared<OutputPool>()) {}
+PsClient::PsClient(World world, RetryPolicy policy, std::shared_ptr<PeerReach> reach)
+    : world_(world),
+      policy_(policy),
+      reach_(std::move(reach)),
+      pool_(std::make_shared<OutputPool>()) {}
 
 void PsClient::SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel) {
   MutexLock lock(mutex_);
@@ -128,10 +131,13 @@ void PsClient::SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel) 
   own_home_ = std::move(channel);
 }
 
+bool PsClient::IsOwnLocked(const proto::TaskRef& task) const {
+  return own_home_ != nullptr && task.role() == own_.role() && task.index() == own_.index();
+}
+
 std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) const {
-  const bool own = own_home_ != nullptr && peer.task().role() == own_.role() &&
-                   peer.task().index() == own_.index();
-  return own ? own_home_ : world_.transport.Connect(peer.address(), Lane::kData);
+  if (IsOwnLocked(peer.task())) return own_home_;
+  return world_.transport.Connect(peer.address(), Lane::kData);
 }
 
 void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
@@ -143,7 +149,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
   replaced.swap(links_);
   for (const proto::Peer& peer : peers) {
     const auto index = static_cast<uint32_t>(peer.task().index());
-    PsRoute route{peer.task(), peer.address(), nullptr, window};
+    PsRoute route{peer.task(), peer.address(), nullptr, window, IsOwnLocked(peer.task())};
     std::shared_ptr<PsLink>& link = links_[index];
     if (const auto known = replaced.find(index); known != replaced.end()) {
       link = known->second;
@@ -152,7 +158,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
     }
     if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
     if (link == nullptr) {
-      link = std::make_shared<PsLink>(std::move(route));
+      link = std::make_shared<PsLink>(std::move(route), reach_);
     } else {
       link->Reroute(std::move(route));
     }

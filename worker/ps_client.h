@@ -64,7 +64,8 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   using Plan = std::shared_ptr<const TransferPlan>;
   using Rows = SharedRows;  // of a plan's variables
 
-  PsClient(World world, RetryPolicy policy);
+  // `reach` watches the servers.
+  PsClient(World world, RetryPolicy policy, std::shared_ptr<PeerReach> reach);
 
   // `own` is this task itself, and its variables are reached by the channel. Before SetPeers.
   void SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel);
@@ -98,6 +99,7 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
                  size_t part, const TransferContext& context);
 
   std::shared_ptr<PsLink> LinkOf(uint32_t ps) const;
+  bool IsOwnLocked(const proto::TaskRef& task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Channel> ChannelToLocked(const proto::Peer& peer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done);
@@ -108,6 +110,7 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
 
   World world_;
   const RetryPolicy policy_;
+  const std::shared_ptr<PeerReach> reach_;  // shared with what else the worker needs
   // Shared with the tensors that are out.
   const std::shared_ptr<OutputPool> pool_;
   // Shared with pushes under way.

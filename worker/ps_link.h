@@ -9,7 +9,13 @@
 // older than the window, which is the coordinator's lease: what is away for a shorter time costs
 // waiting alone, and what is away for longer is reported lost. Many calls wait for one window
 // together, and a later incident has a whole window of its own.
+//
+// While calls are open the server is a peer that this worker needs (peer_reach.h). When it is
+// reached again after it was not, what was sent meanwhile may be lost: open calls are repeated at
+// once. When it is given up they end.
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -18,6 +24,7 @@
 #include "common/wire/task_hold.h"
 #include "common/wire/transport.h"
 #include "proto/error.pb.h"
+#include "worker/peer_reach.h"
 
 namespace cohort {
 
@@ -27,14 +34,32 @@ struct PsRoute {
   std::string address;
   std::shared_ptr<Channel> channel;  // shared: calls under way outlive a change of address
   absl::Duration window = kDefaultLease;
+  bool own = false;  // in this process
+};
+
+// A call of which a link tells. Thread-safe.
+class OpenPsCall {
+ public:
+  virtual ~OpenPsCall() = default;
+  // The attempt that is under way may never be answered: another one is made.
+  virtual void Renew() = 0;
+  // The server has not been heard for a lease: the call ends.
+  virtual void GiveUp() = 0;
 };
 
 // Thread-safe. Shared by the client and its calls.
-class PsLink {
+class PsLink : public std::enable_shared_from_this<PsLink> {
  public:
-  explicit PsLink(PsRoute route);
+  // Without `reach` (null) nobody watches the server.
+  PsLink(PsRoute route, std::shared_ptr<PeerReach> reach);
 
   PsRoute route() const;
+
+  // The call is open until Leave.
+  uint64_t Enter(std::weak_ptr<OpenPsCall> call);
+  void Leave(uint64_t call);
+  // Whether the server has not been heard for a lease.
+  bool IsGivenUp() const;
   // What failed before is over: the coordinator has looked at the server since.
   void Reroute(PsRoute route);
 
@@ -49,8 +74,16 @@ class PsLink {
   Incident OnFailure(absl::Time now);
 
  private:
+  // Before `need_` is taken for open calls. Not under the lock.
+  void WatchServer();
+  void OnReach(PeerReach::Change change);
+
+  const std::shared_ptr<PeerReach> reach_;  // shared by the links of the worker; may be null
   mutable Mutex mutex_;
   PsRoute route_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_call_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::weak_ptr<OpenPsCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  PeerReach::Need need_ ABSL_GUARDED_BY(mutex_);  // while calls are open
   absl::Time incident_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // no incident
 };
 

@@ -10,9 +10,12 @@ namespace cohort {
 
 WorkerService::WorkerService(World world, Options options)
     : options_(std::move(options)),
+      reach_(std::make_shared<PeerReach>(world)),
       parts_(std::make_shared<ClosureParts>(
-          world, std::make_shared<PsClient>(world, options_.retry), options_.compute_executor,
-          std::make_shared<GangGroups>(world, options_.find_nccl, options_.flight_directory))),
+          world, std::make_shared<PsClient>(world, options_.retry, reach_),
+          options_.compute_executor,
+          std::make_shared<GangGroups>(world, options_.find_nccl, options_.flight_directory,
+                                       reach_))),
       programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl,
                 options_.call_bytes_max),
       resources_(world.executor, world.files),
@@ -20,6 +23,10 @@ WorkerService::WorkerService(World world, Options options)
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
   parts_->groups->SetOwn(task_service->task_ref());
+  // Weak: who watches peers is this object's own.
+  reach_->SetReport([weak = std::weak_ptr(task_service)](std::vector<proto::TaskRef> unreached) {
+    if (const auto service = weak.lock()) service->SetUnreached(std::move(unreached));
+  });
   parts_->task_service = std::move(task_service);
 }
 
@@ -35,9 +42,10 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
               request.coordinator_incarnation();
   }
   parts_->worker_position = request.worker_position();
-  parts_->ps_client->SetPeers(request.ps(), request.lease_ms() > 0
-                                                ? absl::Milliseconds(request.lease_ms())
-                                                : kDefaultLease);
+  const absl::Duration lease =
+      request.lease_ms() > 0 ? absl::Milliseconds(request.lease_ms()) : kDefaultLease;
+  reach_->SetLease(lease);
+  parts_->ps_client->SetPeers(request.ps(), lease);
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();
   if (threads <= 0) threads = options_.default_threads;

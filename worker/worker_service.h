@@ -18,6 +18,7 @@
 #include "common/wire/world.h"
 #include "proto/worker.pb.h"
 #include "worker/closure_run.h"
+#include "worker/peer_reach.h"
 #include "worker/program_cache.h"
 #include "worker/resource_table.h"
 
@@ -85,6 +86,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   absl::Status Refusal(const absl::Status& status) const;
 
   const Options options_;
+  const std::shared_ptr<PeerReach> reach_;  // shared with those that need peers
   const std::shared_ptr<ClosureParts> parts_;  // shared with closures in flight
   ProgramCache programs_;
   ResourceTable resources_;

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -167,7 +168,7 @@ void TaskService::State::StartDraining() {
     MutexLock lock(mutex_);
     state_ = proto::DRAINING;
   }
-  for (WatchReply& reply : TakeWaiters()) reply(WatchAnswer(proto::DRAINING));
+  WakeAll();
 }
 
 void TaskService::State::Stop() {
@@ -222,6 +223,10 @@ absl::Status TaskService::CheckEpoch(uint64_t epoch) const { return state_->Chec
 void TaskService::Stop() { state_->Stop(); }
 
 void TaskService::StartDraining() { state_->StartDraining(); }
+
+void TaskService::SetUnreached(std::vector<proto::TaskRef> peers) {
+  state_->SetUnreached(std::move(peers));
+}
 
 proto::TaskRef TaskService::task_ref() const { return state_->ref(); }
 

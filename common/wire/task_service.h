@@ -5,12 +5,16 @@
 // once), GetStatus (who holds it), Shutdown and Release. Who may attach it, task_hold.h says. A
 // takeover fails the open Watch of the old holder with STALE.
 //
+// Watch also carries which pairs of tasks do not reach each other: the answer says whom this task
+// does not reach, and the request who does not reach this one, which it logs.
+//
 // A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
 // its start on. The Watch of a coordinator that vanished counts until its wait is over.
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/task_hold.h"
@@ -52,6 +56,9 @@ class TaskService {
 
   // From now on Watch reports DRAINING, and Attach is refused with UNAVAILABLE.
   void StartDraining();
+
+  // The peers that this task does not reach now, all of them. Watch tells the coordinator at once.
+  void SetUnreached(std::vector<proto::TaskRef> peers);
 
   // Answers what is open with UNAVAILABLE, and from now on everything at once.
   void Stop();

@@ -4,6 +4,7 @@
 // in task_service.cc, the open Watch calls and the orphan timer in task_watch.cc.
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
                 TypedReply<proto::ShutdownResponse> reply);
   void Release(Envelope<proto::ReleaseRequest> request, TypedReply<proto::ReleaseResponse> reply);
   void StartDraining();
+  void SetUnreached(std::vector<proto::TaskRef> peers);
   void Stop();
   // The time to being orphaned begins.
   void StartOrphanWatch();
@@ -59,7 +61,11 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   void SetOrphanTimer(absl::Time due);
   void OnOrphanTimer();
   absl::Status Stale(absl::string_view what) const;
-  Envelope<proto::WatchResponse> WatchAnswer(proto::TaskState state) const;
+  Envelope<proto::WatchResponse> WatchAnswerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Answers every open Watch with the present state.
+  void WakeAll();
+  // Logs which of the tasks are new, or are no longer, among those that do not reach this one.
+  void LogUnreachedBy(const proto::WatchRequest& request);
 
   Clock& clock_;
   const proto::TaskRef ref_;
@@ -70,6 +76,9 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
   TaskHold hold_ ABSL_GUARDED_BY(mutex_);       // of epoch_, or of an earlier start
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
+  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach
+  std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);  // as the coordinator says, by name
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_waiter_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/task_service_state.h"
 
@@ -15,26 +16,49 @@ namespace {
 constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
 }  // namespace
 
-Envelope<proto::WatchResponse> TaskService::State::WatchAnswer(proto::TaskState state) const {
+Envelope<proto::WatchResponse> TaskService::State::WatchAnswerLocked() const {
   Envelope<proto::WatchResponse> answer;
   *answer.header.mutable_task() = ref_;
-  answer.header.set_state(state);
+  answer.header.set_state(state_);
+  answer.header.set_reach(reach_);
+  *answer.header.mutable_unreached() = {unreached_.begin(), unreached_.end()};
   return answer;
+}
+
+void TaskService::State::LogUnreachedBy(const proto::WatchRequest& request) {
+  std::set<std::string> now;
+  for (const proto::TaskRef& peer : request.unreached_by()) now.insert(TaskName(peer));
+  std::set<std::string> before;
+  {
+    MutexLock lock(mutex_);
+    before = std::exchange(unreached_by_, now);
+  }
+  for (const std::string& peer : now) {
+    if (before.count(peer) > 0) continue;
+    Log(LogLevel::kWarning, "unreached_by", {{"task", TaskName(ref_)}, {"peer", peer}});
+  }
+  for (const std::string& peer : before) {
+    if (now.count(peer) > 0) continue;
+    Log(LogLevel::kInfo, "reached_again_by", {{"task", TaskName(ref_)}, {"peer", peer}});
+  }
 }
 
 void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
   if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
+  LogUnreachedBy(request.header);
   const int64_t wait_ms = std::min(request.header.max_wait_ms(), kWatchWaitMsMax);
   const absl::Time now = clock_.Now();
-  proto::TaskState state = proto::TASK_UNKNOWN;
+  Envelope<proto::WatchResponse> answer;
   bool gone = false;
   bool set_orphan_timer = false;
   uint64_t id = 0;
   {
     MutexLock lock(mutex_);
-    state = state_;
+    answer = WatchAnswerLocked();
     gone = stopped_ || epoch_ != request.header.epoch();
-    if (!gone && state == request.header.known_state() && wait_ms > 0) {
+    const bool is_known =
+        state_ == request.header.known_state() && reach_ == request.header.known_reach();
+    if (!gone && is_known && wait_ms > 0) {
       id = ++last_waiter_;
       waiters_[id].reply = std::move(reply);
     }
@@ -49,7 +73,7 @@ void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply
     return reply(epoch.ok() ? absl::UnavailableError(absl::StrCat(TaskName(ref_), " stops"))
                             : epoch);
   }
-  if (id == 0) return reply(WatchAnswer(state));
+  if (id == 0) return reply(std::move(answer));
   const TimerId timer =
       clock_.CallAt(now + absl::Milliseconds(wait_ms), [weak = weak_from_this(), id] {
         if (auto self = weak.lock()) self->Wake(id);
@@ -68,7 +92,7 @@ void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply
 void TaskService::State::Wake(uint64_t waiter) {
   const absl::Time now = clock_.Now();
   WatchReply reply;
-  proto::TaskState state = proto::TASK_UNKNOWN;
+  Envelope<proto::WatchResponse> answer;
   bool set_orphan_timer = false;
   {
     MutexLock lock(mutex_);
@@ -76,11 +100,11 @@ void TaskService::State::Wake(uint64_t waiter) {
     if (found == waiters_.end()) return;
     reply = std::move(found->second.reply);
     waiters_.erase(found);
-    state = state_;
+    answer = WatchAnswerLocked();
     set_orphan_timer = HeardLocked(now);
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
-  reply(WatchAnswer(state));
+  reply(std::move(answer));
 }
 
 std::vector<TypedReply<proto::WatchResponse>> TaskService::State::TakeWaiters() {
@@ -95,6 +119,28 @@ std::vector<TypedReply<proto::WatchResponse>> TaskService::State::TakeWaiters() 
     replies.push_back(std::move(waiter.reply));
   }
   return replies;
+}
+
+void TaskService::State::SetUnreached(std::vector<proto::TaskRef> peers) {
+  {
+    MutexLock lock(mutex_);
+    ++reach_;
+    unreached_ = std::move(peers);
+  }
+  WakeAll();
+}
+
+void TaskService::State::WakeAll() {
+  const absl::Time now = clock_.Now();
+  Envelope<proto::WatchResponse> answer;
+  bool set_orphan_timer = false;
+  {
+    MutexLock lock(mutex_);
+    answer = WatchAnswerLocked();
+    if (!waiters_.empty()) set_orphan_timer = HeardLocked(now);
+  }
+  if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
+  for (WatchReply& reply : TakeWaiters()) reply(answer);
 }
 
 void TaskService::State::StartOrphanWatch() {

@@ -55,6 +55,12 @@ void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, ab
       [scheduler = std::move(scheduler), error](auto) mutable { scheduler->Close(error); });
 }
 
+std::set<int> IndicesOf(const std::set<TaskId>& tasks) {
+  std::set<int> indices;
+  for (const TaskId task : tasks) indices.insert(task.index);
+  return indices;
+}
+
 }  // namespace
 
 ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options options)
@@ -126,6 +132,11 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
     options.on_out_of_step = [parts](const std::map<int, uint64_t>& workers,
                                      const absl::Status& cause) {
       if (const auto copies = parts->copies.lock()) copies->OnOutOfStep(workers, cause);
+      const auto recovery = parts->recovery.lock();
+      if (recovery == nullptr) return;
+      std::set<int> away;
+      for (const auto& [worker, session] : workers) away.insert(worker);
+      recovery->OnHomesAway(away, cause);
     };
   }
   options.shared_memory = options_.shared_memory;
@@ -144,7 +155,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
     }
   };
   options.on_ps_suspect = [parts](int ps) {
-    if (const auto cluster = parts->cluster.lock()) cluster->SuspectPs(ps);
+    if (const auto cluster = parts->cluster.lock()) cluster->DoubtPs(ps);
   };
   options.on_suspect = [parts](int worker, uint64_t incarnation) {
     if (const auto cluster = parts->cluster.lock()) cluster->SuspectWorker(worker, incarnation);
@@ -201,6 +212,10 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   };
   options.on_worker_removed = [scheduler = scheduler_](int worker, auto drained) {
     scheduler->RemoveWorker(worker, std::move(drained));
+  };
+  options.on_apart = [scheduler = scheduler_, parts](const Apart& apart) {
+    scheduler->SetApart({IndicesOf(apart.idle), IndicesOf(apart.left_out)});
+    if (const auto copies = parts->copies.lock()) copies->OnReach();
   };
   options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done,
                         end_job, lease = options_.lease](const absl::Status& error) {

@@ -28,7 +28,20 @@ absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
 }  // namespace
 
 std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
-  return std::shared_ptr<Cluster>(new Cluster(world, std::move(options)));
+  const std::shared_ptr<Cluster> cluster(new Cluster(world, std::move(options)));
+  ReachWatch::Options reach;
+  reach.lease = cluster->options_.self.lease;
+  // Weak: who watches is the cluster's own.
+  reach.is_heard = [weak = std::weak_ptr(cluster)](TaskId task) {
+    const auto self = weak.lock();
+    return self != nullptr && self->IsHeard(task);
+  };
+  reach.on_change = [weak = std::weak_ptr(cluster)] {
+    const auto self = weak.lock();
+    if (self != nullptr && self->options_.on_apart) self->options_.on_apart(self->FindApart());
+  };
+  cluster->reach_ = std::make_shared<ReachWatch>(world.clock, std::move(reach));
+  return cluster;
 }
 
 Cluster::Cluster(World world, Options options)
@@ -66,6 +79,11 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   options.on_lost = [weak, task](const absl::Status& cause) {
     if (const auto self = weak.lock()) self->OnLost(task, cause);
   };
+  options.on_unreached = [reach = reach_](const proto::TaskRef& from,
+                                          const std::vector<proto::TaskRef>& peers) {
+    reach->Report(from, peers);
+  };
+  options.unreached_by = [reach = reach_, task] { return reach->UnreachedBy(task); };
   // Who takes over a job takes its first tasks; one that was added may be another job's.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {
@@ -252,6 +270,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
       wait = ready_waits_.erase(wait);
     }
   }
+  reach_->OnServing(link.task);
   if (ps_restarted) {
     const absl::Status lost = PsLost(task, link.task.incarnation(), "the process was restarted",
                                      options_.ps_lost_remedy);
@@ -280,6 +299,7 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
       return;
     }
   }
+  reach_->OnLost(task);
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
   const absl::Status lost =
       PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);

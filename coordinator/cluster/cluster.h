@@ -25,9 +25,12 @@
 #include "absl/functional/any_invocable.h"
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
+#include "coordinator/cluster/cluster_options.h"
+#include "coordinator/cluster/edges.h"
 #include "coordinator/cluster/epoch_claim.h"
 #include "coordinator/cluster/farewell.h"
 #include "coordinator/cluster/loss_watches.h"
+#include "coordinator/cluster/reach_watch.h"
 #include "coordinator/cluster/task_connection.h"
 #include "coordinator/cluster/worker_roster.h"
 
@@ -36,28 +39,7 @@ namespace cohort {
 // Thread-safe. Shared: the callbacks of its connections hold it.
 class Cluster : public std::enable_shared_from_this<Cluster> {
  public:
-  struct Options {
-    ClusterSpec spec;
-    CoordinatorIdentity self;
-    uint64_t seed = 0;
-    WorkerLimits limits;
-    Role homes = Role::kPs;
-    bool mirrored = false;   // homes have copies of the same variables
-    int worker_threads = 0;  // compute threads of each worker; 0 lets it decide
-    // The present address of a task; by default the one of the spec.
-    std::function<std::string(TaskId)> address;
-    // These run outside the lock and must not block.
-    std::function<void(const TaskLink&)> on_home_serving;  // after its loss before was told
-    std::function<void(int worker, const TaskLink&)> on_worker_ready;
-    std::function<void(int worker, const absl::Status& cause)> on_worker_lost;
-    // The worker takes no closure from now on; `drained` runs when it has none in flight. May be
-    // repeated.
-    std::function<void(int worker, absl::AnyInvocable<void()> drained)> on_worker_removed;
-    std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
-    std::string ps_lost_remedy;  // ends its text
-    // Another coordinator holds a task: class STALE. Not for workers that were added.
-    std::function<void(const absl::Status&)> on_superseded;
-  };
+  using Options = ClusterOptions;
 
   // A task as people are shown it.
   struct TaskStatus {
@@ -90,8 +72,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost);
   void ForgetWatch(uint64_t watch) { loss_watches_.Forget(watch); }
   void SuspectWorker(int worker, uint64_t incarnation);
-  // A worker could not reach this ps: can the coordinator?
   void SuspectPs(int ps);
+  void DoubtPs(int ps);  // a worker did not reach it: suspected unless it is heard here
 
   // An empty address: Options.address knows it. Errors: those of WorkerRoster::Add;
   // FAILED_PRECONDITION while the task is being removed.
@@ -108,14 +90,14 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is
   // not serving.
   absl::StatusOr<std::vector<TaskLink>> ps() const;
-  // Those of them that save what a checkpoint has: of copies the first one.
-  absl::StatusOr<std::vector<TaskLink>> savers() const;
+  absl::StatusOr<std::vector<TaskLink>> savers() const;  // of copies the first one
   int num_savers() const { return options_.mirrored ? 1 : num_ps(); }
   // The home has no copy any more. Whether another one has.
   bool DropHome(int index);
   // The process has a copy again, as of `changes`. False, and it has not, if the coordinator itself
   // has changed variables since, or is about to, or if another process serves.
   bool TakeHome(int index, const proto::TaskRef& process, uint64_t changes);
+  bool MayJoin(int index) const;  // whether it reaches all of the group, as far as is known
   // Around a call by which the coordinator changes variables, begun before ps() is asked where.
   void BeginChange();
   void EndChange();
@@ -159,6 +141,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void OnReady(TaskId task, const TaskLink& link);
   void OnLost(TaskId task, const absl::Status& cause);
   void OnSuperseded(const absl::Status& cause);
+  bool IsHeard(TaskId task) const;
+  Apart FindApart() const;
   void EndWaits(const absl::Status& why);
   void TellOfLoss(TaskId task, const absl::Status& of_home);
   std::string DescribeLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -183,7 +167,10 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool claiming_ ABSL_GUARDED_BY(mutex_) = false;  // from Claim until it is granted
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<ReachWatch> reach_;  // constant after Create
   std::set<int> dropped_ ABSL_GUARDED_BY(mutex_);  // homes without a copy
+  std::map<int, uint64_t> joined_ ABSL_GUARDED_BY(mutex_);  // homes that got one, in this order
+  uint64_t last_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // that have begun
   int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // and not ended
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls

@@ -1,5 +1,6 @@
 // Which homes have copies of mirrored variables, and who is told when one is lost.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,52 @@ bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t change
     return false;
   }
   dropped_.erase(index);
+  joined_[index] = ++last_joined_;
   return true;
+}
+
+bool Cluster::IsHeard(TaskId task) const {
+  std::shared_ptr<TaskConnection> connection;
+  {
+    MutexLock lock(mutex_);
+    const auto found = connections_.find(task);
+    if (found == connections_.end()) return false;
+    connection = found->second;
+  }
+  return connection->IsServing() && connection->silence() == absl::ZeroDuration();
+}
+
+void Cluster::DoubtPs(int ps) {
+  if (!IsHeard(TaskId{options_.homes, ps})) SuspectPs(ps);
+}
+
+Apart Cluster::FindApart() const {
+  const std::set<TaskPair> broken = reach_->broken();
+  MutexLock lock(mutex_);
+  const std::vector<TaskId> workers = roster_.Tasks(Role::kWorker);
+  if (!options_.mirrored) {
+    if (options_.homes != Role::kPs) return {};
+    return PartFromServers(workers, roster_.Tasks(Role::kPs), broken);
+  }
+  std::vector<TaskId> in_step;
+  std::vector<TaskId> others;
+  for (const TaskId worker : workers) {
+    (dropped_.count(worker.index) == 0 ? in_step : others).push_back(worker);
+  }
+  // Who has never left comes first, by index.
+  const auto joined = [&](TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = joined_.find(task.index);
+    return found == joined_.end() ? 0 : found->second;
+  };
+  std::stable_sort(in_step.begin(), in_step.end(),
+                   [&](TaskId one, TaskId other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                     return joined(one) < joined(other);
+                   });
+  return PartGroup(in_step, others, static_cast<size_t>(options_.limits.min), broken);
+}
+
+bool Cluster::MayJoin(int index) const {
+  return FindApart().left_out.count(TaskId{options_.homes, index}) == 0;
 }
 
 bool Cluster::IsReached(TaskId task) const {

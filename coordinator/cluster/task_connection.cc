@@ -146,6 +146,7 @@ void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
     replaced = reported_ && link_.task.incarnation() != link.task.incarnation();
     serving_ = reported_ = true;
     link_ = link;
+    reach_ = 0;
     backoff_ = kBackoffMin;
     refused_attempts_ = 0;
     last_contact_ = world_.clock.Now();
@@ -227,6 +228,12 @@ void TaskConnection::Watch(uint64_t generation) {
     if (stopped_ || !serving_ || generation_ != generation) return;
     control = link_.control;
     request.header.set_epoch(attach_.epoch());
+    request.header.set_known_reach(reach_);
+  }
+  if (options_.unreached_by) {
+    for (proto::TaskRef& peer : options_.unreached_by()) {
+      *request.header.add_unreached_by() = std::move(peer);
+    }
   }
   request.header.set_known_state(proto::SERVING);
   request.header.set_max_wait_ms(absl::ToInt64Milliseconds(options_.lease * kWatchPart));
@@ -245,9 +252,17 @@ void TaskConnection::OnWatched(uint64_t generation,
   if (response->state() != proto::SERVING) {
     return Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
   }
+  bool changed = false;
+  proto::TaskRef task;
   {
     MutexLock lock(mutex_);
-    if (generation_ == generation) last_contact_ = world_.clock.Now();
+    if (generation_ != generation) return;
+    last_contact_ = world_.clock.Now();
+    task = link_.task;
+    changed = std::exchange(reach_, response->reach()) != response->reach();
+  }
+  if (changed && options_.on_unreached) {
+    options_.on_unreached(task, {response->unreached().begin(), response->unreached().end()});
   }
   Watch(generation);
 }

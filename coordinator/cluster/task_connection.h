@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
@@ -49,6 +50,12 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
     std::function<void(const absl::Status&)> on_lost;
     // Another coordinator holds the task. Runs outside the lock, must not block; may be repeated.
     std::function<void(const absl::Status&)> on_superseded;
+    // The peers that the task does not reach are others than before: all of them. Runs outside the
+    // lock, must not block; may be none.
+    std::function<void(const proto::TaskRef& task, const std::vector<proto::TaskRef>& peers)>
+        on_unreached;
+    // Who does not reach this task: it is told with each Watch. May be none.
+    std::function<std::vector<proto::TaskRef>()> unreached_by;
   };
 
   static std::shared_ptr<TaskConnection> Create(World world, Options options);
@@ -103,6 +110,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);  // then it is lost
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts successful attachments
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
+  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach of this attachment
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
 };

@@ -87,20 +87,25 @@ void Copies::GoAway() {
 void Copies::OnLost(const absl::Status& error) {
   Post([this, error] {
     if (phase_ == Phase::kAway && !stopped_) options_.on_all_lost(error);
-    // A copy that is made for it, or of it, holds the gangs: it is not waited for.
-    const int lost = DetailOf(error).origin().index();
-    std::vector<Making> concerned;
-    for (const auto& [save, making] : makings_) {
-      if (making.worker() == lost || making.source.task.index() == lost) {
-        concerned.push_back(making);
-      }
-    }
-    for (const Making& making : concerned) End(making, error);
+    EndMakingsWith(DetailOf(error).origin().index(), error);
   });
+}
+
+// A copy that is made for it, or of it, holds the gangs: it is not waited for.
+void Copies::EndMakingsWith(int worker, const absl::Status& why) {
+  std::vector<Making> concerned;
+  for (const auto& [save, making] : makings_) {
+    if (making.worker() == worker || making.source.task.index() == worker) {
+      concerned.push_back(making);
+    }
+  }
+  for (const Making& making : concerned) End(making, why);
 }
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
+    // What it was asked before it was a suspect may never be answered.
+    EndMakingsWith(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
     MakeNext();
@@ -128,12 +133,29 @@ void Copies::Stop() {
   });
 }
 
+void Copies::OnReach() {
+  Post([this] {
+    for (auto& [worker, waiting] : out_of_step_) waiting.not_before = absl::InfinitePast();
+    // Gangs stand for copies: one for a worker that would be left out is not waited for.
+    std::vector<Making> in_vain;
+    for (const auto& [save, making] : makings_) {
+      if (!cluster_->MayJoin(making.worker())) in_vain.push_back(making);
+    }
+    for (const Making& making : in_vain) {
+      End(making, absl::UnavailableError("it does not reach all of the group"));
+    }
+    MakeNext();
+  });
+}
+
 std::vector<TaskLink> Copies::Ready() const {
   std::vector<TaskLink> ready;
   for (const TaskLink& link : cluster_->serving()) {
     const auto waiting = out_of_step_.find(link.task.index());
     if (link.task.role() != RoleName(Role::kWorker) || waiting == out_of_step_.end()) continue;
     if (waiting->second.not_before > world_.clock.Now()) continue;
+    // It would be left out of the group again.
+    if (!cluster_->MayJoin(waiting->first)) continue;
     if (cluster_->IsReached({Role::kWorker, waiting->first})) ready.push_back(link);
   }
   return ready;

@@ -55,6 +55,8 @@ class Copies : public std::enable_shared_from_this<Copies> {
   // fenced, or 0. The scheduler knows it already, and the cluster before this returns.
   void OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause);
   void OnServing(int worker);
+  // Pairs of workers reach each other again, or do not: who may join the group is another one.
+  void OnReach();
   // A home was lost: of a copy that the scheduler knows already, but where all are away.
   void OnLost(const absl::Status& error);
   // All copies are put back to a checkpoint: nothing is done here until Restored.
@@ -95,6 +97,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void Hold(Making making);
   void Copy(const Making& making, std::vector<proto::SavedSlice> layout);
   void End(const Making& making, const absl::Status& status);
+  void EndMakingsWith(int worker, const absl::Status& why);
   // Its next copy is made later.
   void PutOff(int worker, const absl::Status& status);
   // `then` runs only while the copy is under way.

@@ -1,5 +1,6 @@
 #include "coordinator/recovery/recovery.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -157,6 +158,8 @@ void Recovery::SaveIfAsked() {
   if (phase_ != Phase::kWatching || asked_.empty()) return;
   phase_ = Phase::kSaving;
   saving_ = std::exchange(asked_, {});
+  ++saves_begun_;
+  savers_.clear();
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
   // Weak: the scheduler is this object's own.
   const auto held = scheduler_->HoldRounds([weak = weak_from_this(), round = round_](auto status) {
@@ -173,7 +176,7 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
   if (!status.ok()) return EndSave(status);
   // Before any ps takes its snapshot, so that what it covers is in all of them.
   const Cut cut = WithWhatIsLeft(scheduler_->BeginSnapshots());
-  Saving saving{round_, "", MakeState(cut), cut};
+  Saving saving{round_, saves_begun_, "", MakeState(cut), cut};
   saving.prefix = store_.NewPrefix(saving.state.epoch());
   ShardTransfer::SaveOrder order;
   order.epoch = saving.state.epoch();
@@ -184,6 +187,9 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
   extra.mutable_tensor()->set_dtype(static_cast<int32_t>(bytes.dtype()));
   extra.mutable_tensor()->add_dims(bytes.num_elements());
   extra.mutable_tensor()->set_data(bytes.raw(), bytes.num_bytes());
+  if (const auto savers = cluster_->savers(); savers.ok()) {
+    for (const TaskLink& saver : *savers) savers_.insert(saver.task.index());
+  }
   transfer_->Hold(order, [self = shared_from_this(), saving = std::move(saving)](auto held) {
     self->Post([self = self.get(), saving, held = std::move(held)]() mutable {
       self->OnHeld(saving, std::move(held));
@@ -193,7 +199,7 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
 
 void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held) {
   // A recovery has begun since: the cut is one of a past that was taken back.
-  if (saving.round != round_) return;
+  if (!IsPresent(saving)) return;
   if (!held.ok()) return EndSave(held.status());
   scheduler_->EndSnapshots();  // training goes on while the shards are written
   transfer_->Write(*std::move(held), [self = shared_from_this(), saving](auto saved) {
@@ -205,7 +211,7 @@ void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> 
 
 void Recovery::OnSaved(const Saving& saving,
                        const absl::StatusOr<std::vector<proto::SavedSlice>>& saved) {
-  if (saving.round != round_) return;
+  if (!IsPresent(saving)) return;
   if (!saved.ok()) return EndSave(saved.status());
   const absl::Status committed = store_.Commit(saving.prefix, cluster_->num_savers(), *saved);
   if (!committed.ok()) return EndSave(committed);
@@ -216,6 +222,19 @@ void Recovery::OnSaved(const Saving& saving,
        {"covered", saving.cut.covered.size()},
        {"open", saving.cut.open.size()}});
   EndSave(absl::OkStatus());
+}
+
+bool Recovery::IsPresent(const Saving& saving) const {
+  return phase_ == Phase::kSaving && saving.round == round_ && saving.number == saves_begun_;
+}
+
+void Recovery::OnHomesAway(const std::set<int>& homes, const absl::Status& cause) {
+  Post([this, homes, cause] {
+    const bool away = std::any_of(homes.begin(), homes.end(),
+                                  [this](int home) { return savers_.count(home) > 0; });
+    if (phase_ != Phase::kSaving || !away) return;
+    EndSave(Annotate(absl::UnavailableError(cause.message()), "the worker that saves is away"));
+  });
 }
 
 void Recovery::EndSave(const absl::Status& status) {

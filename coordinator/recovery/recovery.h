@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void AddVariables(std::vector<proto::VariableLayout> layouts, Done done);
 
   void OnPsLost(const absl::Status& cause);
+  // Homes of mirrored variables that others have, too, are away: a checkpoint of theirs begins
+  // anew with another one.
+  void OnHomesAway(const std::set<int>& homes, const absl::Status& cause);
   // The job can not go on: whatever waits ends with the error, as does the job.
   void EndJob(const absl::Status& error);
   // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
@@ -82,6 +86,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // The checkpoint that is under way.
   struct Saving {
     uint64_t round = 0;
+    uint64_t number = 0;  // of those that were begun
     std::string prefix;
     proto::CoordinatorState state;
     Cut cut;
@@ -96,6 +101,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
   void OnSaved(const Saving& saving,
                const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);
+  bool IsPresent(const Saving& saving) const;
   void EndSave(const absl::Status& status);
   // A ps was away: it is asked again, or found to be lost.
   void SaveLater();
@@ -127,6 +133,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   ApplicationState application_;
   std::map<std::string, proto::VariableLayout> variables_;
   RecoveryStore::Committed committed_;  // without a prefix: the initial values
+  uint64_t saves_begun_ = 0;
+  std::set<int> savers_;                // of mirrored variables, of the one that is under way
   std::vector<Done> asked_;             // wait for a checkpoint that has not begun
   std::vector<Done> saving_;            // wait for the one that is under way
   std::vector<Done> adopting_;

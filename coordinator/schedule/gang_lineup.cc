@@ -61,6 +61,11 @@ void GangLineup::InStep(int worker) {
   EndPause();
 }
 
+void GangLineup::SetApart(WorkersApart apart) {
+  apart_ = std::move(apart);
+  EndPause();
+}
+
 void GangLineup::Hold(Held held) {
   held_ = true;
   on_held_ = std::move(held);

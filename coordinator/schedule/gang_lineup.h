@@ -12,6 +12,7 @@
 // Gangs of several workers run on those that are in step (coordinator/recovery/copies.h). Who is
 // comes and goes between two generations. A copy of variables is made while gangs are held.
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 
@@ -22,6 +23,12 @@
 #include "proto/worker.pb.h"
 
 namespace cohort {
+
+// Workers to which, or from which, tasks that they need are not reached. Nobody is to blame.
+struct WorkersApart {
+  std::set<int> idle;      // take nothing
+  std::set<int> left_out;  // of the group: out of step until they may join it again
+};
 
 // Thread-compatible.
 class GangLineup {
@@ -48,10 +55,21 @@ class GangLineup {
   // all sessions of lanes.
   uint64_t session() const { return (uint64_t{1} << 63) | generation_; }
 
+  // What a generation still pushes is refused from now on: its members are not to blame for it.
+  void SetFenced(uint64_t session) { fenced_ = std::max(fenced_, session); }
+  bool IsFenced(uint64_t session) const { return session <= fenced_; }
+
   void OutOfStep(int worker);
   void InStep(int worker);
   void AllInStep();
   bool IsInStep(int worker) const { return out_of_step_.count(worker) == 0; }
+  void SetApart(WorkersApart apart);
+  bool IsIdle(int worker) const { return apart_.idle.count(worker) > 0; }
+  // Whether a member is there, although others say that it is not: its own call has not broken, by
+  // which it would be out of step.
+  bool IsAlive(int worker) const {
+    return IsInStep(worker) || apart_.left_out.count(worker) > 0;
+  }
   size_t num_out_of_step() const { return out_of_step_.size(); }
 
   // Nothing is sent from now on.
@@ -71,6 +89,8 @@ class GangLineup {
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
   std::set<int> out_of_step_;
+  WorkersApart apart_;
+  uint64_t fenced_ = 0;  // the last of generations whose pushes are refused
   bool held_ = false;
   Held on_held_;
 };

@@ -53,8 +53,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // closure is then cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
   WaitId Join(Done done);  // ends when nothing is queued or in flight; errors: a recorded one
-  // Whether nothing is queued or in flight. Errors: a recorded one.
-  WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
+  WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);  // would Join end now?
   // One of the three gives up: its completion will not run, and a closure that was not admitted
   // never is. False when the completion has run or is about to.
   bool Abandon(WaitId wait);
@@ -95,6 +94,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Gangs run on the others, until InStep.
   void OutOfStep(const std::set<int>& workers, const absl::Status& cause);
   void InStep(int worker);
+  void SetApart(const WorkersApart& apart);  // from now on these, and no others
   // No gang is sent until ReleaseGangs; `held` runs when none is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();

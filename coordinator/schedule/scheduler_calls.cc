@@ -57,6 +57,7 @@ void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl:
     MutexLock lock(mutex_);
     for (const uint64_t session : sessions) {
       if (fencing_.insert(session).second) not_asked.insert(session);
+      gangs_.SetFenced(session);
     }
   }
   if (!not_asked.empty()) AskForFence(not_asked, cause, 1);
@@ -232,7 +233,7 @@ absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
   });
   // A member that is there, and that another does not reach, has not ended with it.
   const bool alive = run.gang_channel != nullptr && at_fault != nullptr &&
-                     gangs_.IsInStep(at_fault->worker);
+                     gangs_.IsAlive(at_fault->worker);
   if (outcome == Outcome::kWorkerLost && !seen && !alive) {
     lost.push_back({process.incarnation(), status});
     if (lost.size() >= options_.quarantine_after) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/wire/error_detail.h"
 #include "coordinator/schedule/gang_channel.h"
 #include "coordinator/schedule/scheduler.h"
 
@@ -14,7 +15,8 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
   const absl::Time now = clock_.Now();
   const auto has_room = [&](int worker, const Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
-           lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker);
+           lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker) &&
+           !gangs_.IsIdle(worker);
   };
   if (options_.gang_size > 1 && queue_.Front()->gang) {
     std::vector<int> workers;
@@ -94,6 +96,10 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
   const GangMember* const at_fault = run.AtFault(status);
   for (const GangMember& member : run.members) {
     if (at_fault != nullptr && at_fault != &member) continue;
+    const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
+    if (in_group && gangs_.IsAlive(member.worker)) continue;
+    // What it has refused was fenced here.
+    if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
     Lane& lane = lanes_[member.worker];
     // What began before the worker was lost and came back says nothing of it now.
     if (lane.session != member.session || !lane.ready) continue;
@@ -106,9 +112,25 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
   }
 }
 
+void Scheduler::SetApart(const WorkersApart& apart) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    gangs_.SetApart(apart);
+    Pump(effects);
+  }
+  RunAll(effects);
+  if (apart.left_out.empty()) return;
+  OutOfStep(apart.left_out,
+            MakeError(absl::StatusCode::kUnavailable,
+                      "it and others of its group do not reach each other: they go on without it",
+                      proto::TRANSIENT));
+}
+
 void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& cause) {
   Effects effects;
   std::vector<std::pair<std::shared_ptr<GangChannel>, int>> others;
+  std::set<uint64_t> fencing;
   {
     MutexLock lock(mutex_);
     std::map<int, uint64_t> newly;
@@ -124,9 +146,12 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
       }
     }
     OutOfStepLocked(newly, cause, effects);
+    fencing = fencing_;
     Pump(effects);
   }
   RunAll(effects);
+  // Those that are asked may be among them, and are no homes any more: they are not waited for.
+  if (!fencing.empty()) AskForFence(fencing, cause, 1);
   for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
 }
 

@@ -41,6 +41,10 @@ absl::string_view RoleOf(const std::string& host) {
 
 FaultInjector::FaultInjector(uint64_t seed, Options options, FaultTarget& target)
     : options_(std::move(options)), target_(target), rng_(Mix64(seed ^ kInjectorSalt)) {
+  if (options_.part) {
+    DrawPart();
+    return;
+  }
   // A third of the runs each: no noise, some, much.
   const double noise = static_cast<double>(rng_.Below(3)) * options_.noise;
   drop_ = May(Fault::kDropRequest) || May(Fault::kDropResponse) ? noise : 0;
@@ -211,6 +215,7 @@ bool FaultInjector::StrikeHosts(Fault fault, const Place& place) {
     if (!worker) target_.TakeOver();
     return true;
   }
+  if (fault == Fault::kPart) return CutPair();
   if (fault == Fault::kCutWorkers) return CutWorkers(place, Draw(0.5) ? shorter : longer);
   if (fault == Fault::kStopShort || fault == Fault::kStopLong) {
     const std::string victim = Victim("worker", place);

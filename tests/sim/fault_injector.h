@@ -46,6 +46,7 @@ class FaultInjector {
     std::vector<Fault> faults;  // those that may strike; empty: all
     absl::Duration lease;
     int triggers_max = 5;
+    bool part = false;      // one partition of one pair, and nothing else (Fault::kPart)
     double noise = 0.01;  // probability for a message; a third of the runs each: none, once, twice
   };
   FaultInjector(uint64_t seed, Options options, FaultTarget& target);
@@ -62,6 +63,8 @@ class FaultInjector {
   bool HitTheDisk() const { return hit_the_disk_; }
   // Whether the phase is to occur in this run.
   bool Wants(Phase phase) const;
+  // Whether processes are to die in this run.
+  bool Kills() const;
   // Whether another coordinator is to come while pushes are under way.
   bool WantsTakeover() const;
   // The triggers, for people.
@@ -84,6 +87,8 @@ class FaultInjector {
   };
 
   Trigger DrawTrigger();
+  // One partition, and what has to be lost before its phase can come.
+  void DrawPart();
   Point DrawPoint(Fault fault, Phase phase);
   Phase PhaseOf(const SimMessage& message);
   Phase PhaseOfRun(const SimMessage& message);
@@ -97,6 +102,8 @@ class FaultInjector {
   bool KillVictim(absl::string_view role, const Place& place);
   // Two workers, one of them at the place if there is one.
   bool CutWorkers(const Place& place, absl::Duration duration);
+  // Any two of all hosts.
+  bool CutPair();
   // False when there was nobody to strike.
   bool StrikeHosts(Fault fault, const Place& place);
   void StrikeMessage(Fault fault, SimFate& fate);

@@ -1,5 +1,8 @@
 #include "tests/sim/fault_table.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 namespace cohort {
@@ -11,7 +14,7 @@ constexpr std::array<absl::string_view, kFaults> kFaultNames = {
     "cut-short",    "cut-long",      "cut-one-way", "kill-worker",
     "kill-ps",      "kill-coordinator", "zombie-worker", "zombie-coordinator",
     "slow-disk",    "torn-write",    "disk-error",
-    "cut-workers",  "stop-short",    "stop-long"};
+    "cut-workers",  "stop-short",    "stop-long",  "part"};
 constexpr std::array<absl::string_view, kPhases> kPhaseNames = {
     "claim",  "create",  "pull",   "push",  "reply", "hold",
     "save",   "commit",  "restore", "resume", "fence", "idle",
@@ -85,7 +88,12 @@ std::string FaultTable::ToString(SeedJob job) const {
   for (const Phase phase : PhasesOf(job)) absl::StrAppend(&text, " ", NameOf(phase), " |");
   absl::StrAppend(&text, "\n|---|");
   for (size_t i = 0; i < PhasesOf(job).size(); ++i) absl::StrAppend(&text, "---|");
-  for (const Fault fault : FaultsOf(job)) {
+  std::vector<Fault> faults(FaultsOf(job).begin(), FaultsOf(job).end());
+  const auto& parts = cells_[static_cast<size_t>(Fault::kPart)];
+  if (std::any_of(parts.begin(), parts.end(), [](uint64_t count) { return count > 0; })) {
+    faults = {Fault::kPart};
+  }
+  for (const Fault fault : faults) {
     absl::StrAppend(&text, "\n| ", NameOf(fault), " |");
     for (const Phase phase : PhasesOf(job)) {
       if (WhyNever(fault, phase).empty()) {

@@ -22,6 +22,7 @@ GangRun::GangRun(uint64_t seed, const SeedOptions& options)
         Options made;
         made.faults.job = SeedJob::kGangs;
         made.faults.faults = options.faults;
+        made.faults.part = options.parts;
         made.faults.lease = absl::Seconds(1);
         made.faults.noise = kNoise;
         made.network.detection_max = absl::Seconds(5);

@@ -27,6 +27,7 @@ class GangRun final : public JobRun {
 
  private:
   const JobPlan& job_plan() const override { return plan_; }
+  int workers_min() const override { return plan_.gang_min; }
   Machine MachineOf(const std::string& host) override;
   std::unique_ptr<JobLife> MakeLife(const World& world, JobLife::Options options) override;
   bool IsDone() override;

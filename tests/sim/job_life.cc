@@ -118,6 +118,16 @@ void JobLife::CheckBounds() {
   }
 }
 
+uint64_t JobLife::NumEnded() const {
+  if (coordinator_ == nullptr) return 0;
+  const Scheduler::Stats stats = coordinator_->stats();
+  return stats.done + stats.replayed + stats.failed;
+}
+
+bool JobLife::IsHeardOf(TaskId task) const {
+  return coordinator_ == nullptr || coordinator_->members()->IsReached(task);
+}
+
 std::string JobLife::DescribeWait() const {
   if (coordinator_ == nullptr) {
     return absl::StrCat(options_.host, " does not run: ", error_.ToString());

@@ -45,6 +45,10 @@ class JobLife {
   // Bounds that hold at any moment.
   void CheckBounds();
   std::string DescribeWait() const;
+  // Closures that have ended so far, those that ran again after a restore included.
+  uint64_t NumEnded() const;
+  // Whether the coordinator hears of the task, or has none yet.
+  bool IsHeardOf(TaskId task) const;
   // Whether faults excuse an end with this error.
   virtual bool MayEndWith(const absl::Status&) const { return false; }
 

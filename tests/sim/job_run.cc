@@ -48,6 +48,14 @@ JobRun::JobRun(uint64_t seed, Options options)
 
 void JobRun::StartTasks() {
   network_.SetWatcher(this);
+  if (options_.faults.part) {
+    const JobPlan& plan = job_plan();
+    // Who is killed may be away for a while, and cannot stand in for another.
+    const bool kills = injector_.Kills();
+    progress_.emplace(ProgressCheck::Options{
+        plan.lease, plan.workers - (kills ? 1 : 0), workers_min(), plan.ps,
+        kills ? absl::Milliseconds(options_.absent_ms_max) : absl::ZeroDuration()});
+  }
   TestCluster::Options options;
   options.ps = FirstIndices(job_plan().ps);
   options.workers = FirstIndices(job_plan().workers);
@@ -138,6 +146,7 @@ void JobRun::Cut(const std::string& from, const std::string& to, bool both_ways,
   Note(absl::StrCat("cut ", from, both_ways ? " <-> " : " -> ", to, " for ",
                     absl::FormatDuration(duration)));
   OnDisturbance(duration);
+  if (progress_.has_value()) progress_->OnCut(from, to, sim_.Now(), sim_.Now() + duration);
   if (both_ways) {
     network_.Cut(from, to);
   } else {
@@ -180,10 +189,25 @@ bool JobRun::IsRunning() const {
 void JobRun::StopFaults() {
   injector_.Stop();
   network_.HealAll();
+  progress_.reset();
+}
+
+void JobRun::CheckProgress() {
+  if (lives_.empty() || !progress_.has_value()) return;
+  const JobLife& life = *lives_.back();
+  const std::string wrong = progress_->Check(sim_.Now(), life.NumEnded());
+  if (!wrong.empty()) Violate(absl::StrCat(wrong, ": ", life.DescribeWait()));
+  if (!progress_->MustHearOfAll() || injector_.Kills()) return;
+  const ClusterSpec spec = tasks_->spec();
+  for (const auto& [task, address] : spec.tasks()) {
+    if (task.role == Role::kChief || life.IsHeardOf(task)) continue;
+    Violate(absl::StrCat(task.ToString(), " is suspected, and the coordinator reaches it"));
+  }
 }
 
 bool JobRun::IsOver() {
   for (const auto& life : lives_) life->CheckBounds();
+  CheckProgress();
   CheckEnds();
   if (sim_.events_run() > options_.events_max) {
     Violate(absl::StrCat("is not over after ", sim_.events_run(), " events"));

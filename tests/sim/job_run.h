@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/base/sim_world.h"
 #include "tests/sim/fault_injector.h"
 #include "tests/sim/job_life.h"
+#include "tests/sim/progress_check.h"
 #include "tests/sim/seed_result.h"
 #include "tests/sim/sim_actors.h"
 #include "tests/sim/sim_files.h"
@@ -71,6 +73,7 @@ class JobRun : public SimWatcher, public FaultTarget {
   ~JobRun() override = default;
 
   virtual const JobPlan& job_plan() const = 0;
+  virtual int workers_min() const { return 1; }  // that can work
   virtual Machine MachineOf(const std::string& host) = 0;
   virtual std::unique_ptr<JobLife> MakeLife(const World& world, JobLife::Options options) = 0;
   // Whether it is over; nothing was violated so far.
@@ -115,6 +118,7 @@ class JobRun : public SimWatcher, public FaultTarget {
 
  private:
   World WorldOf(const std::string& host);
+  void CheckProgress();
   bool IsOver();
 
   const Options options_;
@@ -123,6 +127,7 @@ class JobRun : public SimWatcher, public FaultTarget {
   MemoryFileSystem disk_;
   SimNetwork network_;
   FaultInjector injector_;
+  std::optional<ProgressCheck> progress_;  // of runs with one partition
   SimActors actors_;
   std::vector<std::unique_ptr<Process>> processes_;  // of all starts; they outlive the tasks
   std::map<std::string, Process*> present_;          // by host

@@ -1,8 +1,9 @@
-// run_seeds --from A --count N [--job counters|gangs] [--kinds a,b] [--events K] [--keep-going]
-//           [--brief]
+// run_seeds --from A --count N [--job counters|gangs] [--parts] [--kinds a,b] [--events K]
+//           [--keep-going] [--brief]
 // Runs seeds of the simulator, each with either job, or with one. A seed that violates something is
 // run again with its last events kept, and printed with the command that replays it; with --brief
-// it is one line. At the end: how often each fault struck in each phase.
+// it is one line. With --parts nothing strikes but a partition of one pair. At the end: how often
+// each fault struck in each phase.
 
 #include <unistd.h>
 
@@ -48,6 +49,8 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
     const bool last = i + 1 == words.size();
     if (word == "--keep-going") {
       arguments.keep_going = true;
+    } else if (word == "--parts") {
+      arguments.options.parts = true;
     } else if (word == "--brief") {
       arguments.brief = true;
     } else if (word == "--log") {
@@ -70,7 +73,7 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
     } else {
       return absl::InvalidArgumentError(absl::StrCat(
           "what is '", word, "'? run_seeds --from A --count N [--job counters|gangs] "
-          "[--kinds a,b] [--events K] [--keep-going] [--brief] [--log]"));
+          "[--parts] [--kinds a,b] [--events K] [--keep-going] [--brief] [--log]"));
     }
   }
   return arguments;
@@ -111,7 +114,8 @@ void PrintFailure(uint64_t seed, SeedJob job, const Arguments& arguments,
   for (const std::string& event : again.last_events) std::printf("    %s\n", event.c_str());
   for (const std::string& violation : again.violations) std::printf("  ! %s\n", violation.c_str());
   const std::string kinds =
-      arguments.kinds.empty() ? "" : absl::StrCat(" --kinds ", arguments.kinds);
+      absl::StrCat(arguments.options.parts ? " --parts" : "",
+                   arguments.kinds.empty() ? "" : absl::StrCat(" --kinds ", arguments.kinds));
   std::printf("replay: build/<preset>/bin/run_seeds --from %llu --count 1 --job %s --log%s\n",
               static_cast<unsigned long long>(seed), std::string(NameOf(job)).c_str(),
               kinds.c_str());

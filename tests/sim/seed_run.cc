@@ -21,6 +21,9 @@ SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
     : JobRun(seed, [&] {
         Options made;
         made.faults.faults = options.faults;
+        made.faults.part = options.parts;
+        // As the gangs' job has it.
+        if (options.parts) made.network.detection_max = absl::Seconds(5);
         made.faults.lease = absl::Seconds(1);
         made.events_kept = options.events_kept;
         made.events_max = 300'000;

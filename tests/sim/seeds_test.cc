@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "tests/sim/seed_result.h"
 
 namespace cohort {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr uint64_t kSeeds = 320;
 constexpr uint64_t kGangSeeds = 200;
+constexpr uint64_t kPartSeeds = 200;  // of each job
 
 SeedOptions Gangs() {
   SeedOptions options;
@@ -45,10 +47,11 @@ void ExpectNothingIsViolated(uint64_t seeds, const SeedOptions& options) {
     ASSERT_TRUE(result.ok()) << "seed " << seed << ", " << result.plan << "\n"
                              << absl::StrJoin(result.violations, "\n")
                              << "\nreplay: build/<preset>/bin/run_seeds --from " << seed
-                             << " --count 1";
+                             << " --count 1" << (options.parts ? " --parts" : "");
   }
   // The seeds are of use only while they strike.
-  for (const Fault fault : FaultsOf(options.job)) {
+  constexpr std::array<Fault, 1> kPart = {Fault::kPart};
+  for (const Fault fault : options.parts ? absl::MakeConstSpan(kPart) : FaultsOf(options.job)) {
     uint64_t strikes = 0;
     for (const Phase phase : PhasesOf(options.job)) strikes += table.Get(fault, phase);
     EXPECT_GT(strikes, 0u) << NameOf(fault);
@@ -59,6 +62,14 @@ TEST(Seeds, NothingIsViolated) { ExpectNothingIsViolated(kSeeds, {}); }
 
 TEST(Seeds, NothingIsViolatedWhereWorkersTrainTogether) {
   ExpectNothingIsViolated(kGangSeeds, Gangs());
+}
+
+// A job goes on without one of two that do not reach each other, and with both when they do again.
+TEST(Seeds, AJobGoesOnWhileOnePairIsCut) {
+  for (SeedOptions options : {SeedOptions(), Gangs()}) {
+    options.parts = true;
+    ExpectNothingIsViolated(kPartSeeds, options);
+  }
 }
 
 TEST(Seeds, OneSeedIsOneRunAlsoInAnotherProcess) {

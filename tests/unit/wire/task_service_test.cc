@@ -102,6 +102,33 @@ TEST_F(TaskServiceTest, NothingIsServedBeforeAnAttach) {
   EXPECT_EQ(ClassOf(Watch(0, 0).get().status()), proto::STALE);
 }
 
+TEST_F(TaskServiceTest, WatchTellsWhomTheTaskDoesNotReach) {
+  ASSERT_TRUE(Attach(1, 1).ok());
+  auto watch = Watch(1, 60000);
+  proto::TaskRef peer;
+  peer.set_role("worker");
+  peer.set_index(7);
+  service_->SetUnreached({peer});
+  const auto told = watch.get();
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(told->state(), proto::SERVING);
+  ASSERT_EQ(told->unreached_size(), 1);
+  EXPECT_EQ(told->unreached(0).index(), 7);
+  // Who has not heard of it is told at once; who has waits for the next change.
+  EXPECT_EQ(Watch(1, 60000).get()->reach(), told->reach());
+  proto::WatchRequest request;
+  request.set_epoch(1);
+  request.set_known_state(proto::SERVING);
+  request.set_known_reach(told->reach());
+  request.set_max_wait_ms(60000);
+  auto next = Start<proto::WatchResponse>("Watch", request);
+  service_->SetUnreached({});
+  const auto healed = next.get();
+  ASSERT_TRUE(healed.ok()) << healed.status();
+  EXPECT_EQ(healed->unreached_size(), 0);
+  EXPECT_NE(healed->reach(), told->reach());
+}
+
 TEST_F(TaskServiceTest, WatchEndsWhenTheStateChanges) {
   ASSERT_TRUE(Attach(1, 1).ok());
   auto watch = Watch(1, 60000);

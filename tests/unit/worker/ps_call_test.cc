@@ -16,6 +16,7 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/method_table.h"
 #include "common/wire/sim_transport.h"
+#include "common/wire/task_service.h"
 
 namespace cohort {
 namespace {
@@ -110,7 +111,7 @@ class PsCallTest : public testing::Test {
   std::optional<absl::Status> does = Refused();
   const std::shared_ptr<ScriptedChannel> channel =
       std::make_shared<ScriptedChannel>(sim, [this] { return does; });
-  const std::shared_ptr<PsLink> link = std::make_shared<PsLink>(PsRoute{});
+  const std::shared_ptr<PsLink> link = std::make_shared<PsLink>(PsRoute{}, nullptr);
 };
 
 MATCHER_P(IsLostAt, time, "") {
@@ -276,6 +277,66 @@ TEST_F(PsCallTest, AttachEndsTheIncident) {
   const auto later = Start();
   RunTo(absl::Minutes(1));
   EXPECT_THAT(later, IsLostAt(absl::Seconds(20) + kAttempt + kWindow + kAttempt));
+}
+
+// The server is watched while the call is open: an attempt alone may be unanswered for 10 s.
+class WatchedPsCall : public PsCallTest {
+ protected:
+  WatchedPsCall() {
+    reach->SetLease(kWindow);
+    PsRoute route = Route(channel, kWindow);
+    route.task.clear_incarnation();
+    watched = std::make_shared<PsLink>(std::move(route), reach);
+    TaskService::Options options;
+    options.task = {Role::kPs, 3};
+    service = std::make_unique<TaskService>(World{sim, sim, files, *there}, options);
+    server = *there->Listen("host:1", {service->service()});
+    does.reset();  // no call is answered
+  }
+  std::shared_ptr<End> Start() {
+    auto end = std::make_shared<End>();
+    StartPsCall({sim, sim, files, *transport}, policy, watched, "/a.B/C", Message{}, {},
+                [this, end](const absl::StatusOr<Message>& answer) {
+                  *end = {Now(), answer.status()};
+                });
+    return end;
+  }
+
+  const std::shared_ptr<PeerReach> reach =
+      std::make_shared<PeerReach>(World{sim, sim, files, *transport});
+  const std::unique_ptr<Transport> there = network.TransportOf("ps:3");
+  std::unique_ptr<TaskService> service;
+  std::unique_ptr<Server> server;
+  std::shared_ptr<PsLink> watched;
+};
+
+TEST_F(WatchedPsCall, EndsWhenTheServerIsGivenUpAndTheNextOneAtOnce) {
+  network.Cut("worker:0", "ps:3");
+  const auto call = Start();
+  RunTo(absl::Seconds(6));
+  EXPECT_THAT(call, IsLostAt(kWindow));
+  const auto next = Start();
+  RunTo(absl::Seconds(7));
+  EXPECT_THAT(next, IsLostAt(absl::Seconds(6)));
+}
+
+TEST_F(WatchedPsCall, IsRepeatedAtOnceWhenTheServerIsReachedAgain) {
+  network.Cut("worker:0", "ps:3");
+  const auto call = Start();
+  RunTo(absl::Seconds(4));
+  EXPECT_EQ(channel->starts.size(), 1u);
+  does = absl::OkStatus();
+  network.HealAll();
+  RunTo(absl::Seconds(6));
+  EXPECT_TRUE(call->status.ok() && call->at < absl::Seconds(6)) << call->status;
+  EXPECT_EQ(channel->starts.size(), 2u);
+}
+
+TEST_F(WatchedPsCall, IsWaitedForWhereTheServerAnswersQuestions) {
+  const auto call = Start();
+  RunTo(absl::Seconds(9));
+  EXPECT_EQ(call->at, absl::InfiniteDuration());
+  EXPECT_EQ(channel->starts.size(), 1u);
 }
 
 }  // namespace
