@@ -72,7 +72,8 @@ class ClusterCoordinator {
 
   // Attaches every ps and at least workers.min workers; late workers join when they come. Errors:
   // INVALID_ARGUMENT without a home or a worker, or with workers outside the limits;
-  // DEADLINE_EXCEEDED that says of each task whether it serves, or why not.
+  // DEADLINE_EXCEEDED that says who does not answer, and why; FAILED_PRECONDITION of class
+  // CONFIGURATION naming another job that lives on the tasks.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
   // Connect in two steps, for who may have to Abort it while it waits. Nothing else may be called

@@ -299,6 +299,7 @@ void LocalCluster::Signal(int signal) {
 
 void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {
   Signal(SIGTERM);
+  Signal(SIGCONT);  // a child that was stopped would not hear of its end
   if (waiter.Wait(ended_, grace)) return;
   Signal(SIGKILL);
   waiter.Wait(ended_, absl::Seconds(5));

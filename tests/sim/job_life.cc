@@ -35,6 +35,10 @@ void JobLife::Run() {
     end_ = End::kFailed;
   }
   options_.note(absl::StrCat(options_.host, " ends: ", error_.ToString()));
+  // As the program does; the tasks are another coordinator's by now, so that none must end.
+  if (end_ == End::kSuperseded && coordinator_ != nullptr) {
+    coordinator_->Leave(Farewell::kShutDown).IgnoreError();
+  }
   coordinator_.reset();
 }
 
