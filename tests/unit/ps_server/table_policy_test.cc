@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "common/tensor/key_bucket.h"
 #include "tests/unit/ps_server/cut_cluster.h"
 
@@ -90,9 +91,10 @@ TEST_F(TablePolicy, SightsOfKeysWithoutRowsGoOnFromACheckpointOverAnyServers) {
     Restore(second, num_ps, "/one");
     Push(second, 2);
     EXPECT_EQ(Values(second), (Count{{0.0f, kKeys}}));
-    ASSERT_TRUE(second.Save("/two").ok());
+    const std::string two = absl::StrCat("/two-", num_ps);
+    ASSERT_TRUE(second.Save(two).ok());
     CutCluster third(2, files_, {spec});
-    Restore(third, 2, "/two");
+    Restore(third, 2, two);
     Push(third, 3);
     EXPECT_EQ(Values(third), (Count{{1.0f, kKeys}})) << num_ps;
   }
