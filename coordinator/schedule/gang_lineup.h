@@ -9,11 +9,14 @@
 // not reach one another: the next one is sent after a pause, which grows, so that what is between
 // them has time to heal before the closure is given up.
 //
-// Gangs of several workers run on those that are in step (coordinator/recovery/copies.h). Who is
-// comes and goes between two generations. A copy of variables is made while gangs are held.
+// Gangs of several workers run on the members that are in step (coordinator/recovery/copies.h).
+// Which are comes and goes between two generations. A copy of variables is made while gangs are
+// held. A member that joins is out of step until it has got its first copy, also behind a restore,
+// which may have begun before it came.
 
 #include <cstdint>
 #include <set>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -28,6 +31,10 @@ class GangLineup {
  public:
   static constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
   static constexpr absl::Duration kPauseMax = absl::Seconds(30);
+
+  // Of gangs that run on one worker there are no members: whichever worker it is, it is in step.
+  GangLineup() = default;
+  explicit GangLineup(std::set<int> members) : members_(std::move(members)), several_(true) {}
 
   // Whether the oldest gang may be sent.
   bool IsOpen(absl::Time now) const {
@@ -50,9 +57,16 @@ class GangLineup {
 
   void OutOfStep(int worker);
   void InStep(int worker);
+  // Every copy was put back.
   void AllInStep();
-  bool IsInStep(int worker) const { return out_of_step_.count(worker) == 0; }
-  size_t num_out_of_step() const { return out_of_step_.size(); }
+  // The worker is a member from now on, or no more.
+  void Join(int worker);
+  void Leave(int worker);
+  bool IsInStep(int worker) const {
+    return !several_ || (members_.count(worker) > 0 && out_of_step_.count(worker) == 0 &&
+                         joining_.count(worker) == 0);
+  }
+  const std::set<int>& members() const { return members_; }
 
   // Nothing is sent from now on.
   using Held = absl::AnyInvocable<void(absl::Status)>;
@@ -70,7 +84,10 @@ class GangLineup {
   int failures_ = 0;    // of generations of the same members, in a row
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
-  std::set<int> out_of_step_;
+  std::set<int> members_;
+  bool several_ = false;
+  std::set<int> out_of_step_;  // members
+  std::set<int> joining_;      // members that have got no copy yet
   bool held_ = false;
   Held on_held_;
 };

@@ -38,8 +38,9 @@ enum class Fault {
   kCutWorkers,  // two workers do not reach each other, and everybody else reaches both
   kStopShort,   // a worker stands still, as under SIGSTOP, for less than the lease
   kStopLong,    // and for longer
+  kRemoveWorker,  // by order, and added again later; in between it may be another process
 };
-inline constexpr int kFaults = 18;
+inline constexpr int kFaults = 19;
 
 // What was under way when the fault struck.
 enum class Phase {
