@@ -20,6 +20,8 @@ std::optional<VariableShard::Applied> VariableShard::LateOrRepeatedLocked(
     return applied;
   }
   if (context.round != round_.round() || !round_.Has(context.closure_id)) return std::nullopt;
+  // An error has taken others from the round: what is kept is enough by now.
+  if (round_.size() >= context.aggregate) return std::nullopt;
   applied.duplicate = applied.kept = true;
   return applied;
 }

@@ -130,6 +130,8 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.closures_in_flight = options_.closures_in_flight;
   if (options_.mirrored) {
     options.gang_size = options_.cluster.NumTasks(Role::kWorker);
+    const std::vector<int> workers = options_.cluster.Indices(Role::kWorker);
+    options.gang_workers = {workers.begin(), workers.end()};
     options.gang_min = options_.workers.min;
     options.on_out_of_step = [parts](const std::map<int, uint64_t>& workers,
                                      const absl::Status& cause) {
@@ -212,8 +214,13 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.on_worker_lost = [scheduler = scheduler_](int worker, const absl::Status& cause) {
     scheduler->WorkerLost(worker, cause);
   };
-  options.on_worker_removed = [scheduler = scheduler_](int worker, auto drained) {
+  options.on_worker_removed = [scheduler = scheduler_, parts](int worker, auto drained) {
     scheduler->RemoveWorker(worker, std::move(drained));
+    if (const auto copies = parts->copies.lock()) copies->OnRemoved(worker);
+  };
+  options.on_home_added = [scheduler = scheduler_, parts](int worker) {
+    scheduler->JoinGangs(worker);
+    if (const auto copies = parts->copies.lock()) copies->OnAdded(worker);
   };
   options.on_apart = [scheduler = scheduler_, parts](const Apart& apart) {
     scheduler->SetApart({IndicesOf(apart.idle), IndicesOf(apart.left_out)});

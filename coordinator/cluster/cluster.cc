@@ -114,8 +114,9 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    options.ps = roster_.Tasks(options_.homes);
+    for (const int home : HomesLocked()) options.ps.push_back({options_.homes, home});
     if (options_.homes != Role::kWorker) options.workers = roster_.Tasks(Role::kWorker);
+    for (const int worker : joining_) options.workers.push_back({Role::kWorker, worker});
     options.floor = std::max(floor, epoch_);
     options.held = epoch_;
     claiming_ = true;
@@ -123,6 +124,7 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
     links_.clear();
     first_incarnation_.clear();
     dropped_.clear();  // all are put back
+    ++changes_;        // so a copy that is under way is none of what they will have
     claim = EpochClaim::Create(
         world_, std::move(options),
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
@@ -233,9 +235,22 @@ bool Cluster::IsReadyLocked(int min_workers) const {
   int ps = 0;
   for (const auto& [task, link] : links_) {
     workers += task.role == Role::kWorker ? 1 : 0;
-    ps += task.role == options_.homes ? 1 : 0;
+    ps += task.role == options_.homes && joining_.count(task.index) == 0 ? 1 : 0;
   }
-  return workers >= min_workers && ps == options_.spec.NumTasks(options_.homes);
+  return workers >= min_workers && ps == static_cast<int>(HomesLocked().size());
+}
+
+std::vector<ReadyWait> Cluster::TakeReadyLocked() {
+  std::vector<ReadyWait> ready;
+  for (auto wait = ready_waits_.begin(); wait != ready_waits_.end();) {
+    if (!IsReadyLocked(wait->min_workers)) {
+      ++wait;
+      continue;
+    }
+    ready.push_back(std::move(*wait));
+    wait = ready_waits_.erase(wait);
+  }
+  return ready;
 }
 
 void Cluster::SuspectWorker(int worker, uint64_t incarnation) {
@@ -258,7 +273,7 @@ void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
 }
 
 void Cluster::OnReady(TaskId task, const TaskLink& link) {
-  std::vector<absl::AnyInvocable<void(absl::Status)>> ready;
+  std::vector<ReadyWait> ready;
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
@@ -268,14 +283,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
     ps_restarted = task.role == options_.homes && first != incarnation;
     if (options_.mirrored) first = incarnation;  // it gets a copy, and is one like another
-    for (auto wait = ready_waits_.begin(); wait != ready_waits_.end();) {
-      if (!IsReadyLocked(wait->min_workers)) {
-        ++wait;
-        continue;
-      }
-      ready.push_back(std::move(wait->done));
-      wait = ready_waits_.erase(wait);
-    }
+    ready = TakeReadyLocked();
   }
   reach_->OnServing(link.task);
   if (ps_restarted) {
@@ -290,13 +298,15 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     // Removed meanwhile: whoever was told of the removal first, hears of it again.
     if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
   }
-  for (auto& done : ready) done(absl::OkStatus());
+  for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
 }
 
 void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   uint64_t incarnation = 0;
+  bool is_home = false;
   {
     MutexLock lock(mutex_);
+    is_home = task.role == options_.homes && roster_.Find(task) != nullptr;
     const auto found = links_.find(task);
     if (found != links_.end()) {
       incarnation = found->second.task.incarnation();
@@ -310,15 +320,14 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
   const absl::Status lost =
       PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
-  if (task.role == options_.homes) options_.on_ps_lost(lost);
-  TellOfLoss(task, task.role == options_.homes ? lost : cause);
+  if (is_home) options_.on_ps_lost(lost);  // one that leaves is none
+  TellOfLoss(task, is_home ? lost : cause);
 }
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
   MutexLock lock(mutex_);
   std::vector<TaskLink> links;
-  for (const int index : options_.spec.Indices(options_.homes)) {
-    if (dropped_.count(index) > 0) continue;
+  for (const int index : HomesInStepLocked()) {
     const TaskId task{options_.homes, index};
     const auto found = links_.find(task);
     if (found == links_.end()) {
@@ -327,19 +336,15 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     links.push_back(found->second);
   }
   if (!links.empty()) return links;
-  const TaskId first{options_.homes, options_.spec.Indices(options_.homes).front()};
+  const TaskId first{options_.homes, HomesLocked().front()};
   return PsLost(first, 0, "as were all others that had the variables", options_.ps_lost_remedy);
 }
 
 absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
-  std::vector<int> indices = options_.spec.Indices(options_.homes);
+  std::vector<int> indices;
   {
     MutexLock lock(mutex_);
-    indices.erase(std::remove_if(indices.begin(), indices.end(),
-                                 [&](int home) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                   return dropped_.count(home) > 0;
-                                 }),
-                  indices.end());
+    indices = HomesInStepLocked();
   }
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));
   if (found != indices.end()) return static_cast<size_t>(found - indices.begin());

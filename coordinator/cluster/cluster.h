@@ -13,6 +13,8 @@
 // without any, workers. What is said of a ps below is said of a home, whichever it is; a worker
 // that is one and is lost is lost as both. Where all homes have copies of the same variables, those
 // that are out of step (coordinator/recovery/copies.h) are no homes until a copy is made for them.
+// So are those that were added, also behind a Claim, until they have got their first one. A home
+// that is removed is none any more; the last one that has a copy cannot be.
 
 #include <functional>
 #include <map>
@@ -30,9 +32,9 @@
 #include "coordinator/cluster/epoch_claim.h"
 #include "coordinator/cluster/farewell.h"
 #include "coordinator/cluster/loss_watches.h"
+#include "coordinator/cluster/member_waits.h"
 #include "coordinator/cluster/reach_watch.h"
 #include "coordinator/cluster/task_connection.h"
-#include "coordinator/cluster/worker_roster.h"
 
 namespace cohort {
 
@@ -79,11 +81,11 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // FAILED_PRECONDITION while the task is being removed.
   absl::Status AddWorker(TaskId task, std::string address);
   // `done` runs when the worker has nothing in flight and was told, unless another coordinator has
-  // taken over, or with the refusal. Errors: those of WorkerRoster::Remove.
+  // taken over, or with the refusal. Errors: those of WorkerRoster::Remove; FAILED_PRECONDITION for
+  // the only one that has the variables.
   void RemoveWorker(TaskId task, Farewell farewell, absl::AnyInvocable<void(absl::Status)> done);
   // A worker that does not serve lives elsewhere now. False when it serves or is no member.
   bool MoveWorker(TaskId task, std::string address);
-  // Of members, and of workers that are being removed.
   std::vector<TaskStatus> TaskStatuses() const;
   const WorkerLimits& limits() const { return options_.limits; }
 
@@ -92,7 +94,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   absl::StatusOr<std::vector<TaskLink>> ps() const;
   absl::StatusOr<std::vector<TaskLink>> savers() const;  // of copies the first one
   int num_savers() const { return options_.mirrored ? 1 : num_ps(); }
-  // The home has no copy any more. Whether another one has.
+  // The home has no copy any more; not while an epoch is claimed, behind which all are put back.
+  // Whether another one has.
   bool DropHome(int index);
   // The process has a copy again, as of `changes`. False, and it has not, if the coordinator itself
   // has changed variables since, or is about to, or if another process serves.
@@ -150,16 +153,11 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::string DescribeLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AnswersLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReadyLocked(int min_workers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // A worker that is being removed: no member any more, and still watched.
-  struct Leaving {
-    Member member;
-    std::shared_ptr<TaskConnection> connection;  // none: it was never attached
-  };
-  struct ReadyWait {
-    int min_workers;
-    absl::AnyInvocable<void(absl::Status)> done;
-  };
+  std::vector<ReadyWait> TakeReadyLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Task indices of homes, ascending: all that are to have a copy, or those that have one.
+  std::vector<int> HomesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<int> HomesInStepLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckLeavesACopyLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const World world_;
   const Options options_;
@@ -173,11 +171,12 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::set<int> dropped_ ABSL_GUARDED_BY(mutex_);  // homes without a copy
   std::map<int, uint64_t> joined_ ABSL_GUARDED_BY(mutex_);  // homes that got one, in this order
   uint64_t last_joined_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<int> joining_ ABSL_GUARDED_BY(mutex_);  // homes that never had one
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // that have begun
   int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // and not ended
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
-  std::map<TaskId, Leaving> leaving_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskId, LeavingWorker> leaving_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, TaskLink> links_ ABSL_GUARDED_BY(mutex_);  // of serving tasks
   // A ps that served under an incarnation holds variables; another incarnation has lost them.
   std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);

@@ -22,9 +22,25 @@ absl::Status WorkerLost(TaskId task, absl::string_view cause) {
 
 }  // namespace
 
+std::vector<int> Cluster::HomesLocked() const {
+  std::vector<int> homes;
+  for (const TaskId task : roster_.Tasks(options_.homes)) {
+    if (joining_.count(task.index) == 0) homes.push_back(task.index);
+  }
+  return homes;
+}
+
+std::vector<int> Cluster::HomesInStepLocked() const {
+  std::vector<int> homes;
+  for (const int home : HomesLocked()) {
+    if (dropped_.count(home) == 0) homes.push_back(home);
+  }
+  return homes;
+}
+
 int Cluster::num_ps() const {
   MutexLock lock(mutex_);
-  return options_.spec.NumTasks(options_.homes) - static_cast<int>(dropped_.size());
+  return static_cast<int>(HomesInStepLocked().size());
 }
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::savers() const {
@@ -35,8 +51,9 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::savers() const {
 
 bool Cluster::DropHome(int index) {
   MutexLock lock(mutex_);
-  dropped_.insert(index);
-  return static_cast<int>(dropped_.size()) < options_.spec.NumTasks(options_.homes);
+  const bool is_home = roster_.Find({options_.homes, index}) != nullptr;
+  if (is_home && !claiming_) dropped_.insert(index);
+  return !HomesInStepLocked().empty();
 }
 
 bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t changes) {
@@ -48,6 +65,7 @@ bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t change
   }
   dropped_.erase(index);
   joined_[index] = ++last_joined_;
+  joining_.erase(index);
   return true;
 }
 

@@ -32,6 +32,7 @@ bool Cluster::IsMember(TaskId task) const {
 absl::Status Cluster::AddWorker(TaskId task, std::string address) {
   std::shared_ptr<TaskConnection> connection;
   proto::AttachRequest attach;
+  bool is_joining = false;
   {
     MutexLock lock(mutex_);
     if (leaving_.count(task) > 0) {
@@ -39,14 +40,27 @@ absl::Status Cluster::AddWorker(TaskId task, std::string address) {
           absl::StrCat(task.ToString(), " is being removed: add it when it has ended"));
     }
     RETURN_IF_ERROR(roster_.Add(task, address));
+    is_joining = options_.mirrored && (epoch_ > 0 || claiming_);
+    if (is_joining) joining_.insert(task.index);
     if (epoch_ > 0 && !claiming_) {
       connection = connections_[task] = MakeConnectionLocked(task);
       attach = MakeAttachLocked(epoch_, task);
     }
   }
   Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
+  if (is_joining) options_.on_home_added(task.index);
   if (connection != nullptr) connection->Renew(std::move(attach));
   return absl::OkStatus();
+}
+
+absl::Status Cluster::CheckLeavesACopyLocked(TaskId task) const {
+  // The last worker of all is refused for what it is.
+  if (!options_.mirrored || roster_.Tasks(Role::kWorker).size() == 1) return absl::OkStatus();
+  const std::vector<int> have = claiming_ ? HomesLocked() : HomesInStepLocked();
+  if (have != std::vector<int>{task.index}) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(task.ToString(), " cannot be removed now: no other worker has the variables; "
+                   "ask again when another one has got a copy (log line worker_in_step)"));
 }
 
 void Cluster::RemoveWorker(TaskId task, Farewell farewell,
@@ -54,21 +68,30 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
   absl::Status refused;
   std::string address;
   uint64_t epoch = 0;
+  std::shared_ptr<EpochClaim> claim;
+  std::vector<ReadyWait> ready;
   {
     MutexLock lock(mutex_);
     address = AddressOfLocked(task);
     epoch = epoch_;
     const Member* const found = roster_.Find(task);
     const Member member = found == nullptr ? Member() : *found;
-    refused = roster_.Remove(task);
+    refused = CheckLeavesACopyLocked(task);
+    if (refused.ok()) refused = roster_.Remove(task);
     if (refused.ok()) {
+      if (claiming_) claim = claim_;
       links_.erase(task);
+      dropped_.erase(task.index);
+      joining_.erase(task.index);
       leaving_[task] = {member, connections_[task]};
       connections_.erase(task);
+      ready = TakeReadyLocked();  // it is not waited for
     }
   }
   if (!refused.ok()) return done(refused);
   Log(LogLevel::kInfo, "worker_leaves", {{"task", task.ToString()}, {"address", address}});
+  if (claim != nullptr) claim->Leave(task);
+  for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
   options_.on_worker_removed(task.index, [weak = weak_from_this(), task, farewell, address, epoch,
                                           done = std::move(done)]() mutable {
     const auto self = weak.lock();

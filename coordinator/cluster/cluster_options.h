@@ -34,6 +34,7 @@ struct ClusterOptions {
   // The worker takes no closure from now on; `drained` runs when it has none in flight. May be
   // repeated.
   std::function<void(int worker, absl::AnyInvocable<void()> drained)> on_worker_removed;
+  std::function<void(int worker)> on_home_added;  // a member that is to get a copy
   std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
   std::string ps_lost_remedy;  // ends its text
   // Who does nothing now, as pairs of tasks do not reach each other. May be repeated.

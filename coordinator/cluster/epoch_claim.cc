@@ -76,6 +76,17 @@ void EpochClaim::Start() {
   for (const TaskId task : options_.workers) Probe(task);
 }
 
+void EpochClaim::Leave(TaskId home) {
+  {
+    MutexLock lock(mutex_);
+    if (done_ == nullptr || !left_.insert(home).second) return;
+    unanswered_.erase(home);
+    if (epoch_ != 0 || !unanswered_.empty()) return;
+    epoch_ = highest_ + 1;
+  }
+  Attach(0);
+}
+
 void EpochClaim::Cancel() {
   Done dropped;
   MutexLock lock(mutex_);
@@ -137,6 +148,11 @@ bool EpochClaim::IsTakenOver(const Answer& answer) {
   return true;
 }
 
+bool EpochClaim::HasLeft(TaskId task) const {
+  MutexLock lock(mutex_);
+  return left_.count(task) > 0;
+}
+
 bool EpochClaim::IsHome(TaskId task) const {
   return std::find(options_.ps.begin(), options_.ps.end(), task) != options_.ps.end();
 }
@@ -173,7 +189,7 @@ bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
 }
 
 void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
-  if (IsTakenOver(answer)) return;
+  if (HasLeft(task) || IsTakenOver(answer)) return;
   bool attach = false;
   if (!IsKept(task, answer)) {
     MutexLock lock(mutex_);
@@ -189,6 +205,7 @@ void EpochClaim::Attach(size_t position) {
   {
     MutexLock lock(mutex_);
     epoch = epoch_;
+    while (position < options_.ps.size() && left_.count(options_.ps[position]) > 0) ++position;
   }
   if (position == options_.ps.size()) return Finish(epoch);
   const std::shared_ptr<Channel> channel =
@@ -207,6 +224,7 @@ void EpochClaim::OnAttached(size_t position,
                             const absl::StatusOr<proto::AttachResponse>& answer) {
   const absl::Status& status = answer.status();
   const TaskId task = options_.ps[position];
+  if (HasLeft(task)) return Attach(position + 1);
   // Another job was faster. Whether it stays is asked for as at the beginning.
   const bool kept = ClassOf(status) == proto::CONFIGURATION && options_.held == 0;
   {

@@ -68,6 +68,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Start();
   // `done` runs with the error, unless the claim has ended.
   void Abort(const absl::Status& why) { Finish(why); }
+  // The home is none any more: it is neither waited for nor attached.
+  void Leave(TaskId home);
   // `done` will not run any more, unless it is running now.
   void Cancel();
   // What the last call to a task failed with; OK: it answered, or has not been asked yet.
@@ -81,6 +83,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   EpochClaim(World world, Options options, Done done);
   void Probe(TaskId task);
   bool IsHome(TaskId task) const;
+  bool HasLeft(TaskId task) const;
   // Whether another coordinator has taken over; then the claim has ended.
   bool IsTakenOver(const Answer& answer);
   // Whether the task is kept for another job. When that job is seen to live the claim has ended.
@@ -99,6 +102,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   mutable Mutex mutex_;
   Done done_ ABSL_GUARDED_BY(mutex_);  // empty: finished or cancelled
   std::set<TaskId> unanswered_ ABSL_GUARDED_BY(mutex_);
+  std::set<TaskId> left_ ABSL_GUARDED_BY(mutex_);
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // that ps are being attached under; 0: not yet
   std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);

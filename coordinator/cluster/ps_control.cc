@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,10 +43,10 @@ class ChangeOf {
   Cluster* const cluster_;
 };
 
-// One empty request for each ps; the epoch is filled in when they are sent.
+// So many empty requests, one at least; the epoch is filled in when they are sent.
 template <typename Request>
-std::vector<Envelope<Request>> ForEach(int num_ps) {
-  return std::vector<Envelope<Request>>(static_cast<size_t>(num_ps));
+std::vector<Envelope<Request>> ForEach(int count) {
+  return std::vector<Envelope<Request>>(static_cast<size_t>(std::max(count, 1)));
 }
 
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
@@ -94,7 +93,7 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   const ChangeOf change(*cluster_, method);
   ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
-  // Copies have come or gone since the requests were made: all get the same, or the first is asked.
+  // What is the same for all copies goes to all that there are now, or is asked of the first.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
@@ -166,18 +165,6 @@ absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
   return homes;
 }
 
-absl::StatusOr<std::vector<std::vector<size_t>>> PsControl::HoldersOf(
-    const proto::VariableLayout& variable) const {
-  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-  std::vector<size_t> all(static_cast<size_t>(num_ps()));
-  std::iota(all.begin(), all.end(), size_t{0});
-  std::vector<std::vector<size_t>> holders;
-  for (const size_t home : homes) {
-    holders.push_back(variable.mirrored() ? all : std::vector<size_t>{home});
-  }
-  return holders;
-}
-
 absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
   // A slice without a home would be made nowhere, and nobody would say so.
   for (const proto::VariableLayout& variable : variables) {
@@ -227,7 +214,7 @@ absl::StatusOr<Tensor> PsControl::ReadAll(const proto::VariableLayout& variable)
 absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
                                    absl::Span<const size_t> homes, absl::Span<const size_t> slices,
                                    Tensor& whole) {
-  auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
+  auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
   for (const size_t i : slices) {
     requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
   }
@@ -259,7 +246,7 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   const std::vector<SliceIds> split = SplitRows(variable, ids);
   std::vector<Tensor> wanted(homes.size());  // each once, in ascending order
-  auto requests = ForEach<proto::PullRequest>(variable.mirrored() ? 1 : num_ps());
+  auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
   for (size_t i = 0; i < homes.size(); ++i) {
     std::vector<int64_t> unique = split[i].ids;
     std::sort(unique.begin(), unique.end());
@@ -327,13 +314,11 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
                                      absl::Span<const VariablePart> parts,
                                      absl::Span<const size_t> slices,
                                      const proto::AssignRequest& numbered) {
-  ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> holders, HoldersOf(variable));
-  auto requests = ForEach<proto::AssignRequest>(num_ps());
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  auto requests = ForEach<proto::AssignRequest>(NumRequests(variable.mirrored()));
   for (auto& request : requests) request.header = numbered;
   for (const size_t i : slices) {
-    for (const size_t holder : holders[i]) {
-      AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[holder]);
-    }
+    AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[homes[i]]);
   }
   // An answer that was lost is asked for again: a slice knows by the number that it is done.
   for (int attempt = 1;; ++attempt) {
@@ -343,14 +328,15 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
 }
 
 absl::Status PsControl::AssignAverages(absl::Span<const proto::VariableLayout> variables) {
-  auto requests = ForEach<proto::AssignRequest>(num_ps());
+  const bool mirrored = std::all_of(variables.begin(), variables.end(),
+                                    [](const auto& variable) { return variable.mirrored(); });
+  auto requests = ForEach<proto::AssignRequest>(NumRequests(mirrored));
   for (auto& request : requests) request.header.set_averages(true);
   for (const proto::VariableLayout& variable : variables) {
-    ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> holders, HoldersOf(variable));
-    for (size_t i = 0; i < holders.size(); ++i) {
-      for (const size_t holder : holders[i]) {
-        requests[holder].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
-      }
+    ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+    for (size_t i = 0; i < homes.size(); ++i) {
+      const uint32_t slice = variable.slices(static_cast<int>(i)).slice_id();
+      requests[homes[i]].header.add_slice_ids(slice);
     }
   }
   return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();

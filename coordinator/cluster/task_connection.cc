@@ -138,25 +138,45 @@ void TaskConnection::SendAttach(uint64_t round, proto::AttachRequest request,
 }
 
 void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
-  uint64_t generation;
-  bool replaced = false;
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_) return;  // another attempt was answered first
-    replaced = reported_ && link_.task.incarnation() != link.task.incarnation();
+    const bool replaced = reported_ && link_.task.incarnation() != link.task.incarnation();
     serving_ = reported_ = true;
     link_ = link;
     reach_ = 0;
     backoff_ = kBackoffMin;
     refused_attempts_ = 0;
     last_contact_ = world_.clock.Now();
-    generation = ++generation_;
+    const uint64_t generation = ++generation_;
+    TellLocked([this, link, replaced, generation] {
+      if (replaced) options_.on_lost(absl::UnavailableError("the process was restarted"));
+      Log(LogLevel::kInfo, "task_attached",
+          {{"task", TaskName(link.task)}, {"address", link.address}});
+      options_.on_ready(link);
+      Watch(generation);
+    });
   }
-  if (replaced) options_.on_lost(absl::UnavailableError("the process was restarted"));
-  Log(LogLevel::kInfo, "task_attached",
-      {{"task", TaskName(link.task)}, {"address", link.address}});
-  options_.on_ready(link);
-  Watch(generation);
+  TellAll();
+}
+
+void TaskConnection::TellLocked(News news) { news_.emplace_back(round_, std::move(news)); }
+
+void TaskConnection::TellAll() {
+  const auto self = shared_from_this();
+  for (bool first = true;; first = false) {
+    News next;
+    {
+      MutexLock lock(mutex_);
+      if (first && telling_) return;
+      while (!news_.empty() && (stopped_ || news_.front().first != round_)) news_.pop_front();
+      telling_ = !news_.empty();
+      if (news_.empty()) return;
+      next = std::move(news_.front().second);
+      news_.pop_front();
+    }
+    next();
+  }
 }
 
 void TaskConnection::OnAttachFailed(uint64_t round, const absl::Status& error) {
@@ -208,16 +228,17 @@ void TaskConnection::OnProbeFailed(uint64_t round, const absl::Status& error) {
 }
 
 void TaskConnection::DeclareLost(uint64_t round) {
-  absl::Status cause;
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_ || !reported_) return;
     reported_ = false;
     backoff_ = kBackoffMin;
-    cause = last_error_;
+    TellLocked([this, round, cause = last_error_] {
+      options_.on_lost(cause);
+      Attach(round);
+    });
   }
-  options_.on_lost(cause);
-  Attach(round);
+  TellAll();
 }
 
 void TaskConnection::Watch(uint64_t generation) {

@@ -12,11 +12,14 @@
 // second), or when nothing came from it for a lease (cut off, stopped). Slow is not dead: what
 // answers within the lease is never lost.
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
@@ -45,7 +48,9 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
     TaskId task;
     std::function<std::string()> address;  // asked before each Attach: a restarted task may move
     absl::Duration lease = absl::Seconds(5);
-    // Both run outside the lock and must not block. on_lost follows each on_ready at most once.
+    // Both run outside the lock and must not block, one at a time and in the order of what they
+    // tell, whichever threads that comes to: who hears of a loss hears of the return afterwards.
+    // on_lost follows each on_ready at most once.
     std::function<void(const TaskLink&)> on_ready;
     std::function<void(const absl::Status&)> on_lost;
     // Another coordinator holds the task. Runs outside the lock, must not block; may be repeated.
@@ -85,6 +90,10 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   void SendAttach(uint64_t round, proto::AttachRequest request, absl::Duration timeout,
                   OnFailure on_failure);
   void OnAttached(uint64_t round, const TaskLink& link);
+  // Whoever is told something while another thread is at it leaves that to it.
+  using News = absl::AnyInvocable<void()>;
+  void TellLocked(News news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellAll();
   // Of a task that is not there (yet), one attempt after another.
   void Attach(uint64_t round);
   void OnAttachFailed(uint64_t round, const absl::Status& error);
@@ -113,6 +122,9 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach of this attachment
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
+  // What is still to be told, by rounds. That of an earlier round is not told any more.
+  std::deque<std::pair<uint64_t, News>> news_ ABSL_GUARDED_BY(mutex_);
+  bool telling_ ABSL_GUARDED_BY(mutex_) = false;  // a thread is at it
 };
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -17,6 +18,18 @@ absl::Status CheckIsWorker(TaskId task) {
 }
 
 }  // namespace
+
+absl::Status WorkerLimits::CheckHasRoom(size_t workers) const {
+  if (workers < static_cast<size_t>(max)) return absl::OkStatus();
+  const std::string has = absl::StrCat("the job has ", workers, " workers and ");
+  if (max_of_strategy.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(has, "cluster.max_workers is ", max));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(has, "strategy.type ", max_of_strategy, " trains on at most the ", max,
+                   " that it began with, whatever cluster.max_workers is: remove one first, or "
+                   "start the job again with more"));
+}
 
 WorkerRoster::WorkerRoster(const ClusterSpec& spec, WorkerLimits limits) : limits_(limits) {
   int workers = 0;  // tasks come in index order
@@ -37,12 +50,8 @@ absl::Status WorkerRoster::Add(TaskId task, std::string address) {
     if (address.empty() || member.address != address) continue;
     return absl::AlreadyExistsError(absl::StrCat(address, " is the address of ", other.ToString()));
   }
-  const size_t workers = Tasks(Role::kWorker).size();
-  if (workers >= static_cast<size_t>(limits_.max)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(task.ToString(), " cannot be added: the job has ", workers,
-                     " workers and cluster.max_workers is ", limits_.max));
-  }
+  const absl::Status room = limits_.CheckHasRoom(Tasks(Role::kWorker).size());
+  if (!room.ok()) return Annotate(room, absl::StrCat(task.ToString(), " cannot be added"));
   members_[task] = Member{std::move(address), FreePosition(), true};
   return absl::OkStatus();
 }

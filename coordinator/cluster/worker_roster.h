@@ -18,6 +18,10 @@ namespace cohort {
 struct WorkerLimits {
   int min = 1;
   int max = std::numeric_limits<int>::max();
+  // The strategy.type whose limit `max` is; empty: it is cluster.max_workers.
+  std::string max_of_strategy = {};
+  // Returns FAILED_PRECONDITION naming the limit if a job with so many workers takes no more.
+  absl::Status CheckHasRoom(size_t workers) const;
 };
 
 struct Member {

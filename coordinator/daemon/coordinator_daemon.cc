@@ -45,7 +45,12 @@ void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
   options.nccl_device = NcclDeviceOf(job.strategy);
-  options.workers.max = options.cluster.NumTasks(Role::kWorker);
+  // Plans count on no more, and where the job allows fewer it is refused.
+  const int workers = options.cluster.NumTasks(Role::kWorker);
+  if (workers < options.workers.max) {
+    options.workers.max = workers;
+    options.workers.max_of_strategy = job.strategy.type;
+  }
   if (!options.mirrored) options.workers.min = options.workers.max;
   // Whoever asks for another way does not want memory to be shared.
   const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;

@@ -90,17 +90,14 @@ absl::StatusOr<WorkerChanges::Added> WorkerChanges::AddLocal() {
         "this job's tasks are started by others: start a worker and name its HOST:PORT");
   }
   std::set<int> taken;
-  int workers = 0;
+  size_t workers = 0;
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     if (member.task.role != Role::kWorker) continue;
     taken.insert(member.task.index);
     workers += member.leaving ? 0 : 1;
   }
-  if (workers >= cluster_->limits().max) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no worker can be added: the job has ", workers,
-                     " workers and cluster.max_workers is ", cluster_->limits().max));
-  }
+  const absl::Status room = cluster_->limits().CheckHasRoom(workers);
+  if (!room.ok()) return Annotate(room, "no worker can be added");
   ASSIGN_OR_RETURN(const TaskId task, options_.start_local(taken));
   const absl::Status added = cluster_->AddWorker(task, "");
   if (!added.ok()) {

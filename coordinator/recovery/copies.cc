@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,26 +87,43 @@ void Copies::GoAway() {
 
 void Copies::OnLost(const absl::Status& error) {
   Post([this, error] {
-    if (phase_ == Phase::kAway && !stopped_) options_.on_all_lost(error);
-    EndMakingsWith(DetailOf(error).origin().index(), error);
+    const int lost = DetailOf(error).origin().index();
+    const auto waiting = out_of_step_.find(lost);
+    const bool is_joining = waiting != out_of_step_.end() && waiting->second.joining;
+    if (phase_ == Phase::kAway && !stopped_ && !is_joining) options_.on_all_lost(error);
+    // A copy that is made for it, or of it, holds the gangs: it is not waited for.
+    EndCopiesOf(lost, error);
   });
 }
 
-// A copy that is made for it, or of it, holds the gangs: it is not waited for.
-void Copies::EndMakingsWith(int worker, const absl::Status& why) {
+void Copies::EndCopiesOf(int worker, const absl::Status& status) {
   std::vector<Making> concerned;
   for (const auto& [save, making] : makings_) {
     if (making.worker() == worker || making.source.task.index() == worker) {
       concerned.push_back(making);
     }
   }
-  for (const Making& making : concerned) End(making, why);
+  for (const Making& making : concerned) End(making, status);
+}
+
+void Copies::OnAdded(int worker) {
+  Post([this, worker] {
+    out_of_step_[worker].joining = true;
+    MakeNext();
+  });
+}
+
+void Copies::OnRemoved(int worker) {
+  Post([this, worker] {
+    EndCopiesOf(worker, absl::CancelledError("the worker was removed"));
+    out_of_step_.erase(worker);
+  });
 }
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
     // What it was asked before it was a suspect may never be answered.
-    EndMakingsWith(worker, absl::UnavailableError("it was attached anew"));
+    EndCopiesOf(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
     MakeNext();
@@ -122,7 +140,10 @@ void Copies::OnRecovery() {
 void Copies::Restored() {
   Post([this] {
     phase_ = Phase::kWatching;
-    out_of_step_.clear();
+    for (auto waiting = out_of_step_.begin(); waiting != out_of_step_.end();) {
+      waiting = waiting->second.joining ? std::next(waiting) : out_of_step_.erase(waiting);
+    }
+    MakeNext();
   });
 }
 
@@ -304,7 +325,7 @@ void Copies::End(const Making& making, const absl::Status& status) {
     out_of_step_.erase(making.worker());
     Log(LogLevel::kInfo, "worker_in_step",
         {{"worker", making.worker()}, {"copied_from", making.source.task.index()}});
-    scheduler_->InStep(making.worker());
+    scheduler_->InStep(making.worker(), making.target.task.incarnation());
   } else {
     PutOff(making.worker(), status);
   }

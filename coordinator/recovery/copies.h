@@ -57,6 +57,10 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void OnServing(int worker);
   // Pairs of workers reach each other again, or do not: who may join the group is another one.
   void OnReach();
+  // The worker came into the job, and is out of step until it has got its first copy.
+  void OnAdded(int worker);
+  // The worker is no home any more.
+  void OnRemoved(int worker);
   // A home was lost: of a copy that the scheduler knows already, but where all are away.
   void OnLost(const absl::Status& error);
   // All copies are put back to a checkpoint: nothing is done here until Restored.
@@ -97,7 +101,8 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void Hold(Making making);
   void Copy(const Making& making, std::vector<proto::SavedSlice> layout);
   void End(const Making& making, const absl::Status& status);
-  void EndMakingsWith(int worker, const absl::Status& why);
+  // Ends those that are made for the worker, or of it.
+  void EndCopiesOf(int worker, const absl::Status& status);
   // Its next copy is made later.
   void PutOff(int worker, const absl::Status& status);
   // `then` runs only while the copy is under way.
@@ -121,6 +126,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
     uint64_t session = 0;
     int failures = 0;    // of copies, in a row
     uint64_t tried = 0;  // in which round: once in each, so that gangs do not stand for long
+    bool joining = false;  // it never had a copy, so a restore brings it none
     absl::Time not_before = absl::InfinitePast();
   };
   std::map<int, Waiting> out_of_step_;  // by worker

@@ -10,8 +10,7 @@ namespace cohort {
 void Closure::TakeSteps(size_t steps, FetchedTensors fetches) {
   steps_done += steps;
   for (Tensor& tensor : fetches) fetched.push_back(std::move(tensor));
-  faults = 0;
-  lost_attempts.clear();
+  record = AttemptRecord();
 }
 
 void Closure::ForgetSteps() {

@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/tensor/tensor.h"
+#include "coordinator/schedule/attempts.h"
 #include "coordinator/schedule/remote_value.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
@@ -96,12 +97,6 @@ using InputChoice =
 // A tensor, or the result of another closure: the tensors that it fetches, in order.
 using Argument = std::variant<Tensor, RemoteValue>;
 
-// The end of an attempt together with its worker process.
-struct LostAttempt {
-  uint64_t incarnation = 0;
-  absl::Status status;
-};
-
 // Synchronous training: closures of a round read the same values, and what the first `aggregate` of
 // them push is applied as one, once; what the others push is dropped. All of a round change the
 // same variables. A Join waits for as many as the round needs: they are scheduled before it.
@@ -143,11 +138,9 @@ struct Closure {
   FetchedTensors fetched;
   bool round_applied = false;  // as a worker says of the closure's last run
   uint32_t attempt = 0;  // counts from 1 when it first runs
-  uint32_t faults = 0;   // attempts that ended without a result, restores left out
-  bool replay = false;   // it was done before a restore: its result stays, nothing cancels it
+  AttemptRecord record;  // how its attempts ended, those that a restore took back left out
   bool replayable = true;  // false: it must not begin twice, and is lost where it would have to
   bool begun = false;      // a worker was told to run it
-  std::vector<LostAttempt> lost_attempts;  // one per worker incarnation
   absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;
 

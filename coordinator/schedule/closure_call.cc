@@ -5,7 +5,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 #include "coordinator/schedule/outcome.h"
 
 namespace cohort {
@@ -58,29 +59,32 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t e
   return request;
 }
 
-absl::StatusOr<FetchedTensors> ReadFetches(FetchedTensors before, const RunAnswer& response) {
-  if (!response.ok()) return response.status();
-  ASSIGN_OR_RETURN(FetchedTensors fetched,
-                   ReadTensors(response->header.fetches(), response->payload));
-  if (before.empty()) return fetched;
-  for (Tensor& tensor : fetched) before.push_back(std::move(tensor));
-  return before;
-}
-
-absl::StatusOr<PartOfSteps> TakePart(const LaneRun& run, RunAnswer& response) {
+PartOfSteps TakePart(const LaneRun& run, RunAnswer& response) {
   PartOfSteps part;
-  if (!response.ok() || !response->header.has_failure()) return part;
-  const proto::StepFailure failure = response->header.failure();
-  part.steps = failure.steps_done();
+  if (!response.ok()) return part;
   absl::StatusOr<FetchedTensors> fetched =
       ReadTensors(response->header.fetches(), response->payload);
-  response = ErrorOf(failure);
-  if (part.steps >= run.num_steps()) {
-    return absl::OutOfRangeError(
-        absl::StrCat(part.steps, " steps are said to be done of ", run.num_steps()));
+  if (!fetched.ok()) {
+    response = WithOrigin(MalformedMessage(fetched.status().message()), run.task());
+    return part;
   }
-  ASSIGN_OR_RETURN(part.fetched, std::move(fetched));
+  part.fetched = *std::move(fetched);
+  if (!response->header.has_failure()) return part;
+  const proto::StepFailure failure = response->header.failure();
+  if (failure.steps_done() >= run.num_steps()) {
+    response = absl::OutOfRangeError(absl::StrCat(
+        failure.steps_done(), " steps are said to be done of ", run.num_steps()));
+    return part;
+  }
+  part.steps = failure.steps_done();
+  response = ErrorOf(failure);
   return part;
+}
+
+FetchedTensors JoinFetches(FetchedTensors before, FetchedTensors last) {
+  if (before.empty()) return last;
+  for (Tensor& tensor : last) before.push_back(std::move(tensor));
+  return before;
 }
 
 }  // namespace cohort

@@ -18,17 +18,17 @@ using RunAnswer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t epoch,
                                                   ClosureId watermark);
 
-// Steps that were done before one that has failed.
+// What an answer brings.
 struct PartOfSteps {
-  size_t steps = 0;
+  size_t steps = 0;  // that were done before one that has failed; of any other answer none
   FetchedTensors fetched;
 };
-// Takes them from the answer and leaves the error; of any other answer there are none. Errors:
-// OUT_OF_RANGE for more steps than the run has; INVALID_ARGUMENT for malformed tensors.
-absl::StatusOr<PartOfSteps> TakePart(const LaneRun& run, RunAnswer& response);
+// Reads the answer, and leaves the error of a step that has failed in its place. That of more steps
+// than the run has is OUT_OF_RANGE; an answer whose tensors cannot be read is malformed
+// (common/wire/malformed.h).
+PartOfSteps TakePart(const LaneRun& run, RunAnswer& response);
 
-// What all of its steps fetched: behind `before`, which were done before. Errors: the answer's;
-// INVALID_ARGUMENT for malformed tensors.
-absl::StatusOr<FetchedTensors> ReadFetches(FetchedTensors before, const RunAnswer& response);
+// Returns what all of its steps fetched: `before` by the steps that were done before, then `last`.
+FetchedTensors JoinFetches(FetchedTensors before, FetchedTensors last);
 
 }  // namespace cohort

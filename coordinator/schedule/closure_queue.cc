@@ -95,6 +95,8 @@ void ClosureQueue::PutBack(ClosureId id) {
 void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
   const ClosureId id = closure->id;
   closure->ForgetSteps();
+  closure->record = AttemptRecord();
+  replays_.insert(id);
   COHORT_CHECK(unfinished_.emplace(id, std::move(closure)).second,
                "a closure that runs again has ended");
   PutBack(id);
@@ -104,8 +106,24 @@ void ClosureQueue::ForgetSteps() {
   for (const auto& [id, closure] : unfinished_) closure->ForgetSteps();
 }
 
-void ClosureQueue::ForgetReplays() {
-  for (const auto& [id, closure] : unfinished_) closure->replay = false;
+void ClosureQueue::OnGivenUp(const proto::TaskRef& process) {
+  for (const ClosureId id : struck_) unfinished_.at(id)->record.OnGivenUp(process);
+}
+
+void ClosureQueue::OnServing(const proto::TaskRef& process) {
+  for (const ClosureId id : struck_) unfinished_.at(id)->record.OnServing(process);
+}
+
+bool ClosureQueue::HasQueuedReplay() const {
+  return !replays_.empty() && absl::c_any_of(queue_, [this](const auto& queued) {
+    return IsReplay(queued->id);
+  });
+}
+
+std::vector<std::shared_ptr<Closure>> ClosureQueue::Struck() const {
+  std::vector<std::shared_ptr<Closure>> struck;
+  for (const ClosureId id : struck_) struck.push_back(unfinished_.at(id));
+  return struck;
 }
 
 void ClosureQueue::SkipTo(ClosureId next) {
@@ -141,7 +159,7 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   std::vector<std::shared_ptr<Closure>> cancelled;
   const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
   for (const std::shared_ptr<Closure>& closure : queued) {
-    if (closure->replay) {
+    if (IsReplay(closure->id)) {
       queue_.push_back(closure);
     } else {
       cancelled.push_back(closure);
@@ -173,6 +191,8 @@ ClosureId ClosureQueue::watermark() const {
 
 void ClosureQueue::Finish(ClosureId id) {
   COHORT_CHECK(unfinished_.erase(id) == 1, "a closure ends once");
+  replays_.erase(id);
+  struck_.erase(id);
   if (unfinished_.size() < bound_ && unfinished_.size() <= bound_ - bound_ / 8) is_full_ = false;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,14 +54,24 @@ class ClosureQueue {
   void MarkCancelled(ClosureId id);
   // An error that no closure reported; the first one wins, as in MarkFailed.
   void RecordError(const absl::Status& error);
-  // A closure that had ended is to run again, under its id and whether there is room or not.
+  // A closure that was done before a restore is to run again, under its id and whether there is
+  // room or not. Until it ends, however it ends, it is a replay: nothing cancels it.
   void PutAgain(std::shared_ptr<Closure> closure);
+  size_t replays() const { return replays_.size(); }
+  bool IsReplay(ClosureId id) const { return replays_.count(id) > 0; }
+  bool HasQueuedReplay() const;
   // The next one that Take gives; nullptr when none is queued.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
   // All steps of all closures run again.
   void ForgetSteps();
   // No closure is a replay any more.
-  void ForgetReplays();
+  void ForgetReplays() { replays_.clear(); }
+  // A worker process may have ended with the closure: it is among Struck() until it ends, and its
+  // record hears what becomes of worker processes.
+  void Strike(ClosureId id) { struck_.insert(id); }
+  std::vector<std::shared_ptr<Closure>> Struck() const;
+  void OnGivenUp(const proto::TaskRef& process);
+  void OnServing(const proto::TaskRef& process);
   // Removes every waiting and queued closure but replays, and returns them.
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
@@ -77,6 +88,7 @@ class ClosureQueue {
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
+  // Whatever is counted of a closure ends here.
   void Finish(ClosureId id);
 
   const size_t bound_;
@@ -85,6 +97,7 @@ class ClosureQueue {
   std::deque<std::shared_ptr<Closure>> queue_;
   std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // all of them
   std::map<ClosureId, std::shared_ptr<Closure>> waiting_;
+  std::set<ClosureId> replays_, struck_;  // of unfinished_
   absl::Status error_;
   std::vector<std::string> other_errors_;
   bool errors_left_out_ = false;

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/outcome.h"
 #include "proto/worker.pb.h"
@@ -36,6 +37,12 @@ int RankOf(const absl::Status& status) {
   return 6;
 }
 
+// Whether the transport speaks, or whoever watches the member, and not the member itself.
+bool IsUnanswered(const absl::Status& error) {
+  return ClassOf(error) == proto::ERROR_CLASS_UNKNOWN &&
+         ClassifyOutcome(error) == Outcome::kWorkerLost;
+}
+
 // Whether the error of a member leaves open how far it came, or says that it has no variables: a
 // process that was started again, or knows another epoch. Of another member's fault it says that
 // this one has not made the step.
@@ -45,8 +52,7 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
   if (error_class == proto::PS_LOST || error_class == proto::STALE) {
     return !detail.has_origin() || detail.origin().index() == member.worker;
   }
-  return error_class == proto::ERROR_CLASS_UNKNOWN &&
-         ClassifyOutcome(error) == Outcome::kWorkerLost;
+  return IsMalformed(error) || IsUnanswered(error);
 }
 
 // What the others are told of a member's failure. That of a call names an address only.
@@ -107,9 +113,10 @@ struct Answer {
 // One call to all members. Thread-safe. Shared with the calls.
 class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
  public:
-  GangCall(std::vector<GangMember> members, OutOfStep out_of_step, absl::string_view method,
-           Message request, Reply done)
+  GangCall(std::vector<GangMember> members, std::shared_ptr<Fate> fate, OutOfStep out_of_step,
+           absl::string_view method, Message request, Reply done)
       : members_(std::move(members)),
+        fate_(std::move(fate)),
         out_of_step_(std::move(out_of_step)),
         method_(method),
         request_(std::move(request)),
@@ -240,10 +247,18 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         out_of_step.insert(members_[i].worker);
       }
     }
+    NoteUnanswered(answers);
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
     if (first->error.ok()) return done_(*std::move(first->message));
     done_(std::move(*first).With(error));
+  }
+
+  void NoteUnanswered(const std::vector<Answer>& answers) {
+    MutexLock lock(fate_->mutex);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (IsUnanswered(answers[i].error)) fate_->unanswered.insert(members_[i].worker);
+    }
   }
 
   // A member that another one does not reach, and that answers here, is heard itself.
@@ -269,6 +284,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   const std::vector<GangMember> members_;
+  const std::shared_ptr<Fate> fate_;  // shared with the channel
   const OutOfStep out_of_step_;
   const std::string method_;
   const Message request_;  // the same for all
@@ -284,16 +300,16 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
 
 GangChannel::GangChannel(std::vector<GangMember> members, OutOfStep out_of_step)
     : members_(std::move(members)),
-      out_of_step_([out_of_step = std::move(out_of_step), retired = retired_](
+      out_of_step_([out_of_step = std::move(out_of_step), fate = fate_](
                        const std::set<int>& workers, const absl::Status& cause) {
-        if (!retired->load()) out_of_step(workers, cause);
+        if (!fate->retired.load()) out_of_step(workers, cause);
       }) {}
 
 GangChannel::~GangChannel() = default;
 
 std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message request,
                                          absl::Duration timeout, Reply done) {
-  const auto call = std::make_shared<GangCall>(members_, out_of_step_, method,
+  const auto call = std::make_shared<GangCall>(members_, fate_, out_of_step_, method,
                                                std::move(request), std::move(done));
   std::vector<std::pair<int, absl::Status>> lost;
   {
@@ -304,6 +320,11 @@ std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message reque
   call->Start(timeout);
   for (const auto& [worker, cause] : lost) call->Lose(worker, cause);
   return nullptr;
+}
+
+std::set<int> GangChannel::Unanswered() const {
+  MutexLock lock(fate_->mutex);
+  return fate_->unanswered;
 }
 
 void GangChannel::Lose(int worker, const absl::Status& cause) {

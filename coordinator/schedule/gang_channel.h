@@ -44,15 +44,23 @@ class GangChannel final : public Channel {
   // Its answers are not waited for, now and later.
   void Lose(int worker, const absl::Status& cause);
   // Nobody is out of step any more because of what its calls answer.
-  void Retire() { retired_->store(true); }
+  void Retire() { fate_->retired.store(true); }
+  // Returns the members that did not answer RunClosure themselves: the call to them broke, or they
+  // were lost.
+  std::set<int> Unanswered() const;
 
  private:
   class GangCall;
 
   const std::vector<GangMember> members_;  // at least one, by rank
-  const std::shared_ptr<std::atomic<bool>> retired_ =
-      std::make_shared<std::atomic<bool>>(false);  // shared with its calls
-  const OutOfStep out_of_step_;                    // unless it is retired
+  // Shared with its calls, which may outlive it.
+  struct Fate {
+    std::atomic<bool> retired{false};
+    Mutex mutex;
+    std::set<int> unanswered ABSL_GUARDED_BY(mutex);
+  };
+  const std::shared_ptr<Fate> fate_ = std::make_shared<Fate>();
+  const OutOfStep out_of_step_;  // unless it is retired
   Mutex mutex_;
   std::vector<std::weak_ptr<GangCall>> calls_ ABSL_GUARDED_BY(mutex_);  // held by their answers
   std::vector<std::pair<int, absl::Status>> lost_ ABSL_GUARDED_BY(mutex_);

@@ -55,8 +55,22 @@ void GangLineup::OutOfStep(int worker) {
   EndPause();
 }
 
+void GangLineup::Join(int worker) {
+  members_.insert(worker);
+  joining_.insert(worker);
+}
+
+void GangLineup::Leave(int worker) {
+  if (members_.erase(worker) == 0) return;
+  out_of_step_.erase(worker);
+  joining_.erase(worker);
+  broken_ = true;  // those that are left begin a generation
+  EndPause();
+}
+
 void GangLineup::InStep(int worker) {
   out_of_step_.erase(worker);
+  joining_.erase(worker);
   broken_ = true;
   EndPause();
 }

@@ -9,12 +9,15 @@
 // not reach one another: the next one is sent after a pause, which grows, so that what is between
 // them has time to heal before the closure is given up.
 //
-// Gangs of several workers run on those that are in step (coordinator/recovery/copies.h). Who is
-// comes and goes between two generations. A copy of variables is made while gangs are held.
+// Gangs of several workers run on the members that are in step (coordinator/recovery/copies.h).
+// Which are comes and goes between two generations. A copy of variables is made while gangs are
+// held. A member that joins is out of step until it has got its first copy, also behind a restore,
+// which may have begun before it came.
 
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -35,6 +38,10 @@ class GangLineup {
  public:
   static constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
   static constexpr absl::Duration kPauseMax = absl::Seconds(30);
+
+  // Of gangs that run on one worker there are no members: whichever worker it is, it is in step.
+  GangLineup() = default;
+  explicit GangLineup(std::set<int> members) : members_(std::move(members)), several_(true) {}
 
   // Whether the oldest gang may be sent.
   bool IsOpen(absl::Time now) const {
@@ -61,8 +68,16 @@ class GangLineup {
 
   void OutOfStep(int worker);
   void InStep(int worker);
+  // Every copy was put back.
   void AllInStep();
-  bool IsInStep(int worker) const { return out_of_step_.count(worker) == 0; }
+  // The worker is a member from now on, or no more.
+  void Join(int worker);
+  void Leave(int worker);
+  bool IsInStep(int worker) const {
+    return !several_ || (members_.count(worker) > 0 && out_of_step_.count(worker) == 0 &&
+                         joining_.count(worker) == 0);
+  }
+  const std::set<int>& members() const { return members_; }
   void SetApart(WorkersApart apart);
   bool IsIdle(int worker) const { return apart_.idle.count(worker) > 0; }
   // Whether a member is there, although others say that it is not: its own call has not broken, by
@@ -70,7 +85,6 @@ class GangLineup {
   bool IsAlive(int worker) const {
     return IsInStep(worker) || apart_.left_out.count(worker) > 0;
   }
-  size_t num_out_of_step() const { return out_of_step_.size(); }
 
   // Nothing is sent from now on.
   using Held = absl::AnyInvocable<void(absl::Status)>;
@@ -88,7 +102,10 @@ class GangLineup {
   int failures_ = 0;    // of generations of the same members, in a row
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
-  std::set<int> out_of_step_;
+  std::set<int> members_;
+  bool several_ = false;
+  std::set<int> out_of_step_;  // members
+  std::set<int> joining_;      // members that have got no copy yet
   WorkersApart apart_;
   uint64_t fenced_ = 0;  // the last of generations whose pushes are refused
   bool held_ = false;

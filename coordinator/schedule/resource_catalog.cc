@@ -105,6 +105,16 @@ SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredData
   return {held, position};
 }
 
+void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse& answer,
+                                    Closure& closure) {
+  if (!answer.has_next_position()) return;
+  const auto* iterator =
+      std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input);
+  if (iterator == nullptr) return;
+  SetPosition((*iterator)->id, worker, answer.next_position());
+  closure.taken = ElementOf((*iterator)->dataset, answer.worker_position(), answer.position());
+}
+
 void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,
                                 const proto::IteratorPosition& position) {
   proto::IteratorPosition& held = positions_[{iterator_id, worker}];

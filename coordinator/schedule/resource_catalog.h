@@ -35,13 +35,17 @@ class ResourceCatalog {
 
   // Of the requests from now on.
   void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
+  // Keeps where the iterator of the closure stands behind it on the worker, and what the closure
+  // took of it.
+  void TakePositions(int worker, const proto::RunClosureResponse& answer, Closure& closure);
+
+ private:
   // The element at a position of a data set as the worker at `worker_position` sees it, for any
   // worker to read.
   SplitInput ElementOf(const std::shared_ptr<const RegisteredDataset>& dataset,
                        int64_t worker_position, const proto::IteratorPosition& position);
   void SetPosition(uint64_t iterator_id, int worker, const proto::IteratorPosition& position);
 
- private:
   uint64_t epoch_;
   std::map<std::pair<uint64_t, int>, proto::IteratorPosition> positions_;
   // Data sets as one worker sees them, by their own id.

@@ -11,6 +11,19 @@
 
 namespace cohort {
 
+namespace {
+
+GangLineup LineupFor(const SchedulerOptions& options) {
+  if (options.gang_size <= 1) return GangLineup();
+  std::set<int> workers = options.gang_workers;
+  for (int worker = 0; options.gang_workers.empty() && worker < options.gang_size; ++worker) {
+    workers.insert(worker);
+  }
+  return GangLineup(std::move(workers));
+}
+
+}  // namespace
+
 void Scheduler::RunAll(Effects& effects) {
   for (auto& effect : effects) effect();
 }
@@ -25,7 +38,8 @@ Scheduler::Scheduler(Clock& clock, Options options)
       epoch_(options_.epoch),
       queue_(options_.queue_bound),
       redo_(options_.redo_max),
-      resources_(options_.epoch) {}
+      resources_(options_.epoch),
+      gangs_(LineupFor(options_)) {}
 
 WaitId Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
   Effects effects;
@@ -115,9 +129,11 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
   Effects effects;
   {
     MutexLock lock(mutex_);
-    Lane& lane = lanes_[worker];
+    WorkerLane& lane = lanes_[worker];
     if (!lane.on_drained.empty()) return;  // it is being removed
+    done_on_.emplace(worker, 0);
     if (lane.task.incarnation() != task.incarnation()) lane.prepared.clear();
+    queue_.OnServing(task);
     lane.task = task;
     lane.address = address;
     lane.session = ++last_session_;
@@ -144,12 +160,18 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     attributed = WithDetail(attributed, detail);
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
+      const bool of_session = run.Member(worker)->session == lane->second.session;
+      if (run.called && of_session) {
+        run.closure->record.AddUnanswered(run.attempt, lane->second.task, attributed);
+        queue_.Strike(id);
+      }
       if (run.gang_channel != nullptr) {
         gangs.push_back(run.gang_channel);
       } else {
         sessions.insert(run.session);
       }
     }
+    queue_.OnGivenUp(lane->second.task);
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, effects);
     }
@@ -164,6 +186,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
 void Scheduler::Pump(Effects& effects) {
   RetireLanesLocked(effects);
   EndQueuedLocked(effects);
+  for (const auto& struck : queue_.Struck()) QuarantineLocked(*struck, 0, effects);
   ObserveErrorLocked(effects);
   FinishJoinsLocked(effects);
   FinishStableWaitsLocked(effects);
@@ -199,17 +222,17 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 }
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
-  if (fence_ == Fence::kNotNeeded || !options_.fence) return true;
+  if (fence_.state == Fence::kNotNeeded || !options_.fence) return true;
   // What may still be pushed is of an epoch that ends, and a fence in the next one would refuse
   // what runs again.
   if (!paused_.empty()) return true;
   // A slice that is saved with the fence's watermark would take what its cut has open, and the next
   // coordinator runs again, for ended.
-  if (snapshots_before_.has_value() && fence_ == Fence::kNeeded) return false;
-  if (fence_ == Fence::kUnderWay) return false;
-  fence_ = Fence::kUnderWay;
+  if (snapshots_.before.has_value() && fence_.state == Fence::kNeeded) return false;
+  if (fence_.state == Fence::kUnderWay) return false;
+  fence_.state = Fence::kUnderWay;
   effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),
-                     round = ++fence_round_] {
+                     round = ++fence_.round] {
     self->options_.fence(watermark.value, [self, round](absl::Status status) {
       self->OnFenced(round, status);
     });
@@ -225,8 +248,8 @@ void Scheduler::OnFenced(uint64_t round, const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     // One from before a restore says nothing of what has run since.
-    if (round != fence_round_ || fence_ != Fence::kUnderWay) return;
-    fence_ = Fence::kNotNeeded;
+    if (round != fence_.round || fence_.state != Fence::kUnderWay) return;
+    fence_.state = Fence::kNotNeeded;
     Pump(effects);
   }
   RunAll(effects);
@@ -241,7 +264,7 @@ void Scheduler::EndQueuedLocked(Effects& effects) {
 
 void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
                              Effects& effects) {
-  redo_.Drop(closure->id);
+  DropLocked(closure->id);
   effects.push_back([closure = std::move(closure), status] {
     if (const auto result = closure->result.lock()) result->Set(status);
   });
@@ -306,13 +329,26 @@ bool Scheduler::IsBehindARoundLocked() const {
   return rounds_.HasOlder(next) && !queue_.HasError();
 }
 
-// Its answers count as ended, though not as done.
+bool Scheduler::IsRoundBrokenLocked() const {
+  return queue_.HasError() && in_flight_.empty() && !queue_.HasQueuedReplay();
+}
+
+// Its answers count as ended, though not as done. But results of replays were given: those that are
+// left run again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
-  if (!in_flight_.empty()) return;
-  if (!rounds_.empty()) fence_ = Fence::kNeeded;  // slices forget what they have kept
-  for (const auto& closure : rounds_.TakeAnswered()) {
-    redo_.Drop(closure->id);
-    queue_.MarkCancelled(closure->id);
+  if (!IsRoundBrokenLocked()) return;
+  if (!rounds_.empty()) fence_.state = Fence::kNeeded;  // slices forget what they have kept
+  const OpenRounds::Closures answered = rounds_.TakeAnswered();
+  std::map<uint64_t, uint32_t> left;  // replays, by round
+  for (const auto& closure : answered) left[closure->round.number] += queue_.IsReplay(closure->id);
+  for (const auto& closure : answered) {
+    if (queue_.IsReplay(closure->id)) {
+      closure->round.aggregate = std::min(closure->round.aggregate, left[closure->round.number]);
+      queue_.PutBack(closure->id);
+    } else {
+      DropLocked(closure->id);
+      queue_.MarkCancelled(closure->id);
+    }
   }
 }
 
@@ -325,7 +361,7 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
       idle(absl::OkStatus());
     });
   }
-  OpenRounds::Ready ready = rounds_.TakeReady(queue_.HasError() && in_flight_.empty());
+  OpenRounds::Ready ready = rounds_.TakeReady(IsRoundBrokenLocked());
   if (ready == nullptr) return;
   effects.push_back([ready = std::move(ready), status = rounds_.HoldStatus()]() mutable {
     ready(status);
@@ -335,10 +371,10 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
 void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
-    // What is queued after an error will be cancelled.
-    const bool stops = options_.stop_at_first_error && fetches_ == 0;
-    if (queue_.HasError() && stops && !queue_.Front()->replay) return;
-    if (snapshots_before_.has_value() && !(queue_.Front()->id < *snapshots_before_)) return;
+    // What is queued after an error will be cancelled, unless somebody waits for what it leaves.
+    const bool stops = options_.stop_at_first_error && fetches_ == 0 && stable_waits_.empty();
+    if (queue_.HasError() && stops && !queue_.IsReplay(queue_.Front()->id)) return;
+    if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
     const std::vector<int> workers = LanesForFrontLocked();
     if (workers.empty()) return;

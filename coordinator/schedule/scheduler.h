@@ -34,6 +34,7 @@
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/schedule/scheduler_state.h"
 #include "coordinator/schedule/waiting_calls.h"
 #include "coordinator/schedule/worker_lane.h"
 
@@ -92,19 +93,21 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void WorkerLost(int worker, const absl::Status& cause);
   // Gangs run on the others, until InStep.
   void OutOfStep(const std::set<int>& workers, const absl::Status& cause);
-  void InStep(int worker);
+  // Unless the process that has got a copy serves no more: `incarnation`, or whichever it is (0).
+  void InStep(int worker, uint64_t incarnation = 0);
+  // A worker that is added to gangs of several: it is out of step until InStep.
+  void JoinGangs(int worker);
   void SetApart(const WorkersApart& apart);  // from now on these, and no others
   // No gang is sent until ReleaseGangs; `held` runs when none is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();
-  // The worker takes nothing more; `drained` runs when no closure is in flight there.
+  // The worker takes nothing more, and gangs run without it; `drained` runs when no closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
   Stats stats() const;
   std::map<int, WorkerStats> workers() const;  // that have not been removed
   std::string DescribeWait() const;  // for people: closures in flight and where, and who waits
 
  private:
-  using Lane = WorkerLane;
   using Run = LaneRun;
   using Effects = std::vector<absl::AnyInvocable<void()>>;  // to do once the lock is released
 
@@ -119,6 +122,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether it is of a round that is held, or while an earlier one waits for its mean.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An error has ended some of a round, and nothing under way can fill it.
+  bool IsRoundBrokenLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // none may begin
@@ -137,6 +142,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void OnInput(ClosureId id);  // one of the results that the closure takes is there
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The closure will not run again, whatever happens.
+  void DropLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndTimerLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Expire(ClosureId id);  // its deadline has come
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lanes of a run whose call broke, as `status` says, wait until their workers attach again.
@@ -150,9 +158,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Prepare(Run run);
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
-  absl::Duration TimeoutOf(const Run& run) const;  // of a call for it
-  // The error of a closure that is not to run again; OK when it is to be put back.
-  absl::Status GiveUpLocked(const Run& run, const absl::Status& status, Outcome outcome)
+  // Whether a queued closure is taken for the cause of its casualties (attempts.h); it has ended.
+  bool QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -161,7 +168,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndLostLocked(absl::string_view why, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForCheckpointLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void HoldLocked(int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpAtLocked(absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Clock& clock_;
   const Options options_;
@@ -171,17 +177,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
-  size_t replays_left_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<ClosureId> snapshots_before_ ABSL_GUARDED_BY(mutex_);  // only these run
-  ClosureId snapshots_watermark_ ABSL_GUARDED_BY(mutex_);  // of their cut; no push is above it
-  size_t done_since_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;  // what a checkpoint is due for
-  bool checkpoint_asked_ ABSL_GUARDED_BY(mutex_) = false;  // since the last snapshots
+  SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
   std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // whom Drain tells, until EndDrain
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);  // closures, by worker
+  std::map<int, WorkerLane> lanes_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);  // closures, by worker ever ready
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
@@ -190,10 +192,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions that wait for their fence
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
-  // Whether an attempt ended without its worker saying so since the last fence.
-  enum class Fence { kNotNeeded, kNeeded, kUnderWay };
-  Fence fence_ ABSL_GUARDED_BY(mutex_) = Fence::kNotNeeded;
-  uint64_t fence_round_ ABSL_GUARDED_BY(mutex_) = 0;  // so many were begun
+  ErrorFence fence_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

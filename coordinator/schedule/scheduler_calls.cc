@@ -9,6 +9,7 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/step_times.h"
 #include "coordinator/schedule/closure_call.h"
+#include "coordinator/schedule/run_end.h"
 #include "coordinator/schedule/scheduler.h"
 
 namespace cohort {
@@ -18,6 +19,9 @@ namespace {
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
+// A worker that could not reach a parameter server is given nothing for so long: the server comes
+// back or is declared lost, and closures do not fail in a circle meanwhile.
+constexpr absl::Duration kHold = absl::Milliseconds(250);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
 bool EndsTheClosure(Outcome outcome) {
@@ -37,13 +41,14 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
       detail);
 }
 
-}  // namespace
-
-absl::Duration Scheduler::TimeoutOf(const Run& run) const {
+// Of a call for the run, whose steps may take so long each.
+absl::Duration TimeoutOf(const LaneRun& run, absl::Duration step_timeout, absl::Time now) {
   // A call that starts too late ends at once, in the same way.
-  const absl::Duration left = std::max(run.closure->deadline - clock_.Now(), absl::Milliseconds(1));
-  return std::min(options_.closure_timeout * static_cast<double>(run.num_steps()), left);
+  const absl::Duration left = std::max(run.closure->deadline - now, kMillisecond);
+  return std::min(step_timeout * static_cast<double>(run.num_steps()), left);
 }
+
+}  // namespace
 
 bool Scheduler::IsCurrentLocked(const Run& run) const {
   const auto found = in_flight_.find(run.closure->id);
@@ -116,7 +121,7 @@ void Scheduler::Prepare(Run run) {
     request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
   Channel& channel = *run.channel;
-  const absl::Duration timeout = TimeoutOf(run);
+  const absl::Duration timeout = TimeoutOf(run, options_.closure_timeout, clock_.Now());
   channel.Start(request.method, std::move(request.message), timeout,
                 [self = shared_from_this(), run = std::move(run)](
                     absl::StatusOr<Message> response) mutable {
@@ -125,7 +130,7 @@ void Scheduler::Prepare(Run run) {
                     MutexLock lock(self->mutex_);
                     if (!self->IsCurrentLocked(run)) return;
                     for (const GangMember& member : run.members) {
-                      Lane& lane = self->lanes_[member.worker];
+                      WorkerLane& lane = self->lanes_[member.worker];
                       if (lane.task.incarnation() != member.task.incarnation()) continue;
                       lane.prepared.insert(run.missing.front());
                     }
@@ -142,13 +147,14 @@ void Scheduler::Call(Run run) {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
     run.closure->begun = true;
+    in_flight_[run.closure->id].called = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
     // What has failed since the cut is open in it, and may run again.
-    if (snapshots_before_.has_value()) watermark = std::min(watermark, snapshots_watermark_);
+    if (snapshots_.before.has_value()) watermark = std::min(watermark, snapshots_.watermark);
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
-  const absl::Duration timeout = TimeoutOf(run);
+  const absl::Duration timeout = TimeoutOf(run, options_.closure_timeout, clock_.Now());
   Envelope<proto::RunClosureRequest> request = MakeRunRequest(run, epoch, watermark);
   request.header.set_session(run.session);
   if (run.closure->gang) *request.header.mutable_gang() = run.gang;
@@ -163,10 +169,10 @@ void Scheduler::Call(Run run) {
 
 void Scheduler::End(const Run& run,
                     absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
-  absl::StatusOr<PartOfSteps> part = TakePart(run, response);
-  if (!part.ok()) response = part.status();
-  Outcome outcome = ClassifyOutcome(response.status());
-  absl::Status status = AttributedCall(response.status(), run.task());
+  PartOfSteps part = TakePart(run, response);
+  const absl::Status as_it_came = response.status();
+  Outcome outcome = ClassifyOutcome(as_it_came);
+  absl::Status status = AttributedCall(as_it_came, run.task());
   if (outcome != Outcome::kDone && outcome != Outcome::kFailed &&
       clock_.Now() >= run.closure->deadline) {
     outcome = Outcome::kExpired;
@@ -179,14 +185,18 @@ void Scheduler::End(const Run& run,
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;  // taken back: it runs again
     fetched_before = run.closure->fetched;
-    if (part.ok() && part->steps > 0) {
-      run.closure->TakeSteps(part->steps, std::move(part->fetched));
+    if (part.steps > 0) {
+      run.closure->TakeSteps(part.steps, std::move(part.fetched));
       gangs_.Advance();
     }
     // Before those of closures that take its result. Nobody is told while it is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
-    if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
-    in_flight_[run.closure->id].waits_for_fence = outcome == Outcome::kWorkerLost;
+    if (outcome == Outcome::kWorkerLost) {
+      Run& lost = in_flight_[run.closure->id];
+      lost.waits_for_fence = true;
+      if (NoteLoss(lost, as_it_came)) queue_.Strike(lost.closure->id);
+      SuspectLocked(run, status, effects);
+    }
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     RunAll(effects);
@@ -195,7 +205,11 @@ void Scheduler::End(const Run& run,
   if (EndsTheClosure(outcome)) {
     // Before the queue moves on, so that a finished Join finds every result set.
     if (const auto result = run.closure->result.lock()) {
-      result->Set(ReadFetches(std::move(fetched_before), response));
+      if (response.ok()) {
+        result->Set(JoinFetches(std::move(fetched_before), std::move(part.fetched)));
+      } else {
+        result->Set(status);
+      }
     }
   }
   {
@@ -204,59 +218,12 @@ void Scheduler::End(const Run& run,
     if (response.ok()) {
       AddTimes(response->header.times(), stats_.times);
       run.closure->round_applied = response->header.round_applied();
-    }
-    if (response.ok() && response->header.has_next_position()) {
-      const auto* iterator =
-          std::get_if<std::shared_ptr<const RegisteredIterator>>(&run.closure->input);
-      if (iterator != nullptr) {
-        const proto::RunClosureResponse& answer = response->header;
-        resources_.SetPosition((*iterator)->id, run.worker(), answer.next_position());
-        run.closure->taken = resources_.ElementOf((*iterator)->dataset, answer.worker_position(),
-                                                  answer.position());
-      }
+      resources_.TakePositions(run.worker(), response->header, *run.closure);
     }
     EndLocked(run, status, outcome, effects);
     Pump(effects);
   }
   RunAll(effects);
-}
-
-absl::Status Scheduler::GiveUpLocked(const Run& run, const absl::Status& status,
-                                     Outcome outcome) {
-  Closure& closure = *run.closure;
-  if (closure.begun && !closure.replayable) return LostForGood(closure, status.message());
-  std::vector<LostAttempt>& lost = closure.lost_attempts;
-  const GangMember* const at_fault = run.AtFault(status);
-  const proto::TaskRef& process = at_fault == nullptr ? run.task() : at_fault->task;
-  const bool seen = std::any_of(lost.begin(), lost.end(), [&](const LostAttempt& attempt) {
-    return attempt.incarnation == process.incarnation();
-  });
-  // A member that is there, and that another does not reach, has not ended with it.
-  const bool alive = run.gang_channel != nullptr && at_fault != nullptr &&
-                     gangs_.IsAlive(at_fault->worker);
-  if (outcome == Outcome::kWorkerLost && !seen && !alive) {
-    lost.push_back({process.incarnation(), status});
-    if (lost.size() >= options_.quarantine_after) {
-      ++stats_.quarantined;
-      std::string causes;
-      for (const LostAttempt& attempt : lost) {
-        absl::StrAppend(&causes, causes.empty() ? "" : "; ",
-                        TaskName(DetailOf(attempt.status).origin()), ": ",
-                        attempt.status.message());
-      }
-      Log(LogLevel::kError, "closure_quarantined",
-          {{"closure", closure.id.value}, {"causes", causes}});
-      return absl::Status(status.code(),
-                          absl::StrCat("closure ", closure.id.value, " is quarantined: ",
-                                       lost.size(), " worker processes ended with it: ", causes));
-    }
-  }
-  // What is refused because an older gang has failed is not at fault.
-  const bool behind = closure.gang && outcome == Outcome::kTransient &&
-                      queue_.watermark() < closure.id;
-  if (behind || ++closure.faults < options_.attempts_max) return absl::OkStatus();
-  return Annotate(status, absl::StrCat("closure ", closure.id.value, " failed ", closure.faults,
-                                       " times, the last time"));
 }
 
 void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,
@@ -266,11 +233,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
   if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
-  if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) fence_ = Fence::kNeeded;
-  if (const auto timer = timers_.find(id); timer != timers_.end() && EndsTheClosure(outcome)) {
-    clock_.Cancel(timer->second);
-    timers_.erase(timer);
-  }
+  if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) fence_.state = Fence::kNeeded;
   if (outcome == Outcome::kDone) {
     for (const GangMember& member : run.members) ++done_on_[member.worker];
     if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);
@@ -279,11 +242,13 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (EndsTheClosure(outcome)) {
     ++stats_.failed;
-    redo_.Drop(id);
+    DropLocked(id);
     return queue_.MarkFailed(id, status);
   }
   if (outcome == Outcome::kPsLost) {
-    for (const GangMember& member : run.members) HoldLocked(member.worker);
+    const absl::Time until = clock_.Now() + kHold;
+    for (const GangMember& member : run.members) lanes_[member.worker].hold_until = until;
+    PumpAtLocked(until);
     if (options_.on_ps_suspect) {
       effects.push_back([self = shared_from_this(), ps = DetailOf(status).origin().index()] {
         self->options_.on_ps_suspect(ps);
@@ -293,28 +258,22 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   if (outcome == Outcome::kForgotten) {
     run.closure->begun = false;
     for (const GangMember& member : run.members) {
-      Lane& lane = lanes_[member.worker];
+      WorkerLane& lane = lanes_[member.worker];
       if (lane.task.incarnation() == member.task.incarnation()) lane.prepared.clear();
     }
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
-  if (const absl::Status error = GiveUpLocked(run, status, outcome); !error.ok()) {
-    ++stats_.failed;
-    redo_.Drop(id);
-    effects.push_back([closure = run.closure, error] {
-      if (const auto result = closure->result.lock()) result->Set(error);
-    });
-    // A round has to have as many as it waits for.
-    const bool quarantined = run.closure->lost_attempts.size() >= options_.quarantine_after &&
-                             run.closure->round.number == 0;
-    if (quarantined && options_.quarantine == Quarantine::kSkip) return queue_.MarkDone(id);
-    return queue_.MarkFailed(id, error);
+  queue_.PutBack(id);
+  const GiveUpRule rule = {options_.attempts_max, queue_.watermark() < id};
+  if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {
+    queue_.RecordError(error);
+    return FailQueuedLocked(id, error, effects);
   }
+  if (QuarantineLocked(*run.closure, run.attempt, effects)) return;
   ++stats_.put_back;
   Log(LogLevel::kInfo, "closure_put_back",
       {{"closure", id.value}, {"attempt", run.closure->attempt},
        {"task", TaskName(run.task())}, {"cause", status.message()}});
-  queue_.PutBack(id);
 }
 
 }  // namespace cohort

@@ -13,26 +13,27 @@ namespace cohort {
 
 std::vector<int> Scheduler::LanesForFrontLocked() {
   const absl::Time now = clock_.Now();
-  const auto has_room = [&](int worker, const Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  const auto has_room = [&](int worker, const WorkerLane& lane)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
            lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker) &&
            !gangs_.IsIdle(worker);
   };
   if (options_.gang_size > 1 && queue_.Front()->gang) {
     std::vector<int> workers;
-    for (const auto& [worker, lane] : lanes_) {
+    for (const int worker : gangs_.members()) {
       if (!gangs_.IsInStep(worker)) continue;
-      if (!has_room(worker, lane)) return {};  // all or none
+      const auto lane = lanes_.find(worker);
+      if (lane == lanes_.end() || !has_room(worker, lane->second)) return {};  // all or none
       workers.push_back(worker);
     }
-    const size_t known = workers.size() + gangs_.num_out_of_step();
-    const bool are_enough = known >= static_cast<size_t>(options_.gang_size) &&
-                            workers.size() >= static_cast<size_t>(options_.gang_min);
+    const bool are_enough = workers.size() >= static_cast<size_t>(options_.gang_min);
     return are_enough ? workers : std::vector<int>();
   }
-  const Lane* best = nullptr;
+  const WorkerLane* best = nullptr;
   int worker = -1;
-  const auto consider = [&](int index, const Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  const auto consider = [&](int index, const WorkerLane& lane)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!has_room(index, lane)) return;
     if (best != nullptr && lane.in_flight >= best->in_flight) return;
     best = &lane;
@@ -59,7 +60,7 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
-    Lane& lane = lanes_[worker];
+    WorkerLane& lane = lanes_[worker];
     ++lane.in_flight;
     run.members.push_back({worker, lane.session, lane.task, lane.channel});
     if (alone) continue;
@@ -101,7 +102,7 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     if (in_group && gangs_.IsAlive(member.worker)) continue;
     // What it has refused was fenced here.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
-    Lane& lane = lanes_[member.worker];
+    WorkerLane& lane = lanes_[member.worker];
     // What began before the worker was lost and came back says nothing of it now.
     if (lane.session != member.session || !lane.ready) continue;
     lane.ready = false;
@@ -165,14 +166,28 @@ void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const ab
   });
 }
 
-void Scheduler::InStep(int worker) {
+void Scheduler::InStep(int worker, uint64_t incarnation) {
   Effects effects;
   {
     MutexLock lock(mutex_);
+    if (gangs_.members().count(worker) == 0) return;  // it was removed
+    const auto lane = lanes_.find(worker);
+    const bool serves = lane != lanes_.end() && lane->second.ready &&
+                        (incarnation == 0 || lane->second.task.incarnation() == incarnation);
+    // Behind a pause all copies are put back, also this one.
     gangs_.InStep(worker);
+    if (!serves && paused_.empty()) {
+      OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),
+                      effects);
+    }
     Pump(effects);
   }
   RunAll(effects);
+}
+
+void Scheduler::JoinGangs(int worker) {
+  MutexLock lock(mutex_);
+  if (options_.gang_size > 1) gangs_.Join(worker);
 }
 
 void Scheduler::HoldGangs(Done held) {

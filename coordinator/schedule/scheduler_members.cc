@@ -10,9 +10,10 @@ void Scheduler::RemoveWorker(int worker, absl::AnyInvocable<void()> drained) {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    Lane& lane = lanes_[worker];
+    WorkerLane& lane = lanes_[worker];
     lane.ready = false;
     lane.on_drained.push_back(std::move(drained));
+    gangs_.Leave(worker);
     Pump(effects);
   }
   RunAll(effects);

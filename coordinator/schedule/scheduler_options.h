@@ -28,6 +28,7 @@ struct SchedulerOptions {
   size_t queue_bound = 262144;      // TensorFlow's
   int closures_in_flight = 2;       // K, per worker
   int gang_size = 1;                // workers that run a gang closure: all that are in step
+  std::set<int> gang_workers;       // they, of several, at first; empty: those below gang_size
   int gang_min = 1;                 // of gangs of several: with fewer in step they wait
   uint64_t shared_memory = 0;       // of gangs of several workers: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device

@@ -1,9 +1,10 @@
 // What happens to closures before they are in flight: results of others that they take as arguments
-// arrive, or their deadline comes.
+// arrive, their deadline comes, or they turn out to end worker processes.
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/schedule/scheduler.h"
@@ -60,6 +61,7 @@ void Scheduler::OnInput(ClosureId id) {
     if (resolved.ok()) {
       queue_.MakeReady(id);
     } else {
+      queue_.RecordError(resolved);
       FailQueuedLocked(id, resolved, effects);
     }
     Pump(effects);
@@ -67,14 +69,43 @@ void Scheduler::OnInput(ClosureId id) {
   RunAll(effects);
 }
 
+// Whoever calls this records the error, if it is one of the queue.
 void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects) {
   const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
   ++stats_.failed;
-  redo_.Drop(id);
-  queue_.RecordError(error);
+  DropLocked(id);
   effects.push_back([closure, error] {
     if (const auto result = closure->result.lock()) result->Set(error);
   });
+}
+
+bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects) {
+  if (in_flight_.count(closure.id) > 0) return false;  // it may end well
+  const bool only_worker = done_on_.size() <= 1;
+  if (!closure.record.IsPoison(options_.quarantine_after, only_worker, ends_now)) return false;
+  const std::string casualties = closure.record.Casualties(ends_now);
+  ++stats_.quarantined;
+  Log(LogLevel::kError, "closure_quarantined",
+      {{"closure", closure.id.value}, {"causes", casualties}});
+  const absl::Status error = absl::UnavailableError(
+      absl::StrCat("closure ", closure.id.value, " is quarantined: ", casualties));
+  // A round has to have as many as it waits for.
+  const bool skipped = options_.quarantine == Quarantine::kSkip && closure.round.number == 0;
+  if (!skipped) queue_.RecordError(error);
+  FailQueuedLocked(closure.id, error, effects);
+  return true;
+}
+
+void Scheduler::DropLocked(ClosureId id) {
+  redo_.Drop(id);
+  EndTimerLocked(id);
+}
+
+void Scheduler::EndTimerLocked(ClosureId id) {
+  const auto timer = timers_.find(id);
+  if (timer == timers_.end()) return;
+  clock_.Cancel(timer->second);
+  timers_.erase(timer);
 }
 
 // Only before it is in flight: a call for it ends by itself at the deadline.
@@ -92,6 +123,7 @@ void Scheduler::Expire(ClosureId id) {
                      closure->inputs_left > 0 ? "an argument was not there yet"
                                               : "no worker had room for it"),
         proto::APPLICATION);
+    queue_.RecordError(error);
     FailQueuedLocked(id, error, effects);
     Pump(effects);
   }

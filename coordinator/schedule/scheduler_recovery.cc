@@ -13,10 +13,6 @@ namespace cohort {
 
 namespace {
 
-// A worker that could not reach a parameter server is given nothing for so long: the server comes
-// back or is declared lost, and closures do not fail in a circle meanwhile.
-constexpr absl::Duration kHold = absl::Milliseconds(250);
-
 // Whether the program leaves a trace on a parameter server.
 bool ChangesVariables(const Closure& closure) {
   const auto& outputs = closure.program->request.program().outputs();
@@ -28,16 +24,11 @@ bool ChangesVariables(const Closure& closure) {
 }  // namespace
 
 void Scheduler::MarkDoneLocked(Closure& closure) {
-  if (closure.replay) {
-    closure.replay = false;
-    --replays_left_;
-    ++stats_.replayed;
-  } else {
-    ++stats_.done;
-  }
+  ++(queue_.IsReplay(closure.id) ? stats_.replayed : stats_.done);
+  EndTimerLocked(closure.id);
   if (ChangesVariables(closure)) {
     redo_.MarkDone(closure.id);
-    done_since_snapshots_ += closure.num_steps();
+    snapshots_.done_since += closure.num_steps();
   } else {
     redo_.Drop(closure.id);
   }
@@ -45,16 +36,10 @@ void Scheduler::MarkDoneLocked(Closure& closure) {
 }
 
 void Scheduler::AskForCheckpointLocked(Effects& effects) {
-  if (options_.checkpoint_every == 0 || checkpoint_asked_) return;
-  if (done_since_snapshots_ < options_.checkpoint_every) return;
-  checkpoint_asked_ = true;
+  if (options_.checkpoint_every == 0 || snapshots_.asked) return;
+  if (snapshots_.done_since < options_.checkpoint_every) return;
+  snapshots_.asked = true;
   if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
-}
-
-void Scheduler::HoldLocked(int worker) {
-  const absl::Time until = clock_.Now() + kHold;
-  lanes_[worker].hold_until = until;
-  PumpAtLocked(until);
 }
 
 void Scheduler::PumpAtLocked(absl::Time when) {
@@ -78,11 +63,10 @@ void Scheduler::Close(const absl::Status& error) {
     closed_ = error;
     queue_.RecordError(error);
     TakeBackLocked(effects);
-    fence_ = Fence::kNotNeeded;  // whoever holds the job has another epoch
+    fence_.state = Fence::kNotNeeded;  // whoever holds the job has another epoch
     // Nothing will run them any more.
     for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
     queue_.ForgetReplays();
-    replays_left_ = 0;
     Pump(effects);
   }
   RunAll(effects);
@@ -121,7 +105,7 @@ void Scheduler::Pause(absl::string_view why) {
       });
     }
     EndLostLocked(why, effects);
-    snapshots_before_.reset();  // that checkpoint will not be one
+    snapshots_.before.reset();  // that checkpoint will not be one
     TakeBackLocked(effects);
     Pump(effects);
   }
@@ -157,9 +141,9 @@ void Scheduler::Resume(uint64_t epoch) {
     gangs_.AllInStep();  // every copy was put back
     epoch_ = epoch;
     resources_.SetEpoch(epoch);
-    fence_ = Fence::kNotNeeded;  // whatever ran before is of an older epoch
+    fence_.state = Fence::kNotNeeded;  // whatever ran before is of an older epoch
     ++stats_.recoveries;
-    done_since_snapshots_ = 0;
+    snapshots_.done_since = 0;
     if (closed_.ok()) {
       for (const std::shared_ptr<Closure>& closure : redo_.TakeDone()) {
         if (!closure->replayable) {
@@ -168,13 +152,11 @@ void Scheduler::Resume(uint64_t epoch) {
           continue;
         }
         if (closure->taken.has_value()) closure->input = *closure->taken;
-        closure->replay = true;
         closure->deadline = absl::InfiniteFuture();
-        ++replays_left_;
         queue_.PutAgain(closure);
       }
     }
-    Log(LogLevel::kInfo, "resumed", {{"epoch", epoch}, {"replays", replays_left_},
+    Log(LogLevel::kInfo, "resumed", {{"epoch", epoch}, {"replays", queue_.replays()},
                                      {"queued", queue_.queued()}});
     Pump(effects);
   }
@@ -191,17 +173,17 @@ Cut Scheduler::BeginCut() const {
 std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
   MutexLock lock(mutex_);
   rounds_.Hold(std::move(ready));
-  if (rounds_.TakeReady(queue_.HasError() && in_flight_.empty()) == nullptr) return std::nullopt;
+  if (rounds_.TakeReady(IsRoundBrokenLocked()) == nullptr) return std::nullopt;
   return rounds_.HoldStatus();
 }
 
 Cut Scheduler::BeginSnapshots() {
   MutexLock lock(mutex_);
-  snapshots_before_ = queue_.next_id();
-  done_since_snapshots_ = 0;
-  checkpoint_asked_ = false;
+  snapshots_.before = queue_.next_id();
+  snapshots_.done_since = 0;
+  snapshots_.asked = false;
   Cut cut = redo_.BeginCut(queue_.next_id());
-  snapshots_watermark_ = cut.watermark;
+  snapshots_.watermark = cut.watermark;
   return cut;
 }
 
@@ -209,7 +191,9 @@ void Scheduler::EndSnapshots() {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    snapshots_before_.reset();
+    snapshots_.before.reset();
+    // One that has failed before its snapshots is due again after as many closures.
+    if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
     rounds_.Release();
     Pump(effects);
   }
@@ -268,7 +252,7 @@ void Scheduler::WhenStable(Done done) {
 }
 
 void Scheduler::FinishStableWaitsLocked(Effects& effects) {
-  if (closed_.ok() && (!paused_.empty() || replays_left_ > 0)) return;
+  if (closed_.ok() && (!paused_.empty() || queue_.replays() > 0)) return;
   for (Done& done : std::exchange(stable_waits_, {})) {
     effects.push_back([done = std::move(done), closed = closed_]() mutable { done(closed); });
   }

@@ -38,8 +38,8 @@ std::string Scheduler::DescribeWait() const {
   if (!redo_.HasRoom()) {
     absl::StrAppend(&text, "; ", redo_.size(), " closures wait for a checkpoint to cover them");
   }
-  if (snapshots_before_.has_value()) {
-    absl::StrAppend(&text, "; those from ", snapshots_before_->value,
+  if (snapshots_.before.has_value()) {
+    absl::StrAppend(&text, "; those from ", snapshots_.before->value,
                     " on wait for the snapshots of a checkpoint");
   }
   if (IsTooFarAheadLocked()) {

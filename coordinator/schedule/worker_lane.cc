@@ -7,18 +7,17 @@
 
 namespace cohort {
 
-bool LaneRun::Involves(int worker) const {
-  return std::any_of(members.begin(), members.end(),
-                     [&](const GangMember& member) { return member.worker == worker; });
+const GangMember* LaneRun::Member(int worker) const {
+  const auto found =
+      std::find_if(members.begin(), members.end(),
+                   [&](const GangMember& member) { return member.worker == worker; });
+  return found == members.end() ? nullptr : &*found;
 }
 
 const GangMember* LaneRun::AtFault(const absl::Status& status) const {
   const proto::TaskRef origin = DetailOf(status).origin();
   if (origin.role() != RoleName(Role::kWorker)) return nullptr;
-  const auto found = std::find_if(members.begin(), members.end(), [&](const GangMember& member) {
-    return member.worker == origin.index();
-  });
-  return found == members.end() ? nullptr : &*found;
+  return Member(origin.index());
 }
 
 }  // namespace cohort

@@ -52,13 +52,16 @@ struct LaneRun {
   std::shared_ptr<Channel> channel;  // to all members
   std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
   proto::Gang gang;  // of a gang closure: its place among those of the members
+  bool called = false;  // its members were told to run it; before, they are given what it needs
   bool waits_for_fence = false;  // its calls have ended, and it may not run again yet
   std::vector<std::string> missing;  // resources still to be made, first one first
 
   const proto::TaskRef& task() const { return members.front().task; }
   int worker() const { return members.front().worker; }
   size_t num_steps() const { return closure->num_steps() - first_step; }
-  bool Involves(int worker) const;
+  // Returns null if it does not run there.
+  const GangMember* Member(int worker) const;
+  bool Involves(int worker) const { return Member(worker) != nullptr; }
   // The member that the error is about; null: it names none of them.
   const GangMember* AtFault(const absl::Status& status) const;
 };

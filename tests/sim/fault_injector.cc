@@ -216,6 +216,19 @@ bool FaultInjector::StrikeHosts(Fault fault, const Place& place) {
     return true;
   }
   if (fault == Fault::kPart) return CutPair();
+  if (fault == Fault::kRemoveWorker) {
+    const std::string victim = Victim("worker", place);
+    const absl::Duration absence = Draw(0.5)   ? absl::InfiniteDuration()
+                                   : Draw(0.5) ? shorter
+                                               : longer;
+    if (victim.empty() || !target_.Remove(victim, absence)) return false;
+    if (Draw(0.5)) {
+      target_.Later(shorter, [this, victim] {
+        if (!stopped_) target_.Kill(victim);
+      });
+    }
+    return true;
+  }
   if (fault == Fault::kCutWorkers) return CutWorkers(place, Draw(0.5) ? shorter : longer);
   if (fault == Fault::kStopShort || fault == Fault::kStopLong) {
     const std::string victim = Victim("worker", place);

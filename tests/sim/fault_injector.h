@@ -35,6 +35,8 @@ class FaultTarget {
   virtual void Pause(absl::Duration duration) = 0;
   // It stands still: nothing that is sent to it or by it arrives before the time is over.
   virtual void Stop(const std::string& host, absl::Duration duration) = 0;
+  // It leaves the job for so long, by order; infinite: until all is done. False when it cannot.
+  virtual bool Remove(const std::string& host, absl::Duration absence) = 0;
   virtual void Later(absl::Duration delay, std::function<void()> strike) = 0;
 };
 

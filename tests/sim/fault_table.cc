@@ -14,7 +14,7 @@ constexpr std::array<absl::string_view, kFaults> kFaultNames = {
     "cut-short",    "cut-long",      "cut-one-way", "kill-worker",
     "kill-ps",      "kill-coordinator", "zombie-worker", "zombie-coordinator",
     "slow-disk",    "torn-write",    "disk-error",
-    "cut-workers",  "stop-short",    "stop-long",  "part"};
+    "cut-workers",  "stop-short",    "stop-long",  "remove-worker", "part"};
 constexpr std::array<absl::string_view, kPhases> kPhaseNames = {
     "claim",  "create",  "pull",   "push",  "reply", "hold",
     "save",   "commit",  "restore", "resume", "fence", "idle",
@@ -29,11 +29,12 @@ constexpr std::array<Fault, 15> kCounterFaults = {
 constexpr std::array<Phase, 12> kCounterPhases = {
     Phase::kClaim, Phase::kCreate, Phase::kPull,    Phase::kPush,   Phase::kReply, Phase::kHold,
     Phase::kSave,  Phase::kCommit, Phase::kRestore, Phase::kResume, Phase::kFence, Phase::kIdle};
-constexpr std::array<Fault, 14> kGangFaults = {
+constexpr std::array<Fault, 15> kGangFaults = {
     Fault::kDropRequest,  Fault::kDropResponse,      Fault::kDuplicate,  Fault::kDelay,
     Fault::kCutShort,     Fault::kCutLong,           Fault::kCutOneWay,  Fault::kCutWorkers,
     Fault::kKillWorker,   Fault::kKillCoordinator,   Fault::kZombieWorker,
-    Fault::kZombieCoordinator, Fault::kStopShort,    Fault::kStopLong};
+    Fault::kZombieCoordinator, Fault::kStopShort,    Fault::kStopLong,
+    Fault::kRemoveWorker};
 constexpr std::array<Phase, 14> kGangPhases = {
     Phase::kClaim, Phase::kCreate, Phase::kGang, Phase::kAgain,   Phase::kSingle,
     Phase::kEndGangs, Phase::kFrame, Phase::kGroup, Phase::kAbort, Phase::kHold,

@@ -38,10 +38,11 @@ enum class Fault {
   kCutWorkers,  // two workers do not reach each other, and everybody else reaches both
   kStopShort,   // a worker stands still, as under SIGSTOP, for less than the lease
   kStopLong,    // and for longer
+  kRemoveWorker,  // by order, and added again later; in between it may be another process
   // The one fault of a run: no other strikes beside it (progress_check.h).
   kPart,  // two hosts, of all, do not reach each other, one way or both, for longer than the lease
 };
-inline constexpr int kFaults = 19;
+inline constexpr int kFaults = 20;
 
 // What was under way when the fault struck.
 enum class Phase {

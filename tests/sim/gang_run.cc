@@ -96,6 +96,16 @@ void GangRun::Stop(const std::string& host, absl::Duration duration) {
   until = std::max(until, sim().Now() + duration);
 }
 
+bool GangRun::Remove(const std::string& host, absl::Duration absence) {
+  const auto removed = std::find_if(lives().begin(), lives().end(), [&](const auto& life) {
+    return life->RemoveWorker(host, absence);
+  });
+  if (removed == lives().end()) return false;
+  Note(absl::StrCat((*removed)->host(), " removes ", host, " for ",
+                    absl::FormatDuration(absence)));
+  return true;
+}
+
 void GangRun::StartReplacement() {
   if (!all_done_ || !IsRunning()) StartCoordinator();
 }
@@ -103,6 +113,7 @@ void GangRun::StartReplacement() {
 void GangRun::StopFaults() {
   all_done_ = true;
   JobRun::StopFaults();
+  for (const auto& life : lives()) life->AddRemoved();
 }
 
 // When one has finished, and all others have ended.

@@ -24,6 +24,7 @@ class GangRun final : public JobRun {
   void OnArrival(const SimMessage& message) override;
   SimFate OnResponse(const SimMessage& message) override;
   void Stop(const std::string& host, absl::Duration duration) override;
+  bool Remove(const std::string& host, absl::Duration absence) override;
 
  private:
   const JobPlan& job_plan() const override { return plan_; }

@@ -112,6 +112,49 @@ void JobLife::CheckNextId(uint64_t closure, uint64_t ids) {
   options_.violate(absl::StrCat("closure ", closure, " was scheduled, and the next id is ", next));
 }
 
+namespace {
+
+// While its closures end it is still leaving, and cannot be added.
+void AddAgain(Clock& clock, const std::weak_ptr<Cluster>& members, TaskId worker,
+              const std::string& address, absl::Duration delay) {
+  clock.CallAt(clock.Now() + delay, [&clock, members, worker, address] {
+    const auto cluster = members.lock();
+    if (cluster == nullptr) return;
+    if (!absl::IsFailedPrecondition(cluster->AddWorker(worker, address))) return;
+    AddAgain(clock, members, worker, address, absl::Milliseconds(50));
+  });
+}
+
+}  // namespace
+
+bool JobLife::RemoveWorker(const std::string& host, absl::Duration absence) {
+  if (coordinator_ == nullptr || IsOver()) return false;
+  const std::shared_ptr<Cluster> members = coordinator_->members();
+  for (const Cluster::TaskStatus& member : members->TaskStatuses()) {
+    if (member.task.ToString() != host || member.leaving) continue;
+    // A refusal comes at once.
+    const auto refused = std::make_shared<bool>(false);
+    members->RemoveWorker(member.task, Cluster::Farewell::kKeep,
+                          [refused](const absl::Status& status) { *refused = !status.ok(); });
+    if (*refused) return false;
+    if (absence == absl::InfiniteDuration()) {
+      removed_.push_back(member);
+    } else {
+      AddAgain(world_.clock, members, member.task, member.address, absence);
+    }
+    return true;
+  }
+  return false;
+}
+
+void JobLife::AddRemoved() {
+  if (coordinator_ == nullptr) return;
+  for (const Cluster::TaskStatus& member : std::exchange(removed_, {})) {
+    AddAgain(world_.clock, coordinator_->members(), member.task, member.address,
+             absl::ZeroDuration());
+  }
+}
+
 void JobLife::CheckBounds() {
   if (coordinator_ == nullptr) return;
   const Scheduler::Stats stats = coordinator_->stats();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/rng.h"
 #include "coordinator/api/cluster_coordinator.h"
@@ -49,6 +50,10 @@ class JobLife {
   uint64_t NumEnded() const;
   // Whether the coordinator hears of the task, or has none yet.
   bool IsHeardOf(TaskId task) const;
+  // The worker leaves the job by order, and is added again after so long; infinite: by AddRemoved.
+  // False when it may not leave.
+  bool RemoveWorker(const std::string& host, absl::Duration absence);
+  void AddRemoved();
   // Whether faults excuse an end with this error.
   virtual bool MayEndWith(const absl::Status&) const { return false; }
 
@@ -106,6 +111,7 @@ class JobLife {
   bool gave_up_ = false;
   End end_ = End::kRunning;
   absl::Status error_;
+  std::vector<Cluster::TaskStatus> removed_;  // until AddRemoved
   std::unique_ptr<ClusterCoordinator> coordinator_;
 };
 

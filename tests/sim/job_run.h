@@ -39,9 +39,10 @@ class JobRun : public SimWatcher, public FaultTarget {
            absl::Duration duration) override;
   void Isolate(const std::string& host, absl::Duration duration) override;
   void TakeOver() override;
-  void CrashDisk() override {}  // none of every job's faults, as the next two
+  void CrashDisk() override {}  // none of every job's faults, as the next three
   void Pause(absl::Duration) override {}
   void Stop(const std::string&, absl::Duration) override {}
+  bool Remove(const std::string&, absl::Duration) override { return false; }
   void Later(absl::Duration delay, std::function<void()> strike) override {
     sim_.CallAt(sim_.Now() + delay, std::move(strike));
   }

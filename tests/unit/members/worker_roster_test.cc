@@ -49,6 +49,17 @@ TEST(WorkerRoster, RefusesWhatIsThereOrNoWorker) {
   EXPECT_EQ(roster.members().size(), 3u);
 }
 
+TEST(WorkerRoster, SaysWhoseLimitItIs) {
+  WorkerRoster roster = Roster({.min = 1, .max = 2, .max_of_strategy = "multi_worker_mirrored"});
+  const absl::Status many = roster.Add(Worker(0), "");
+  EXPECT_EQ(many.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(many.message()),
+              HasSubstr("worker:0 cannot be added: the job has 2 workers and strategy.type "
+                        "multi_worker_mirrored trains on at most the 2 that it began with"));
+  ASSERT_TRUE(roster.Remove(Worker(2)).ok());
+  EXPECT_TRUE(roster.Add(Worker(0), "").ok()) << "another has left";
+}
+
 TEST(WorkerRoster, KeepsToItsLimits) {
   WorkerRoster roster = Roster({.min = 2, .max = 3});
   const absl::Status few = roster.Remove(Worker(2));

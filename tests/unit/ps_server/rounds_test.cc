@@ -125,6 +125,18 @@ TEST_F(RoundsTest, TheMeanOfTheFirstIsAppliedOnceAndTheRestIsDropped) {
   EXPECT_EQ(stats.duplicate_slices(), 3u);
 }
 
+// An error has ended the other step of the round: what is kept is applied when it comes again as a
+// smaller round.
+TEST_F(RoundsTest, APushThatIsKeptIsAppliedWhenItIsEnoughByNow) {
+  EXPECT_EQ(Add(3, {.closure = 1}).open_rounds(), 1u);
+  const proto::PushResponse enough = Add(3, {.closure = 1, .aggregate = 1});
+  EXPECT_EQ(enough.applied(), 1u);
+  EXPECT_EQ(enough.open_rounds() + enough.duplicates(), 0u);
+  EXPECT_THAT(Values(1), ElementsAre(3, -3)) << "once";
+  EXPECT_EQ(Add(3, {.closure = 1, .aggregate = 1}).duplicates(), 1u);
+  EXPECT_THAT(Values(1), ElementsAre(3, -3));
+}
+
 TEST_F(RoundsTest, AnOptimizerSeesTheMeanAndTheRoundAsItsStep) {
   PsCluster alone(1);
   ASSERT_TRUE(alone.CreateAll(layouts_).ok());

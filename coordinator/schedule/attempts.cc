@@ -1,0 +1,72 @@
+#include "coordinator/schedule/attempts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+bool IsSame(const proto::TaskRef& one, const proto::TaskRef& other) {
+  return one.index() == other.index() && one.incarnation() == other.incarnation();
+}
+
+}  // namespace
+
+void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& process,
+                                  const absl::Status& cause) {
+  const auto known = std::find_if(unanswered_.begin(), unanswered_.end(),
+                                  [&](const Unanswered& u) { return IsSame(u.process, process); });
+  if (known != unanswered_.end()) {
+    known->attempt = attempt;
+  } else {
+    unanswered_.push_back({attempt, process, cause});
+  }
+}
+
+bool AttemptRecord::HasUnanswered(uint32_t attempt) const {
+  return std::any_of(unanswered_.begin(), unanswered_.end(),
+                     [&](const Unanswered& u) { return u.attempt == attempt; });
+}
+
+void AttemptRecord::OnGivenUp(const proto::TaskRef& process) {
+  for (Unanswered& u : unanswered_) u.ended = u.ended || IsSame(u.process, process);
+}
+
+void AttemptRecord::OnServing(const proto::TaskRef& process) {
+  unanswered_.erase(
+      std::remove_if(unanswered_.begin(), unanswered_.end(),
+                     [&](const Unanswered& u) { return IsSame(u.process, process); }),
+      unanswered_.end());
+  for (Unanswered& u : unanswered_) {
+    u.ended = u.ended || u.process.index() == process.index();
+  }
+}
+
+bool AttemptRecord::IsPoison(size_t after, bool only_worker, uint32_t ends_now) const {
+  std::set<uint32_t> attempts;
+  std::set<int32_t> workers;
+  for (const Unanswered& u : unanswered_) {
+    if (!u.ended && u.attempt != ends_now) continue;
+    attempts.insert(u.attempt);
+    workers.insert(u.process.index());
+  }
+  return attempts.size() >= after && (workers.size() > 1 || only_worker);
+}
+
+std::string AttemptRecord::Casualties(uint32_t ends_now) const {
+  size_t count = 0;
+  std::string causes;
+  for (const Unanswered& u : unanswered_) {
+    if (!u.ended && u.attempt != ends_now) continue;
+    ++count;
+    absl::StrAppend(&causes, causes.empty() ? "" : "; ", TaskName(u.process), ": ",
+                    u.cause.message());
+  }
+  return absl::StrCat(count, " worker processes ended with it: ", causes);
+}
+
+}  // namespace cohort

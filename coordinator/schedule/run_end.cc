@@ -1,0 +1,54 @@
+#include "coordinator/schedule/run_end.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
+#include "coordinator/schedule/gang_channel.h"
+
+namespace cohort {
+
+bool NoteLoss(const LaneRun& run, const absl::Status& cause) {
+  AttemptRecord& record = run.closure->record;
+  // What ends while a worker is given its programs and data does not end with the closure.
+  if (!run.called) return false;
+  std::set<int> unanswered;
+  if (run.gang_channel != nullptr) {
+    unanswered = run.gang_channel->Unanswered();
+  } else if (ClassOf(cause) == proto::ERROR_CLASS_UNKNOWN) {
+    unanswered = {run.worker()};
+  }
+  for (const int worker : unanswered) {
+    record.AddUnanswered(run.attempt, run.Member(worker)->task, cause);
+  }
+  return !unanswered.empty();
+}
+
+absl::Status GiveUp(const LaneRun& run, const absl::Status& status, Outcome outcome,
+                    const GiveUpRule& rule) {
+  Closure& closure = *run.closure;
+  AttemptRecord& record = closure.record;
+  if (closure.begun && !closure.replayable) return LostForGood(closure, status.message());
+  if (IsMalformed(status)) {
+    const uint32_t malformed = record.AddMalformed();
+    if (malformed < AttemptRecord::kMalformedMax) return absl::OkStatus();
+    return Annotate(status, absl::StrCat("closure ", closure.id.value, ": ", malformed,
+                                         " messages about it could not be read, the last time"));
+  }
+  // Only the answer of a worker that ran it is a fault of the closure. So is that of all members of
+  // a gang that they do not reach one another, and not that of a gang which was refused only
+  // because an older one had failed.
+  const bool apart = outcome == Outcome::kWorkerLost && run.gang_channel != nullptr &&
+                     ClassOf(status) == proto::WORKER_LOST && !record.HasUnanswered(run.attempt);
+  const bool refused = outcome == Outcome::kTransient && closure.gang && rule.behind;
+  const bool ran = outcome == Outcome::kTransient || outcome == Outcome::kForgotten || apart;
+  if (!ran || refused) return absl::OkStatus();
+  const uint32_t faults = record.AddFault();
+  if (faults < rule.attempts_max) return absl::OkStatus();
+  return Annotate(status, absl::StrCat("closure ", closure.id.value, " failed ", faults,
+                                       " times, the last time"));
+}
+
+}  // namespace cohort

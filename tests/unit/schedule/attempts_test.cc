@@ -1,0 +1,131 @@
+// How ends of attempts add up, and which of them make a closure fail.
+
+#include "coordinator/schedule/attempts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
+#include "tests/unit/schedule/scheduler_test_support.h"
+
+namespace cohort {
+namespace {
+
+const absl::Status kReset = absl::UnavailableError("connection reset");
+
+TEST(AttemptRecord, ProcessesOfTwoWorkersAreNeeded) {
+  AttemptRecord record;
+  for (uint32_t attempt = 1; attempt <= 4; ++attempt) {
+    record.AddUnanswered(attempt, Worker(0, attempt), kReset);
+    record.OnGivenUp(Worker(0, attempt));
+  }
+  EXPECT_FALSE(record.IsPoison(3, /*only_worker=*/false, 0)) << "the worker may be its own cause";
+  EXPECT_TRUE(record.IsPoison(3, /*only_worker=*/true, 0));
+  record.AddUnanswered(5, Worker(1, 7), kReset);
+  EXPECT_FALSE(record.IsPoison(3, false, 0)) << "nobody knows yet whether it has ended";
+  EXPECT_TRUE(record.IsPoison(3, false, /*ends_now=*/5));
+  record.OnServing(Worker(1, 8));
+  EXPECT_TRUE(record.IsPoison(3, false, 0)) << "another process serves in its place";
+}
+
+TEST(AttemptRecord, AProcessThatComesBackHasNotEnded) {
+  AttemptRecord record;
+  for (int worker = 0; worker < 3; ++worker) {
+    record.AddUnanswered(static_cast<uint32_t>(worker) + 1, Worker(worker, 1), kReset);
+    record.OnGivenUp(Worker(worker, 1));  // silent for a lease
+  }
+  EXPECT_TRUE(record.IsPoison(3, false, 0));
+  record.OnServing(Worker(1, 1));
+  EXPECT_FALSE(record.IsPoison(3, false, 0));
+}
+
+TEST(AttemptRecord, AnAttemptOfManyProcessesCountsOnce) {
+  AttemptRecord record;
+  for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
+    for (int worker = 0; worker < 4; ++worker) {
+      record.AddUnanswered(attempt, Worker(worker, attempt), kReset);
+      record.OnGivenUp(Worker(worker, attempt));
+    }
+  }
+  EXPECT_FALSE(record.IsPoison(3, false, 0));
+  EXPECT_TRUE(record.IsPoison(2, false, 0));
+}
+
+class ClosureAttempts : public SchedulerTest {};
+
+// The network may break as often as it likes.
+TEST_F(ClosureAttempts, CallsThatEndWithoutAnAnswerUseNone) {
+  Make(1, 100, /*attempts_max=*/3);
+  const auto value = Schedule();
+  for (int i = 0; i < 20; ++i) {
+    const auto channel = AddWorker(i % 3, /*incarnation=*/1);
+    channel->AnswerPreparations();
+    ASSERT_EQ(channel->calls.size(), 1u);
+    channel->AnswerRun(absl::UnavailableError("connection reset"));
+  }
+  EXPECT_FALSE(value->IsReady());
+  const auto channel = AddWorker(0, 1);
+  channel->AnswerPreparations();
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->result().ok());
+}
+
+TEST_F(ClosureAttempts, AWorkerThatDoesNotReachAPsUsesNone) {
+  Make(1, 100, /*attempts_max=*/3);
+  const auto value = Schedule();
+  const auto channel = AddWorker(0);
+  channel->AnswerPreparations();
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::PS_LOST);
+  detail.mutable_origin()->set_role("ps");
+  const absl::Status lost = WithDetail(absl::UnavailableError("ps:0 is not reached"), detail);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(channel->calls.size(), 1u);
+    channel->AnswerRun(lost);
+    EXPECT_TRUE(channel->calls.empty()) << "it is given nothing for a while";
+    sim.RunFor(absl::Seconds(1));
+  }
+  EXPECT_FALSE(value->IsReady());
+  channel->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->result().ok());
+  EXPECT_EQ(ps_suspects.size(), 20u);
+}
+
+TEST_F(ClosureAttempts, ThreeUnreadableMessagesAreAnError) {
+  Make(1, 100, /*attempts_max=*/10);
+  const auto value = Schedule();
+  const auto channel = AddWorker(0);
+  channel->AnswerPreparations();
+  channel->AnswerRun(MalformedMessage("half a field"));
+  // What its answer says it has fetched is not in the payload.
+  ScriptedChannel::OpenCall call = std::move(channel->calls.front());
+  channel->calls.pop_front();
+  Envelope<proto::RunClosureResponse> response;
+  *response.header.add_fetches() = MetaOf(Tensor::Scalar(1.0f));
+  call.done(Pack(std::move(response)));
+  EXPECT_FALSE(value->IsReady());
+  channel->AnswerRun(MalformedMessage("half a field"));
+  ASSERT_TRUE(value->IsReady());
+  EXPECT_EQ(value->result().status().message(),
+            "closure 1: 3 messages about it could not be read, the last time: half a field");
+}
+
+TEST_F(ClosureAttempts, AnswersOfWorkersThatRanItCount) {
+  Make(1, 100, /*attempts_max=*/3);
+  const auto value = Schedule();
+  const absl::Status busy = MakeError(absl::StatusCode::kUnavailable, "busy", proto::TRANSIENT);
+  auto channel = AddWorker(0);
+  channel->AnswerPreparations();
+  channel->AnswerRun(busy);
+  channel->AnswerRun(kReset);
+  channel = AddWorker(0);
+  channel->AnswerRun(busy);
+  EXPECT_FALSE(value->IsReady());
+  channel->AnswerRun(busy);
+  ASSERT_TRUE(value->IsReady());
+  EXPECT_EQ(value->result().status().message(), "closure 1 failed 3 times, the last time: busy");
+}
+
+}  // namespace
+}  // namespace cohort
