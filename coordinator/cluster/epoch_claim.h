@@ -109,7 +109,6 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   std::map<TaskId, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
   // The last answers of tasks that were kept for another job.
   std::map<TaskId, proto::GetStatusResponse> kept_ ABSL_GUARDED_BY(mutex_);
-  std::map<TaskId, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -21,8 +21,8 @@ class Detection : public testing::TestWithParam<TaskId> {
   void SetUp() override {
     Cluster::Options options;
     options.spec = tasks.tasks().spec();
-    options.coordinator_incarnation = 77;
-    options.lease = kLease;
+    options.self.incarnation = 77;
+    options.self.lease = kLease;
     options.on_worker_ready = [](int, const TaskLink&) {};
     options.on_worker_lost = [this](int, const absl::Status&) { Lost(kWorker); };
     options.on_ps_lost = [this](const absl::Status&) { Lost(kPs); };

@@ -35,7 +35,7 @@ class MultiWorkerMembers : public WorkersThatAreLost {
 
   // As `ctl remove-worker` and a membership file do it.
   void Remove(TaskId worker, std::optional<absl::Status>& ended) {
-    coordinator_->members()->RemoveWorker(worker, Cluster::Farewell::kShutDown,
+    coordinator_->members()->RemoveWorker(worker, Farewell::kShutDown,
                                           [&ended](absl::Status status) { ended = status; });
   }
   absl::Status RemoveNow(TaskId worker) {
@@ -127,8 +127,7 @@ TEST_P(MultiWorkerMembers, AListIsFollowed) {
   };
   write_list(true);
   WorkerChanges::Options how;
-  how.job = job_.name;
-  how.farewell = Cluster::Farewell::kKeep;
+  how.farewell = Farewell::kKeep;
   const auto changes = WorkerChanges::Create(world, coordinator_->members(), std::move(how));
   NoResolver resolver;
   const auto watch =

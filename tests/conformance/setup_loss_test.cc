@@ -76,7 +76,8 @@ class SetupLoss : public testing::Test {
     const auto job = ParseJob(kDigits, "job", {});
     EXPECT_TRUE(job.ok()) << job.status();
     const World world = cluster.WorldOf(host);
-    const DataSources data = FindDataSources(world, cluster.waiter(), job->data, {}, job->seed);
+    ASSIGN_OR_RETURN(const DataSources data,
+                     FindDataSources(world, cluster.waiter(), job->data, {}, job->seed));
     return Trainer(world, cluster.waiter(), coordinator, *job, data).Run();
   }
 

@@ -134,7 +134,7 @@ bool JobLife::RemoveWorker(const std::string& host, absl::Duration absence) {
     if (member.task.ToString() != host || member.leaving) continue;
     // A refusal comes at once.
     const auto refused = std::make_shared<bool>(false);
-    members->RemoveWorker(member.task, Cluster::Farewell::kKeep,
+    members->RemoveWorker(member.task, Farewell::kKeep,
                           [refused](const absl::Status& status) { *refused = !status.ok(); });
     if (*refused) return false;
     if (absence == absl::InfiniteDuration()) {

@@ -56,7 +56,7 @@ TEST(PsControl, HomesMayComeAndGoWhileAVariableIsChanged) {
   std::thread changes([&] {
     while (!over) {
       for (int worker = 1; worker < kHomes; ++worker) {
-        cluster->RemoveWorker({Role::kWorker, worker}, Cluster::Farewell::kKeep,
+        cluster->RemoveWorker({Role::kWorker, worker}, Farewell::kKeep,
                               [](const absl::Status&) {});
       }
       for (int worker = 1; worker < kHomes; ++worker) {
