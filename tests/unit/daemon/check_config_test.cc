@@ -50,27 +50,36 @@ TEST(CheckConfig, AJobThatCanRunIsGood) {
   EXPECT_EQ(Check(Job(), {"--set", "export.onnx=/tmp/e.onnx"}), kGood);
 }
 
+// Axis 0 of a convolution's kernel is its height.
 TEST(CheckConfig, ARowThatIsTooLargeToTravelIsRefused) {
   json job = Job();
-  Units(job, 0) = 300'000'000;
+  job["model"]["config"]["layers"] = json::parse(R"([
+    {"class_name": "Reshape", "config": {"target_shape": [28, 28, 1], "input_shape": [28, 28]}},
+    {"class_name": "Conv2D", "config": {"filters": 16384, "kernel_size": 1}},
+    {"class_name": "Conv2D", "config": {"filters": 17000, "kernel_size": 1}},
+    {"class_name": "Flatten", "config": {}},
+    {"class_name": "Dense", "config": {"units": 10, "activation": "softmax"}}])");
+  job["data"]["pipeline"].erase(0);
   for (const char* type : {"parameter_server", "one_device", "mirrored"}) {
     EXPECT_THAT(Check(job, {"--set", std::string("strategy.type=") + type}),
-                HasSubstr("'dense/kernel': a row of it has 1200000000 bytes, and at most"))
+                HasSubstr("'conv2d_1/kernel': a row of it has 1114112000 bytes, and at most"))
         << type;
   }
 }
 
 TEST(CheckConfig, VariablesThatOneMachineHasNoMemoryForAreRefused) {
   json job = Job();
-  // 784 rows of 1 GB are more than any machine that runs this has.
-  Units(job, 0) = 250'000'000;
-  EXPECT_THAT(Check(job, {"--local", "ps=1,worker=1"}),
-              HasSubstr("ps:0 needs 795000000040 bytes of memory"));
-  // Each of the others has less than the machine, and all together have not.
-  EXPECT_THAT(Check(job, {"--local", "ps=2,worker=1", "--set",
-                          R"(strategy.partitioner={"class_name": "FixedShardsPartitioner", )"
-                          R"("config": {"num_shards": 2}})"}),
-              HasSubstr("bytes of memory"));
+  // 300 matrices of 8 GB are more than any machine that runs this has.
+  Units(job, 0) = 46000;
+  json& layers = job["model"]["config"]["layers"];
+  json square = layers[0];
+  square["config"].erase("input_shape");
+  for (int i = 0; i < 300; ++i) layers.insert(layers.begin() + 1, square);
+  const std::string refused = Check(job, {"--local", "ps=1,worker=1"});
+  EXPECT_THAT(refused, HasSubstr("ps:0 needs 2539401"));
+  EXPECT_THAT(refused, HasSubstr(" bytes of memory for its variables and their slots"));
+  EXPECT_THAT(Check(job, {"--local", "worker=1", "--set", "strategy.type=one_device"}),
+              HasSubstr("worker:0 needs 2539401"));
 }
 
 TEST(CheckConfig, AModelThatDoesNotFitItsLabelsIsRefused) {
