@@ -172,7 +172,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
 
   void Finish(absl::StatusOr<Message> answer) {
     Reply done;
-    Message request;  // dies outside the lock
+    Message request;
     uint64_t id = 0;
     {
       MutexLock lock(mutex_);
@@ -183,6 +183,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       id = id_;
     }
     link_->Leave(id);
+    request = Message();  // what it holds can be used again by whatever comes next
     done(std::move(answer));
   }
 
