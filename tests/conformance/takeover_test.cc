@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/epoch_claim.h"
 #include "tests/sim/sim_cluster.h"
@@ -83,8 +84,22 @@ TEST_F(Takeover, AZombieThatComesBackChangesNothing) {
   EXPECT_EQ(*value, static_cast<float>(kIncrements));
 }
 
+// Holds back every Attach until all claims have asked for epochs.
+class LateAttach final : public SimWatcher {
+ public:
+  SimFate OnRequest(const SimMessage& message) override {
+    SimFate fate;
+    if (absl::EndsWith(message.method, "/Attach")) fate.delay = absl::Milliseconds(50);
+    return fate;
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+};
+
 // Both saw the same epochs and claim the same next one: the first server decides.
 TEST_F(Takeover, OfTwoThatClaimOneEpochTheLoserHoldsNothing) {
+  LateAttach late;
+  cluster.network().SetWatcher(&late);
   std::vector<absl::StatusOr<uint64_t>> results(2, absl::UnknownError("no answer"));
   std::vector<std::shared_ptr<EpochClaim>> claims;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -98,6 +113,7 @@ TEST_F(Takeover, OfTwoThatClaimOneEpochTheLoserHoldsNothing) {
   }
   for (const auto& claim : claims) claim->Start();
   cluster.sim().RunFor(absl::Seconds(5));
+  cluster.network().SetWatcher(nullptr);
   EXPECT_NE(results[0].ok(), results[1].ok());
   const size_t winner = results[0].ok() ? 0 : 1;
   EXPECT_EQ(*results[winner], 1u);
