@@ -186,7 +186,9 @@ GangPlan GangPlan::Draw(uint64_t seed) {
   if (rng.Below(3) == 0) plan.worker_delay = absl::Milliseconds(1 + rng.Below(20));
   plan.private_disks = rng.Below(3) == 0;
   plan.chunk_bytes = size_t{16} << rng.Below(10);
-  if (plan.rows == kManyRows) plan.chunk_bytes = size_t{64} << 10;
+  plan.table = GangTable::Draw(seed);
+  // What a table has seen of keys is megabytes.
+  if (plan.rows == kManyRows || plan.table.has_value()) plan.chunk_bytes = size_t{64} << 10;
   plan.pace = rng.Below(2) == 0 ? 0 : static_cast<uint32_t>(10 + rng.Below(60));
   plan.redo_max = rng.Below(3) == 0 ? 8 + rng.Below(24) : 65536;
   const bool mixed = seed % 2 == 0;
@@ -202,7 +204,6 @@ GangPlan GangPlan::Draw(uint64_t seed) {
     plan.items.push_back(!single ? Item::kStep : rng.Below(3) == 0 ? Item::kEcho : Item::kLook);
     plan.step_of_.push_back(plan.values_.size() - 1);
   }
-  plan.table = GangTable::Draw(seed);
   plan.DrawSurveys(seed);
   plan.DrawClosures(seed);
   if (plan.rows < kManyRows) plan.DrawCalls(seed);

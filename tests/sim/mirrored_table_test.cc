@@ -48,6 +48,7 @@ proto::Program SumProgram(int64_t width) {
                               {{sum, fetched}, {gradients->gradients[0], ToPush("table")}}});
   COHORT_CHECK(program.ok(), "a test's program is valid");
   program->mutable_replicas()->add_devices("cpu:0");
+  program->mutable_replicas()->mutable_communication();
   return *program;
 }
 
