@@ -56,7 +56,8 @@ absl::Status CheckDeclaredType(const InputLayerSpec& layer, DType data) {
   if (wider) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "layer '", layer.name, "' declares ", DTypeName(layer.dtype), ", and the data is ",
-      DTypeName(data), ", which is not cast; declare ", DTypeName(data), " or float32"));
+      DTypeName(data), ", which is not cast; declare ", DTypeName(data),
+      data == DType::kFloat32 ? "" : " or float32"));
 }
 
 bool LacksChannels(const Shape& declared, const Shape& actual) {
@@ -89,6 +90,12 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
   RETURN_IF_ERROR(model.TakeColumns(spec, batch));
   for (size_t i = 0; i < model.calls_.size(); ++i) {
     RETURN_IF_ERROR(model.TakeCall(model.calls_[i], seed));
+  }
+  // Behind the layers, which say more of what they cannot look up.
+  for (const size_t input : model.inputs_) {
+    const Call& call = model.calls_[input];
+    RETURN_IF_ERROR(CheckDeclaredType(std::get<InputLayerSpec>(model.layers_[call.layer]),
+                                      model.columns_[static_cast<size_t>(call.column)].dtype));
   }
   if (model.calls_[model.output_].column >= 0) {
     model.columns_[static_cast<size_t>(model.calls_[model.output_].column)].is_value = true;
@@ -178,7 +185,6 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
   const Shape declared(layer.shape);
   const Shape& actual = columns_[static_cast<size_t>(call.column)].shape;
   call.shape = declared;
-  RETURN_IF_ERROR(CheckDeclaredType(layer, columns_[static_cast<size_t>(call.column)].dtype));
   if (declared == actual || (actual.rank() == 0 && declared == Shape({1}))) {
     return absl::OkStatus();
   }

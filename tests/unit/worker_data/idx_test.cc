@@ -115,7 +115,7 @@ TEST_F(IdxTest, AbsurdHeadersAreRefusedBeforeAllocation) {
       {header({0, 0, 8, 1, 0, 0, 1, 0, 1}), "can hold"},
       {header({0, 0, 8, 0}), "has 0 axes"},
       {header({0, 0, 8, -1}), "has 255 axes"},
-      {header({0, 0, 0x0b, 1, 0, 0, 0, 1, 0, 0}), "type 0xb"},
+      {header({0, 0, 0x0a, 1, 0, 0, 0, 1, 0, 0}), "type 0xa"},
       {header({0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 0}), "size 0"},
       {"PK\x03\x04 a zip file", "504b0304"},
   };
