@@ -165,7 +165,8 @@ TEST_P(Superseded, EndsNoTaskWheneverItLeaves) {
 
 // In steps of 0.2 ms: soon it hears of it by itself.
 INSTANTIATE_TEST_SUITE_P(Delays, Superseded,
-                         testing::Values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 100, 5000));
+                         testing::Values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 100,
+                                         5000));
 
 TEST_F(OtherJob, WhatIsToBeForgottenIsTheHeirsByThen) {
   ClusterCoordinator::Options options;
