@@ -1,0 +1,86 @@
+// Two coordinators on the tasks of one TF_CONFIG, and tasks that die while a job is set up.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "common/cluster/exit_codes.h"
+#include "tests/support/daemon_cluster.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Minutes(2);
+constexpr int kExamples = 640;
+const char* const kOnce = "fit.epochs=1";
+const char* const kEndless = "fit.epochs=1000000";
+// Of this job alone, and with the values that its variables have.
+const char* const kNoRecovery = "recovery.enabled=false";
+
+class TwoJobs : public testing::Test {
+ protected:
+  void StartFirst() {
+    cluster.StartAll();
+    first = cluster.StartCoordinator(kExamples, {kEndless, kNoRecovery, "name=first"});
+    ASSERT_TRUE(first->ReadErrUntil("Epoch 2/", kPatience)) << first->err();
+  }
+
+  // Takes all tasks, trains, and ends them.
+  void ExpectTrains(const std::string& name, const std::vector<std::string>& flags) {
+    const auto second =
+        cluster.StartCoordinator(kExamples, {kOnce, kNoRecovery, "name=" + name}, flags);
+    const ProcessRun run = second->Wait(kPatience);
+    ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+    const json summary = json::parse(run.LastLine());
+    EXPECT_EQ(summary["steps"], kExamples / 32);
+    EXPECT_EQ(summary["ps_pushes"], kExamples / 32) << "of this job alone";
+    EXPECT_THAT(run.err, HasSubstr("event=variables_replaced"));
+    const ProcessRun old = first->Wait(kPatience);
+    EXPECT_EQ(old.exit_code, kExitJobFailed);
+    EXPECT_THAT(old.err, HasSubstr("another coordinator has taken over this job"));
+    EXPECT_THAT(old.err, HasSubstr("job '" + name + "'"));
+    for (DaemonCluster::Task* const task : cluster.tasks()) {
+      EXPECT_EQ(task->process->Wait(kPatience).exit_code, kExitOk);
+    }
+  }
+
+  DaemonCluster cluster{1, 2};
+  std::unique_ptr<RunningProcess> first;
+};
+
+TEST_F(TwoJobs, TheSameJobTakesOverFromItselfAndTheOldOneEndsNoTask) {
+  StartFirst();
+  ExpectTrains("first", {});
+}
+
+TEST_F(TwoJobs, AnotherJobIsRefusedNamingTheOneThatRunsUnlessItIsToTakeOver) {
+  StartFirst();
+  const auto second = cluster.StartCoordinator(kExamples, {kOnce, kNoRecovery, "name=second"});
+  const ProcessRun refused = second->Wait(kPatience);
+  EXPECT_EQ(refused.exit_code, kExitBadConfig);
+  EXPECT_THAT(refused.err, HasSubstr("job 'first' runs on this cluster"));
+  ExpectTrains("second", {"--take_over"});
+}
+
+class KilledAtSetup : public testing::TestWithParam<const char*> {};
+
+TEST_P(KilledAtSetup, OneOfTwoWorkersCostsNothing) {
+  DaemonCluster cluster(1, 2);
+  cluster.StartAll();
+  const auto coordinator = cluster.StartCoordinator(kExamples, {kOnce});
+  ASSERT_TRUE(coordinator->ReadErrUntil(GetParam(), kPatience)) << coordinator->err();
+  cluster.worker(0).process->Signal(SIGKILL);
+  const ProcessRun run = coordinator->Wait(kPatience);
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  EXPECT_EQ(json::parse(run.LastLine())["steps"], kExamples / 32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Events, KilledAtSetup,
+                         testing::Values("event=epoch_claimed", "event=task_attached task=\"worker",
+                                         "Epoch 1/"));
+
+}  // namespace
+}  // namespace cohort
