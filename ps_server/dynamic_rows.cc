@@ -13,6 +13,10 @@ namespace cohort {
 
 namespace {
 
+// Of a table that counts steps: each is a tick of its own.
+constexpr uint64_t kStepMs = 63;
+static_assert(kStepMs * 1000 > 62'500, "steps have stamps of their own (RowTime)");
+
 absl::Span<const uint64_t> Bits(absl::Span<const int64_t> keys) {
   return {reinterpret_cast<const uint64_t*>(keys.data()), keys.size()};
 }
@@ -50,7 +54,10 @@ void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
 
 void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
                        const PushRates& rates, const StepClock::StepTime& time) {
-  clock_.Advance(time);
+  // Where nothing expires steps are counted: which row was pushed longest ago is the same then in
+  // every run of a job.
+  const bool expires = layout_.dynamic->policy.ttl != absl::InfiniteDuration();
+  clock_.Advance(expires ? time : StepClock::StepTime{rates.step * kStepMs, time.coordinator});
   const size_t width = layout_.row_width();
   std::shared_ptr<Buffer> copy;
   const auto* const floats = reinterpret_cast<const float*>(
