@@ -9,8 +9,8 @@
 //      ^--------------- a probe or a call is answered --------|--------------------|
 //
 // A peer that was silent lately is probed until it is heard, needed or not. The coordinator, which
-// sees only whom it reaches itself, is told of every change (TaskService::SetUnreached), and each is
-// logged.
+// sees only whom it reaches itself, is told of every change (TaskService::SetUnreached), and each
+// change is logged.
 
 #include <cstdint>
 #include <functional>

@@ -37,8 +37,8 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // An existing file is emptied. Errors: NOT_FOUND without the directory; PERMISSION_DENIED;
-  // RESOURCE_EXHAUSTED.
+  // Makes a new file. Errors: ALREADY_EXISTS, also for a symbolic link; NOT_FOUND without the
+  // directory; PERMISSION_DENIED; RESOURCE_EXHAUSTED. (temporary_file.h has what writers use.)
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Errors: NOT_FOUND, PERMISSION_DENIED.
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
@@ -56,7 +56,7 @@ class FileSystem {
 
 absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path);
 
-// Writes to "path.tmp", syncs and renames: a reader sees the old content or the new, never a part.
+// Writes a TemporaryFile and commits it: a reader sees the old content or the new, never a part.
 absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
                                  absl::string_view bytes);
 

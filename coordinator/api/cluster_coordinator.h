@@ -2,7 +2,8 @@
 
 // The coordinator's C++ API, under the names of tf.distribute.coordinator.ClusterCoordinator. It
 // connects to the tasks of a cluster, makes variables on the parameter servers inside a scope,
-// gives workers programs and data sets, and schedules closures onto whichever worker is free:
+// gives workers programs and data sets, and schedules closures onto whichever worker is free. Its
+// Schedule, Join and Fetch block on the waiter:
 //
 //   auto coordinator = ClusterCoordinator::Connect(world, waiter, options);
 //   auto scope = coordinator->Scope(optimizer_rule);
@@ -11,8 +12,6 @@
 //   RemoteValue loss = coordinator->Schedule(step, {.input = iterator, .learning_rate = 0.1});
 //   coordinator->Join();
 //   coordinator->Fetch(loss);
-//
-// Schedule, Join and Fetch block on the waiter.
 
 #include <atomic>
 #include <memory>
@@ -139,7 +138,6 @@ class ClusterCoordinator {
   // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`, and so
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
-
   // For a process that has to end: as Recovery::CheckpointAndHold. False, and nothing happens,
   // where there is no recovery, or no ResumeState yet.
   bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
@@ -169,6 +167,7 @@ class ClusterCoordinator {
   void MakeCopies(const std::shared_ptr<Parts>& parts);
   Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
+  void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
   // Who made a handle: this coordinator, through all its epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }

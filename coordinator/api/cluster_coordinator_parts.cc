@@ -195,6 +195,19 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.limits = options_.workers;
   options.address = options_.address;
   options.mirrored = options_.mirrored;
+  ListenToTasks(parts, options);
+  if (options_.recovery_directory.empty()) {
+    options.ps_lost_remedy = absl::StrCat(
+        options_.mirrored ? "; synchronous training needs all of its workers"
+                          : "; its variables are gone",
+        ": start the job again with checkpoint.restore=latest, and name a recovery.directory that "
+        "all tasks see, so that the job goes on by itself");
+  }
+  return options;
+}
+
+void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts,
+                                       Cluster::Options& options) const {
   const auto done = [scheduler = scheduler_] {
     const Scheduler::Stats stats = scheduler->stats();
     return stats.done + stats.replayed;
@@ -240,14 +253,6 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     if (cluster != nullptr) EndForLoss(*cluster, scheduler, lease, error);
   };
   options.on_superseded = end_job;
-  if (options_.recovery_directory.empty()) {
-    options.ps_lost_remedy = absl::StrCat(
-        options_.mirrored ? "; synchronous training needs all of its workers"
-                          : "; its variables are gone",
-        ": start the job again with checkpoint.restore=latest, and name a recovery.directory that "
-        "all tasks see, so that the job goes on by itself");
-  }
-  return options;
 }
 
 ClusterCoordinator::~ClusterCoordinator() {

@@ -90,8 +90,8 @@ class PsControl {
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAll(
       const std::string& method, std::vector<Envelope<Request>> requests);
-  // How many requests CallAll needs: one for each home, or one that is the same for all. Copies come
-  // and go, so nothing is counted or placed by how many there are now.
+  // How many requests CallAll needs: one for each home, or one that is the same for all. Copies
+  // come and go, so nothing is counted or placed by how many there are now.
   int NumRequests(bool mirrored) const { return mirrored ? 1 : num_ps(); }
   // For each slice the place of its home among the requests and responses of CallAll. Errors:
   // INVALID_ARGUMENT for a home that the cluster does not have.

@@ -7,31 +7,11 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "coordinator/cluster/ps_group.h"
-#include "proto/ps.pb.h"
+#include "coordinator/recovery/retry.h"
 
 namespace cohort {
 
 namespace {
-
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
-// A disk may fail a read and be well again; so many failures in a row are the job's end.
-constexpr int kFailedRestoresMax = 50;
-constexpr char kPsService[] = "/cohort.proto.PsService/";
-
-// Whether another try may end better: the server was away, or was started again.
-bool IsLoss(const absl::Status& status) {
-  const proto::ErrorClass error_class = ClassOf(status);
-  return error_class == proto::PS_LOST || error_class == proto::STALE ||
-         error_class == proto::TRANSIENT || absl::IsUnavailable(status) ||
-         absl::IsDeadlineExceeded(status);
-}
-
-// Whether the checkpoint itself is the trouble, so that reading it again ends in the same way.
-bool IsForGood(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
-         absl::IsFailedPrecondition(status);
-}
 
 void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
   for (Recovery::Done& done : waiting) done(status);
@@ -261,143 +241,6 @@ void Recovery::SaveLater() {
   for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
   world_.clock.CallAt(world_.clock.Now() + kRetryDelay, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Post([self = self.get()] { self->SaveIfAsked(); });
-  });
-}
-
-void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
-  Post([this, left = std::move(left), done = std::move(done)]() mutable {
-    if (phase_ == Phase::kStopped) return done(stopped_);
-    store_.RemoveLeftovers(cluster_->epoch());
-    older_ = std::move(left);
-    if (!older_.empty()) {
-      committed_ = std::move(older_.front());
-      older_.erase(older_.begin());
-    }
-    adopting_ = std::move(done);
-    Recover(absl::OkStatus());
-  });
-}
-
-bool Recovery::TakeOlder(const absl::Status& damage) {
-  damage_.Update(damage);
-  if (older_.empty()) return false;
-  const std::string damaged = std::move(committed_.prefix);
-  committed_ = std::move(older_.front());
-  older_.erase(older_.begin());
-  Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
-      {{"cause", damage.message()}, {"prefix", damaged}, {"taken", committed_.prefix}});
-  return true;
-}
-
-void Recovery::OnPsLost(const absl::Status& cause) {
-  Post([this, cause] {
-    if (phase_ != Phase::kStopped) Recover(cause);
-  });
-}
-
-void Recovery::Recover(const absl::Status& cause) {
-  if (phase_ != Phase::kRecovering) recovering_since_ = world_.clock.Now();
-  phase_ = Phase::kRecovering;
-  const uint64_t round = ++round_;
-  // A checkpoint that was under way begins anew afterwards.
-  for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
-  if (!cause.ok()) {
-    Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
-  }
-  if (options_.on_recovering) options_.on_recovering();
-  scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
-  EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
-  scheduler_->EndDrain();
-  cluster_->Claim(committed_.state.epoch(), [self = shared_from_this(),
-                                             round](absl::StatusOr<uint64_t> epoch) {
-    self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
-  });
-}
-
-void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
-  if (round != round_) return;
-  if (!epoch.ok()) return GiveUp(epoch.status());
-  cluster_->WhenReady(0, [self = shared_from_this(), round](absl::Status ready) {
-    if (!ready.ok()) return self->EndJob(ready);
-    self->Post([self = self.get(), round] { self->CreateVariables(round); });
-  });
-}
-
-void Recovery::CreateVariables(uint64_t round) {
-  if (round != round_) return;
-  const absl::StatusOr<std::vector<TaskLink>> links = cluster_->ps();
-  if (!links.ok()) return Retry(round, links.status());
-  Envelope<proto::CreateVariablesRequest> request;
-  request.header.set_epoch(cluster_->epoch());
-  for (const auto& [name, layout] : variables_) *request.header.add_variables() = layout;
-  std::vector<Envelope<proto::CreateVariablesRequest>> requests(links->size(), request);
-  CallEach<proto::CreateVariablesResponse>(
-      *links, absl::StrCat(kPsService, "CreateVariables"), std::move(requests),
-      options_.call_timeout, [self = shared_from_this(), round](auto answers) {
-        self->Post([self = self.get(), round, status = answers.status()] {
-          if (!status.ok()) return self->Retry(round, status);
-          self->Restore(round);
-        });
-      });
-}
-
-void Recovery::Restore(uint64_t round) {
-  if (round != round_) return;
-  ShardTransfer::RestoreOrder order;
-  order.epoch = cluster_->epoch();
-  order.prefix = committed_.prefix;
-  order.slots = true;
-  order.applied = true;
-  order.watermark = committed_.state.watermark();
-  transfer_->Restore(std::move(order), [self = shared_from_this(), round](absl::Status status) {
-    self->Post([self = self.get(), round, status] { self->OnRestored(round, status); });
-  });
-}
-
-void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
-  if (round != round_) return;
-  if (!status.ok()) return Retry(round, status);
-  phase_ = Phase::kWatching;
-  failed_restores_ = 0;
-  Log(LogLevel::kInfo, "recovered",
-      {{"epoch", cluster_->epoch()},
-       {"checkpoint", committed_.prefix.empty() ? "none: initial values" : committed_.prefix},
-       {"seconds", absl::ToDoubleSeconds(world_.clock.Now() - recovering_since_)}});
-  if (options_.on_recovered) options_.on_recovered();
-  scheduler_->Resume(cluster_->epoch());
-  older_.clear();
-  if (adopting_) std::exchange(adopting_, {})(committed_.state);
-  SaveIfAsked();
-}
-
-void Recovery::GiveUp(const absl::Status& error) {
-  scheduler_->Close(error);
-  StopFor(error);
-}
-
-void Recovery::Retry(uint64_t round, const absl::Status& status) {
-  if (round != round_) return;
-  // Nothing was done since a coordinator started, so it may begin at an older cut. One that has
-  // lived longer no longer has the closures between that and the newest.
-  const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
-  if (!IsLoss(status) && damaged && adopting_ && TakeOlder(status)) {
-    return Recover(absl::OkStatus());
-  }
-  if (!IsLoss(status) && (IsForGood(status) || ++failed_restores_ >= kFailedRestoresMax)) {
-    const absl::Status& first = adopting_ && !damage_.ok() ? damage_ : status;
-    return GiveUp(Annotate(
-        first, damaged && !adopting_
-                   ? "the job could not be put back to its last checkpoint; when it is started "
-                     "again it goes on from the one before"
-                   : "the job could not be put back to its last checkpoint"));
-  }
-  Log(LogLevel::kWarning, "recovery_retried", {{"cause", status.message()}});
-  world_.clock.CallAt(world_.clock.Now() + kRetryDelay, [weak = weak_from_this(), round, status] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->Post([self, round, status] {
-      if (round == self->round_ && self->phase_ == Phase::kRecovering) self->Recover(status);
-    });
   });
 }
 

@@ -101,7 +101,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // No gang is sent until ReleaseGangs; `held` runs when none is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();
-  // The worker takes nothing more, and gangs run without it; `drained` runs when no closure is in flight there.
+  // The worker takes nothing more, and gangs run without it; `drained` runs when no closure is in
+  // flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
   Stats stats() const;
   std::map<int, WorkerStats> workers() const;  // that have not been removed

@@ -233,7 +233,9 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
   if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
-  if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) fence_.state = Fence::kNeeded;
+  if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) {
+    fence_.state = Fence::kNeeded;
+  }
   if (outcome == Outcome::kDone) {
     for (const GangMember& member : run.members) ++done_on_[member.worker];
     if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);

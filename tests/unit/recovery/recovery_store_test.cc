@@ -73,8 +73,8 @@ TEST_F(RecoveryStoreTest, KeepsTheTwoNewestAndNoStateFile) {
 TEST_F(RecoveryStoreTest, TouchesNothingThatIsNotItsOwn) {
   const std::vector<std::string> others = {
       "checkpoint", "checkpoint.0123456789abcdef.tmp", "ckpt-32.data-00000-of-00001",
-      "ckpt-32.index", "recovery-1-2.index.txt", "recovery-1-2.json", "recovery-1.index", "recovery-x-1.index",
-      "recovery-1-2-3.index", "recovery-01-2.index"};
+      "ckpt-32.index", "recovery-1-2.index.txt", "recovery-1-2.json", "recovery-1.index",
+      "recovery-x-1.index", "recovery-1-2-3.index", "recovery-01-2.index"};
   for (const std::string& name : others) {
     ASSERT_TRUE(WriteFileAtomically(files_, JoinPath(kDirectory, name), name).ok());
   }

@@ -1,0 +1,14 @@
+#include "coordinator/recovery/retry.h"
+
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+bool IsLoss(const absl::Status& status) {
+  const proto::ErrorClass error_class = ClassOf(status);
+  return error_class == proto::PS_LOST || error_class == proto::STALE ||
+         error_class == proto::TRANSIENT || absl::IsUnavailable(status) ||
+         absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace cohort
