@@ -23,23 +23,21 @@ JobLife::JobLife(World world, SimActors& actors, const JobPlan& plan, Options op
 
 JobLife::~JobLife() = default;
 
+JobLife::End JobLife::EndOf(const absl::Status& error) const {
+  if (killed_) return End::kKilled;
+  if (error.ok()) return End::kFinished;
+  return ClassOf(error) == proto::STALE ? End::kSuperseded : End::kFailed;
+}
+
 void JobLife::Run() {
   error_ = Live();
-  if (killed_) {
-    end_ = End::kKilled;
-  } else if (error_.ok()) {
-    end_ = End::kFinished;
-  } else if (ClassOf(error_) == proto::STALE) {
-    end_ = End::kSuperseded;
-  } else {
-    end_ = End::kFailed;
-  }
   options_.note(absl::StrCat(options_.host, " ends: ", error_.ToString()));
   // As the program does; the tasks are another coordinator's by now, so that none must end.
-  if (end_ == End::kSuperseded && coordinator_ != nullptr) {
+  if (EndOf(error_) == End::kSuperseded && coordinator_ != nullptr) {
     coordinator_->Leave(Farewell::kShutDown).IgnoreError();
   }
   coordinator_.reset();
+  end_ = EndOf(error_);
 }
 
 absl::Status JobLife::Live() {

@@ -100,6 +100,7 @@ class JobLife {
   };
 
   absl::Status Live();
+  End EndOf(const absl::Status& error) const;
 
   const World world_;
   SimActors& actors_;
