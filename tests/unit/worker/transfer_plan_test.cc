@@ -83,6 +83,17 @@ TEST(TransferPlan, NamesAHomeOncePerCall) {
   EXPECT_EQ(plan.num_slices, ordinal);
 }
 
+TEST(TransferPlan, ACallIsFilledUpToItsLimit) {
+  const proto::VariableLayout layout =
+      Layout({6, 1}, {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}});
+  const TransferPlan plan = *MakeTransferPlan({&layout}, {}, 11);
+  // Three slices of 4 bytes on each of two servers.
+  ASSERT_EQ(plan.by_ps.size(), 4u);
+  EXPECT_EQ(plan.by_ps[0].slices.size(), 2u);
+  EXPECT_EQ(plan.by_ps[1].slices.size(), 1u);
+  EXPECT_EQ(plan.by_ps[1].ps, 0u);
+}
+
 TEST(TransferPlan, RowsWithoutWholeSlicesAreOneCall) {
   const proto::VariableLayout table = Layout({4, 1}, {{0, 2}, {2, 2}});
   EXPECT_EQ(MakeTransferPlan({&table}, {"v"}, 1)->by_ps.size(), 2u);
