@@ -110,6 +110,15 @@ TEST_F(RenewedChannelTest, OneThatAnswersStays) {
   EXPECT_EQ(lines_.size(), 1u) << "it has answered just now";
 }
 
+TEST_F(RenewedChannelTest, TimeOutsWithAnAnswerBetweenThemAreNotInARow) {
+  for (int i = 0; i < 3; ++i) Start();
+  lines_[0]->End(0, Late());
+  lines_[0]->End(1, Message{});
+  Pass(kSilenceMax);
+  lines_[0]->End(2, Late());
+  EXPECT_EQ(lines_.size(), 1u);
+}
+
 TEST_F(RenewedChannelTest, ShortCallsThatRunOutOfTimeSoonSayNothing) {
   for (int i = 0; i < 10; ++i) Start();
   Pass(kSilenceMax - std::chrono::milliseconds(1));
