@@ -320,7 +320,7 @@ TEST_F(LostPs, IsRaisedAgainByEveryLaterUse) {
   cluster.sim().RunFor(absl::Seconds(30));
   ExpectNamed(coordinator->Done().status());
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
+    ExpectNamed(coordinator->Schedule(increment, {}).status());
     ExpectNamed(coordinator->Join());
   }
   ExpectNamed(coordinator->Read(*counter).status());
