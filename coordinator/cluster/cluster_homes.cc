@@ -95,7 +95,8 @@ Apart Cluster::FindApart() const {
   std::vector<TaskId> in_step;
   std::vector<TaskId> others;
   for (const TaskId worker : workers) {
-    (dropped_.count(worker.index) == 0 ? in_step : others).push_back(worker);
+    const bool has_copy = dropped_.count(worker.index) + joining_.count(worker.index) == 0;
+    (has_copy ? in_step : others).push_back(worker);
   }
   // Who has never left comes first, by index.
   const auto joined = [&](TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

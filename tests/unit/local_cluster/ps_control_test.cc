@@ -17,13 +17,23 @@
 namespace cohort {
 namespace {
 
+// Nothing is ever answered.
+class NoChannel final : public Channel {
+ public:
+  std::unique_ptr<Call> Start(absl::string_view, Message, absl::Duration, Reply) override {
+    return nullptr;
+  }
+};
+
 class NoTransport final : public Transport {
  public:
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string&,
                                                  std::vector<Service>) override {
     return absl::UnimplementedError("nobody listens");
   }
-  std::shared_ptr<Channel> Connect(const std::string&, Lane) override { return nullptr; }
+  std::shared_ptr<Channel> Connect(const std::string&, Lane) override {
+    return std::make_shared<NoChannel>();
+  }
 };
 
 // Whom a request is for, and how many requests there are, has to be of one moment.
