@@ -127,17 +127,22 @@ absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) 
   absl::Status loss;
   uint64_t epoch = 0;  // under which calls are unanswered
   absl::Duration unanswered;
+  int tries = 0;  // without an answer: one may have been lost with its connection
   while (true) {
     if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
-    if (std::exchange(epoch, cluster_->epoch()) != epoch) unanswered = absl::ZeroDuration();
+    if (std::exchange(epoch, cluster_->epoch()) != epoch) {
+      unanswered = absl::ZeroDuration();
+      tries = 0;
+    }
     const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
     unanswered += world_.clock.Now() - start;
+    ++tries;
     const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
     const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
-    if (there && (ends || unanswered >= options_.unanswered_max)) {
+    if (there && (ends || (tries > 1 && unanswered >= options_.unanswered_max))) {
       return UnansweredError(call, unanswered, loss);
     }
     if (ends) return result;

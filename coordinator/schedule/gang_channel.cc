@@ -103,6 +103,7 @@ struct Answer {
   }
 
   static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
+  bool told = false;  // that it is lost, by the scheduler
   absl::StatusOr<Message> message;
   absl::Status error;  // of a step, where those before it were done
   size_t steps = 0;
@@ -137,7 +138,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void Lose(int worker, const absl::Status& cause) {
     for (size_t i = 0; i < members_.size(); ++i) {
       const Source source = DetailOf(cause).given_up() ? Source::kGivenUp : Source::kLost;
-      if (members_[i].worker == worker) Lost(i, cause.message(), source);
+      if (members_[i].worker == worker) Lost(i, cause.message(), source, /*told=*/true);
     }
   }
 
@@ -149,8 +150,10 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   // What it answered while it was there does not count either.
-  void Lost(size_t member, absl::string_view cause, Source source) {
-    Take(member, Answer(absl::UnavailableError(cause)), source);
+  void Lost(size_t member, absl::string_view cause, Source source, bool told = false) {
+    Answer answer(absl::UnavailableError(cause));
+    answer.told = told;
+    Take(member, std::move(answer), source);
   }
 
   // No answer: the one that is there counts.
@@ -257,7 +260,9 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void NoteUnanswered(const std::vector<Answer>& answers) {
     MutexLock lock(fate_->mutex);
     for (size_t i = 0; i < answers.size(); ++i) {
-      if (IsUnanswered(answers[i].error)) fate_->unanswered.insert(members_[i].worker);
+      if (!IsUnanswered(answers[i].error)) continue;
+      fate_->unanswered.insert(members_[i].worker);
+      if (!answers[i].told) fate_->broken.insert(members_[i].worker);
     }
   }
 
@@ -325,6 +330,11 @@ std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message reque
 std::set<int> GangChannel::Unanswered() const {
   MutexLock lock(fate_->mutex);
   return fate_->unanswered;
+}
+
+std::set<int> GangChannel::Broken() const {
+  MutexLock lock(fate_->mutex);
+  return fate_->broken;
 }
 
 void GangChannel::Lose(int worker, const absl::Status& cause) {

@@ -48,6 +48,8 @@ class GangChannel final : public Channel {
   // Returns the members that did not answer RunClosure themselves: the call to them broke, or they
   // were lost.
   std::set<int> Unanswered() const;
+  // Returns those of them to which the call broke: nobody has said before that they are lost.
+  std::set<int> Broken() const;
 
  private:
   class GangCall;
@@ -58,6 +60,7 @@ class GangChannel final : public Channel {
     std::atomic<bool> retired{false};
     Mutex mutex;
     std::set<int> unanswered ABSL_GUARDED_BY(mutex);
+    std::set<int> broken ABSL_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Fate> fate_ = std::make_shared<Fate>();
   const OutOfStep out_of_step_;  // unless it is retired

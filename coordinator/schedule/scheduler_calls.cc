@@ -147,7 +147,7 @@ void Scheduler::Call(Run run) {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
     run.closure->begun = true;
-    in_flight_[run.closure->id].called = true;
+    in_flight_[run.closure->id].called = run.called = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
     // What has failed since the cut is open in it, and may run again.
     if (snapshots_.before.has_value()) watermark = std::min(watermark, snapshots_.watermark);

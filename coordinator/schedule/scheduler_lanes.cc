@@ -100,6 +100,11 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     if (at_fault != nullptr && at_fault != &member) continue;
     const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
     if (in_group && gangs_.IsAlive(member.worker)) continue;
+    // What another one says of it is no sign either: its own call has not broken.
+    if (in_group && run.called && ClassOf(status) == proto::WORKER_LOST &&
+        run.gang_channel->Broken().count(member.worker) == 0) {
+      continue;
+    }
     // What it has refused was fenced here.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
     WorkerLane& lane = lanes_[member.worker];
