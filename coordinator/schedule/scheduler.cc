@@ -146,6 +146,7 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
 
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   std::set<uint64_t> sessions;
+  std::set<uint64_t> fencing;
   absl::Status attributed;
   std::vector<std::shared_ptr<GangChannel>> gangs;
   Effects effects;
@@ -174,10 +175,13 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     queue_.OnGivenUp(lane->second.task);
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, effects);
+      fencing = fencing_;
     }
     Pump(effects);
   }
   RunAll(effects);
+  // It is no home any more: those that are asked and may be waiting for it are asked without it.
+  if (!fencing.empty()) AskForFence(fencing, attributed, 1);
   for (const auto& gang : gangs) gang->Lose(worker, attributed);
   FenceAndTakeBack(sessions, attributed);
 }
