@@ -25,6 +25,7 @@ namespace {
 // A killed server refuses calls so often within this time that it is known to be gone.
 constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
 
+constexpr char kCreateVariables[] = "CreateVariables";
 constexpr char kPull[] = "Pull";
 constexpr char kGetStats[] = "GetStats";
 
@@ -97,7 +98,10 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
-  const absl::Duration timeout = TimeFor(options_.timeout, LargestOf(requests));
+  absl::Duration silence = options_.timeout;
+  // The first call of a job that is large enough to be lost on its path: twice within the time.
+  if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
+  const absl::Duration timeout = TimeFor(silence, LargestOf(requests));
   return AwaitHomes<std::vector<Envelope<Response>>>(
       timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
         CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
@@ -127,24 +131,25 @@ absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) 
   absl::Status loss;
   uint64_t epoch = 0;  // under which calls are unanswered
   absl::Duration unanswered;
-  int tries = 0;  // without an answer: one may have been lost with its connection
+  int silences = 0;  // one may be that of a message which was lost with its connection
   while (true) {
     if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
     if (std::exchange(epoch, cluster_->epoch()) != epoch) {
       unanswered = absl::ZeroDuration();
-      tries = 0;
+      silences = 0;
     }
     const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
-    unanswered += world_.clock.Now() - start;
-    ++tries;
+    if (absl::IsDeadlineExceeded(loss)) {
+      unanswered += world_.clock.Now() - start;
+      ++silences;
+    }
     const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
     const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
-    if (there && (ends || (tries > 1 && unanswered >= options_.unanswered_max))) {
-      return UnansweredError(call, unanswered, loss);
-    }
+    const bool silent = silences > 1 && unanswered >= options_.unanswered_max;
+    if (there && (ends || silent)) return UnansweredError(call, unanswered, loss);
     if (ends) return result;
   }
 }
@@ -182,7 +187,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
     }
   }
   ASSIGN_OR_RETURN(const auto answers, CallAll<proto::CreateVariablesResponse>(
-                                           "CreateVariables", std::move(requests)));
+                                           kCreateVariables, std::move(requests)));
   SayReplaced(answers);
   return absl::OkStatus();
 }
