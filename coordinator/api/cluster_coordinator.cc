@@ -73,6 +73,7 @@ absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Sche
     detail.mutable_origin()->set_role(RoleName(silent.task.role));
     detail.mutable_origin()->set_index(silent.task.index);
   }
+  for (const std::string& apart : cluster.ReportApart()) absl::StrAppend(&text, "; ", apart);
   return WithDetail(absl::DeadlineExceededError(text), detail);
 }
 

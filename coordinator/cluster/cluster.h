@@ -123,6 +123,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::string Report() const;
   // The same of those alone that do not answer now; of all where each does.
   std::string ReportMissing() const;
+  // Returns who does not reach whom, while the coordinator reaches both: "no worker reaches ps:0",
+  // "worker:1 and ps:0 do not reach each other".
+  std::vector<std::string> ReportApart() const;
   // Tasks that should have answered by now: those that may be what a call waits for.
   struct Silent {
     TaskId task;

@@ -1,5 +1,7 @@
 // What a cluster says to people about its tasks.
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,38 @@ std::vector<Cluster::Silent> Cluster::silent() const {
   for (const auto& [task, connection] : connections_) ask(task, connection);
   for (const auto& [task, leaving] : leaving_) ask(task, leaving.connection);
   return silent;
+}
+
+std::vector<std::string> Cluster::ReportApart() const {
+  const std::set<TaskPair> broken = reach_->broken();
+  if (broken.empty()) return {};
+  std::map<TaskId, size_t> workers_of;  // that do not reach this server
+  size_t workers = 0;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [task, member] : roster_.members()) {
+      if (task.role == Role::kWorker) ++workers;
+    }
+  }
+  const auto server = [](const TaskPair& pair) {
+    return pair.first.role == Role::kPs ? pair.first : pair.second;
+  };
+  const auto is_with_server = [](const TaskPair& pair) {
+    return (pair.first.role == Role::kPs) != (pair.second.role == Role::kPs);
+  };
+  for (const TaskPair& pair : broken) {
+    if (is_with_server(pair)) ++workers_of[server(pair)];
+  }
+  std::vector<std::string> report;
+  for (const auto& [ps, count] : workers_of) {
+    if (count == workers) report.push_back(absl::StrCat("no worker reaches ", ps.ToString()));
+  }
+  for (const TaskPair& pair : broken) {
+    if (is_with_server(pair) && workers_of[server(pair)] == workers) continue;
+    report.push_back(absl::StrCat(pair.first.ToString(), " and ", pair.second.ToString(),
+                                  " do not reach each other"));
+  }
+  return report;
 }
 
 std::string Cluster::DescribeLocked(TaskId task) const {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/replica_values.h"
 #include "tests/conformance/strategy_runs.h"
@@ -224,6 +225,25 @@ TEST(LocalStrategies, TheWorkersLossPutsTheJobBackAndItEndsWithTheSameBits) {
 }
 
 // Which program kills the process is not known: it runs again, and again, and then no more.
+// A worker that ends, and is started again, whenever it is told to run a step.
+class EndsWithEachStep final : public SimWatcher {
+ public:
+  explicit EndsWithEachStep(SimCluster& cluster) : cluster_(cluster) {}
+  SimFate OnRequest(const SimMessage&) override { return {}; }
+  void OnArrival(const SimMessage& message) override {
+    if (!absl::EndsWith(message.method, "/RunClosure")) return;
+    // Not here: a handler of the worker may be running.
+    cluster_.sim().CallAt(cluster_.sim().Now(), [this] {
+      cluster_.tasks().Kill({Role::kWorker, 0});
+      cluster_.tasks().Start({Role::kWorker, 0});
+    });
+  }
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+ private:
+  SimCluster& cluster_;
+};
+
 TEST(LocalStrategies, AStepThatEndsWithItsWorkerEachTimeIsQuarantined) {
   const JobSpec job = PerceptronJob(Mirrored(2));
   SimCluster cluster(1, 0, 1);
@@ -234,20 +254,11 @@ TEST(LocalStrategies, AStepThatEndsWithItsWorkerEachTimeIsQuarantined) {
   StepwiseTraining training(**coordinator, job, kExamples);
   ASSERT_TRUE(training.Begin().ok());
   cluster.sim().RunFor(absl::Seconds(1));
-  // Whatever reaches the worker as a closure is its end.
-  bool ended = false;
-  std::function<void()> kill = [&] {
-    if (ended) return;
-    if ((*coordinator)->stats().in_flight > 0) {
-      cluster.tasks().Kill({Role::kWorker, 0});
-      cluster.tasks().Start({Role::kWorker, 0});
-    }
-    cluster.sim().CallAt(cluster.sim().Now() + absl::Microseconds(100), kill);
-  };
-  kill();
+  EndsWithEachStep ends(cluster);
+  cluster.network().SetWatcher(&ends);
   for (int64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(training.Schedule().ok());
   const absl::Status joined = (*coordinator)->Join();
-  ended = true;
+  cluster.network().SetWatcher(nullptr);
   EXPECT_THAT(joined.message(), testing::HasSubstr("is quarantined: 3 worker processes ended"));
 }
 

@@ -114,42 +114,31 @@ TEST_P(MultiWorkerLoss, AWorkerThatStandsStillForLessThanTheLeaseIsWaitedFor) {
   EXPECT_LT(cluster_.sim().Now() - begin, kStop + absl::Seconds(1));
   EXPECT_EQ(*losses, undisturbed.losses) << "bit for bit";
   EXPECT_EQ(*training_->Values(), undisturbed.values);
-  EXPECT_EQ(coordinator_->stats().put_back, 0u) << "nobody was lost";
+  // The others have not reached it for a while: what they do together is begun anew.
+  EXPECT_LE(coordinator_->stats().put_back, 2u);
   EXPECT_EQ(InStep(), kWorkers);
 }
 
-// Two that do not reach each other, while the coordinator reaches both: no worker is given up for
-// it, and training goes on when it is over.
-TEST_P(MultiWorkerLoss, TwoThatDoNotReachEachOtherAreGivenTime) {
-  Connect(CoordinatorOptionsOf(job_));
+// Two that do not reach each other, while the coordinator reaches both: one of them is left out, the
+// others train on, and it is back when that is over.
+TEST_P(MultiWorkerLoss, OneOfTwoThatDoNotReachEachOtherIsLeftOut) {
+  const ClusterCoordinator::Options options = CoordinatorOptionsOf(job_);
+  Connect(options);
   Schedule(kSteps);
+  absl::Time cut;
   After(Delay(30), [&] {
+    cut = cluster_.sim().Now();
     cluster_.network().Cut(HostOf(GetParam()), HostOf(GetParam() + 1));
-    After(absl::Seconds(20), [&] { cluster_.network().HealAll(); });
   });
   const auto losses = training_->Losses();
   ASSERT_TRUE(losses.ok()) << losses.status();
   ExpectNear(*losses, OneDevice(kSteps).losses);
-  cluster_.sim().RunFor(absl::Seconds(10));
-  EXPECT_EQ(InStep(), kWorkers);
+  EXPECT_LT(cluster_.sim().Now() - cut, options.lease + absl::Seconds(3));
+  EXPECT_EQ(InStep(), kWorkers - 1);
+  cluster_.network().HealAll();
+  EXPECT_LT(TrainUntilInStep(kWorkers), options.lease + absl::Seconds(3));
   ExpectSameCopies();
   EXPECT_EQ(coordinator_->stats().recoveries, 0u);
-}
-
-TEST_P(MultiWorkerLoss, WhoDoesNotReachWhomIsSaidInTheEnd) {
-  Connect(CoordinatorOptionsOf(job_));
-  Schedule(kSteps);
-  const absl::Time begin = cluster_.sim().Now();
-  After(Delay(30), [&] { cluster_.network().Cut(HostOf(GetParam()), HostOf(GetParam() + 1)); });
-  const absl::Status ended = training_->Losses().status();
-  EXPECT_EQ(ClassOf(ended), proto::WORKER_LOST) << ended;
-  EXPECT_GT(cluster_.sim().Now() - begin, absl::Seconds(25)) << "all pauses";
-  EXPECT_THAT(std::string(ended.message()), HasSubstr("failed 10 times"));
-  EXPECT_THAT(std::string(ended.message()), HasSubstr("does not reach"));
-  EXPECT_THAT(std::string(ended.message()), HasSubstr("besides"));
-  for (const uint64_t worker : {GetParam(), GetParam() + 1}) {
-    EXPECT_THAT(std::string(ended.message()), HasSubstr(HostOf(worker)));
-  }
 }
 
 // It is asked for again and again, and in between another one that was lost comes back.

@@ -147,14 +147,14 @@ TEST_F(PartialPartition, AWorkerThatDoesNotReachOneServerWaitsAndBothEndsSaySo) 
   StartAll({});
   ASSERT_TRUE(coordinator->ReadErrUntil("Epoch 2/", kPatience)) << coordinator->err();
   Cut("worker1", "ps0");
-  ASSERT_TRUE(coordinator->ReadErrUntil("event=pair_broken one=ps:0 other=worker:1", kPatience))
+  ASSERT_TRUE(coordinator->ReadErrUntil("event=pair_broken one=worker:1 other=ps:0", kPatience))
       << coordinator->err();
   EXPECT_TRUE(tasks["worker1"]->ReadErrUntil("event=peer_unreached peer=ps:0", kPatience));
   EXPECT_TRUE(tasks["ps0"]->ReadErrUntil("event=unreached_by", kPatience));
   Heal("worker1", "ps0");
   EXPECT_TRUE(tasks["worker1"]->ReadErrUntil("event=peer_reached_again peer=ps:0", kPatience));
   EXPECT_TRUE(tasks["ps0"]->ReadErrUntil("event=reached_again_by", kPatience));
-  EXPECT_THAT(ErrOfWholeJob(), HasSubstr("event=pair_healed one=ps:0 other=worker:1"));
+  EXPECT_THAT(ErrOfWholeJob(), HasSubstr("event=pair_healed one=worker:1 other=ps:0"));
 }
 
 TEST_F(PartialPartition, OfTwoWorkersThatDoNotReachEachOtherOneIsLeftOutAndComesBack) {
