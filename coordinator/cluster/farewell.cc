@@ -43,7 +43,10 @@ absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
         Await<bool>(waiter, absl::InfiniteDuration(), "a home",
                     [&](auto done) { ask(home, StatusTo(std::move(done))); })
             .status();
-    if (ClassOf(answer) == proto::STALE) return TakenOver(answer);
+    // A process that was started again meanwhile knows no coordinator: nobody has taken it over.
+    const uint64_t answered_by = DetailOf(answer).origin().incarnation();
+    const bool same = answered_by == 0 || answered_by == home.task.incarnation();
+    if (ClassOf(answer) == proto::STALE && same) return TakenOver(answer);
     if (answer.ok()) break;
   }
   return asked;

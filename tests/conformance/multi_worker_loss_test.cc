@@ -93,8 +93,9 @@ TEST_P(MultiWorkerLoss, TheOthersTrainAgainWhenTheLeaseOfASilentOneIsOver) {
     cluster_.network().Cut(HostOf(GetParam()), other);
   }
   const absl::Duration again = TrainUntilInStep(kWorkers - 1);
-  // The step that it broke has ended on the others by then: they wait no longer for its word.
-  EXPECT_LT(again, options.lease + absl::Milliseconds(20));
+  // The step that it broke has ended on the others by then, unless the call to it broke shortly
+  // before: then they wait for its word for an agreement's time.
+  EXPECT_LT(again, options.lease + absl::Seconds(1));
   ASSERT_TRUE(training_->Losses().ok());
 }
 
