@@ -1,5 +1,6 @@
 #include "ps_server/checkpoint_io.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -12,7 +13,9 @@
 #include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "common/checkpoint/shard_layout.h"
 #include "common/program/replica_rows.h"
+#include "common/runtime/half_floats.h"
 #include "ps_server/table_parts.h"
 
 namespace cohort {
@@ -125,9 +128,10 @@ WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
           layout.full_shape, layout.rows};
 }
 
-// The logical tensors that a restore of these shards reads, but for those of dynamic tables.
-BundleTensors TensorsOf(const RestoreSource& source, absl::Span<VariableShard* const> shards) {
-  const bool slots = source.slots || source.applied;
+// The logical tensors that a restore of these shards reads from a checkpoint that has `stored`, but
+// for those of dynamic tables.
+BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source,
+                        absl::Span<VariableShard* const> shards) {
   BundleTensors tensors;
   for (const VariableShard* shard : shards) {
     const SliceLayout& layout = shard->layout();
@@ -135,8 +139,9 @@ BundleTensors TensorsOf(const RestoreSource& source, absl::Span<VariableShard* c
     const WantedRows value = WantedValue(source, layout);
     tensors[value.tensor] = {value.dtype, value.full_shape};
     for (const SlotSpec& slot : layout.rule_spec.slots) {
-      if (!slots) continue;
-      tensors[SlotTensorName(layout, slot.name)] = {DType::kFloat32, layout.full_shape_of(slot)};
+      const std::string name = SlotTensorName(layout, slot.name);
+      if (!TakesSlot(stored, source, slot, name)) continue;
+      tensors[name] = {DType::kFloat32, layout.full_shape_of(slot)};
     }
   }
   return tensors;
@@ -145,7 +150,8 @@ BundleTensors TensorsOf(const RestoreSource& source, absl::Span<VariableShard* c
 // How many there are; the rows of a dynamic table, and each of their slots, are one.
 uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableShard* const> shards) {
   const bool slots = source.slots || source.applied;
-  size_t count = TensorsOf(source, shards).size();
+  const RestoreSource all = {source.prefix, source.slots, source.applied, /*new_slots=*/false};
+  size_t count = TensorsOf({}, all, shards).size();
   std::set<std::string> tables;
   for (const VariableShard* shard : shards) {
     const SliceLayout& layout = shard->layout();
@@ -158,11 +164,38 @@ uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableShard* con
 }  // namespace
 
 std::string SlotTensorName(const SliceLayout& layout, const std::string& slot) {
-  return absl::StrCat(layout.variable, "/.OPTIMIZER_SLOT/", layout.rule.op(), "/", slot);
+  return absl::StrCat(layout.variable, kSlotInfix, layout.rule.op(), "/", slot);
 }
 
 std::string HistoryTensorName(const SliceLayout& layout) {
   return absl::StrCat(layout.variable, "/.COHORT_APPLIED/", layout.rows.begin);
+}
+
+bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
+               const std::string& name) {
+  if (source.applied) return true;
+  if (!source.slots) return false;
+  // Steps of before the checkpoint would count as missed by every row.
+  return !source.new_slots || slot.name == kLastStepSlot || tensors.count(name) > 0;
+}
+
+Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value) {
+  if (slot.starts_as_value && value.dtype() == DType::kFloat32) return value.Clone();
+  Tensor made(DType::kFloat32, shape);
+  float* const floats = made.mutable_data<float>();
+  if (slot.starts_as_value) {
+    const auto* const halves = reinterpret_cast<const uint16_t*>(value.raw());
+    const auto count = static_cast<size_t>(made.num_elements());
+    if (value.dtype() == DType::kFloat16) {
+      FromFloat16(halves, floats, count);
+    } else {
+      COHORT_CHECK(value.dtype() == DType::kBfloat16, "rows of tables are floats");
+      FromBfloat16(halves, floats, count);
+    }
+  } else {
+    std::fill_n(floats, made.num_elements(), slot.initial_value);
+  }
+  return made;
 }
 
 std::string ReplicasTensorName(const SliceLayout& layout) {
@@ -273,9 +306,9 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   } else {
     plan.push_back(WantedValue(source, layout));
     for (const SlotSpec& slot : layout.rule_spec.slots) {
-      if (!source.slots && !source.applied) break;
-      plan.push_back({SlotTensorName(layout, slot.name), DType::kFloat32,
-                      layout.full_shape_of(slot), layout.rows});
+      const std::string name = SlotTensorName(layout, slot.name);
+      if (!TakesSlot(tensors, source, slot, name)) continue;
+      plan.push_back({name, DType::kFloat32, layout.full_shape_of(slot), layout.rows});
     }
   }
   if (history.has_value()) plan.push_back(*std::move(history));
@@ -302,7 +335,14 @@ absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
   if (TakesOneValue(source, layout)) {
     state.value = RowsOfValue({layout.variable, layout.aggregation}, state.value, layout.replicas);
   }
-  for (Tensor& slot : rows.subspan(1)) state.slots.push_back(std::move(slot));
+  size_t at = 1;
+  for (const SlotSpec& slot : layout.rule_spec.slots) {
+    if (at < rows.size() && plan[at].tensor == SlotTensorName(layout, slot.name)) {
+      state.slots.push_back(std::move(rows[at++]));
+    } else if (source.new_slots) {
+      state.slots.push_back(NewSlot(slot, layout.shape_of(slot), state.value));
+    }
+  }
   return state;
 }
 
@@ -311,7 +351,7 @@ absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableShard* const> shards) {
-  for (const auto& [name, tensor] : TensorsOf(source, shards)) {
+  for (const auto& [name, tensor] : TensorsOf(tensors, source, shards)) {
     RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
   }
   std::vector<WantedRows> plan;

@@ -51,13 +51,25 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       absl::Span<const ExtraTensor> extras,
                                                       VariableShard::AskGate gate);
 
+using BundleTensors = std::map<std::string, BundleTensor>;
+
 struct RestoreSource {
   std::string prefix;
-  bool slots = false;    // false: variables alone, slots stay
+  bool slots = false;    // false: variables alone
   bool applied = false;  // a cut: slots and histories too
+  // Slots that are not read begin as new, also those that the checkpoint does not have. False: they
+  // stay. Not of a cut.
+  bool new_slots = false;
 
   friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
 };
+
+// Whether a restore reads this slot from a checkpoint that has these tensors under `name`.
+bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
+               const std::string& name);
+
+// The slot as a variable of this value has it before its first update.
+Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
 struct LoadedShards {
   std::vector<VariableShard::State> states;  // in the order of the shards
@@ -75,7 +87,6 @@ struct WantedRows {
 
   Shape shape() const;
 };
-using BundleTensors = std::map<std::string, BundleTensor>;
 // From a checkpoint that has these tensors. Errors: NOT_FOUND listing the nearest names that the
 // checkpoint has; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION for a cut of
 // other slices; DATA_LOSS.

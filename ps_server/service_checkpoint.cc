@@ -143,7 +143,8 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
 
 absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& request,
                                              absl::Span<VariableShard* const> shards) {
-  const RestoreSource source = {request.prefix(), request.slots(), request.applied()};
+  const RestoreSource source = {request.prefix(), request.slots(), request.applied(),
+                                request.new_slots()};
   if (source.prefix.empty()) return InitialShards(shards);
   if (request.staged() == 0) return LoadShards(world_.files, source, shards);
   ASSIGN_OR_RETURN(StagedRestore * staged,

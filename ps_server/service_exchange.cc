@@ -103,7 +103,7 @@ absl::StatusOr<Envelope<proto::StageRestoreResponse>> PsService::StageRestore(
   if (staged == nullptr) {
     ASSIGN_OR_RETURN(const BundleTensors tensors, TensorsOf(header));
     StagedRestore::Plan plan;
-    plan.source = {header.prefix(), header.slots(), header.applied()};
+    plan.source = {header.prefix(), header.slots(), header.applied(), header.new_slots()};
     plan.shards = contents()->store.All();
     ASSIGN_OR_RETURN(plan.wanted, PlanRestore(tensors, plan.source, plan.shards));
     staged = staging_.Stage(header.restore(), std::move(plan), world_.clock.Now());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -35,8 +36,6 @@ std::string PartName(const SliceLayout& layout, RowRange buckets, int64_t part) 
   return absl::StrCat(SliceName(layout, buckets), part, "/");
 }
 
-bool WithSlots(const RestoreSource& source) { return source.slots || source.applied; }
-
 // A tensor of a part, or of a slice's state, under its name there.
 struct PartColumn {
   std::string name;
@@ -52,17 +51,23 @@ std::vector<PartColumn> StateColumns(bool sights) {
   return columns;
 }
 
-// What `rows` rows have.
-std::vector<PartColumn> ColumnsOf(const SliceLayout& layout, int64_t rows, bool slots) {
+std::string SlotColumn(const SliceLayout& layout, const SlotSpec& slot) {
+  return absl::StrCat(layout.rule.op(), "/", slot.name);
+}
+
+// What `rows` rows have of the slots that are taken.
+std::vector<PartColumn> ColumnsOf(
+    const SliceLayout& layout, int64_t rows,
+    absl::FunctionRef<bool(const SlotSpec& slot, const std::string& name)> takes) {
   const auto width = static_cast<int64_t>(layout.row_width());
   std::vector<PartColumn> columns = {
       {kKeys, {DType::kInt64, Shape{rows}}},
       {"uses", {DType::kInt32, Shape{rows, 2}}},
       {"values", {layout.dynamic->row_dtype, Shape{rows, width}}}};
-  if (!slots) return columns;
   for (const SlotSpec& slot : layout.rule_spec.slots) {
-    columns.push_back({absl::StrCat(layout.rule.op(), "/", slot.name),
-                       {DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)}});
+    const std::string name = SlotColumn(layout, slot);
+    if (!takes(slot, name)) continue;
+    columns.push_back({name, {DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)}});
   }
   return columns;
 }
@@ -175,7 +180,8 @@ std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable
   for (int64_t part = 0, begin = 0; part == 0 || begin < count; ++part, begin += in_part) {
     const int64_t taken = std::min(in_part, count - begin);
     const std::string name = PartName(layout, layout.rows, part);
-    const std::vector<PartColumn> described = ColumnsOf(layout, taken, /*slots=*/true);
+    const std::vector<PartColumn> described =
+        ColumnsOf(layout, taken, [](const SlotSpec&, const std::string&) { return true; });
     COHORT_CHECK(described.size() == columns.size(), "the slots of the rule");
     for (size_t i = 0; i < columns.size(); ++i) {
       tensors.push_back({absl::StrCat(name, described[i].name), columns[i].Rows(begin, taken)});
@@ -210,8 +216,11 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
     const bool sights = tensors.count(absl::StrCat(name, kSights)) > 0;
     RETURN_IF_ERROR(add(name, StateColumns(sights)));
     for (const StoredPart& part : parts) {
-      RETURN_IF_ERROR(add(PartName(layout, range, part.number),
-                          ColumnsOf(layout, part.rows, WithSlots(source))));
+      const std::string of_part = PartName(layout, range, part.number);
+      const auto takes = [&](const SlotSpec& slot, const std::string& column) {
+        return TakesSlot(tensors, source, slot, absl::StrCat(of_part, column));
+      };
+      RETURN_IF_ERROR(add(of_part, ColumnsOf(layout, part.rows, takes)));
     }
   }
   return plan;
@@ -220,7 +229,7 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
 LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
                            absl::Span<const WantedRows> plan, absl::Span<Tensor> tensors) {
   COHORT_CHECK(tensors.size() == plan.size(), "the tensors of the plan");
-  const size_t slots = WithSlots(source) ? layout.rule_spec.slots.size() : 0;
+  const auto width = static_cast<int64_t>(layout.row_width());
   const auto is = [&](size_t at, absl::string_view name) {
     return at < plan.size() && absl::EndsWith(plan[at].tensor, absl::StrCat("/", name));
   };
@@ -232,13 +241,21 @@ LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layou
       if (is(at, kSights)) table.states.back().sights = std::move(tensors[at++]);
       continue;
     }
-    COHORT_CHECK(is(at, kKeys) && at + 3 + slots <= tensors.size(), "whole parts");
+    COHORT_CHECK(is(at, kKeys) && at + 3 <= tensors.size(), "whole parts");
     TableRows& part = table.rows.emplace_back();
     part.keys = std::move(tensors[at]);
     part.uses = std::move(tensors[at + 1]);
     part.values = std::move(tensors[at + 2]);
-    for (size_t i = 0; i < slots; ++i) part.slots.push_back(std::move(tensors[at + 3 + i]));
-    at += 3 + slots;
+    at += 3;
+    for (const SlotSpec& slot : layout.rule_spec.slots) {
+      if (is(at, SlotColumn(layout, slot))) {
+        part.slots.push_back(std::move(tensors[at++]));
+      } else if (source.new_slots) {
+        const int64_t rows = part.keys.num_elements();
+        part.slots.push_back(
+            NewSlot(slot, RowLayout::SlotShape(slot.per_row, rows, width), part.values));
+      }
+    }
   }
   return table;
 }

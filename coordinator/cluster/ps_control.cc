@@ -370,10 +370,11 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
   });
 }
 
-absl::Status PsControl::Restore(const std::string& prefix, bool slots) {
+absl::Status PsControl::Restore(const std::string& prefix, Slots slots) {
   ShardTransfer::RestoreOrder order;
   order.prefix = prefix;
-  order.slots = slots;
+  order.slots = slots == Slots::kOfCheckpoint;
+  order.new_slots = true;
   return UntilStable<bool>({"Restore"}, [&] {
            order.epoch = cluster_->epoch();
            return AwaitHomes<bool>(

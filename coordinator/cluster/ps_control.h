@@ -79,7 +79,9 @@ class PsControl {
   // `extras` go into the first. What was written.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
                                                       const std::map<std::string, Tensor>& extras);
-  absl::Status Restore(const std::string& prefix, bool slots);
+  // Slots that the checkpoint does not have, or all of them, begin as new.
+  enum class Slots { kOfCheckpoint, kNew };
+  absl::Status Restore(const std::string& prefix, Slots slots);
   // Summed over all ps; the maximum of maxima.
   absl::StatusOr<proto::PsStatsResponse> Stats();
 

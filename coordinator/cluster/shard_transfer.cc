@@ -281,6 +281,7 @@ void ShardTransfer::Restore(RestoreOrder order, absl::AnyInvocable<void(absl::St
   request.set_epoch(order.epoch);
   request.set_prefix(order.prefix);
   request.set_slots(order.slots);
+  request.set_new_slots(order.new_slots);
   request.set_applied(order.applied);
   request.set_watermark(order.watermark);
   if (order.prefix.empty()) return RestoreShared(request, *links, std::move(done));  // no files

@@ -76,6 +76,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
     uint64_t epoch = 0;
     std::string prefix;  // empty: the initial values
     bool slots = false;
+    bool new_slots = false;
     bool applied = false;
     uint64_t watermark = 0;
   };

@@ -11,6 +11,7 @@ inline proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& re
   request.set_restore(restore.staged());
   request.set_prefix(restore.prefix());
   request.set_slots(restore.slots());
+  request.set_new_slots(restore.new_slots());
   request.set_applied(restore.applied());
   return request;
 }

@@ -62,10 +62,14 @@ CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonEr
   reader.Int("max_to_keep", {.min = 1, .max = kCountMax}, &checkpoint.max_to_keep);
   reader.Int("every_epochs", {.min = 1, .max = kCountMax}, &checkpoint.every_epochs);
   reader.String("restore", &checkpoint.restore);
+  reader.Bool("weights_only", &checkpoint.weights_only);
   const std::vector<std::string> modes = {"auto", "shared", "stream"};
   reader.Choice("mode", modes, &checkpoint.mode);
   if (checkpoint.restore == "latest" && checkpoint.directory.empty()) {
     reader.AddError("restore", "is 'latest', which needs checkpoint.directory");
+  }
+  if (checkpoint.weights_only && checkpoint.restore.empty()) {
+    reader.AddError("weights_only", "is true, which needs checkpoint.restore: name a checkpoint");
   }
   reader.Finish();
   return checkpoint;
@@ -76,6 +80,7 @@ ordered_json ToJson(const CheckpointSpec& checkpoint) {
           {"max_to_keep", checkpoint.max_to_keep},
           {"every_epochs", checkpoint.every_epochs},
           {"restore", checkpoint.restore},
+          {"weights_only", checkpoint.weights_only},
           {"mode", checkpoint.mode}};
 }
 

@@ -40,6 +40,8 @@ struct CheckpointSpec {
   int64_t every_epochs = 1;  // and one at the end
   // Empty: start anew; "latest": the newest in `directory`, if any; else a prefix.
   std::string restore;
+  // Takes variables alone from there: slots, steps and epochs begin anew.
+  bool weights_only = false;
   // Who reads and writes the files, also those for recovery: "shared", each ps; "stream", the
   // coordinator; "auto": each ps if all see the coordinator's directory, else the coordinator.
   std::string mode = "auto";

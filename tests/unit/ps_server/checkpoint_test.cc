@@ -43,12 +43,13 @@ absl::Status Save(PsCluster& cluster, int num_ps, const std::string& prefix) {
   return WriteIndex(cluster.files(), prefix, num_ps, slices);
 }
 
-absl::StatusOr<uint32_t> Restore(PsCluster& cluster, int ps, const std::string& prefix,
-                                 bool slots) {
+absl::StatusOr<uint32_t> Restore(PsCluster& cluster, int ps, const std::string& prefix, bool slots,
+                                 bool new_slots = false) {
   Envelope<proto::RestoreShardRequest> request;
   request.header.set_epoch(kTestEpoch);
   request.header.set_prefix(prefix);
   request.header.set_slots(slots);
+  request.header.set_new_slots(new_slots);
   ASSIGN_OR_RETURN(const auto answer,
                    cluster.Call<proto::RestoreShardResponse>(ps, kRestore, std::move(request)));
   return answer.header.restored_tensors();
@@ -171,6 +172,82 @@ TEST_F(CheckpointTest, WithoutSlotsOnlyTheVariablesComeBack) {
   for (const auto& [name, bytes] : Contents(files_, "/mixed")) {
     EXPECT_EQ(bytes, name.find("SLOT") == std::string::npos ? start.at(name) : trained.at(name));
   }
+}
+
+// Slots of `name` in a cluster that has trained nothing.
+std::string Fresh(const std::vector<VariableSpec>& model, const std::string& name) {
+  MemoryFileSystem files;
+  PsCluster cluster(1, files);
+  EXPECT_TRUE(cluster.CreateAll(LayOut(model, 1)).ok());
+  EXPECT_TRUE(Save(cluster, 1, "/fresh").ok());
+  return Contents(files, "/fresh").at(name);
+}
+
+// Another optimizer goes on from the checkpoint: what it does not find begins as new.
+TEST_F(CheckpointTest, SlotsThatTheCheckpointDoesNotHaveBeginAsNew) {
+  PsCluster cluster(2, files_);
+  const auto layouts = LayOut(Model("random_normal"), 2);
+  ASSERT_TRUE(cluster.CreateAll(layouts).ok());
+  Train(cluster, layouts, 1);
+  ASSERT_TRUE(Save(cluster, 2, "/trained").ok());
+  const auto trained = Contents(files_, "/trained");
+
+  auto model = Model("ones");
+  model[0].rule = Rule("rmsprop", {{"momentum", 0.5}, {"use_ema", 1}});
+  model[1].rule = Rule("adagrad", {{"initial_accumulator_value", 0.25}});
+  PsCluster other(1, files_);
+  ASSERT_TRUE(other.CreateAll(LayOut(model, 1)).ok());
+  EXPECT_FALSE(Restore(other, 0, "/trained", true).ok()) << "where it is not said";
+  ASSERT_TRUE(Restore(other, 0, "/trained", true, /*new_slots=*/true).ok());
+  ASSERT_TRUE(Save(other, 1, "/mixed").ok());
+  for (const auto& [name, bytes] : Contents(files_, "/mixed")) {
+    const std::string average = "dense/kernel/.OPTIMIZER_SLOT/rmsprop/average";
+    const std::string accumulator = "dense/bias/.OPTIMIZER_SLOT/adagrad/accumulator";
+    if (name == average) {
+      EXPECT_EQ(bytes, trained.at("dense/kernel")) << "it follows the value that was restored";
+    } else if (name == accumulator) {
+      EXPECT_EQ(bytes, Fresh(model, accumulator));
+    } else {
+      EXPECT_EQ(bytes, trained.at(name)) << name;
+    }
+  }
+}
+
+TEST_F(CheckpointTest, WeightsAloneComeWithSlotsThatAreNew) {
+  PsCluster cluster(1, files_);
+  auto model = Model("random_normal");
+  const auto layouts = LayOut(model, 1);
+  ASSERT_TRUE(cluster.CreateAll(layouts).ok());
+  Train(cluster, layouts, 1);
+  ASSERT_TRUE(Save(cluster, 1, "/trained").ok());
+  const auto trained = Contents(files_, "/trained");
+  Train(cluster, layouts, 4);
+  ASSERT_TRUE(Restore(cluster, 0, "/trained", false, /*new_slots=*/true).ok());
+  ASSERT_TRUE(Save(cluster, 1, "/mixed").ok());
+  for (const auto& [name, bytes] : Contents(files_, "/mixed")) {
+    if (absl::EndsWith(name, "/average")) {
+      EXPECT_EQ(bytes, trained.at("rows"));
+    } else if (absl::StrContains(name, "SLOT")) {
+      EXPECT_EQ(bytes, Fresh(model, name)) << name;
+    } else {
+      EXPECT_EQ(bytes, trained.at(name)) << name;
+    }
+  }
+}
+
+// Every row would make up for the steps of before the checkpoint.
+TEST_F(CheckpointTest, WhatCountsMissedStepsCannotBeNew) {
+  PsCluster cluster(1, files_);
+  ASSERT_TRUE(cluster.CreateAll(LayOut(Model("ones"), 1)).ok());
+  ASSERT_TRUE(Save(cluster, 1, "/model").ok());
+  auto model = Model("zeros");
+  model[1].rule = Rule("adam", {});
+  model[1].rule.set_sparse(proto::LAZY_COMPENSATED);
+  PsCluster other(1, files_);
+  ASSERT_TRUE(other.CreateAll(LayOut(model, 1)).ok());
+  EXPECT_THAT(std::string(Restore(other, 0, "/model", true, true).status().message()),
+              HasSubstr("adam/last_step"));
+  EXPECT_TRUE(Restore(other, 0, "/model", false, true).ok());
 }
 
 TEST_F(CheckpointTest, ErrorsNameWhatIsMissingOrDifferentAndChangeNothing) {

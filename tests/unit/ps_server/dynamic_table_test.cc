@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/rng.h"
 #include "common/tensor/key_bucket.h"
 #include "tests/unit/ps_server/cut_cluster.h"
@@ -286,12 +289,13 @@ TEST_F(DynamicTable, APushAfterTheHoldIsNotInTheCut) {
   EXPECT_EQ(Push(cluster, cluster.slices()[0], 2, keys)->applied(), 1u);
 }
 
-absl::Status RestoreWithSlots(CutCluster& cluster, int num_ps) {
+absl::Status RestoreWithSlots(CutCluster& cluster, int num_ps, bool new_slots = false) {
   for (int ps = 0; ps < num_ps; ++ps) {
     Envelope<proto::RestoreShardRequest> request;
     request.header.set_epoch(cluster.epoch());
     request.header.set_prefix("/saved");
     request.header.set_slots(true);
+    request.header.set_new_slots(new_slots);
     RETURN_IF_ERROR(cluster.ps()
                         .Call<proto::RestoreShardResponse>(
                             ps, "/cohort.proto.PsService/RestoreShard", std::move(request))
@@ -343,6 +347,57 @@ TEST_F(DynamicTable, ValuesAloneComeBackWithNewSlots) {
   EXPECT_THAT(std::string(RestoreWithSlots(other, 1).message()), HasSubstr("adagrad/accumulator"));
   ASSERT_TRUE(other.Restore(0, {"/saved"}, /*applied=*/false).ok());
   EXPECT_EQ(ReadTable(other, keys), ReadTable(saved, keys));
+}
+
+// As a job that goes on with another optimizer: what it finds, it takes, and the rest is as new.
+TEST_F(DynamicTable, AnotherOptimizerGoesOnFromItsRows) {
+  const std::vector<int64_t> keys = SomeKeys(1, 50);
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+    SCOPED_TRACE(DTypeName(dtype));
+    const auto table = [&](const proto::UpdateRule& rule) {
+      VariableSpec spec = ZeroTable(rule);
+      spec.dynamic->set_row_dtype(static_cast<int32_t>(dtype));
+      return spec;
+    };
+    MemoryFileSystem files;
+    CutCluster saved(2, files, {table(Rule("sgd", {{"momentum", 0.9}}))});
+    PushToAll(saved, 1, keys);
+    ASSERT_TRUE(saved.Save("/saved").ok());
+
+    CutCluster other(1, files, {table(Rule("adagrad", {}))});
+    ASSERT_TRUE(RestoreWithSlots(other, 1, /*new_slots=*/true).ok());
+    CutCluster values(1, files, {table(Rule("adagrad", {}))});
+    ASSERT_TRUE(values.Restore(0, {"/saved"}, /*applied=*/false).ok());
+    EXPECT_EQ(ReadTable(other, keys), ReadTable(saved, keys));
+    for (CutCluster* cluster : {&other, &values}) PushToAll(*cluster, 2, keys);
+    EXPECT_EQ(ReadTable(other, keys), ReadTable(values, keys));
+
+    // The momentum is there, and the average begins as the rows are.
+    CutCluster averaged(1, files, {table(Rule("sgd", {{"momentum", 0.9}, {"use_ema", 1}}))});
+    ASSERT_TRUE(RestoreWithSlots(averaged, 1, /*new_slots=*/true).ok());
+    for (CutCluster* cluster : {&saved, &averaged}) PushToAll(*cluster, 2, keys);
+    EXPECT_EQ(ReadTable(averaged, keys), ReadTable(saved, keys));
+    CutCluster again(1, files, {table(Rule("sgd", {{"momentum", 0.9}, {"use_ema", 1}}))});
+    ASSERT_TRUE(RestoreWithSlots(again, 1, /*new_slots=*/true).ok());
+    ASSERT_TRUE(again.Save("/averaged").ok());
+    const auto reader = *BundleReader::Open(files, "/averaged");
+    int parts = 0;
+    for (const auto& [name, tensor] : reader->tensors()) {
+      if (!absl::EndsWith(name, "/sgd/average") || tensor.shape.num_elements() == 0) continue;
+      ++parts;
+      const Tensor average = *reader->Read(name);
+      const Tensor rows = *reader->Read(
+          absl::StrCat(absl::StripSuffix(name, "sgd/average"), "values"));
+      for (int64_t i = 0; i < average.num_elements(); ++i) {
+        const auto* const halves = reinterpret_cast<const uint16_t*>(rows.raw());
+        const float row = dtype == DType::kFloat32
+                              ? rows.data<float>()[i]
+                              : std::bit_cast<float>(uint32_t{halves[i]} << 16);
+        EXPECT_EQ(average.data<float>()[i], row);
+      }
+    }
+    EXPECT_GT(parts, 0);
+  }
 }
 
 TEST_F(DynamicTable, ACutOfOtherSlicesIsRefused) {
