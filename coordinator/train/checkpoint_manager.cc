@@ -1,16 +1,19 @@
 #include "coordinator/train/checkpoint_manager.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/log.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "common/checkpoint/shard_layout.h"
 #include "common/program/replica_rows.h"
+#include "common/program/update_rule.h"
 
 namespace cohort {
 
@@ -52,6 +55,65 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
       absl::StrCat("checkpoint ", prefix, " is of another model: ", absl::StrJoin(problems, "; "),
                    "; name a checkpoint of this model in checkpoint.restore, or another "
                    "checkpoint.directory"));
+}
+
+// Slots of optimizers: what this job has, and what a checkpoint has.
+struct SlotCount {
+  int64_t wanted = 0;
+  int64_t missing = 0;  // of those, not in the checkpoint
+  int64_t stored = 0;
+  int64_t untaken = 0;  // of those, not wanted
+};
+
+// Returns the slots that a checkpoint has as "<variable> <optimizer>/<slot>".
+std::set<std::string> StoredSlots(const BundleReader& reader) {
+  std::set<std::string> slots;
+  for (const auto& [name, tensor] : reader.tensors()) {
+    if (const size_t at = name.find(kSlotInfix); at != std::string::npos) {
+      slots.insert(absl::StrCat(name.substr(0, at), " ", name.substr(at + sizeof(kSlotInfix) - 1)));
+    } else if (const size_t rows = name.find(kTableRowsInfix); rows != std::string::npos) {
+      // "<variable>/.COHORT_ROWS/<buckets>/<part>/<optimizer>/<slot>"
+      const std::vector<std::string> parts =
+          absl::StrSplit(name.substr(rows + sizeof(kTableRowsInfix) - 1), '/');
+      if (parts.size() == 4) {
+        slots.insert(absl::StrCat(name.substr(0, rows), " ", parts[2], "/", parts[3]));
+      }
+    }
+  }
+  return slots;
+}
+
+absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
+                                     absl::Span<const proto::VariableLayout> variables) {
+  std::set<std::string> stored = StoredSlots(reader);
+  SlotCount count;
+  count.stored = static_cast<int64_t>(stored.size());
+  for (const proto::VariableLayout& variable : variables) {
+    ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(variable.rule()));
+    for (const SlotSpec& slot : rule.slots) {
+      ++count.wanted;
+      const size_t taken =
+          stored.erase(absl::StrCat(variable.name(), " ", variable.rule().op(), "/", slot.name));
+      if (taken == 0) ++count.missing;
+    }
+  }
+  count.untaken = static_cast<int64_t>(stored.size());
+  return count;
+}
+
+absl::Status SaySlots(const BundleReader& reader,
+                      absl::Span<const proto::VariableLayout> variables, bool weights_only) {
+  ASSIGN_OR_RETURN(SlotCount slots, CountSlots(reader, variables));
+  if (weights_only) {
+    slots.missing = slots.wanted;
+    slots.untaken = slots.stored;
+  }
+  if (slots.missing == 0 && slots.untaken == 0) return absl::OkStatus();
+  Log(LogLevel::kWarning, "checkpoint_slots",
+      {{"restored", slots.wanted - slots.missing},
+       {"new", slots.missing},
+       {"not_taken", slots.untaken}});
+  return absl::OkStatus();
 }
 
 int64_t ReadCounter(const BundleReader& reader, const std::string& name) {
@@ -143,11 +205,20 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
   ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                    BundleReader::Open(files_, prefix));
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
-  RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, /*slots=*/true));
-  Progress progress{ReadCounter(*reader, kStepName),
-                    ReadCounter(*reader, kEpochName),
-                    {ReadCounter(*reader, kPassName), ReadCounter(*reader, kExamplesName)}};
-  Log(LogLevel::kInfo, "checkpoint_restored", {{"prefix", prefix}, {"step", progress.global_step}});
+  RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, options_.weights_only
+                                                        ? PsControl::Slots::kNew
+                                                        : PsControl::Slots::kOfCheckpoint));
+  Progress progress;
+  if (!options_.weights_only) {
+    progress = {ReadCounter(*reader, kStepName),
+                ReadCounter(*reader, kEpochName),
+                {ReadCounter(*reader, kPassName), ReadCounter(*reader, kExamplesName)}};
+  }
+  Log(LogLevel::kInfo, "checkpoint_restored",
+      {{"prefix", prefix},
+       {"step", progress.global_step},
+       {"weights_only", options_.weights_only ? "yes" : "no"}});
+  RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }
 

@@ -24,6 +24,7 @@ class CheckpointManager {
   struct Options {
     std::string directory;  // empty: nothing is saved
     int64_t max_to_keep = 3;
+    bool weights_only = false;  // Restore leaves slots, steps and epochs as they begin
   };
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
@@ -39,10 +40,11 @@ class CheckpointManager {
   absl::StatusOr<std::string> Save(const Progress& progress,
                                    absl::Span<const proto::VariableLayout> variables = {});
 
-  // Restores variables and slots. `which` is what FindCheckpoint takes. Nothing when "latest" finds
-  // no checkpoint, which is logged. Errors: those of FindCheckpoint; NOT_FOUND; DATA_LOSS naming
-  // the file; FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is
-  // missing or has another shape.
+  // Restores variables and slots. Slots that the checkpoint does not have begin as new; they are
+  // counted in the log, as are those that nobody takes. `which` is what FindCheckpoint takes.
+  // Nothing when "latest" finds no checkpoint, which is logged. Errors: those of FindCheckpoint;
+  // NOT_FOUND; DATA_LOSS naming the file; FAILED_PRECONDITION for a checkpoint of another model,
+  // listing every variable that is missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 

@@ -26,7 +26,8 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       job_(job),
       sources_(std::move(sources)),
       checkpoints_(world.files, coordinator,
-                   {job.checkpoint.directory, job.checkpoint.max_to_keep}),
+                   {job.checkpoint.directory, job.checkpoint.max_to_keep,
+                    job.checkpoint.weights_only}),
       progress_(std::make_shared<TrainProgress>(SettingsOf(job))) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
