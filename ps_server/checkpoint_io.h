@@ -5,13 +5,10 @@
 // ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"). Both are logical tensors of the whole
 // variable's shape, so that any number of parameter servers can read them back.
 //
-// A checkpoint is also a cut, to which training can go back exactly: beside each slice lies a whole
-// int64 tensor "<variable>/.COHORT_APPLIED/<first row>" of its history, taken at the same instant:
-// number of rows, version, watermark, and then first and last id of each interval of applied
-// closures. It fits these slices alone; others can read the checkpoint, but not as a cut. Rows of
-// dynamic tables are as table_parts.h says. Of a variable with a value for each replica
-// (common/program/replica_rows.h) the variable's name has the one value of all, where there is one,
-// and "<variable>/.COHORT_REPLICAS" the rows, to which a cut goes back.
+// A checkpoint is also a cut (slice_history.h), for the same slices alone; others can read it, but
+// not as a cut. Rows of dynamic tables are as table_parts.h says. Of a variable with a value for
+// each replica (common/program/replica_rows.h) the variable's name has the one value of all, where
+// there is one, and "<variable>/.COHORT_REPLICAS" the rows, to which a cut goes back.
 
 #include <cstdint>
 #include <map>
@@ -31,7 +28,6 @@
 namespace cohort {
 
 std::string SlotTensorName(const SliceLayout& layout, const std::string& slot);
-std::string HistoryTensorName(const SliceLayout& layout);
 std::string ReplicasTensorName(const SliceLayout& layout);
 
 // A tensor that the coordinator has saved beside the slices, whole.

@@ -15,8 +15,8 @@ namespace cohort {
 // are the parameter servers' own (ps_server/table_parts.h).
 inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
 
-// Between a variable's name and "<optimizer>/<slot>", in the name of the tensor with a slot. Slots of
-// a dynamic table have "<optimizer>/<slot>" at the end of names below kTableRowsInfix.
+// Between a variable's name and "<optimizer>/<slot>", in the name of the tensor with a slot. Slots
+// of a dynamic table have "<optimizer>/<slot>" at the end of names below kTableRowsInfix.
 inline constexpr char kSlotInfix[] = "/.OPTIMIZER_SLOT/";
 
 // A scalar keeps its shape.

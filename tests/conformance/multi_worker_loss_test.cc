@@ -120,8 +120,8 @@ TEST_P(MultiWorkerLoss, AWorkerThatStandsStillForLessThanTheLeaseIsWaitedFor) {
   EXPECT_EQ(InStep(), kWorkers);
 }
 
-// Two that do not reach each other, while the coordinator reaches both: one of them is left out, the
-// others train on, and it is back when that is over.
+// Two that do not reach each other, while the coordinator reaches both: one of them is left out,
+// the others train on, and the one is back when that is over.
 TEST_P(MultiWorkerLoss, OneOfTwoThatDoNotReachEachOtherIsLeftOut) {
   const ClusterCoordinator::Options options = CoordinatorOptionsOf(job_);
   Connect(options);

@@ -1,6 +1,6 @@
 // A parameter server that workers cannot reach for a while, and the coordinator can (FT-06): the
-// workers get nothing to do meanwhile, nothing is lost, however many closures meet it, however often
-// it happens and however long it lasts, and a call that waits says what it waits for.
+// workers get nothing to do meanwhile, nothing is lost, however many closures meet it, however
+// often it happens and however long it lasts, and a call that waits says what it waits for.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

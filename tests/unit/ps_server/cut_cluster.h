@@ -25,7 +25,8 @@ class CutCluster {
  public:
   CutCluster(int num_ps, FileSystem& files, const std::vector<VariableSpec>& variables)
       : num_ps_(num_ps), cluster_(num_ps, files), layouts_(LayOut(variables, num_ps)) {
-    COHORT_CHECK(cluster_.CreateAll(layouts_).ok(), "valid layouts");
+    const absl::Status created = cluster_.CreateAll(layouts_);
+    COHORT_CHECK(created.ok(), created.ToString().c_str());
   }
 
   PsCluster& ps() { return cluster_; }

@@ -1,20 +1,14 @@
 // Dynamic tables as a parameter server serves them: rows by keys, once for each closure, saved with
-// what is in them, and restored over any number of servers. Expectations: arithmetic, and for the
-// optimizers the bits of a table that never moved.
+// what is in them. Expectations: arithmetic, and for the optimizers the bits of a table that never
+// moved.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cstring>
-#include <map>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "common/base/rng.h"
-#include "common/tensor/key_bucket.h"
-#include "tests/unit/ps_server/cut_cluster.h"
+#include "tests/unit/ps_server/dynamic_table_support.h"
 
 namespace cohort {
 namespace {
@@ -22,103 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr int64_t kWidth = 3;
-constexpr char kPull[] = "/cohort.proto.PsService/Pull";
-
-VariableSpec ZeroTable(const proto::UpdateRule& rule) {
-  VariableSpec spec = TableSpec("t", kWidth, rule);
-  spec.initializer = "zeros";
-  return spec;
-}
-
-// Of the slice, in the given order.
-std::vector<int64_t> KeysOf(const proto::SliceHome& slice, const std::vector<int64_t>& keys) {
-  std::vector<int64_t> own;
-  for (const int64_t key : keys) {
-    const int64_t bucket = KeyBucket(key) - slice.row_begin();
-    if (bucket >= 0 && bucket < slice.row_count()) own.push_back(key);
-  }
-  return own;
-}
-
-// Some of many keys, with repeats.
-std::vector<int64_t> SomeKeys(uint64_t seed, size_t count) {
-  SequenceRng rng(seed);
-  std::vector<int64_t> keys;
-  for (size_t i = 0; i < count; ++i) {
-    keys.push_back(static_cast<int64_t>(Mix64(rng.Below(300))));
-  }
-  return keys;
-}
-
-Tensor GradientsOf(const std::vector<int64_t>& keys, uint64_t closure) {
-  Tensor all(DType::kFloat32, Shape{static_cast<int64_t>(keys.size()), kWidth});
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const RandomStream stream(closure, absl::StrCat(keys[i]));
-    for (size_t k = 0; k < kWidth; ++k) {
-      all.mutable_data<float>()[i * kWidth + k] = stream.Normal(k);
-    }
-  }
-  return all;
-}
-
-// The closure's push of these keys to one slice. The gradient of a key depends on both alone.
-absl::StatusOr<proto::PushResponse> Push(CutCluster& cluster, const proto::SliceHome& slice,
-                                         uint64_t closure, const std::vector<int64_t>& keys) {
-  const std::vector<int64_t> own = KeysOf(slice, keys);
-  auto request = PushRowsOf({.closure = closure, .learning_rate = 0.1, .step = closure},
-                            {{slice.slice_id(), own, GradientsOf(own, closure)}});
-  request.header.set_epoch(cluster.epoch());
-  return cluster.ps().Push(static_cast<int>(slice.ps()), std::move(request));
-}
-
-void PushToAll(CutCluster& cluster, uint64_t closure, const std::vector<int64_t>& keys) {
-  for (const proto::SliceHome& slice : cluster.slices()) {
-    const auto answer = Push(cluster, slice, closure, keys);
-    ASSERT_TRUE(answer.ok()) << answer.status();
-  }
-}
-
-absl::StatusOr<Tensor> PullKeys(CutCluster& cluster, const proto::SliceHome& slice,
-                                const std::vector<int64_t>& keys) {
-  const Tensor ids = Tensor::FromVector(keys, Shape{static_cast<int64_t>(keys.size())});
-  Envelope<proto::PullRequest> pull = PullOf({});
-  pull.header.set_epoch(cluster.epoch());
-  proto::PullRows& rows = *pull.header.add_rows();
-  rows.set_slice_id(slice.slice_id());
-  *rows.mutable_ids() = MetaOf(ids);
-  pull.payload.push_back(SliceOf(ids));
-  ASSIGN_OR_RETURN(const auto answer,
-                   cluster.ps().Call<proto::PullResponse>(static_cast<int>(slice.ps()), kPull,
-                                                          std::move(pull)));
-  ASSIGN_OR_RETURN(const auto tensors, ReadTensors(answer.header.tensors(), answer.payload));
-  return tensors[0];
-}
-
-// The bits of each key's row, wherever it is.
-std::map<int64_t, std::string> ReadTable(CutCluster& cluster, const std::vector<int64_t>& keys) {
-  std::map<int64_t, std::string> table;
-  for (const proto::SliceHome& slice : cluster.slices()) {
-    const std::vector<int64_t> own = KeysOf(slice, keys);
-    const auto rows = PullKeys(cluster, slice, own);
-    EXPECT_TRUE(rows.ok()) << rows.status();
-    for (size_t i = 0; rows.ok() && i < own.size(); ++i) {
-      table[own[i]].assign(reinterpret_cast<const char*>(rows->data<float>() + i * kWidth),
-                           kWidth * sizeof(float));
-    }
-  }
-  return table;
-}
-
-uint64_t RowsIn(CutCluster& cluster, int ps) {
-  Envelope<proto::PsStatsRequest> request;
-  request.header.set_epoch(cluster.epoch());
-  const auto stats = cluster.ps().Call<proto::PsStatsResponse>(
-      ps, "/cohort.proto.PsService/GetStats", std::move(request));
-  EXPECT_TRUE(stats.ok()) << stats.status();
-  return stats.ok() ? stats->header.tables().rows() : 0;
-}
 
 class DynamicTable : public testing::Test {
  protected:
@@ -287,125 +184,6 @@ TEST_F(DynamicTable, APushAfterTheHoldIsNotInTheCut) {
   cluster.GoBackTo({"/cut"});
   EXPECT_EQ(ReadTable(cluster, keys), at_cut);
   EXPECT_EQ(Push(cluster, cluster.slices()[0], 2, keys)->applied(), 1u);
-}
-
-absl::Status RestoreWithSlots(CutCluster& cluster, int num_ps, bool new_slots = false) {
-  for (int ps = 0; ps < num_ps; ++ps) {
-    Envelope<proto::RestoreShardRequest> request;
-    request.header.set_epoch(cluster.epoch());
-    request.header.set_prefix("/saved");
-    request.header.set_slots(true);
-    request.header.set_new_slots(new_slots);
-    RETURN_IF_ERROR(cluster.ps()
-                        .Call<proto::RestoreShardResponse>(
-                            ps, "/cohort.proto.PsService/RestoreShard", std::move(request))
-                        .status());
-  }
-  return absl::OkStatus();
-}
-
-TEST_F(DynamicTable, GoesOnBitForBitOverAnotherNumberOfServers) {
-  const std::vector<int64_t> keys = SomeKeys(1, 400);
-  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
-    for (proto::UpdateRule rule :
-         {Rule("adam", {{"amsgrad", 1}}), Rule("rmsprop", {{"momentum", 0.5}}),
-          Rule("rowwise_adagrad", {}), Rule("sgd", {{"use_ema", 1}})}) {
-      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " ", rule.ShortDebugString()));
-      rule.set_sparse(rule.op() == "adam" ? proto::LAZY : proto::LAZY_COMPENSATED);
-      VariableSpec spec = TableSpec("t", kWidth, rule);
-      spec.dynamic->set_row_dtype(static_cast<int32_t>(dtype));
-      MemoryFileSystem files;
-      CutCluster two(2, files, {spec});
-      for (const uint64_t closure : {1, 2, 3}) PushToAll(two, closure, SomeKeys(closure, 150));
-      ASSERT_TRUE(two.Save("/saved").ok());
-      const auto at_save = ReadTable(two, keys);
-      const uint64_t rows_at_save = RowsIn(two, 0) + RowsIn(two, 1);
-      PushToAll(two, 4, keys);
-      const auto at_end = ReadTable(two, keys);
-      for (const int num_ps : {1, 2, 3, 5}) {
-        CutCluster other(num_ps, files, {spec});
-        const absl::Status restored = RestoreWithSlots(other, num_ps);
-        ASSERT_TRUE(restored.ok()) << restored;
-        EXPECT_EQ(ReadTable(other, keys), at_save) << num_ps;
-        uint64_t rows = 0;
-        for (int ps = 0; ps < num_ps; ++ps) rows += RowsIn(other, ps);
-        EXPECT_EQ(rows, rows_at_save) << "each row is on one server";
-        PushToAll(other, 4, keys);
-        EXPECT_EQ(ReadTable(other, keys), at_end) << num_ps;
-      }
-    }
-  }
-}
-
-TEST_F(DynamicTable, ValuesAloneComeBackWithNewSlots) {
-  CutCluster saved(2, files_, {ZeroTable(Rule("rowwise_adagrad", {}))});
-  const std::vector<int64_t> keys = SomeKeys(1, 50);
-  PushToAll(saved, 1, keys);
-  ASSERT_TRUE(saved.Save("/saved").ok());
-  // Another rule's checkpoint has the values all the same.
-  CutCluster other(1, files_, {ZeroTable(Rule("adagrad", {}))});
-  EXPECT_THAT(std::string(RestoreWithSlots(other, 1).message()), HasSubstr("adagrad/accumulator"));
-  ASSERT_TRUE(other.Restore(0, {"/saved"}, /*applied=*/false).ok());
-  EXPECT_EQ(ReadTable(other, keys), ReadTable(saved, keys));
-}
-
-// As a job that goes on with another optimizer: what it finds, it takes, and the rest is as new.
-TEST_F(DynamicTable, AnotherOptimizerGoesOnFromItsRows) {
-  const std::vector<int64_t> keys = SomeKeys(1, 50);
-  for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
-    SCOPED_TRACE(DTypeName(dtype));
-    const auto table = [&](const proto::UpdateRule& rule) {
-      VariableSpec spec = ZeroTable(rule);
-      spec.dynamic->set_row_dtype(static_cast<int32_t>(dtype));
-      return spec;
-    };
-    MemoryFileSystem files;
-    CutCluster saved(2, files, {table(Rule("sgd", {{"momentum", 0.9}}))});
-    PushToAll(saved, 1, keys);
-    ASSERT_TRUE(saved.Save("/saved").ok());
-
-    CutCluster other(1, files, {table(Rule("adagrad", {}))});
-    ASSERT_TRUE(RestoreWithSlots(other, 1, /*new_slots=*/true).ok());
-    CutCluster values(1, files, {table(Rule("adagrad", {}))});
-    ASSERT_TRUE(values.Restore(0, {"/saved"}, /*applied=*/false).ok());
-    EXPECT_EQ(ReadTable(other, keys), ReadTable(saved, keys));
-    for (CutCluster* cluster : {&other, &values}) PushToAll(*cluster, 2, keys);
-    EXPECT_EQ(ReadTable(other, keys), ReadTable(values, keys));
-
-    // The momentum is there, and the average begins as the rows are.
-    CutCluster averaged(1, files, {table(Rule("sgd", {{"momentum", 0.9}, {"use_ema", 1}}))});
-    ASSERT_TRUE(RestoreWithSlots(averaged, 1, /*new_slots=*/true).ok());
-    for (CutCluster* cluster : {&saved, &averaged}) PushToAll(*cluster, 2, keys);
-    EXPECT_EQ(ReadTable(averaged, keys), ReadTable(saved, keys));
-    CutCluster again(1, files, {table(Rule("sgd", {{"momentum", 0.9}, {"use_ema", 1}}))});
-    ASSERT_TRUE(RestoreWithSlots(again, 1, /*new_slots=*/true).ok());
-    ASSERT_TRUE(again.Save("/averaged").ok());
-    const auto reader = *BundleReader::Open(files, "/averaged");
-    int parts = 0;
-    for (const auto& [name, tensor] : reader->tensors()) {
-      if (!absl::EndsWith(name, "/sgd/average") || tensor.shape.num_elements() == 0) continue;
-      ++parts;
-      const Tensor average = *reader->Read(name);
-      const Tensor rows = *reader->Read(
-          absl::StrCat(absl::StripSuffix(name, "sgd/average"), "values"));
-      for (int64_t i = 0; i < average.num_elements(); ++i) {
-        const auto* const halves = reinterpret_cast<const uint16_t*>(rows.raw());
-        const float row = dtype == DType::kFloat32
-                              ? rows.data<float>()[i]
-                              : std::bit_cast<float>(uint32_t{halves[i]} << 16);
-        EXPECT_EQ(average.data<float>()[i], row);
-      }
-    }
-    EXPECT_GT(parts, 0);
-  }
-}
-
-TEST_F(DynamicTable, ACutOfOtherSlicesIsRefused) {
-  CutCluster two(2, files_, {ZeroTable(Rule("sgd", {}))});
-  PushToAll(two, 1, SomeKeys(1, 50));
-  ASSERT_TRUE(two.Save("/cut").ok());
-  CutCluster three(3, files_, {ZeroTable(Rule("sgd", {}))});
-  EXPECT_EQ(three.Restore(1, {"/cut"}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
