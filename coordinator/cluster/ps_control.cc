@@ -252,17 +252,26 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   dims[0] = static_cast<int64_t>(ids.size());
   Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
   if (rows.num_bytes() == 0) return rows;
+  // At most so many to each home, however they are spread.
   const size_t row_bytes = rows.num_bytes() / ids.size();
+  const size_t most = std::max<size_t>(options_.call_bytes_max / row_bytes, 1);
+  for (size_t first = 0; first < ids.size(); first += most) {
+    RETURN_IF_ERROR(ReadSomeRows(variable, ids.subspan(first, most), row_bytes,
+                                 rows.mutable_raw() + first * row_bytes));
+  }
+  return rows;
+}
+
+absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
+                                     absl::Span<const int64_t> ids, size_t row_bytes,
+                                     std::byte* out) {
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   const std::vector<SliceIds> split = SplitRows(variable, ids);
-  std::vector<Tensor> wanted(homes.size());  // each once, in ascending order
+  std::vector<Tensor> wanted(homes.size());
   auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
   for (size_t i = 0; i < homes.size(); ++i) {
-    std::vector<int64_t> unique = split[i].ids;
-    std::sort(unique.begin(), unique.end());
-    unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
-    wanted[i] = Tensor::FromVector(unique, Shape{static_cast<int64_t>(unique.size())});
-    if (unique.empty()) continue;
+    wanted[i] = EachOnce(split[i].ids);
+    if (split[i].ids.empty()) continue;
     auto& request = requests[homes[i]];
     proto::PullRows& asked = *request.header.add_rows();
     asked.set_slice_id(variable.slices(static_cast<int>(i)).slice_id());
@@ -274,18 +283,12 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (size_t i = 0; i < homes.size(); ++i) {
-    const absl::Span<const int64_t> unique = wanted[i].span<int64_t>();
-    std::vector<std::byte> came(unique.size() * row_bytes);
+    std::vector<std::byte> came(wanted[i].span<int64_t>().size() * row_bytes);
     RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(absl::MakeSpan(came)),
                              absl::StrCat("reading ", variable.name())));
-    for (size_t k = 0; k < split[i].ids.size(); ++k) {
-      const size_t row = static_cast<size_t>(
-          std::lower_bound(unique.begin(), unique.end(), split[i].ids[k]) - unique.begin());
-      std::memcpy(rows.mutable_raw() + split[i].places[k] * row_bytes,
-                  came.data() + row * row_bytes, row_bytes);
-    }
+    PutRows(split[i], wanted[i], came, row_bytes, out);
   }
-  return rows;
+  return absl::OkStatus();
 }
 
 uint64_t PsControl::NextUpdate() {

@@ -55,7 +55,8 @@ class PsControl {
   // As it is kept: with a row for each replica, where each has a value.
   absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);
   // These rows, in this order; the variable has axis 0, and the ids are rows of it, or keys of a
-  // dynamic table. Errors: INVALID_ARGUMENT for one with values of replicas.
+  // dynamic table. More than one call moves are not of one instant. Errors: INVALID_ARGUMENT for
+  // one with values of replicas.
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 
@@ -102,6 +103,9 @@ class PsControl {
   // Reads these slices, by their places in the variable, by one call to each home.
   absl::Status ReadSlices(const proto::VariableLayout& variable, absl::Span<const size_t> homes,
                           absl::Span<const size_t> slices, Tensor& whole);
+  // Reads these by one call to each home.
+  absl::Status ReadSomeRows(const proto::VariableLayout& variable, absl::Span<const int64_t> ids,
+                            size_t row_bytes, std::byte* out);
   // Changes these slices by one call to each holder, with what `numbered` says of the change.
   absl::Status ChangeSlices(const proto::VariableLayout& variable,
                             absl::Span<const VariablePart> parts,

@@ -1,6 +1,7 @@
 #include "coordinator/cluster/row_split.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/tensor/key_bucket.h"
@@ -29,6 +30,22 @@ std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
     slice.places.push_back(place);
   }
   return split;
+}
+
+Tensor EachOnce(std::vector<int64_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return Tensor::FromVector(ids, Shape{static_cast<int64_t>(ids.size())});
+}
+
+void PutRows(const SliceIds& slice, const Tensor& each_once, absl::Span<const std::byte> came,
+             size_t row_bytes, std::byte* out) {
+  const absl::Span<const int64_t> sorted = each_once.span<int64_t>();
+  for (size_t i = 0; i < slice.ids.size(); ++i) {
+    const auto row = std::lower_bound(sorted.begin(), sorted.end(), slice.ids[i]) - sorted.begin();
+    std::memcpy(out + slice.places[i] * row_bytes,
+                came.data() + static_cast<size_t>(row) * row_bytes, row_bytes);
+  }
 }
 
 }  // namespace cohort

@@ -2,12 +2,14 @@
 
 // Rows of a variable, by their numbers, as the slices have them.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/tensor/tensor.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -24,5 +26,11 @@ struct SliceIds {
 // them, of a dynamic table.
 std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
                                 absl::Span<const int64_t> ids);
+
+// Each of the ids once, ascending: int64[n], as a call asks for them.
+Tensor EachOnce(std::vector<int64_t> ids);
+// Puts what came for EachOnce of a slice's ids to their places among all, in rows of `row_bytes`.
+void PutRows(const SliceIds& slice, const Tensor& each_once, absl::Span<const std::byte> came,
+             size_t row_bytes, std::byte* out);
 
 }  // namespace cohort

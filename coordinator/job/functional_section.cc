@@ -29,7 +29,7 @@ struct TensorName {
 struct UnresolvedCall {
   size_t layer = 0;
   int64_t node = 0;
-  std::vector<TensorName> inputs;
+  std::vector<TensorName> inputs = {};
   bool training = true;  // LayerCall::training
 };
 
