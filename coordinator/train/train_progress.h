@@ -40,7 +40,7 @@ proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, cons
 struct Progress {
   int64_t global_step = 0;
   int64_t epochs_done = 0;
-  DataPosition data;
+  DataPosition data = {};
 };
 
 // Thread-safe. Shared: the recovery holds it.
