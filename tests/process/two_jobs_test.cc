@@ -1,4 +1,4 @@
-// Two coordinators on the tasks of one TF_CONFIG, and tasks that die while a job is set up.
+// Two coordinators on the tasks of one TF_CONFIG.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,23 +64,6 @@ TEST_F(TwoJobs, AnotherJobIsRefusedNamingTheOneThatRunsUnlessItIsToTakeOver) {
   EXPECT_THAT(refused.err, HasSubstr("job 'first' runs on this cluster"));
   ExpectTrains("second", {"--take_over"});
 }
-
-class KilledAtSetup : public testing::TestWithParam<const char*> {};
-
-TEST_P(KilledAtSetup, OneOfTwoWorkersCostsNothing) {
-  DaemonCluster cluster(1, 2);
-  cluster.StartAll();
-  const auto coordinator = cluster.StartCoordinator(kExamples, {kOnce});
-  ASSERT_TRUE(coordinator->ReadErrUntil(GetParam(), kPatience)) << coordinator->err();
-  cluster.worker(0).process->Signal(SIGKILL);
-  const ProcessRun run = coordinator->Wait(kPatience);
-  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
-  EXPECT_EQ(json::parse(run.LastLine())["steps"], kExamples / 32);
-}
-
-INSTANTIATE_TEST_SUITE_P(Events, KilledAtSetup,
-                         testing::Values("event=epoch_claimed", "event=task_attached task=\"worker",
-                                         "Epoch 1/"));
 
 }  // namespace
 }  // namespace cohort
