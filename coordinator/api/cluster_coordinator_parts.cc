@@ -150,13 +150,13 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.quarantine_after = options_.quarantine_after;
   options.quarantine = options_.quarantine;
   options.stop_at_first_error = options_.stop_at_first_error;
+  options.setup_timeout = options_.connect_timeout;
   options.closure_timeout = options_.closure_timeout;
   options.redo_max = options_.recovery_directory.empty() ? 0 : options_.redo_max;
   options.checkpoint_every = options_.recovery_interval_closures;
   options.on_checkpoint_due = [parts] {
-    if (const auto recovery = parts->recovery.lock()) {
-      recovery->Checkpoint([](const absl::Status&) {});
-    }
+    const auto recovery = parts->recovery.lock();
+    if (recovery != nullptr) recovery->Checkpoint([](const absl::Status&) {});
   };
   options.on_ps_suspect = [parts](int ps) {
     if (const auto cluster = parts->cluster.lock()) cluster->DoubtPs(ps);

@@ -6,7 +6,10 @@ namespace cohort {
 
 bool MayAnswerLater(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
-  if (error_class == proto::STALE || error_class == proto::TRANSIENT) return true;
+  if (error_class == proto::STALE || error_class == proto::TRANSIENT ||
+      error_class == proto::WORKER_LOST) {
+    return true;
+  }
   return error_class == proto::ERROR_CLASS_UNKNOWN &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
 }

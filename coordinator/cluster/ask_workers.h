@@ -2,6 +2,7 @@
 
 // One question to several workers at once, and what each of them answers.
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/limited_group.h"
+#include "coordinator/cluster/unanswered_call.h"
 
 namespace cohort {
 
@@ -36,31 +38,59 @@ struct WorkerAnswer {
   Response response;
 };
 
-// Asks each of `links` and blocks until all calls have ended; the answers are in the same order.
+// Asks one worker. The answer of a worker that is lost first is its loss, which is known sooner
+// than a call to one that stands still runs out of its time.
 template <typename Response, typename Request>
-absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter,
+void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& question,
+               const Request& request,
+               absl::AnyInvocable<void(absl::StatusOr<WorkerAnswer<Response>>)> done) {
+  using Answer = WorkerAnswer<Response>;
+  auto first = std::make_shared<FirstResult<Answer>>(std::move(done));
+  const TaskId task{Role::kWorker, static_cast<int>(link.task.index())};
+  const uint64_t watch =
+      cluster.WatchLoss(task, [first, worker = link.task](const absl::Status& loss) {
+        first->Give(Answer{worker, loss, {}});
+      });
+  StartCall<Response>(*link.data, question.method, Envelope<Request>{request, {}},
+                      question.call_timeout,
+                      [first, watch, weak = cluster.weak_from_this(),
+                       worker = link.task](absl::StatusOr<Envelope<Response>> response) {
+                        if (const auto cluster = weak.lock()) cluster->ForgetWatch(watch);
+                        Answer answer{worker, response.status(), {}};
+                        if (response.ok()) {
+                          answer.response = std::move(response->header);
+                        } else if (!MayAnswerLater(answer.status)) {
+                          answer.status = AttributedCall(answer.status, answer.task);
+                        }
+                        first->Give(std::move(answer));
+                      });
+}
+
+// Asks each of `links` and blocks until each worker has answered or is lost; the answers are in the
+// same order.
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, Cluster& cluster,
                                                                const std::vector<TaskLink>& links,
                                                                const WorkerQuestion& question,
                                                                const Request& request) {
   using Answer = WorkerAnswer<Response>;
-  const auto ask = [links, question, request](
+  const auto ask = [&cluster, links, question, request](
                        size_t i, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done) {
-    StartCall<Response>(*links[i].data, question.method, Envelope<Request>{request, {}},
-                        question.call_timeout,
-                        [task = links[i].task, done = std::move(done)](auto response) mutable {
-                          Answer answer{std::move(task), response.status(), {}};
-                          if (response.ok()) {
-                            answer.response = std::move(response->header);
-                          } else if (!MayAnswerLater(answer.status)) {
-                            answer.status = AttributedCall(answer.status, answer.task);
-                          }
-                          done(std::move(answer));
-                        });
+    AskWorker<Response>(cluster, links[i], question, request, std::move(done));
   };
   return Await<std::vector<Answer>>(
       waiter, absl::InfiniteDuration(), question.what, [&](auto done) {
         LimitedGroup<Answer>::Run({links.size(), links.size()}, ask, std::move(done));
       });
+}
+
+// The error of a worker that serves and has not answered the question for so long.
+template <typename Request>
+absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& request,
+                                const proto::TaskRef& worker, absl::Duration lasted,
+                                const absl::Status& failure) {
+  return UnansweredError({MethodName(question.method), request.ByteSizeLong()}, lasted,
+                         AttributedCall(failure, worker));
 }
 
 }  // namespace cohort

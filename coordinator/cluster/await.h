@@ -48,6 +48,21 @@ auto StatusTo(Done done) {
   };
 }
 
+// Gives `done` the first of several results and drops the later ones. Thread-safe. Shared by all
+// that may give one.
+template <typename T>
+class FirstResult {
+ public:
+  explicit FirstResult(absl::AnyInvocable<void(absl::StatusOr<T>)> done) : done_(std::move(done)) {}
+  void Give(absl::StatusOr<T> result) {
+    if (!has_come_.exchange(true)) done_(std::move(result));
+  }
+
+ private:
+  std::atomic<bool> has_come_{false};
+  absl::AnyInvocable<void(absl::StatusOr<T>)> done_;
+};
+
 // As Await, for calls to a task, or without a task to homes of variables: it ends with the loss,
 // which is known sooner than a call to who stands still runs out of its time. What the calls answer
 // later is dropped.
@@ -55,17 +70,9 @@ template <typename T, typename Watched, typename Start>
 absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                                   const std::shared_ptr<Watched>& cluster,
                                   std::optional<TaskId> task, Start start) {
-  struct First {
-    std::atomic<bool> has_come{false};
-    absl::AnyInvocable<void(absl::StatusOr<T>)> done;
-    void Give(absl::StatusOr<T> result) {
-      if (!has_come.exchange(true)) done(std::move(result));
-    }
-  };
   uint64_t watch = 0;
   absl::StatusOr<T> result = Await<T>(waiter, timeout, what, [&](auto done) {
-    auto first = std::make_shared<First>();  // shared by the watch and the calls
-    first->done = std::move(done);
+    auto first = std::make_shared<FirstResult<T>>(std::move(done));
     watch = cluster->WatchLoss(task, [first](const absl::Status& loss) { first->Give(loss); });
     start([first](absl::StatusOr<T> answer) { first->Give(std::move(answer)); });
   });

@@ -9,6 +9,10 @@ namespace {
 constexpr double kBytesPerSecondMin = 1 << 20;
 }
 
+std::string MethodName(absl::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
+}
+
 absl::Duration TimeFor(absl::Duration silence, size_t bytes) {
   return silence + absl::Seconds(static_cast<double>(bytes) / kBytesPerSecondMin);
 }

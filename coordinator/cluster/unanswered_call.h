@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/wire/typed_call.h"
 
@@ -18,6 +19,9 @@ struct UnansweredCall {
   std::string method;
   size_t bytes = 0;  // of its largest request; 0: not known
 };
+
+// Returns the last part of the path of a method: "Pull" of "/cohort.proto.PsService/Pull".
+std::string MethodName(absl::string_view path);
 
 // Bytes of the largest.
 template <typename Request>
@@ -33,8 +37,8 @@ size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
 // that makes progress is not given up.
 absl::Duration TimeFor(absl::Duration silence, size_t bytes);
 
-// `failure`, of class PS_LOST with the task as origin, with the call, its bytes, who calls whom,
-// and the path MTU as a likely cause.
+// `failure`, of class PS_LOST or WORKER_LOST with the task as origin, with the call, its bytes, who
+// calls whom, and the path MTU as a likely cause.
 absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
                              const absl::Status& failure);
 

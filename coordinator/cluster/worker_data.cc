@@ -1,6 +1,7 @@
 #include "coordinator/cluster/worker_data.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,8 +17,9 @@ constexpr absl::Duration kPause = absl::Milliseconds(50);
 
 using Answer = WorkerAnswer<proto::CreateDatasetResponse>;
 
-// Asks `links` at once. Errors: what a worker answers for good.
-absl::StatusOr<std::vector<Answer>> Ask(Waiter& waiter, const Cluster& cluster,
+// Asks `links` at once. A worker that serves and has not answered in time is named with the call.
+// Errors: what a worker answers for good.
+absl::StatusOr<std::vector<Answer>> Ask(Waiter& waiter, Cluster& cluster,
                                         const DataQuestion& question,
                                         const std::vector<TaskLink>& links,
                                         const proto::ExpectedData* expected) {
@@ -26,35 +28,51 @@ absl::StatusOr<std::vector<Answer>> Ask(Waiter& waiter, const Cluster& cluster,
   request.set_dataset_id(question.dataset_id);
   *request.mutable_spec() = question.spec;
   if (expected != nullptr) *request.mutable_expected() = *expected;
-  ASSIGN_OR_RETURN(std::vector<Answer> answers,
-                   AskWorkers<proto::CreateDatasetResponse>(
-                       waiter, links,
-                       {"/cohort.proto.WorkerService/CreateDataset",
-                        "workers to build the data set", question.call_timeout},
-                       request));
-  for (const Answer& answer : answers) {
+  const absl::Duration patience = std::min(question.call_timeout, question.timeout);
+  const WorkerQuestion asked = {"/cohort.proto.WorkerService/CreateDataset",
+                                "workers to build the data set",
+                                TimeFor(patience, request.ByteSizeLong())};
+  ASSIGN_OR_RETURN(std::vector<Answer> answers, AskWorkers<proto::CreateDatasetResponse>(
+                                                    waiter, cluster, links, asked, request));
+  for (Answer& answer : answers) {
     if (!answer.status.ok() && !MayAnswerLater(answer.status)) return answer.status;
+    if (!absl::IsDeadlineExceeded(answer.status)) continue;
+    answer.status =
+        UnansweredQuestion(asked, request, answer.task, asked.call_timeout, answer.status);
   }
   return answers;
 }
 
-// Asks one worker after another until one answers. Errors: the last one's.
-absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, const Cluster& cluster,
+// Asks one worker and, where that does not answer, all others at once. Errors: that of one of them.
+absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster,
                                                 const DataQuestion& question) {
   absl::Status error =
       absl::UnavailableError(absl::StrCat("no worker serves now: ", cluster.Report()));
-  for (const TaskLink& link : ServingWorkers(cluster)) {
+  std::set<int32_t> asked;
+  while (true) {
+    std::vector<TaskLink> links = ServingWorkers(cluster);
+    links.erase(std::remove_if(
+                    links.begin(), links.end(),
+                    [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
+                links.end());
+    if (links.empty()) return error;
+    if (asked.empty()) links.erase(links.begin() + 1, links.end());
+    for (const TaskLink& link : links) asked.insert(link.task.index());
     ASSIGN_OR_RETURN(const std::vector<Answer> answers,
-                     Ask(waiter, cluster, question, {link}, nullptr));
-    error = answers[0].status;
-    if (!error.ok()) continue;
-    proto::ExpectedData expected;
-    *expected.mutable_worker() = answers[0].task;
-    *expected.mutable_element_spec() = answers[0].response.element_spec();
-    expected.set_cardinality(answers[0].response.cardinality());
-    return expected;
+                     Ask(waiter, cluster, question, links, nullptr));
+    for (const Answer& answer : answers) {
+      if (!answer.status.ok()) {
+        // A silence is reported before a connection that broke over it.
+        if (!absl::IsDeadlineExceeded(error)) error = answer.status;
+        continue;
+      }
+      proto::ExpectedData expected;
+      *expected.mutable_worker() = answer.task;
+      *expected.mutable_element_spec() = answer.response.element_spec();
+      expected.set_cardinality(answer.response.cardinality());
+      return expected;
+    }
   }
-  return error;
 }
 
 }  // namespace

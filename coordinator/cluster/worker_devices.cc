@@ -77,6 +77,8 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
                                   " for workers to list their devices: ", cluster.Report()),
                      proto::WORKER_LOST);
   };
+  const WorkerQuestion asked = {"/cohort.proto.WorkerService/ListDevices",
+                                "workers to list their devices", question.call_timeout};
   Answers answers;
   while (true) {
     const absl::Status ready =
@@ -91,21 +93,23 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
     RETURN_IF_ERROR(ready);
     proto::ListDevicesRequest request;
     request.set_epoch(cluster.epoch());
-    ASSIGN_OR_RETURN(const std::vector<Answer> round,
-                     AskWorkers<proto::ListDevicesResponse>(
-                         waiter, LinksOf(cluster, question.workers, answers),
-                         {"/cohort.proto.WorkerService/ListDevices",
-                          "workers to list their devices", question.call_timeout},
-                         request));
+    ASSIGN_OR_RETURN(
+        const std::vector<Answer> round,
+        AskWorkers<proto::ListDevicesResponse>(
+            waiter, cluster, LinksOf(cluster, question.workers, answers), asked, request));
+    absl::Status unanswered;
     for (const Answer& answer : round) {
       if (answer.status.ok()) {
         answers[answer.task.index()] = answer.response;
       } else if (!MayAnswerLater(answer.status)) {
         return answer.status;
+      } else if (absl::IsDeadlineExceeded(answer.status)) {
+        unanswered =
+            UnansweredQuestion(asked, request, answer.task, question.timeout, answer.status);
       }
     }
     if (answers.size() == question.workers.size()) break;
-    if (world.clock.Now() >= deadline) return timed_out();
+    if (world.clock.Now() >= deadline) return unanswered.ok() ? timed_out() : unanswered;
     const auto after_pause = [&](auto done) {
       world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
     };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
@@ -15,6 +16,11 @@ bool IsSame(const proto::TaskRef& one, const proto::TaskRef& other) {
 }
 
 }  // namespace
+
+void AttemptRecord::AddSilence(absl::Status error) {
+  ++silences_;
+  silence_ = std::move(error);
+}
 
 void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& process,
                                   const absl::Status& cause) {

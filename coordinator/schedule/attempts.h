@@ -30,6 +30,14 @@ class AttemptRecord {
   uint32_t AddFault() { return ++faults_; }
   uint32_t AddMalformed() { return ++malformed_; }
 
+  // A worker that is there did not answer a call that gives it what the closure needs; with what
+  // the error of the closure would be. An answered one begins the count anew.
+  void AddSilence(absl::Status error);
+  void EndSilence() { silences_ = 0; }
+  // OK unless calls in a row were silent: one may be that of a message which was lost with its
+  // connection.
+  absl::Status Silence() const { return silences_ > 1 ? silence_ : absl::OkStatus(); }
+
   // Records that the attempt's call to this process ended without an answer. A process counts once.
   void AddUnanswered(uint32_t attempt, const proto::TaskRef& process, const absl::Status& cause);
   bool HasUnanswered(uint32_t attempt) const;
@@ -56,6 +64,8 @@ class AttemptRecord {
 
   uint32_t faults_ = 0;
   uint32_t malformed_ = 0;
+  uint32_t silences_ = 0;
+  absl::Status silence_;                // of the last one
   std::vector<Unanswered> unanswered_;  // one for each process
 };
 

@@ -26,11 +26,23 @@ bool NoteLoss(const LaneRun& run, const absl::Status& cause) {
   return !unanswered.empty();
 }
 
+bool NoteSilence(const LaneRun& run, const SetUpEnd& end) {
+  const bool silent =
+      absl::IsDeadlineExceeded(end.status) && ClassifyOutcome(end.status) == Outcome::kWorkerLost;
+  if (!silent) return false;
+  run.closure->record.AddSilence(
+      UnansweredError(end.call, end.timeout, AttributedCall(end.status, run.task())));
+  return true;
+}
+
 absl::Status GiveUp(const LaneRun& run, const absl::Status& status, Outcome outcome,
                     const GiveUpRule& rule) {
   Closure& closure = *run.closure;
   AttemptRecord& record = closure.record;
   if (closure.begun && !closure.replayable) return LostForGood(closure, status.message());
+  if (const absl::Status silence = record.Silence(); !silence.ok()) {
+    return Annotate(silence, absl::StrCat("closure ", closure.id.value));
+  }
   if (IsMalformed(status)) {
     const uint32_t malformed = record.AddMalformed();
     if (malformed < AttemptRecord::kMalformedMax) return absl::OkStatus();

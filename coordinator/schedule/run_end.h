@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/cluster/unanswered_call.h"
 #include "coordinator/schedule/outcome.h"
 #include "coordinator/schedule/worker_lane.h"
 
@@ -13,6 +15,15 @@ namespace cohort {
 // Records a run that was lost, as its call ended. Returns true if worker processes may have ended
 // with it.
 bool NoteLoss(const LaneRun& run, const absl::Status& cause);
+
+// The end of a call that gives workers what a closure needs.
+struct SetUpEnd {
+  UnansweredCall call;
+  absl::Duration timeout;
+  absl::Status status;
+};
+// Records a call that a worker has not answered in time, and returns true; false: of another end.
+bool NoteSilence(const LaneRun& run, const SetUpEnd& end);
 
 struct GiveUpRule {
   uint32_t attempts_max = 0;  // so many faults, and the closure fails

@@ -132,7 +132,10 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
     WorkerLane& lane = lanes_[worker];
     if (!lane.on_drained.empty()) return;  // it is being removed
     done_on_.emplace(worker, 0);
-    if (lane.task.incarnation() != task.incarnation()) lane.prepared.clear();
+    if (lane.task.incarnation() != task.incarnation()) {
+      lane.prepared.clear();
+      lane.hold_until = absl::InfinitePast();
+    }
     queue_.OnServing(task);
     lane.task = task;
     lane.address = address;

@@ -10,9 +10,8 @@
 // A worker that was lost may still be at work, so its closures are fenced on the parameter servers
 // before the error is delivered.
 //
-// Recovery (coordinator/recovery): Pause takes every closure back from the workers, and Resume,
-// once the parameter servers hold a cut again, queues what the cut does not cover, under the old
-// ids.
+// Recovery (coordinator/recovery): Pause takes every closure back from the workers. Resume, once
+// the parameter servers hold a cut again, queues what it does not cover, under the old ids.
 
 #include <functional>
 #include <map>
@@ -40,14 +39,14 @@
 
 namespace cohort {
 
+struct SetUpEnd;
 // Thread-safe. Shared: calls in flight hold it.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
  public:
   using Options = SchedulerOptions;
   using Stats = SchedulerStats;
   using Done = WaitingCalls::Done;
-  // The clock outlives the scheduler.
-  static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);
+  static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);  // clock: outlives it
   // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
   // closure is then cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
@@ -157,6 +156,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
+  bool TakeSetUp(const Run& run, const SetUpEnd& end);  // false: the run has been taken back
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
   // Whether a queued closure is taken for the cause of its casualties (attempts.h); it has ended.

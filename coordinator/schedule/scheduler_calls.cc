@@ -41,11 +41,16 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
       detail);
 }
 
-// Of a call for the run, whose steps may take so long each.
-absl::Duration TimeoutOf(const LaneRun& run, absl::Duration step_timeout, absl::Time now) {
+// Returns `timeout` or what is left of the closure's time.
+absl::Duration UntilDeadline(const LaneRun& run, absl::Duration timeout, absl::Time now) {
   // A call that starts too late ends at once, in the same way.
-  const absl::Duration left = std::max(run.closure->deadline - now, kMillisecond);
-  return std::min(step_timeout * static_cast<double>(run.num_steps()), left);
+  return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
+}
+
+// Returns the time of one call. Two in a row end within `silence`; a worker that reads files may
+// take all of it.
+absl::Duration TimeOfSetUp(const UnansweredCall& call, absl::Duration silence) {
+  return TimeFor(call.method == "CreateDataset" ? silence : silence / 2, call.bytes);
 }
 
 }  // namespace
@@ -121,23 +126,44 @@ void Scheduler::Prepare(Run run) {
     request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
   Channel& channel = *run.channel;
-  const absl::Duration timeout = TimeoutOf(run, options_.closure_timeout, clock_.Now());
+  const UnansweredCall call = {
+      MethodName(request.method),
+      request.message.header.size() + PayloadBytes(request.message.payload)};
+  const absl::Duration timeout =
+      UntilDeadline(run, TimeOfSetUp(call, options_.setup_timeout), clock_.Now());
   channel.Start(request.method, std::move(request.message), timeout,
-                [self = shared_from_this(), run = std::move(run)](
-                    absl::StatusOr<Message> response) mutable {
+                [self = shared_from_this(), run = std::move(run), call,
+                 timeout](const absl::StatusOr<Message>& response) mutable {
+                  if (!self->TakeSetUp(run, {call, timeout, response.status()})) return;
                   if (!response.ok()) return self->End(run, response.status());
-                  {
-                    MutexLock lock(self->mutex_);
-                    if (!self->IsCurrentLocked(run)) return;
-                    for (const GangMember& member : run.members) {
-                      WorkerLane& lane = self->lanes_[member.worker];
-                      if (lane.task.incarnation() != member.task.incarnation()) continue;
-                      lane.prepared.insert(run.missing.front());
-                    }
-                  }
                   run.missing.erase(run.missing.begin());
                   self->Start(std::move(run));
                 });
+}
+
+bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
+  MutexLock lock(mutex_);
+  if (!IsCurrentLocked(run)) return false;
+  if (end.status.ok()) {
+    run.closure->record.EndSilence();
+    for (const GangMember& member : run.members) {
+      WorkerLane& lane = lanes_[member.worker];
+      if (lane.task.incarnation() != member.task.incarnation()) continue;
+      lane.prepared.insert(run.missing.front());
+    }
+    return true;
+  }
+  if (clock_.Now() >= run.closure->deadline || !NoteSilence(run, end)) return true;
+  if (run.gang_channel != nullptr) return true;
+  // Another worker may answer; this one is given nothing until the same time has passed again.
+  const bool others = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
+    return lane.first != run.worker() && lane.second.ready &&
+           lane.second.hold_until <= clock_.Now();
+  });
+  if (!others) return true;
+  lanes_[run.worker()].hold_until = clock_.Now() + end.timeout;
+  PumpAtLocked(clock_.Now() + end.timeout);
+  return true;
 }
 
 void Scheduler::Call(Run run) {
@@ -154,21 +180,22 @@ void Scheduler::Call(Run run) {
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
-  const absl::Duration timeout = TimeoutOf(run, options_.closure_timeout, clock_.Now());
+  const absl::Duration of_steps =
+      options_.closure_timeout * static_cast<double>(run.num_steps());
+  const absl::Duration timeout = UntilDeadline(run, of_steps, clock_.Now());
   Envelope<proto::RunClosureRequest> request = MakeRunRequest(run, epoch, watermark);
   request.header.set_session(run.session);
   if (run.closure->gang) *request.header.mutable_gang() = run.gang;
   request.header.set_timeout_ms(absl::ToInt64Milliseconds(absl::Ceil(timeout, kMillisecond)));
   StartCall<proto::RunClosureResponse>(
       channel, kRunClosure, std::move(request), timeout,
-      [self = shared_from_this(), run = std::move(run)](
-          absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+      [self = shared_from_this(),
+       run = std::move(run)](absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
         self->End(run, std::move(response));
       });
 }
 
-void Scheduler::End(const Run& run,
-                    absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
   PartOfSteps part = TakePart(run, response);
   const absl::Status as_it_came = response.status();
   Outcome outcome = ClassifyOutcome(as_it_came);
@@ -274,8 +301,10 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   if (QuarantineLocked(*run.closure, run.attempt, effects)) return;
   ++stats_.put_back;
   Log(LogLevel::kInfo, "closure_put_back",
-      {{"closure", id.value}, {"attempt", run.closure->attempt},
-       {"task", TaskName(run.task())}, {"cause", status.message()}});
+      {{"closure", id.value},
+       {"attempt", run.closure->attempt},
+       {"task", TaskName(run.task())},
+       {"cause", status.message()}});
 }
 
 }  // namespace cohort

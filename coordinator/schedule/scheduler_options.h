@@ -42,6 +42,8 @@ struct SchedulerOptions {
   // Whether an error stops the queue at once, or, as in TensorFlow, when a call observes it.
   bool stop_at_first_error = true;
   Quarantine quarantine = Quarantine::kFail;
+  // How long a worker that is there may leave calls unanswered which give it what closures need.
+  absl::Duration setup_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
   // Steps of closures that are kept until they are durable, to run again after a restore; a
   // full log asks for a checkpoint and then holds Schedule back. 0: none, nothing is recovered.

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,9 +20,12 @@
 namespace cohort {
 namespace {
 
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 constexpr absl::Duration kLease = absl::Seconds(2);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
 constexpr int64_t kSteps = 6;
 
 // Three steps an epoch.
@@ -59,17 +63,38 @@ class AtFirst final : public SimWatcher {
   std::function<void(std::string)> strike_;
 };
 
+// Loses calls of a method to tasks whose names begin with `to`, as a path loses packets above a
+// size.
+class Loses final : public SimWatcher {
+ public:
+  Loses(std::string method, std::string to) : method_(std::move(method)), to_(std::move(to)) {}
+  SimFate OnRequest(const SimMessage& message) override {
+    SimFate fate;
+    fate.lose = absl::EndsWith(message.method, method_) && absl::StartsWith(message.to, to_);
+    return fate;
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+ private:
+  const std::string method_;
+  const std::string to_;
+};
+
 class SetupLoss : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(const std::string& host,
                                                               const std::string& recovery) {
     ClusterCoordinator::Options options;
-    options.cluster = cluster.tasks().spec();
+    const ClusterSpec all = cluster.tasks().spec();
+    for (const auto& [task, address] : all.tasks()) {
+      if (task.role != Role::kPs || task.index < servers) options.cluster.Add(task, address);
+    }
     options.settings = 1;
     options.lease = kLease;
+    options.connect_timeout = kConnectTimeout;
     options.recovery_directory = recovery;
-    return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(),
-                                       std::move(options));
+    return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(), std::move(options));
   }
 
   absl::StatusOr<TrainSummary> Train(const std::string& host, ClusterCoordinator& coordinator) {
@@ -100,12 +125,37 @@ class SetupLoss : public testing::Test {
     cluster.network().SetWatcher(watcher.get());
   }
 
+  // The process that gets the first such call stands still: calls to it get no answer, and no
+  // connection breaks.
+  void StopAtFirst(const std::string& method, const std::string& role) {
+    watcher = std::make_unique<AtFirst>(method, role, [this](const std::string& host) {
+      struck_at = cluster.sim().Now();
+      for (const char* other : {"chief:0", "ps:0", "ps:1", "worker:0", "worker:1"}) {
+        if (host != other) cluster.network().CutOneWay(host, other);
+      }
+    });
+    cluster.network().SetWatcher(watcher.get());
+  }
+
+  // Such calls are lost for ever, and all others are answered.
+  absl::StatusOr<TrainSummary> TrainWithout(const std::string& method, const std::string& to) {
+    const auto coordinator = Connect("chief:0", "");
+    if (!coordinator.ok()) return coordinator.status();
+    Loses hole(method, to);
+    cluster.network().SetWatcher(&hole);
+    struck_at = cluster.sim().Now();
+    auto summary = Train("chief:0", **coordinator);
+    cluster.network().SetWatcher(nullptr);
+    return summary;
+  }
+
   void TearDown() override {
     cluster.network().SetWatcher(nullptr);
     EXPECT_TRUE(watcher == nullptr || watcher->struck()) << "no such call came";
   }
 
   SimCluster cluster{21, /*ps=*/2, /*workers=*/2};
+  int servers = 2;  // that the next coordinator knows
   std::unique_ptr<AtFirst> watcher;
   absl::Time struck_at;
 };
@@ -122,6 +172,44 @@ TEST_P(OfAWorker, CostsNothing) {
 INSTANTIATE_TEST_SUITE_P(Calls, OfAWorker,
                          testing::Values("/GetStatus", "/Attach", "/CreateDataset",
                                          "/RegisterProgram", "/RunClosure"));
+
+class OfAWorkerThatStandsStill : public SetupLoss,
+                                 public testing::WithParamInterface<const char*> {};
+
+TEST_P(OfAWorkerThatStandsStill, CostsItsLease) {
+  StopAtFirst(GetParam(), "worker");
+  const auto summary = ConnectAndTrain("chief:0", "");
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->steps, kSteps);
+  EXPECT_LT(cluster.sim().Now() - struck_at, kLease + absl::Seconds(1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, OfAWorkerThatStandsStill,
+                         testing::Values("/CreateDataset", "/RegisterProgram", "/RunClosure"));
+
+class UnansweredByWorkers : public SetupLoss, public testing::WithParamInterface<const char*> {};
+
+TEST_P(UnansweredByWorkers, EndsTheJobAndNamesCallBytesPairAndLikelyCause) {
+  const auto summary = TrainWithout(GetParam(), "worker:");
+  EXPECT_EQ(ClassOf(summary.status()), proto::WORKER_LOST) << summary.status();
+  EXPECT_THAT(std::string(summary.status().message()),
+              AllOf(ContainsRegex(absl::StrCat("chief:0's call ", GetParam() + 1,
+                                               " of [0-9]+ bytes to worker:")),
+                    HasSubstr("check the path MTU")));
+  // Attempts by each worker, and of what had begun when the first error came.
+  EXPECT_LE(cluster.sim().Now() - struck_at, 3 * kConnectTimeout);
+}
+
+TEST_P(UnansweredByWorkers, OfWhomAnotherAnswersCostsTime) {
+  const auto summary = TrainWithout(GetParam(), "worker:0");
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->steps, kSteps);
+  // It is asked for each of two data sets, twice, before the others' closures run.
+  EXPECT_LE(cluster.sim().Now() - struck_at, 6 * kConnectTimeout);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, UnansweredByWorkers,
+                         testing::Values("/CreateDataset", "/RegisterProgram"));
 
 class OfAServer : public SetupLoss, public testing::WithParamInterface<const char*> {};
 
@@ -150,36 +238,53 @@ TEST_P(OfAServerWithoutRecovery, EndsTheJobSoonNamingIt) {
 INSTANTIATE_TEST_SUITE_P(Calls, OfAServerWithoutRecovery,
                          testing::Values("/CreateVariables", "/Pull"));
 
-// Stands still: calls to it get no answer, and no connection breaks.
 TEST_P(OfAServerWithoutRecovery, ThatStandsStillEndsTheJobWithinTheLease) {
-  watcher = std::make_unique<AtFirst>(GetParam(), "ps", [this](const std::string& host) {
-    struck_at = cluster.sim().Now();
-    for (const char* other : {"chief:0", "worker:0", "worker:1"}) {
-      cluster.network().CutOneWay(host, other);
-    }
-  });
-  cluster.network().SetWatcher(watcher.get());
+  StopAtFirst(GetParam(), "ps");
   const auto summary = ConnectAndTrain("chief:0", "");
   EXPECT_LT(cluster.sim().Now() - struck_at, kLease + absl::Seconds(1));
   EXPECT_EQ(ClassOf(summary.status()), proto::PS_LOST) << summary.status();
 }
 
-class OfTheCoordinator : public SetupLoss, public testing::WithParamInterface<const char*> {};
+class OfTheCoordinator : public SetupLoss, public testing::WithParamInterface<const char*> {
+ protected:
+  // Trains until the first such call arrives, and is killed.
+  void TrainAndDie(const std::string& method, const std::string& recovery) {
+    const auto first = Connect("chief:0", recovery);
+    ASSERT_TRUE(first.ok()) << first.status();
+    watcher = std::make_unique<AtFirst>(method, "", [&](const std::string&) {
+      cluster.sim().CallAt(cluster.sim().Now(), [&] {
+        cluster.network().Kill("chief:0");
+        (*first)->Abort(absl::CancelledError("it is gone"));
+      });
+    });
+    cluster.network().SetWatcher(watcher.get());
+    EXPECT_FALSE(Train("chief:0", **first).ok());
+  }
+
+  void ExpectNextTrains(const std::string& recovery) {
+    const auto summary = ConnectAndTrain("chief:1", recovery);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(summary->steps, kSteps);
+  }
+};
 
 TEST_P(OfTheCoordinator, IsMadeGoodByTheNextOne) {
-  const auto first = Connect("chief:0", "/recovery");
-  ASSERT_TRUE(first.ok()) << first.status();
-  watcher = std::make_unique<AtFirst>(GetParam(), "", [&](const std::string&) {
-    cluster.sim().CallAt(cluster.sim().Now(), [&] {
-      cluster.network().Kill("chief:0");
-      (*first)->Abort(absl::CancelledError("it is gone"));
-    });
-  });
-  cluster.network().SetWatcher(watcher.get());
-  EXPECT_FALSE(Train("chief:0", **first).ok());
-  const auto summary = ConnectAndTrain("chief:1", "/recovery");
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(summary->steps, kSteps);
+  TrainAndDie(GetParam(), "/recovery");
+  ExpectNextTrains("/recovery");
+}
+
+TEST_P(OfTheCoordinator, IsMadeGoodByOneThatHasMoreServers) {
+  servers = 1;
+  TrainAndDie(GetParam(), "/recovery");
+  servers = 2;
+  ExpectNextTrains("/recovery");
+}
+
+TEST_P(OfTheCoordinator, WithoutRecoveryIsMadeGoodByOneThatHasMoreServers) {
+  servers = 1;
+  TrainAndDie(GetParam() == std::string("/RestoreShard") ? "/Pull" : GetParam(), "");
+  servers = 2;
+  ExpectNextTrains("");
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, OfTheCoordinator,

@@ -92,6 +92,51 @@ TEST_F(ClosureAttempts, AWorkerThatDoesNotReachAPsUsesNone) {
   EXPECT_EQ(ps_suspects.size(), 20u);
 }
 
+// One may be that of a message which was lost with its connection.
+TEST_F(ClosureAttempts, TwoSetUpCallsInARowWithoutAnAnswerAreAnError) {
+  const absl::Status silent = absl::DeadlineExceededError("no answer");
+  Make(1);
+  const auto answered_between = Schedule();
+  AddWorker(0)->AnswerRun(silent);
+  AddWorker(0)->AnswerPreparations();
+  channels.back()->AnswerRun(kReset);
+  AddWorker(0, /*incarnation=*/2)->AnswerRun(silent);
+  AddWorker(0, /*incarnation=*/2)->AnswerPreparations();
+  channels.back()->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(answered_between->result().ok());
+  const auto value = Schedule();
+  scheduler->WorkerLost(0, kReset);
+  channels.back()->calls.clear();
+  AddWorker(0, /*incarnation=*/3)->AnswerRun(silent);
+  EXPECT_FALSE(value->IsReady());
+  AddWorker(0, /*incarnation=*/3)->AnswerRun(silent);
+  ASSERT_TRUE(value->IsReady());
+  EXPECT_THAT(std::string(value->result().status().message()),
+              testing::AllOf(testing::HasSubstr("chief:0's call RegisterProgram of "),
+                             testing::HasSubstr("to worker:0 (incarnation 3)"),
+                             testing::HasSubstr("check the path MTU")));
+}
+
+TEST_F(ClosureAttempts, AWorkerThatDoesNotAnswerSetUpCallsIsNotGivenTheClosureAgainAtOnce) {
+  Make(1);
+  const auto value = Schedule();
+  const auto silent = AddWorker(0);
+  const auto other = AddWorker(1);
+  ASSERT_EQ(silent->calls.size(), 1u);
+  silent->AnswerRun(absl::DeadlineExceededError("no answer"));
+  const auto again = AddWorker(0);
+  EXPECT_TRUE(again->calls.empty());
+  other->AnswerPreparations();
+  other->AnswerRun(absl::OkStatus());
+  EXPECT_TRUE(value->result().ok());
+  Schedule();
+  ASSERT_TRUE(again->calls.empty()) << "it was its turn";
+  other->AnswerRun(absl::OkStatus());
+  sim.RunFor(absl::Minutes(2));
+  Schedule();
+  EXPECT_EQ(again->calls.size(), 1u);
+}
+
 TEST_F(ClosureAttempts, ThreeUnreadableMessagesAreAnError) {
   Make(1, 100, /*attempts_max=*/10);
   const auto value = Schedule();
