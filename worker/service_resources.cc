@@ -58,10 +58,11 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
                            const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
   if (!request.has_expected()) return absl::OkStatus();
   const proto::ExpectedData& expected = request.expected();
-  const bool same_length =
-      IsShardOfWorker(request.spec()) || expected.cardinality() == found.cardinality();
-  const std::string types = TypesOf(found.element_spec());
-  if (same_length && TypesOf(expected.element_spec()) == types) return absl::OkStatus();
+  const bool own_shard = IsShardOfWorker(request.spec());
+  const bool same_length = own_shard || expected.cardinality() == found.cardinality();
+  const bool same_content = own_shard || expected.content() == found.content();
+  const bool same_types = TypesOf(expected.element_spec()) == TypesOf(found.element_spec());
+  if (same_length && same_types && same_content) return absl::OkStatus();
   proto::TaskRef other = expected.worker();
   other.clear_incarnation();
   worker.clear_incarnation();
@@ -71,6 +72,10 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
       files.empty() ? "" : absl::StrCat(" under the same name (", files, ")"), ": ",
       DescribeData(other, expected.cardinality(), expected.element_spec()), "; ",
       DescribeData(worker, found.cardinality(), found.element_spec()),
+      same_content ? ""
+                   : absl::StrCat("; their checksums are ",
+                                  absl::Hex(expected.content(), absl::kZeroPad8), " and ",
+                                  absl::Hex(found.content(), absl::kZeroPad8)),
       "; give all workers the same files, in one place that all see or by absolute paths"));
 }
 

@@ -147,11 +147,19 @@ void Resolver::ReadFile(FileSystem& files) {
   if (!text.ok()) return Problem("--config", text.status().message());
   std::optional<Json> parsed = ParseObject(*text, flags_.config_file);
   if (!parsed) return;
-  std::vector<std::string> known = {"task",            "cluster",   "rpc_layer",
-                                    "bind_address",    "address_file", "grant_file",
-                                    "receive_buffer_mib", "send_buffer_mib",
-                                    "compute_threads", "drain_timeout_s", "orphan_timeout",
-                                    "transport",       "log_level"};
+  std::vector<std::string> known = {"task",
+                                    "cluster",
+                                    "rpc_layer",
+                                    "bind_address",
+                                    "address_file",
+                                    "grant_file",
+                                    "receive_buffer_mib",
+                                    "send_buffer_mib",
+                                    "compute_threads",
+                                    "drain_timeout_s",
+                                    "orphan_timeout",
+                                    "transport",
+                                    "log_level"};
   if (role_ == Role::kWorker) known.push_back("flight_dir");
   for (const auto& [key, value] : parsed->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
@@ -230,9 +238,15 @@ void Resolver::ResolveCluster() {
     Problem("rpc_layer", absl::StrCat("'", config->rpc_layer, "' is not supported; use grpc"));
   }
   if (!config->task) return;
+  const absl::StatusOr<std::string> own = config->cluster.Address(*config->task);
+  if (!own.ok()) {
+    return Problem(absl::StrJoin(sources, ", "),
+                   absl::StrCat(own.status().message(), "; add its address to cluster.",
+                                RoleName(config->task->role)));
+  }
   options_.task = *config->task;
   options_.cluster = config->cluster;
-  options_.own_address = *config->cluster.Address(*config->task);
+  options_.own_address = *own;
 }
 
 std::string Resolver::Text(const std::optional<std::string>& flag, const char* key,
@@ -280,8 +294,8 @@ void Resolver::ResolveRest() {
   options_.grant_file = Text(flags_.grant_file, "grant_file", "");
   options_.receive_buffer_mib = Number(flags_.receive_buffer_mib, "receive_buffer_mib",
                                        options_.receive_buffer_mib, kBufferMaxMib);
-  options_.send_buffer_mib = Number(flags_.send_buffer_mib, "send_buffer_mib",
-                                    options_.send_buffer_mib, kBufferMaxMib);
+  options_.send_buffer_mib =
+      Number(flags_.send_buffer_mib, "send_buffer_mib", options_.send_buffer_mib, kBufferMaxMib);
   options_.compute_threads =
       Number(flags_.compute_threads, "compute_threads", 0, kComputeThreadsMax);
   options_.drain_timeout =

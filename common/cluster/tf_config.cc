@@ -59,6 +59,11 @@ bool IsLikeCluster(const std::string& key) {
   return absl::StrContains(lower, "cluster") || EditDistance(lower, "cluster") <= 2;
 }
 
+// "Task", "tasks".
+bool IsLikeTask(const std::string& key) {
+  return EditDistance(absl::AsciiStrToLower(key), "task") <= 1;
+}
+
 TfConfig Reader::Read(const Json& root) {
   if (!root.is_object()) {
     Problem("(root)", absl::StrCat("must be an object, not ", JsonExcerpt(root)));
@@ -68,6 +73,7 @@ TfConfig Reader::Read(const Json& root) {
   if (const Json* task = Find(root, "task")) ReadTask(*task);
   for (const auto& [key, value] : root.items()) {
     if (key != "cluster" && IsLikeCluster(key)) config_.cluster_lookalike = key;
+    if (key != "task" && IsLikeTask(key)) Problem(key, "is not known; write `task`");
   }
   config_.rpc_layer = ReadText(root, "rpc_layer").value_or("");
   config_.session_master = ReadText(root, "session_master");

@@ -244,6 +244,7 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
   proto::CreateDatasetResponse described;
   *described.mutable_element_spec() = data.element_spec();
   described.set_cardinality(data.cardinality());
+  described.set_content(data.content());
   return described;
 }
 

@@ -200,8 +200,8 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
     options.ps_lost_remedy = absl::StrCat(
         options_.mirrored ? "; synchronous training needs all of its workers"
                           : "; its variables are gone",
-        ": start the job again with checkpoint.restore=latest, and name a recovery.directory that "
-        "all tasks see, so that the job goes on by itself");
+        ": start the job again with checkpoint.restore=latest, and name a recovery.directory, so "
+        "that the job goes on by itself");
   }
   return options;
 }

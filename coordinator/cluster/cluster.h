@@ -100,6 +100,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // The process has a copy again, as of `changes`. False, and it has not, if the coordinator itself
   // has changed variables since, or is about to, or if another process serves.
   bool TakeHome(int index, const proto::TaskRef& process, uint64_t changes);
+  bool IsMember(TaskId task) const;
   bool MayJoin(int index) const;  // whether it reaches all of the group, as far as is known
   // Around a call by which the coordinator changes variables, begun before ps() is asked where.
   void BeginChange();
@@ -143,7 +144,6 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t IncarnationLocked(TaskId ps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<TaskConnection> MakeConnectionLocked(TaskId task)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsMember(TaskId task) const;
   void OnClaimed(uint64_t epoch);
   void Suspect(TaskId task, std::optional<uint64_t> incarnation);
   void OnReady(TaskId task, const TaskLink& link);

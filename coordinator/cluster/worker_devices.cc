@@ -17,9 +17,19 @@ namespace {
 
 // Until it may be known that who did not answer is lost.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
+// Until it is looked whether all that are waited for are still members.
+constexpr absl::Duration kReadyWait = absl::Milliseconds(500);
 
 using Answer = WorkerAnswer<proto::ListDevicesResponse>;
 using Answers = std::map<int, proto::ListDevicesResponse>;  // by worker
+
+std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& workers) {
+  std::vector<int> members;
+  for (const int worker : workers) {
+    if (cluster.IsMember({Role::kWorker, worker})) members.push_back(worker);
+  }
+  return members;
+}
 
 std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& workers,
                               const Answers& without) {
@@ -32,11 +42,25 @@ std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& wo
   return links;
 }
 
+bool HaveAnswered(const Answers& answers, const std::vector<int>& workers) {
+  return std::all_of(workers.begin(), workers.end(),
+                     [&](int worker) { return answers.count(worker) > 0; });
+}
+
+void LogLeftOut(const Answers& answers, const std::vector<int>& workers) {
+  std::vector<int> left_out;
+  for (const int worker : workers) {
+    if (answers.count(worker) == 0) left_out.push_back(worker);
+  }
+  Log(LogLevel::kWarning, "devices_not_asked",
+      {{"workers", absl::StrJoin(left_out, ",")},
+       {"cause", "lost while workers listed their devices; the others begin without"}});
+}
+
 std::string Describe(int worker, const proto::ListDevicesResponse& answer) {
-  return absl::StrCat("worker:", worker, " has ", absl::StrJoin(answer.devices(), ", "),
-                      answer.no_gpu_reason().empty()
-                          ? ""
-                          : absl::StrCat(" (", answer.no_gpu_reason(), ")"));
+  return absl::StrCat(
+      "worker:", worker, " has ", absl::StrJoin(answer.devices(), ", "),
+      answer.no_gpu_reason().empty() ? "" : absl::StrCat(" (", answer.no_gpu_reason(), ")"));
 }
 
 // Of all workers, if they have the same.
@@ -65,6 +89,14 @@ void LogReasons(const Answers& answers) {
   }
 }
 
+absl::Status AwaitReady(Waiter& waiter, Cluster& cluster, size_t workers, absl::Duration wait) {
+  return Await<bool>(waiter, wait, "the workers",
+                     [&](auto done) {
+                       cluster.WhenReady(static_cast<int>(workers), StatusTo(std::move(done)));
+                     })
+      .status();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
@@ -80,27 +112,30 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
   const WorkerQuestion asked = {"/cohort.proto.WorkerService/ListDevices",
                                 "workers to list their devices", question.call_timeout};
   Answers answers;
+  bool all_were_there = false;
+  absl::Time last_answer = absl::InfiniteFuture();
   while (true) {
-    const absl::Status ready =
-        Await<bool>(waiter, deadline - world.clock.Now(), "the workers", [&](auto done) {
-          cluster.WhenReady(static_cast<int>(question.workers.size()),
-                            [done = std::move(done)](const absl::Status& status) mutable {
-                              if (!status.ok()) return done(status);
-                              done(true);
-                            });
-        }).status();
-    if (absl::IsDeadlineExceeded(ready)) return timed_out();
-    RETURN_IF_ERROR(ready);
+    const std::vector<int> workers = MembersOf(cluster, question.workers);
+    if (!all_were_there) {
+      const absl::Status ready = AwaitReady(waiter, cluster, workers.size(),
+                                            std::min(deadline - world.clock.Now(), kReadyWait));
+      if (absl::IsDeadlineExceeded(ready)) {
+        if (world.clock.Now() >= deadline) return timed_out();
+        continue;
+      }
+      RETURN_IF_ERROR(ready);
+      all_were_there = true;
+    }
     proto::ListDevicesRequest request;
     request.set_epoch(cluster.epoch());
-    ASSIGN_OR_RETURN(
-        const std::vector<Answer> round,
-        AskWorkers<proto::ListDevicesResponse>(
-            waiter, cluster, LinksOf(cluster, question.workers, answers), asked, request));
+    ASSIGN_OR_RETURN(const std::vector<Answer> round,
+                     AskWorkers<proto::ListDevicesResponse>(
+                         waiter, cluster, LinksOf(cluster, workers, answers), asked, request));
     absl::Status unanswered;
     for (const Answer& answer : round) {
       if (answer.status.ok()) {
         answers[answer.task.index()] = answer.response;
+        last_answer = world.clock.Now();
       } else if (!MayAnswerLater(answer.status)) {
         return answer.status;
       } else if (absl::IsDeadlineExceeded(answer.status)) {
@@ -108,13 +143,17 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
             UnansweredQuestion(asked, request, answer.task, question.timeout, answer.status);
       }
     }
-    if (answers.size() == question.workers.size()) break;
+    if (HaveAnswered(answers, workers) && !answers.empty()) break;
+    if (LinksOf(cluster, workers, answers).empty() &&
+        world.clock.Now() >= last_answer + question.call_timeout) {
+      LogLeftOut(answers, workers);
+      break;
+    }
     if (world.clock.Now() >= deadline) return unanswered.ok() ? timed_out() : unanswered;
     const auto after_pause = [&](auto done) {
       world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
     };
-    RETURN_IF_ERROR(
-        Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+    RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
   }
   LogReasons(answers);
   return InCommon(answers);

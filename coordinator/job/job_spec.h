@@ -52,7 +52,7 @@ struct CheckpointSpec {
 // Checkpoints from which the job goes on by itself when a ps or the coordinator was lost.
 struct RecoverySpec {
   bool enabled = true;
-  // Seen by all tasks. Empty: `recovery` in checkpoint.directory, else with local tasks in their
+  // The coordinator's. Empty: `recovery` in checkpoint.directory, else with local tasks in their
   // state directory, else there are none.
   std::string directory;
   absl::Duration interval = absl::Seconds(10);

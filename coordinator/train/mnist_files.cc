@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -158,7 +159,9 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
     if (status.ok()) return FilesIn(cache);
   }
   const std::string why =
-      status.ok() ? "" : absl::StrCat(", and the download failed: ", status.message());
+      status.ok() ? ""
+                  : absl::StrCat(", and the download failed: ",
+                                 absl::StripAsciiWhitespace(status.message()));
   ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
   if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
   return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));

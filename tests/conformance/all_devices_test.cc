@@ -45,8 +45,8 @@ TEST(AllDevices, OfAWorkerWithoutGpusAreItsProcessor) {
 
 TEST(AllDevices, OfSeveralWorkersAreThoseOfEach) {
   const RunSetup two_by_two = {.workers = 2, .gpus = 2};
-  const Trained named = Train("multi_worker_mirrored",
-                              {R"(strategy.devices=["gpu:0","gpu:1"])"}, two_by_two);
+  const Trained named =
+      Train("multi_worker_mirrored", {R"(strategy.devices=["gpu:0","gpu:1"])"}, two_by_two);
   EXPECT_EQ(Train("multi_worker_mirrored", {}, two_by_two).values, named.values);
 }
 
@@ -97,10 +97,12 @@ TEST(AllDevices, WorkersThatDifferAreNamedWithTheRemedy) {
   EXPECT_THAT(unasked->workers, ElementsAre(0, 1, 2));
 }
 
-// The process ends when it is asked, so often, and comes back a second later.
+// The process ends when it is asked, so often, and comes back a second later, or never.
 class EndsWhenAsked final : public SimWatcher {
  public:
-  EndsWhenAsked(SimCluster& cluster, int times) : cluster_(cluster), left_(times) {
+  enum class Then { kComesBack, kStaysAway };
+  EndsWhenAsked(SimCluster& cluster, int times, Then then = Then::kComesBack)
+      : cluster_(cluster), left_(times), then_(then) {
     cluster_.network().SetWatcher(this);
   }
   ~EndsWhenAsked() override { cluster_.network().SetWatcher(nullptr); }
@@ -111,8 +113,10 @@ class EndsWhenAsked final : public SimWatcher {
     if (message.to != "worker:1" || left_ == 0) return {};
     --left_;
     cluster_.sim().CallAt(cluster_.sim().Now(), [this] { cluster_.tasks().Kill(kTask); });
-    cluster_.sim().CallAt(cluster_.sim().Now() + absl::Seconds(1),
-                          [this] { cluster_.tasks().Start(kTask); });
+    if (then_ == Then::kComesBack) {
+      cluster_.sim().CallAt(cluster_.sim().Now() + absl::Seconds(1),
+                            [this] { cluster_.tasks().Start(kTask); });
+    }
     SimFate lost;
     lost.lose = true;
     return lost;
@@ -127,6 +131,7 @@ class EndsWhenAsked final : public SimWatcher {
 
   SimCluster& cluster_;
   int left_;
+  const Then then_;
   std::map<std::string, int> asked_;
 };
 
@@ -149,7 +154,31 @@ TEST(AllDevices, AWorkerThatIsLostIsAskedAgainWhenItIsBack) {
   }
 }
 
-TEST(AllDevices, AWorkerThatDoesNotComeBackIsNamed) {
+// The process ends when it is asked for its devices, and another one is removed, and neither comes
+// back: those that are left begin.
+TEST(AllDevices, TheOthersBeginWithoutOneThatIsLostAndOneThatIsRemoved) {
+  SimCluster cluster(1, 0, 4);
+  EndsWhenAsked ends(cluster, 1, EndsWhenAsked::Then::kStaysAway);
+  const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
+  const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  cluster.tasks().Kill({Role::kWorker, 3});
+  bool removed = false;
+  cluster.sim().CallAt(cluster.sim().Now() + absl::Seconds(1), [&] {
+    (*coordinator)
+        ->members()
+        ->RemoveWorker({Role::kWorker, 3}, Farewell::kShutDown,
+                       [&](const absl::Status& status) { removed = status.ok(); });
+  });
+  StepwiseTraining training(**coordinator, job, 99);
+  const absl::Status begun = training.Begin();
+  ASSERT_TRUE(begun.ok()) << begun;
+  EXPECT_TRUE(removed);
+  const auto losses = training.Run(4);
+  EXPECT_TRUE(losses.ok()) << losses.status();
+}
+
+TEST(AllDevices, AWorkerThatIsNotThereAtTheStartIsNamed) {
   SimCluster cluster(1, 0, 2);
   const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
   ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
@@ -157,6 +186,7 @@ TEST(AllDevices, AWorkerThatDoesNotComeBackIsNamed) {
   const auto coordinator = cluster.Connect(std::move(options));
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
   cluster.tasks().Kill({Role::kWorker, 1});
+  cluster.sim().RunFor(absl::Minutes(1));  // it is known
   const auto shape = (*coordinator)->ShapeFor(**MakeStrategy(job.strategy));
   EXPECT_TRUE(absl::IsDeadlineExceeded(shape.status())) << shape.status();
   EXPECT_THAT(std::string(shape.status().message()), HasSubstr("worker:1"));

@@ -284,6 +284,7 @@ TEST(SeedSnippets, DatasetPreparation) {
   const auto described = (*coordinator)->DescribeDataset(dataset);
   ASSERT_TRUE(described.ok()) << described.status();
   EXPECT_EQ(described->cardinality(), -1);
+  EXPECT_NE(described->content(), 0u) << "what tells other data of the same length";
   EXPECT_EQ(described->element_spec().components(0).dtype(), static_cast<int>(DType::kInt64));
   const auto batch_fn = (*coordinator)->Register(BatchProgram());
   ASSERT_TRUE(batch_fn.ok());

@@ -232,6 +232,13 @@ TEST_F(RoleCommandLine, PrintedConfigurationReadsBackTheSame) {
   EXPECT_EQ(Print(Role::kPs, {"--print_config", "--config", file}), printed);
 }
 
+TEST_F(RoleCommandLine, AClusterWithoutTheTaskIsRefused) {
+  tf_config_ = R"({"cluster": {"worker": []}, "task": {"type": "worker", "index": 0}})";
+  EXPECT_THAT(Error(Role::kWorker, {}), AllOf(HasSubstr("worker:0"), HasSubstr("add")));
+  tf_config_ = R"({"cluster": {"worker": {}, "ps": {}}, "task": {"type": "ps", "index": 1}})";
+  EXPECT_THAT(Error(Role::kPs, {}), HasSubstr("ps:1"));
+}
+
 TEST_F(RoleCommandLine, TextCommandsExitWithZero) {
   EXPECT_EQ(Print(Role::kWorker, {"--version"}), VersionText("worker"));
   EXPECT_THAT(Print(Role::kWorker, {"--help"}), AllOf(HasSubstr("--bind_address"),

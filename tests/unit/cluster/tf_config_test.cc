@@ -86,6 +86,13 @@ TEST(TfConfig, ATaskOrAKeyLikeClusterIsNotMeantToBeLocal) {
   }
 }
 
+TEST(TfConfig, AKeyLikeTaskIsRefused) {
+  for (const char* key : {"Task", "TASK", "tasks", "tsk"}) {
+    EXPECT_THAT(Problems(absl::StrCat(R"({")", key, R"(": {"type": "chief", "index": 0}})")),
+                ElementsAre(AllOf(HasSubstr(key), HasSubstr("write `task`"))));
+  }
+}
+
 TEST(TfConfig, UnknownKeysAreIgnored) {
   EXPECT_THAT(Problems(R"({"environment": "google", "model_dir": 3})"), ElementsAre("ok"));
 }
