@@ -112,6 +112,7 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
   const WorkerQuestion asked = {"/cohort.proto.WorkerService/ListDevices",
                                 "workers to list their devices", question.call_timeout};
   Answers answers;
+  const absl::Duration absence = std::min(question.call_timeout, question.timeout / 2);
   bool all_were_there = false;
   absl::Time last_answer = absl::InfiniteFuture();
   while (true) {
@@ -145,7 +146,7 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
     }
     if (HaveAnswered(answers, workers) && !answers.empty()) break;
     if (LinksOf(cluster, workers, answers).empty() &&
-        world.clock.Now() >= last_answer + question.call_timeout) {
+        world.clock.Now() >= last_answer + absence) {
       LogLeftOut(answers, workers);
       break;
     }

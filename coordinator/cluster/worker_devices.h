@@ -21,9 +21,9 @@ struct DeviceQuestion {
 
 // The devices of each of these workers, which are the same. Blocks. A worker that is lost before it
 // has answered is asked again when it is back; when all have been there, the others go on without
-// one that is not back for `call_timeout`. One that is removed is waited for no more. Errors:
-// INVALID_ARGUMENT naming two workers whose devices differ, and what each has; DEADLINE_EXCEEDED of
-// class WORKER_LOST; that of Cluster::Abort; what a worker answers.
+// one that is not back for `call_timeout`, or half of `timeout`. One that is removed is waited for
+// no more. Errors: INVALID_ARGUMENT naming two workers whose devices differ, and what each has;
+// DEADLINE_EXCEEDED of class WORKER_LOST; that of Cluster::Abort; what a worker answers.
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
                                                        Cluster& cluster,
                                                        const DeviceQuestion& question);

@@ -19,8 +19,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// IDX files of ids 0 to `count` - 1 and labels.
-void PutData(FileSystem& files, int count) {
+// IDX files of ids 0 to `count` - 1 and labels, the first of which is `label`.
+void PutData(FileSystem& files, int count, int label = 0) {
   std::string x("\0\0\x0c\2", 4);
   std::string y("\0\0\x08\1", 4);
   const auto append = [](std::string& bytes, int value) {
@@ -31,7 +31,7 @@ void PutData(FileSystem& files, int count) {
   append(y, count);
   for (int i = 0; i < count; ++i) {
     append(x, i);
-    y.push_back(static_cast<char>(i % 4));
+    y.push_back(static_cast<char>((i + label) % 4));
   }
   ASSERT_TRUE(WriteFileAtomically(files, "/x.idx", x).ok());
   ASSERT_TRUE(WriteFileAtomically(files, "/y.idx", y).ok());
@@ -115,6 +115,52 @@ TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
                         HasSubstr("/x.idx, /y.idx")));
     }
   }
+}
+
+TEST(DataOfWorkers, TwoOfOneLengthThatDifferAreNamedWithTheirChecksums) {
+  SimCluster cluster(1, 1, 2, Disks::kPrivate);
+  PutData(cluster.FilesOf("worker:0"), 160);
+  PutData(cluster.FilesOf("worker:1"), 160, /*label=*/1);
+  const auto summary = Train(cluster, TableJob({}));
+  EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+  EXPECT_THAT(std::string(summary.status().message()),
+              AllOf(HasSubstr("worker:0 has 160 elements"), HasSubstr("worker:1 has 160 elements"),
+                    HasSubstr("their checksums are ")));
+}
+
+// Goes on from the recovery checkpoints in /recovery; ends by itself after a while.
+absl::Status TrainOn(SimCluster& cluster) {
+  const JobSpec job = TableJob({"fit.epochs=100000", "recovery.interval_ms=5"});
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+  options.recovery_directory = "/recovery";
+  options.recovery_interval = job.recovery.interval;
+  ASSIGN_OR_RETURN(const auto coordinator, cluster.Connect(std::move(options)));
+  bool over = false;
+  cluster.sim().CallAt(cluster.sim().Now() + absl::Milliseconds(60), [&] {
+    if (!over) coordinator->Abort(absl::CancelledError("interrupted"));
+  });
+  const World world = cluster.WorldOf("chief:0");
+  ASSIGN_OR_RETURN(DataSources sources,
+                   FindDataSources(world, cluster.waiter(), job.data, {}, job.seed));
+  Trainer trainer(world, cluster.waiter(), *coordinator, job, std::move(sources));
+  const absl::Status ended = trainer.Run().status();
+  over = true;
+  cluster.sim().RunFor(absl::Seconds(1));
+  return ended;
+}
+
+TEST(DataOfRecoveries, OtherDataUnderTheSameNamesAreRefused) {
+  SimCluster cluster(1, 1, 1);
+  PutData(cluster.FilesOf("worker:0"), 100);
+  EXPECT_TRUE(absl::IsCancelled(TrainOn(cluster)));
+  PutData(cluster.FilesOf("worker:0"), 100);
+  EXPECT_TRUE(absl::IsCancelled(TrainOn(cluster))) << "written anew, the same";
+  PutData(cluster.FilesOf("worker:0"), 100, /*label=*/1);
+  const absl::Status other = TrainOn(cluster);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("had the checksum"));
+  PutData(cluster.FilesOf("worker:0"), 110);
+  EXPECT_THAT(std::string(TrainOn(cluster).message()), HasSubstr("now there are 110"));
 }
 
 // Ends a process, once, where it is asked to make a data set: in the order of these requests.
