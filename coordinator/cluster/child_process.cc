@@ -97,6 +97,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     SetTurns(Turns::kUsual);
+    setpgid(0, 0);
     if (!outlives_parent) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != parent) _exit(127);
@@ -110,6 +111,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const int error_number = errno;
   close(output);
   if (pid < 0) return ErrnoStatus(error_number, absl::StrCat("cannot start ", options.program));
+  setpgid(pid, pid);  // here too: whoever signals this group next no longer meets the child
   RETURN_IF_ERROR(RecordChild(options, pid));
   gate.Open();
   return pid;

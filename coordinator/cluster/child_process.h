@@ -14,8 +14,10 @@
 
 namespace cohort {
 
-// A process that this one starts. Without `record` it gets SIGTERM from the kernel when the thread
-// that started it ends: start such children from threads that live as long as they are needed.
+// A process that this one starts, in a process group of its own: Ctrl-C and `timeout` signal whole
+// groups, and the child is to end when this process says so, with what is done saved. Without
+// `record` it gets SIGTERM from the kernel when the thread that started it ends: start such
+// children from threads that live as long as they are needed.
 struct ChildOptions {
   std::string program;                            // path
   std::vector<std::string> arguments;             // without argv[0]

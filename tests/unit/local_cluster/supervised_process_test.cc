@@ -119,6 +119,14 @@ TEST(RunsProgram, OnlyTheFileThatLiesThereNow) {
   EXPECT_FALSE(RunsProgram(child->pid(), options.program));
 }
 
+TEST(SupervisedProcess, IsNotMetByASignalToItsParentsGroup) {
+  OpenPipe out;
+  const auto process = SupervisedProcess::Start(Shell(out, "exit 0"));
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(getpgid(process->pid()), process->pid());
+  AwaitEnd(*process);
+}
+
 TEST(StartChild, NothingRunsThatCouldNotBeRecorded) {
   OpenPipe pipe;
   ChildOptions options = Shell(pipe, "echo ran >&$OUT");
