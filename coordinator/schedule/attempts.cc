@@ -17,9 +17,20 @@ bool IsSame(const proto::TaskRef& one, const proto::TaskRef& other) {
 
 }  // namespace
 
-void AttemptRecord::AddSilence(absl::Status error) {
+void AttemptRecord::AddSilence(absl::Duration for_so_long, absl::Status error) {
   ++silences_;
+  silent_for_ = for_so_long;
   silence_ = std::move(error);
+}
+
+void AttemptRecord::EndSilence() {
+  silences_ = 0;
+  silent_for_ = absl::ZeroDuration();
+}
+
+absl::Status AttemptRecord::Silence(absl::Duration silence_max) const {
+  // A single one may be that of a message that was lost with its connection.
+  return silences_ > 1 && silent_for_ >= silence_max ? silence_ : absl::OkStatus();
 }
 
 void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& process,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "proto/error.pb.h"
 
 namespace cohort {
@@ -30,13 +31,13 @@ class AttemptRecord {
   uint32_t AddFault() { return ++faults_; }
   uint32_t AddMalformed() { return ++malformed_; }
 
-  // A worker that is there did not answer a call that gives it what the closure needs; with what
-  // the error of the closure would be. An answered one begins the count anew.
-  void AddSilence(absl::Status error);
-  void EndSilence() { silences_ = 0; }
-  // OK unless calls in a row were silent: one may be that of a message which was lost with its
-  // connection.
-  absl::Status Silence() const { return silences_ > 1 ? silence_ : absl::OkStatus(); }
+  // Records that a worker which is there has not answered a call that gives it what the closure
+  // needs; calls in a row have been silent `for_so_long` now, and `error` would be the closure's.
+  void AddSilence(absl::Duration for_so_long, absl::Status error);
+  void EndSilence();  // one was answered
+  absl::Duration silent_for() const { return silent_for_; }
+  // Returns the error of silence that has lasted `silence_max`, else OK.
+  absl::Status Silence(absl::Duration silence_max) const;
 
   // Records that the attempt's call to this process ended without an answer. A process counts once.
   void AddUnanswered(uint32_t attempt, const proto::TaskRef& process, const absl::Status& cause);
@@ -64,8 +65,9 @@ class AttemptRecord {
 
   uint32_t faults_ = 0;
   uint32_t malformed_ = 0;
-  uint32_t silences_ = 0;
-  absl::Status silence_;                // of the last one
+  uint32_t silences_ = 0;  // in a row
+  absl::Duration silent_for_;
+  absl::Status silence_;                // the error of the last one
   std::vector<Unanswered> unanswered_;  // one for each process
 };
 

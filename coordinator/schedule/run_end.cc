@@ -30,8 +30,10 @@ bool NoteSilence(const LaneRun& run, const SetUpEnd& end) {
   const bool silent =
       absl::IsDeadlineExceeded(end.status) && ClassifyOutcome(end.status) == Outcome::kWorkerLost;
   if (!silent) return false;
-  run.closure->record.AddSilence(
-      UnansweredError(end.call, end.timeout, AttributedCall(end.status, run.task())));
+  AttemptRecord& record = run.closure->record;
+  const absl::Duration silent_for = record.silent_for() + end.timeout;
+  record.AddSilence(silent_for, UnansweredError(end.call, silent_for,
+                                                AttributedCall(end.status, run.task())));
   return true;
 }
 
@@ -40,7 +42,7 @@ absl::Status GiveUp(const LaneRun& run, const absl::Status& status, Outcome outc
   Closure& closure = *run.closure;
   AttemptRecord& record = closure.record;
   if (closure.begun && !closure.replayable) return LostForGood(closure, status.message());
-  if (const absl::Status silence = record.Silence(); !silence.ok()) {
+  if (const absl::Status silence = record.Silence(rule.silence_max); !silence.ok()) {
     return Annotate(silence, absl::StrCat("closure ", closure.id.value));
   }
   if (IsMalformed(status)) {

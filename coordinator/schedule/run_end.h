@@ -27,6 +27,7 @@ bool NoteSilence(const LaneRun& run, const SetUpEnd& end);
 
 struct GiveUpRule {
   uint32_t attempts_max = 0;  // so many faults, and the closure fails
+  absl::Duration silence_max;  // of set-up calls in a row
   bool behind = false;        // an older closure has not ended
 };
 // Records the end of a run whose closure is to run again. Returns the error of one that is not to;

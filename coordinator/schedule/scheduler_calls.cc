@@ -47,10 +47,10 @@ absl::Duration UntilDeadline(const LaneRun& run, absl::Duration timeout, absl::T
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
 
-// Returns the time of one call. Two in a row end within `silence`; a worker that reads files may
-// take all of it.
+// Returns the time of one call. Four in a row end within `silence`, so that no few messages that
+// were lost with their connections do; a worker that reads files may take all of it.
 absl::Duration TimeOfSetUp(const UnansweredCall& call, absl::Duration silence) {
-  return TimeFor(call.method == "CreateDataset" ? silence : silence / 2, call.bytes);
+  return TimeFor(call.method == "CreateDataset" ? silence : silence / 4, call.bytes);
 }
 
 }  // namespace
@@ -293,7 +293,8 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
   queue_.PutBack(id);
-  const GiveUpRule rule = {options_.attempts_max, queue_.watermark() < id};
+  const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout,
+                           queue_.watermark() < id};
   if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {
     queue_.RecordError(error);
     return FailQueuedLocked(id, error, effects);

@@ -92,28 +92,32 @@ TEST_F(ClosureAttempts, AWorkerThatDoesNotReachAPsUsesNone) {
   EXPECT_EQ(ps_suspects.size(), 20u);
 }
 
-// One may be that of a message which was lost with its connection.
-TEST_F(ClosureAttempts, TwoSetUpCallsInARowWithoutAnAnswerAreAnError) {
+// Three may be those of messages which were lost with their connections.
+TEST_F(ClosureAttempts, FourSetUpCallsInARowWithoutAnAnswerAreAnError) {
   const absl::Status silent = absl::DeadlineExceededError("no answer");
+  const auto be_silent = [&](int times, uint64_t incarnation) {
+    for (int i = 0; i < times; ++i) AddWorker(0, incarnation)->AnswerRun(silent);
+  };
   Make(1);
   const auto answered_between = Schedule();
-  AddWorker(0)->AnswerRun(silent);
+  be_silent(3, 1);
   AddWorker(0)->AnswerPreparations();
   channels.back()->AnswerRun(kReset);
-  AddWorker(0, /*incarnation=*/2)->AnswerRun(silent);
+  be_silent(3, 2);
   AddWorker(0, /*incarnation=*/2)->AnswerPreparations();
   channels.back()->AnswerRun(absl::OkStatus());
   EXPECT_TRUE(answered_between->result().ok());
   const auto value = Schedule();
   scheduler->WorkerLost(0, kReset);
   channels.back()->calls.clear();
-  AddWorker(0, /*incarnation=*/3)->AnswerRun(silent);
+  be_silent(3, 3);
   EXPECT_FALSE(value->IsReady());
-  AddWorker(0, /*incarnation=*/3)->AnswerRun(silent);
+  be_silent(1, 3);
   ASSERT_TRUE(value->IsReady());
   EXPECT_THAT(std::string(value->result().status().message()),
               testing::AllOf(testing::HasSubstr("chief:0's call RegisterProgram of "),
                              testing::HasSubstr("to worker:0 (incarnation 3)"),
+                             testing::HasSubstr("got no answer for 1m"),
                              testing::HasSubstr("check the path MTU")));
 }
 
