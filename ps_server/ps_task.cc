@@ -55,9 +55,13 @@ absl::StatusOr<std::string> PsTask::Start() {
 
 void PsTask::StartDraining() { task_service_->StartDraining(); }
 
+void PsTask::StartLeaving(absl::Duration patience) { task_service_->StartLeaving(patience); }
+
 void PsTask::Drain(absl::Duration grace) {
-  StartDraining();
-  if (server_) server_->Drain(grace);
+  const absl::Time end = world_.clock.Now() + grace;
+  StartLeaving(grace * kLeavePart);
+  task_service_->WaitToLeave(grace * kLeavePart);
+  if (server_) server_->Drain(end - world_.clock.Now());
 }
 
 }  // namespace cohort

@@ -43,7 +43,10 @@ class PsTask {
 
   // Reports DRAINING, and may not be attached any more.
   void StartDraining();
-  // StartDraining; then refuses new calls and waits up to `grace` for open ones. Blocks.
+  // As StartDraining, but serves on until Shutdown where the coordinator wants it.
+  void StartLeaving(absl::Duration patience);
+  // StartLeaving, for most of `grace`; then refuses new calls and waits for open ones, so long that
+  // all of it takes up to `grace`. Blocks.
   void Drain(absl::Duration grace);
 
  private:

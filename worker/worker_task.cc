@@ -80,10 +80,14 @@ absl::StatusOr<std::string> WorkerTask::Start() {
 
 void WorkerTask::StartDraining() { task_service_->StartDraining(); }
 
+void WorkerTask::StartLeaving(absl::Duration patience) { task_service_->StartLeaving(patience); }
+
 void WorkerTask::Drain(absl::Duration grace) {
-  StartDraining();
+  const absl::Time end = world_.clock.Now() + grace;
+  StartLeaving(grace * kLeavePart);
+  task_service_->WaitToLeave(grace * kLeavePart);
   worker_service_->Stop();  // the frames of gangs under way are new calls, and refused from here on
-  if (server_) server_->Drain(grace);
+  if (server_) server_->Drain(end - world_.clock.Now());
 }
 
 }  // namespace cohort

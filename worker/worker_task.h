@@ -55,6 +55,8 @@ class WorkerTask {
 
   // Reports DRAINING, and may not be attached any more.
   void StartDraining();
+  // As StartDraining, but serves on until Shutdown where the coordinator wants it.
+  void StartLeaving(absl::Duration patience);
   // StartDraining; then refuses new calls and waits up to `grace` for open ones. Blocks.
   void Drain(absl::Duration grace);
 

@@ -1,5 +1,6 @@
 #include "common/wire/task_service.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@
 namespace cohort {
 
 namespace {
+// A coordinator that lives hears at once that a task leaves, through its open Watch.
+constexpr absl::Duration kHeardWithin = absl::Seconds(1);
 
 EpochGrant GrantOf(const proto::AttachRequest& request) {
   const absl::Duration lease = absl::Milliseconds(request.lease_ms());
@@ -91,6 +94,7 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
   {
     MutexLock lock(mutex_);
     hold_.Grant(wanted, now);
+    lets_go_ = request.lets_go();
     before = std::exchange(epoch_, wanted.epoch);
     set_timer = HeardLocked(now);
   }
@@ -150,6 +154,7 @@ void TaskService::State::Shutdown(Envelope<proto::ShutdownRequest> request,
     first = !std::exchange(shut_down_, true);
   }
   reply(Envelope<proto::ShutdownResponse>());
+  may_leave_.Notify();
   if (first && options_.on_shutdown) options_.on_shutdown();
 }
 
@@ -163,12 +168,27 @@ void TaskService::State::Release(Envelope<proto::ReleaseRequest> request,
   reply(Envelope<proto::ReleaseResponse>());
 }
 
-void TaskService::State::StartDraining() {
+void TaskService::State::StartLeaving(absl::Duration patience) {
+  const absl::Time now = clock_.Now();
   {
     MutexLock lock(mutex_);
+    const bool waits =
+        lets_go_ && !shut_down_ && hold_.Kept(now) > absl::ZeroDuration();
+    leaves_in_ = waits ? patience : absl::ZeroDuration();
     state_ = proto::DRAINING;
   }
   WakeAll();
+}
+
+void TaskService::State::WaitToLeave(absl::Duration patience) {
+  {
+    MutexLock lock(mutex_);
+    if (leaves_in_ <= absl::ZeroDuration()) return;
+  }
+  const absl::Time end = clock_.Now() + patience;
+  if (heard_of_leave_.WaitFor(std::min(patience, kHeardWithin))) {
+    may_leave_.WaitFor(end - clock_.Now());
+  }
 }
 
 void TaskService::State::Stop() {
@@ -222,7 +242,11 @@ absl::Status TaskService::CheckEpoch(uint64_t epoch) const { return state_->Chec
 
 void TaskService::Stop() { state_->Stop(); }
 
-void TaskService::StartDraining() { state_->StartDraining(); }
+void TaskService::StartDraining() { state_->StartLeaving(absl::ZeroDuration()); }
+
+void TaskService::StartLeaving(absl::Duration patience) { state_->StartLeaving(patience); }
+
+void TaskService::WaitToLeave(absl::Duration patience) { state_->WaitToLeave(patience); }
 
 void TaskService::SetUnreached(std::vector<proto::TaskRef> peers) {
   state_->SetUnreached(std::move(peers));

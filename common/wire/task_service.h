@@ -24,6 +24,9 @@
 
 namespace cohort {
 
+// Of the time that a task has to end: what it waits for the coordinator's word, before it drains.
+inline constexpr double kLeavePart = 0.8;
+
 // Thread-safe.
 class TaskService {
  public:
@@ -56,6 +59,12 @@ class TaskService {
 
   // From now on Watch reports DRAINING, and Attach is refused with UNAVAILABLE.
   void StartDraining();
+  // As StartDraining, and where the coordinator wants it (AttachRequest.lets_go) Watch
+  // says that the task serves on for `patience`.
+  void StartLeaving(absl::Duration patience);
+  // Blocks until Shutdown, for at most `patience`, after a StartLeaving of which a living
+  // coordinator has heard; else not.
+  void WaitToLeave(absl::Duration patience);
 
   // The peers that this task does not reach now, all of them. Watch tells the coordinator at once.
   void SetUnreached(std::vector<proto::TaskRef> peers);

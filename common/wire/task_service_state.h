@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/event.h"
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
 #include "common/wire/task_service.h"
@@ -35,8 +36,9 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   void Shutdown(Envelope<proto::ShutdownRequest> request,
                 TypedReply<proto::ShutdownResponse> reply);
   void Release(Envelope<proto::ReleaseRequest> request, TypedReply<proto::ReleaseResponse> reply);
-  void StartDraining();
   void SetUnreached(std::vector<proto::TaskRef> peers);
+  void StartLeaving(absl::Duration patience);
+  void WaitToLeave(absl::Duration patience);
   void Stop();
   // The time to being orphaned begins.
   void StartOrphanWatch();
@@ -80,6 +82,10 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);  // as the coordinator says, by name
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;  // of the holder
+  absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);         // zero: it does not wait
+  Event heard_of_leave_;
+  Event may_leave_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_waiter_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);

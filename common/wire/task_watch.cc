@@ -22,6 +22,9 @@ Envelope<proto::WatchResponse> TaskService::State::WatchAnswerLocked() const {
   answer.header.set_state(state_);
   answer.header.set_reach(reach_);
   *answer.header.mutable_unreached() = {unreached_.begin(), unreached_.end()};
+  if (state_ == proto::DRAINING) {
+    answer.header.set_leaves_in_ms(absl::ToInt64Milliseconds(leaves_in_));
+  }
   return answer;
 }
 
@@ -68,6 +71,7 @@ void TaskService::State::Watch(Envelope<proto::WatchRequest> request, WatchReply
     }
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
+  if (request.header.known_state() == proto::DRAINING) heard_of_leave_.Notify();
   if (gone) {
     absl::Status epoch = CheckEpoch(request.header.epoch());
     return reply(epoch.ok() ? absl::UnavailableError(absl::StrCat(TaskName(ref_), " stops"))

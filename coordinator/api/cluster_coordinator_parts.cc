@@ -253,6 +253,14 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
     if (cluster != nullptr) EndForLoss(*cluster, scheduler, lease, error);
   };
   options.on_superseded = end_job;
+  options.on_leaving = [scheduler = scheduler_, parts, homes = options.homes](
+                           TaskId task, absl::Duration patience, auto let_go) {
+    // What a worker has done is where the variables are: it only has to end what it runs.
+    if (task.role != homes) return scheduler->RemoveWorker(task.index, std::move(let_go));
+    const auto recovery = parts->recovery.lock();
+    if (recovery == nullptr) return let_go();
+    recovery->SaveBeforeLeave(task.ToString(), patience, std::move(let_go));
+  };
 }
 
 ClusterCoordinator::~ClusterCoordinator() {

@@ -52,6 +52,7 @@ Cluster::~Cluster() { Stop(); }
 proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) const {
   proto::AttachRequest attach = MakeAttach(options_.self, epoch);
   attach.set_seed(options_.seed);
+  attach.set_lets_go(options_.on_leaving != nullptr);
   attach.set_compute_threads(options_.worker_threads);
   attach.set_worker_position(roster_.Find(task)->position);
   for (const TaskId ps : roster_.Tasks(options_.homes)) {
@@ -91,6 +92,13 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
     reach->Report(from, peers);
   };
   options.unreached_by = [reach = reach_, task] { return reach->UnreachedBy(task); };
+  if (options_.on_leaving) {
+    options.on_leaving = [weak, task](absl::Duration patience, absl::AnyInvocable<void()> let_go) {
+      const auto self = weak.lock();
+      if (self == nullptr) return let_go();
+      self->options_.on_leaving(task, patience, std::move(let_go));
+    };
+  }
   // Who takes over a job takes its first tasks; one that was added may be another job's.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {

@@ -34,6 +34,10 @@ struct ClusterOptions {
   // The worker takes no closure from now on; `drained` runs when it has none in flight. May be
   // repeated.
   std::function<void(int worker, absl::AnyInvocable<void()> drained)> on_worker_removed;
+  // A task was asked to end, and serves on for `patience` or until `let_go`. Null: it is lost at
+  // once.
+  std::function<void(TaskId, absl::Duration patience, absl::AnyInvocable<void()> let_go)>
+      on_leaving;
   std::function<void(int worker)> on_home_added;  // a member that is to get a copy
   std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
   std::string ps_lost_remedy;  // ends its text

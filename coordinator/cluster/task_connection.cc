@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
+#include "coordinator/cluster/farewell.h"
 
 namespace cohort {
 
@@ -249,6 +250,7 @@ void TaskConnection::Watch(uint64_t generation) {
     if (stopped_ || !serving_ || generation_ != generation) return;
     control = link_.control;
     request.header.set_epoch(attach_.epoch());
+    request.header.set_known_state(leaving_ == generation ? proto::DRAINING : proto::SERVING);
     request.header.set_known_reach(reach_);
   }
   if (options_.unreached_by) {
@@ -256,7 +258,6 @@ void TaskConnection::Watch(uint64_t generation) {
       *request.header.add_unreached_by() = std::move(peer);
     }
   }
-  request.header.set_known_state(proto::SERVING);
   request.header.set_max_wait_ms(absl::ToInt64Milliseconds(options_.lease * kWatchPart));
   StartCall<proto::WatchResponse>(
       *control, kWatch, std::move(request), options_.lease * kSuspectPart,
@@ -271,7 +272,18 @@ void TaskConnection::OnWatched(uint64_t generation,
                                absl::StatusOr<proto::WatchResponse> response) {
   if (!response.ok()) return Lose(generation, response.status(), Certainty::kSuspected);
   if (response->state() != proto::SERVING) {
-    return Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
+    const absl::Duration patience = absl::Milliseconds(response->leaves_in_ms());
+    if (!options_.on_leaving || patience <= absl::ZeroDuration()) {
+      return Lose(generation, absl::UnavailableError("the task is shutting down"),
+                  Certainty::kGone);
+    }
+    if (BeginLeaving(generation)) {
+      Log(LogLevel::kInfo, "task_leaves",
+          {{"task", TaskName(response->task())}, {"within", absl::FormatDuration(patience)}});
+      options_.on_leaving(patience, [self = shared_from_this(), generation] {
+        self->LetGo(generation);
+      });
+    }
   }
   bool changed = false;
   proto::TaskRef task;
@@ -286,6 +298,25 @@ void TaskConnection::OnWatched(uint64_t generation,
     options_.on_unreached(task, {response->unreached().begin(), response->unreached().end()});
   }
   Watch(generation);
+}
+
+bool TaskConnection::BeginLeaving(uint64_t generation) {
+  MutexLock lock(mutex_);
+  if (stopped_ || !serving_ || generation_ != generation) return false;
+  return std::exchange(leaving_, generation) != generation;
+}
+
+void TaskConnection::LetGo(uint64_t generation) {
+  std::shared_ptr<Channel> control;
+  uint64_t epoch = 0;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_ || !serving_ || generation_ != generation) return;
+    control = link_.control;
+    epoch = attach_.epoch();
+  }
+  SayFarewell(control, epoch, Farewell::kShutDown, [](const absl::Status&) {});
+  Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
 }
 
 void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certainty certainty) {

@@ -53,6 +53,9 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
     // on_lost follows each on_ready at most once.
     std::function<void(const TaskLink&)> on_ready;
     std::function<void(const absl::Status&)> on_lost;
+    // The task was asked to end, and serves on for `patience` or until `let_go`, after which it is
+    // lost. Runs outside the lock and must not block. Null: it is lost at once.
+    std::function<void(absl::Duration patience, absl::AnyInvocable<void()> let_go)> on_leaving;
     // Another coordinator holds the task. Runs outside the lock, must not block; may be repeated.
     std::function<void(const absl::Status&)> on_superseded;
     // The peers that the task does not reach are others than before: all of them. Runs outside the
@@ -103,6 +106,9 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   void DeclareLost(uint64_t round);
   void Watch(uint64_t generation);
   void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
+  // Whether the task has not said before that it leaves.
+  bool BeginLeaving(uint64_t generation);
+  void LetGo(uint64_t generation);
   enum class Certainty { kSuspected, kGone };
   void Lose(uint64_t generation, const absl::Status& cause, Certainty certainty);
 
@@ -118,6 +124,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   int refused_attempts_ ABSL_GUARDED_BY(mutex_) = 0;  // since it is a suspect
   absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);  // then it is lost
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts successful attachments
+  uint64_t leaving_ ABSL_GUARDED_BY(mutex_) = 0;     // the generation that leaves
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach of this attachment
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);

@@ -147,7 +147,11 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
     interruption_->connected = nullptr;
     interrupted = !interruption_->error.ok();
   }
-  if (local_ != nullptr) return summary;  // its tasks end with it
+  if (local_ != nullptr) {
+    // They end with it, and none is to wait for its word.
+    (*coordinator)->Leave(Farewell::kKeep).IgnoreError();
+    return summary;
+  }
   // Tasks that waited in vain for others wait for the next coordinator.
   const bool is_over = ready.ok() || interrupted;
   const absl::Status left = (*coordinator)->Leave(

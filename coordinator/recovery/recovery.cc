@@ -62,9 +62,8 @@ void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
   stopped_ = why;
   ++round_;
-  for (std::vector<Done>* waiting : {&asked_, &saving_, &on_held_}) {
-    RunAll(std::exchange(*waiting, {}), why);
-  }
+  for (std::vector<Done>* waiting : {&asked_, &saving_}) RunAll(std::exchange(*waiting, {}), why);
+  EndHold(hold_, why);
   if (adopting_) std::exchange(adopting_, {})(why);
 }
 

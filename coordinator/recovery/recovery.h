@@ -78,10 +78,15 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void Checkpoint(Done done);
   // Lets closures in flight end, for at most `patience`, and takes a checkpoint; no other closure
   // begins until Release, or until what is lost was recovered. `done` runs within twice that time,
-  // so that a process which has to end can. While one waits another one ends with it. Errors: as
-  // Checkpoint; UNAVAILABLE where the job waits for a parameter server; DEADLINE_EXCEEDED.
+  // so that a process which has to end can. One that waits for another's checkpoint gets the same.
+  // Errors: as Checkpoint; UNAVAILABLE where the job waits for a parameter server or has not begun;
+  // DEADLINE_EXCEEDED.
   void CheckpointAndHold(absl::Duration patience, Done done);
+  // Once for each CheckpointAndHold, after its end. Closures begin again after the last one.
   void Release();
+  // As both, for a task that leaves within `patience`: `let_go` runs, once, when it may.
+  void SaveBeforeLeave(const std::string& task, absl::Duration patience,
+                       absl::AnyInvocable<void()> let_go);
   // Puts every ps back to the first of `left` that is whole, newest first, which an earlier
   // coordinator left: before the first closure. None: to the initial values. `done` gets the state
   // that was taken. Errors: DATA_LOSS or NOT_FOUND naming the file of the newest one when none is
@@ -108,8 +113,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void Tick();
   // Of a CheckpointAndHold: asks for its checkpoint, once; and its end, in time or not.
   void SaveHeld(uint64_t hold);
-  void EndLateHold(uint64_t hold);
   void EndHold(uint64_t hold, const absl::Status& status);
+  void EndLateHold(uint64_t waiter);
   void SaveIfAsked();
   void OnRoundsHeld(const absl::Status& status);
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
@@ -153,9 +158,12 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::set<int> savers_;                // of mirrored variables, of the one that is under way
   std::vector<Done> asked_;             // wait for a checkpoint that has not begun
   std::vector<Done> saving_;            // wait for the one that is under way
-  uint64_t hold_ = 0;                   // counts CheckpointAndHold
+  uint64_t hold_ = 0;                   // counts the times that closures were held back
   uint64_t held_ = 0;                   // the last one whose checkpoint was asked for
-  std::vector<Done> on_held_;           // wait for that of the last one
+  uint64_t last_waiter_ = 0;
+  std::map<uint64_t, Done> on_held_;    // wait for that of the last one
+  int holders_ = 0;                     // CheckpointAndHold without Release
+  bool adopted_ = false;                // what an earlier coordinator left, or the start
   Adopted adopting_;                                // null: nobody waits
   std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
   absl::Status damage_;                            // of the newest one that was left

@@ -2,29 +2,57 @@
 
 #include <utility>
 
+#include "common/base/log.h"
 #include "coordinator/recovery/recovery.h"
 
 namespace cohort {
 
+namespace {
+// Of the time that a task serves on: closures in flight have so much, their checkpoint as much.
+constexpr double kHoldPart = 0.45;
+}  // namespace
+
 void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
   Post([this, patience, done = std::move(done)]() mutable {
+    ++holders_;
     if (phase_ == Phase::kStopped) return done(stopped_);
+    if (!adopted_) return done(absl::UnavailableError("the training has not begun"));
     if (phase_ == Phase::kRecovering) {
       return done(absl::UnavailableError("the job waits for a task that it has lost"));
     }
-    on_held_.push_back(std::move(done));
-    if (on_held_.size() > 1) return;
-    const uint64_t hold = ++hold_;
-    const auto post = [weak = weak_from_this(), hold](void (Recovery::*then)(uint64_t)) {
-      return [weak, hold, then] {
+    const bool begins = on_held_.empty();
+    if (begins) ++hold_;
+    on_held_[++last_waiter_] = std::move(done);
+    const auto post = [weak = weak_from_this()](void (Recovery::*then)(uint64_t), uint64_t of) {
+      return [weak, then, of] {
         const auto self = weak.lock();
-        if (self != nullptr) self->Post([self = self.get(), hold, then] { (self->*then)(hold); });
+        if (self != nullptr) self->Post([self = self.get(), then, of] { (self->*then)(of); });
       };
     };
     const absl::Time now = world_.clock.Now();
-    world_.clock.CallAt(now + patience, post(&Recovery::SaveHeld));
-    world_.clock.CallAt(now + 2 * patience, post(&Recovery::EndLateHold));
-    scheduler_->Drain([save = post(&Recovery::SaveHeld)](const absl::Status&) { save(); });
+    world_.clock.CallAt(now + patience, post(&Recovery::SaveHeld, hold_));
+    world_.clock.CallAt(now + 2 * patience, post(&Recovery::EndLateHold, last_waiter_));
+    if (!begins) return;
+    scheduler_->Drain([save = post(&Recovery::SaveHeld, hold_)](const absl::Status&) { save(); });
+  });
+}
+
+void Recovery::SaveBeforeLeave(const std::string& task, absl::Duration patience,
+                               absl::AnyInvocable<void()> let_go) {
+  CheckpointAndHold(patience * kHoldPart, [weak = weak_from_this(), task,
+                                           let_go = std::move(let_go)](
+                                              const absl::Status& kept) mutable {
+    if (kept.ok()) {
+      Log(LogLevel::kInfo, "saved_before_leave", {{"task", task}});
+    } else {
+      Log(LogLevel::kWarning, "not_saved_before_leave",
+          {{"task", task},
+           {"effect", "what was done since the last recovery checkpoint may run again"},
+           {"cause", kept.message()}});
+    }
+    let_go();
+    // Behind the recovery that the loss of a home begins: what would begin now would be taken back.
+    if (const auto self = weak.lock()) self->Release();
   });
 }
 
@@ -37,18 +65,20 @@ void Recovery::SaveHeld(uint64_t hold) {
   SaveIfAsked();
 }
 
-void Recovery::EndLateHold(uint64_t hold) {
-  EndHold(hold, absl::DeadlineExceededError("no recovery checkpoint was done in time"));
-}
-
 void Recovery::EndHold(uint64_t hold, const absl::Status& status) {
   if (hold != hold_) return;
-  for (Done& done : std::exchange(on_held_, {})) done(status);
+  for (auto& [waiter, done] : std::exchange(on_held_, {})) done(status);
+}
+
+void Recovery::EndLateHold(uint64_t waiter) {
+  auto late = on_held_.extract(waiter);
+  if (late.empty()) return;
+  late.mapped()(absl::DeadlineExceededError("no recovery checkpoint was done in time"));
 }
 
 void Recovery::Release() {
   Post([this] {
-    if (on_held_.empty()) scheduler_->EndDrain();
+    if (--holders_ == 0) scheduler_->EndDrain();
   });
 }
 

@@ -129,6 +129,7 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
   if (options_.on_recovered) options_.on_recovered();
   scheduler_->Resume(cluster_->epoch());
   older_.clear();
+  adopted_ = true;
   if (adopting_) std::exchange(adopting_, {})(committed_.state);
   SaveIfAsked();
 }

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/cluster/exit_codes.h"
 #include "tests/support/daemon_cluster.h"
 #include "tests/support/stop_child.h"
+#include "tests/support/temp_directory.h"
 
 namespace cohort {
 namespace {
@@ -100,6 +102,26 @@ TEST_F(CleanStop, AWorkerDrainsAndTheJobGoesOnWithoutIt) {
   EXPECT_EQ(json::parse(run.LastLine())["steps"], 10 * kExamples / 32);
   EXPECT_EQ(json::parse(run.LastLine())["ps_applied_slices"], 10 * kExamples / 32 * 6);
   ExpectThatTheTasksEnd();
+}
+
+// There is no other checkpoint in an hour: after its end as a crash all 20 steps and more would run
+// again.
+TEST_F(CleanStop, AServerThatDrainsCostsNoClosureTwice) {
+  const TempDirectory temp{"clean_stop"};
+  cluster.StartAll();
+  coordinator = cluster.StartCoordinator(
+      kExamples, {"fit.epochs=20", absl::StrCat("recovery.directory=", temp / "recovery"),
+                  "recovery.interval_ms=3600000"});
+  ASSERT_TRUE(coordinator->ReadErrUntil("Epoch 2/", kPatience)) << coordinator->err();
+  cluster.ps(0).process->Signal(SIGTERM);
+  const ProcessRun drained = cluster.ps(0).process->Wait(kPatience);
+  EXPECT_EQ(drained.exit_code, kExitOk) << drained.err;
+  ASSERT_TRUE(cluster.Start(cluster.ps(0)));
+  const ProcessRun run = coordinator->Wait(kPatience);
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  EXPECT_EQ(json::parse(run.LastLine())["steps"], 20 * kExamples / 32);
+  EXPECT_THAT(run.err, HasSubstr("event=saved_before_leave"));
+  EXPECT_THAT(run.err, HasSubstr("event=resumed epoch=2 replays=0"));
 }
 
 }  // namespace

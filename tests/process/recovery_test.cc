@@ -104,14 +104,14 @@ INSTANTIATE_TEST_SUITE_P(All, KilledOnEachTransport,
 
 // Each ps has a mount of its own where the checkpoints are, and finds it empty after its kill.
 TEST_F(KilledProcesses, AParameterServerThatComesBackWithoutFilesIsFilledByTheCoordinator) {
-  constexpr int kIncrements = 30000;
+  constexpr int kIncrements = 48000;
   if (RunProcess("/usr/bin/unshare", {"--mount", "mount", "-t", "tmpfs", "none", temp / ""}, {},
                  absl::Minutes(1)).exit_code != 0) {
     GTEST_SKIP() << "needs root for a mount of its own";
   }
   const auto coordinator = StartCounting(ProgramsWithPrivateDisks(), kIncrements, "auto");
   for (int i = 1; i <= 4; ++i) {
-    ASSERT_TRUE(coordinator->ReadErrUntil(absl::StrCat("done ", i * kIncrements / 5, "\n"),
+    ASSERT_TRUE(coordinator->ReadErrUntil(absl::StrCat("done ", i * kIncrements / 12, "\n"),
                                           absl::Minutes(1)))
         << coordinator->err();
     // So that there is something to go back to.

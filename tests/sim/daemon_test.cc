@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,12 @@ class SentClosures final : public SimWatcher {
   }
   int calls() const { return calls_; }
   const std::map<uint64_t, int>& by_id() const { return by_id_; }
+  // How often one worker was sent the same closure, at most.
+  int by_one_worker() const {
+    int most = 0;
+    for (const auto& [sent, times] : by_worker_) most = std::max(most, times);
+    return most;
+  }
 
   SimFate OnRequest(const SimMessage& message) override {
     proto::RunClosureRequest request;
@@ -81,6 +88,7 @@ class SentClosures final : public SimWatcher {
       return {};
     }
     ++by_id_[request.closure_id()];
+    ++by_worker_[{request.closure_id(), message.to}];
     if (++calls_ == at_ && then_) then_();
     return {};
   }
@@ -92,6 +100,7 @@ class SentClosures final : public SimWatcher {
   int at_ = -1;
   std::function<void()> then_;
   std::map<uint64_t, int> by_id_;
+  std::map<std::pair<uint64_t, std::string>, int> by_worker_;
 };
 
 class DaemonSim {
@@ -200,6 +209,108 @@ TEST_P(InterruptedDaemon, CostsNoClosureTwice) {
     const int members = param.ps == 0 ? param.workers : 1;
     EXPECT_EQ(sim.sent().by_id().size(), static_cast<size_t>(kSteps));
     for (const auto& [id, times] : sim.sent().by_id()) EXPECT_EQ(times, members) << id;
+  }
+}
+
+struct Leaving {
+  const char* name;
+  std::vector<TaskId> tasks;
+  int ps;
+  int workers;
+  std::vector<std::string> sets;
+};
+
+class TaskThatLeaves : public testing::TestWithParam<Leaving> {
+ protected:
+  // The tasks are asked to end at the call, as with SIGTERM, with so much time to serve on, and
+  // come back as other processes when it has passed.
+  CoordinatorDaemon::Result Run(DaemonSim& sim, int at, absl::Duration patience,
+                                const std::function<void()>& before = [] {}) {
+    SimWorld& world = sim.cluster().sim();
+    TestCluster& tasks = sim.cluster().tasks();
+    sim.sent().At(at, [&, patience, before] {
+      before();
+      world.Run([&, patience] {
+        for (const TaskId task : GetParam().tasks) tasks.StartLeaving(task, patience);
+      });
+      world.CallAt(world.Now() + patience + absl::Seconds(1), [&] {
+        for (const TaskId task : GetParam().tasks) {
+          tasks.Kill(task);
+          tasks.Start(task);
+        }
+      });
+    });
+    testing::internal::CaptureStderr();
+    const CoordinatorDaemon::Result result = sim.Run();
+    said = testing::internal::GetCapturedStderr();
+    return result;
+  }
+
+  std::string said;
+};
+
+const std::vector<std::string> kMirrored = {"strategy.type=multi_worker_mirrored"};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TaskThatLeaves,
+    testing::Values(Leaving{"ps", {{Role::kPs, 0}}, 2, 2, {}},
+                    Leaving{"every_ps", {{Role::kPs, 0}, {Role::kPs, 1}}, 2, 2, {}},
+                    Leaving{"worker", {{Role::kWorker, 1}}, 2, 2, {}},
+                    Leaving{"ps_and_worker", {{Role::kPs, 1}, {Role::kWorker, 0}}, 2, 2, {}},
+                    Leaving{"home", {{Role::kWorker, 0}}, 0, 1, {"strategy.type=one_device"}},
+                    Leaving{"copy", {{Role::kWorker, 1}}, 0, 2, kMirrored},
+                    Leaving{"every_copy", {{Role::kWorker, 0}, {Role::kWorker, 1}}, 0, 2,
+                            kMirrored}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+bool HasHome(const Leaving& leaving) {
+  return leaving.ps == 0 || leaving.tasks.front().role == Role::kPs;
+}
+
+TEST_P(TaskThatLeaves, CostsNoClosureTwice) {
+  const Leaving& param = GetParam();
+  for (const int at : {1, 2, 9, 17, 29}) {
+    SCOPED_TRACE(testing::Message() << "leaves at call " << at);
+    DaemonSim sim(static_cast<uint64_t>(at), param.ps, param.workers, param.sets);
+    const CoordinatorDaemon::Result result = Run(sim, at, absl::Seconds(8));
+    ASSERT_EQ(result.code, kExitOk) << result.error;
+    EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+    EXPECT_THAT(said, HasSubstr("event=task_leaves"));
+    EXPECT_THAT(said, testing::Not(HasSubstr("event=not_saved_before_leave")));
+    if (HasHome(param)) {
+      EXPECT_THAT(said, HasSubstr("event=saved_before_leave"));
+    }
+    EXPECT_EQ(sim.sent().by_id().size(), static_cast<size_t>(kSteps));
+    EXPECT_EQ(sim.sent().by_one_worker(), 1);
+    if (param.ps > 0) {
+      EXPECT_EQ(sim.sent().calls(), kSteps);
+    }
+  }
+}
+
+// What comes of it is what comes of a crash, and one line says so.
+TEST_P(TaskThatLeaves, BeforeItsCheckpointIsDoneLosesNothing) {
+  const Leaving& param = GetParam();
+  DaemonSim sim(1, param.ps, param.workers, param.sets);
+  const CoordinatorDaemon::Result result = Run(sim, 9, absl::Milliseconds(1));
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+  if (HasHome(param)) {
+    EXPECT_THAT(said, HasSubstr("event=not_saved_before_leave"));
+  }
+}
+
+TEST_P(TaskThatLeaves, IsLetGoWhereNoCheckpointCanBeWritten) {
+  const Leaving& param = GetParam();
+  DaemonSim sim(1, param.ps, param.workers, param.sets);
+  const CoordinatorDaemon::Result result = Run(sim, 9, absl::Seconds(8), [&] {
+    sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
+  });
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+  if (HasHome(param)) {
+    EXPECT_THAT(said, HasSubstr("event=not_saved_before_leave"));
+    EXPECT_THAT(said, HasSubstr("Read-only file system"));
   }
 }
 

@@ -61,6 +61,11 @@ void TestCluster::StartDraining(TaskId task) {
   workers_.at(task)->StartDraining();
 }
 
+void TestCluster::StartLeaving(TaskId task, absl::Duration patience) {
+  if (task.role == Role::kPs) return ps_.at(task)->StartLeaving(patience);
+  workers_.at(task)->StartLeaving(patience);
+}
+
 void TestCluster::Start(TaskId task) {
   ++last_incarnation_;
   if (task.role == Role::kPs) return StartPs(task);

@@ -58,6 +58,7 @@ class TestCluster {
   void Kill(TaskId task);
   // It is told to end, and has not ended yet.
   void StartDraining(TaskId task);
+  void StartLeaving(TaskId task, absl::Duration patience);
   // It ends in order. Blocks, as WorkerTask::Drain.
   void Drain(TaskId worker, absl::Duration grace) { workers_.at(worker)->Drain(grace); }
   // A new process start under the same address.

@@ -44,17 +44,20 @@ class TaskServiceTest : public testing::Test {
     return future;
   }
 
-  absl::StatusOr<proto::AttachResponse> Attach(uint64_t epoch, uint64_t coordinator) {
+  absl::StatusOr<proto::AttachResponse> Attach(uint64_t epoch, uint64_t coordinator,
+                                               bool lets_go = false) {
     proto::AttachRequest request;
     request.set_epoch(epoch);
+    request.set_lets_go(lets_go);
     request.set_coordinator_incarnation(coordinator);
     return Start<proto::AttachResponse>("Attach", request).get();
   }
 
-  std::future<absl::StatusOr<proto::WatchResponse>> Watch(uint64_t epoch, int64_t wait_ms) {
+  std::future<absl::StatusOr<proto::WatchResponse>> Watch(
+      uint64_t epoch, int64_t wait_ms, proto::TaskState known = proto::SERVING) {
     proto::WatchRequest request;
     request.set_epoch(epoch);
-    request.set_known_state(proto::SERVING);
+    request.set_known_state(known);
     request.set_max_wait_ms(wait_ms);
     return Start<proto::WatchResponse>("Watch", request);
   }
@@ -151,6 +154,46 @@ TEST_F(TaskServiceTest, ATaskThatEndsIsNotAttached) {
   EXPECT_TRUE(service_->CheckEpoch(1).ok());
   service_->Stop();
   EXPECT_EQ(Attach(1, 1).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(TaskServiceTest, ATaskThatLeavesServesOnUntilItIsLetGo) {
+  ASSERT_TRUE(Attach(1, 1, /*lets_go=*/true).ok());
+  auto watch = Watch(1, 60000);
+  service_->StartLeaving(absl::Hours(1));
+  EXPECT_EQ(watch.get()->leaves_in_ms(), 3600000);
+  auto again = Watch(1, 60000, proto::DRAINING);
+  auto left = std::async(std::launch::async, [&] { service_->WaitToLeave(absl::Hours(1)); });
+  EXPECT_EQ(left.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
+  proto::ShutdownRequest request;
+  request.set_epoch(1);
+  ASSERT_TRUE(Start<proto::ShutdownResponse>("Shutdown", request).get().ok());
+  left.get();
+}
+
+TEST_F(TaskServiceTest, NobodyWaitsForTheWordOfACoordinatorThatDoesNotHear) {
+  ASSERT_TRUE(Attach(1, 1, /*lets_go=*/true).ok());
+  service_->StartLeaving(absl::Hours(1));
+  service_->WaitToLeave(absl::Hours(1));  // would be the end of the test
+}
+
+TEST_F(TaskServiceTest, ATaskOfACoordinatorThatLetsNobodyGoLeavesAtOnce) {
+  ASSERT_TRUE(Attach(1, 1).ok());
+  auto watch = Watch(1, 60000);
+  service_->StartLeaving(absl::Hours(1));
+  EXPECT_EQ(watch.get()->leaves_in_ms(), 0);
+  auto again = Watch(1, 60000, proto::DRAINING);
+  service_->WaitToLeave(absl::Hours(1));
+}
+
+TEST_F(TaskServiceTest, ATaskThatWasReleasedLeavesAtOnce) {
+  ASSERT_TRUE(Attach(1, 1, /*lets_go=*/true).ok());
+  proto::ReleaseRequest request;
+  request.set_epoch(1);
+  ASSERT_TRUE(Start<proto::ReleaseResponse>("Release", request).get().ok());
+  auto watch = Watch(1, 60000);
+  service_->StartLeaving(absl::Hours(1));
+  EXPECT_EQ(watch.get()->leaves_in_ms(), 0);
+  service_->WaitToLeave(absl::Hours(1));
 }
 
 TEST_F(TaskServiceTest, WatchEndsAfterItsWait) {

@@ -85,6 +85,8 @@ class PsCallTest : public testing::Test {
   };
 
   PsCallTest() { link->Reroute(Route(channel, kWindow)); }
+  // Attempts end, and let go what waits for them.
+  void TearDown() override { sim.RunFor(absl::Minutes(1)); }
 
   static PsRoute Route(std::shared_ptr<Channel> to, absl::Duration window) {
     PsRoute route;
