@@ -38,6 +38,19 @@ std::string Smooth(const LossSpec& loss, const std::string& y, int64_t classes,
 
 }  // namespace
 
+absl::Status CheckMetrics(const CompileSpec& compile) {
+  const MetricKind wrong = IsSparse(compile.loss) ? MetricKind::kCategoricalAccuracy
+                                                  : MetricKind::kSparseCategoricalAccuracy;
+  for (const MetricSpec& metric : compile.metrics) {
+    if (metric.kind != wrong) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("compile.metrics: '", metric.name, "' does not fit the labels of '",
+                     LossName(compile.loss.kind),
+                     "'; use 'accuracy', which is resolved by the loss"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(y.dtype()));
@@ -61,15 +74,7 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
         " into data.pipeline, change the last layer's units, or use "
         "'sparse_categorical_crossentropy'"));
   }
-  const MetricKind wrong = IsSparse(compile.loss) ? MetricKind::kCategoricalAccuracy
-                                                  : MetricKind::kSparseCategoricalAccuracy;
-  for (const MetricSpec& metric : compile.metrics) {
-    if (metric.kind != wrong) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("compile.metrics: '", metric.name, "' does not fit the labels of '", loss,
-                     "'; use 'accuracy', which is resolved by the loss"));
-  }
-  return absl::OkStatus();
+  return CheckMetrics(compile);
 }
 
 bool TakesClasses(const LossSpec& loss) { return IsSparse(loss); }

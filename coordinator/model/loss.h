@@ -15,6 +15,9 @@
 
 namespace cohort {
 
+// Errors: INVALID_ARGUMENT naming a metric that cannot read the labels of the loss.
+absl::Status CheckMetrics(const CompileSpec& compile);
+
 // Errors: INVALID_ARGUMENT where labels of type `y` or the model's output [classes] do not fit the
 // loss or a metric, with the remedy.
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,

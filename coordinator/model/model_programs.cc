@@ -170,14 +170,12 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
                      " components; it must give examples x and labels y"));
   }
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
-  const auto& variables = model.variables();
-  if (std::none_of(variables.begin(), variables.end(),
-                   [](const VariableSpec& variable) { return variable.trainable; })) {
-    return absl::InvalidArgumentError("the model has nothing to train; give it a Dense layer");
-  }
+  ModelPrograms programs;
+  programs.variables = model.variables();
+  // First what no data can change.
+  RETURN_IF_ERROR(SetUpdates(job.compile.optimizer, programs.variables));
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
   RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
-  ModelPrograms programs;
   proto::ComponentSpec given = labels;
   if (TakesClasses(job.compile.loss)) {
     programs.labels.emplace();
@@ -193,8 +191,6 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   }
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));
   ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts));
-  programs.variables = model.variables();
-  RETURN_IF_ERROR(SetSparseModes(job.compile.optimizer, programs.variables));
   programs.fetch_names = {"loss_sum", "count"};
   for (const MetricSpec& metric : job.compile.metrics) programs.fetch_names.push_back(metric.name);
   programs.update_rule = MakeUpdateRule(job.compile.optimizer);

@@ -49,7 +49,11 @@ proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer) {
   return rule;
 }
 
-absl::Status SetSparseModes(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables) {
+absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables) {
+  if (std::none_of(variables.begin(), variables.end(),
+                   [](const VariableSpec& variable) { return variable.trainable; })) {
+    return absl::InvalidArgumentError("the model has nothing to train; give it a Dense layer");
+  }
   RETURN_IF_ERROR(CheckNames(optimizer, variables));
   proto::UpdateRule rule = MakeUpdateRule(optimizer);
   for (VariableSpec& variable : variables) {

@@ -15,8 +15,9 @@ namespace cohort {
 // The sparse mode is that of a variable.
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer);
 
-// Sets the variables' sparse modes. Errors: INVALID_ARGUMENT for a name that no trainable variable
-// has, and for a mode that the optimizer cannot have.
-absl::Status SetSparseModes(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables);
+// Checks that there is something to train and sets the variables' sparse modes; neither depends on
+// any shape. Errors: INVALID_ARGUMENT if no variable is trainable, for a name that no trainable
+// variable has, and for a mode that the optimizer or a dynamic table cannot have.
+absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables);
 
 }  // namespace cohort

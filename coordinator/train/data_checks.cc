@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status.h"
 #include "common/tensor/dtype.h"
 
 namespace cohort {
@@ -22,12 +23,16 @@ std::string TypeOf(const proto::ComponentSpec& component) {
 
 }  // namespace
 
+absl::Status CheckTestComponents(size_t train, size_t test) {
+  if (train == test) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.test has ", test, " components, and data.train ", train,
+                   ": the model reads both in the same way"));
+}
+
 absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test) {
-  if (train.components_size() != test.components_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.test has ", test.components_size(), " components, and data.train ",
-                     train.components_size(), ": the model reads both in the same way"));
-  }
+  RETURN_IF_ERROR(CheckTestComponents(static_cast<size_t>(train.components_size()),
+                                      static_cast<size_t>(test.components_size())));
   for (int i = 0; i < train.components_size(); ++i) {
     const std::string expected = TypeOf(train.components(i));
     const std::string found = TypeOf(test.components(i));

@@ -2,6 +2,7 @@
 
 // What can be wrong with a job's data before anything is trained.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -9,6 +10,9 @@
 #include "proto/plan.pb.h"
 
 namespace cohort {
+
+// Errors: INVALID_ARGUMENT if examples of data.test consist of another number of components.
+absl::Status CheckTestComponents(size_t train, size_t test);
 
 // Checks, before anything is trained, that the programs that are made for batches of `data.train`
 // can read those of `data.test` too. Errors: INVALID_ARGUMENT naming the component and both types.

@@ -18,8 +18,10 @@ absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& clu
 
 // Finds what would end the job, however long it had trained by then, as far as job file and cluster
 // tell. `memory_bytes` is that of the one machine that runs all tasks; none: each has its own. What
-// only the data themselves can tell, such as the type of labels in files, is left to the workers.
-// Errors: those of MakeOfflinePlan, CheckMemory and PlanOnnxExport.
+// only the data themselves can tell, such as whether files hold what the model declares, is left to
+// the workers; of a model that declares nothing, what its optimizer and metrics need is checked.
+// Errors: those of MakeOfflinePlan, CheckTestBatch, TrainingExamples, CheckMemory and
+// PlanOnnxExport.
 absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
                       std::optional<uint64_t> memory_bytes);
 

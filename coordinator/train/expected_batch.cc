@@ -1,0 +1,139 @@
+#include "coordinator/train/expected_batch.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/tensor/dtype.h"
+#include "coordinator/model/layer_shapes.h"
+#include "coordinator/model/loss.h"
+#include "coordinator/model/model.h"
+
+namespace cohort {
+namespace {
+
+// An input of the model, which reads the component of the same position.
+struct ModelInput {
+  const InputLayerSpec& layer;
+  bool is_looked_up = false;  // some layer takes it for ids
+};
+
+proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
+  proto::ComponentSpec component;
+  component.set_dtype(static_cast<int32_t>(dtype));
+  component.add_dims(-1);
+  for (const int64_t dim : example) component.add_dims(dim);
+  return component;
+}
+
+bool HasDigits(const DataSourceSpec& source) {
+  if (const auto* mnist = std::get_if<MnistSpec>(&source)) return mnist->images.empty();
+  return std::holds_alternative<SyntheticDigitsSpec>(source);
+}
+
+proto::ElementSpec Digits() {
+  proto::ElementSpec element;
+  *element.add_components() = Batched(DType::kUint8, {28, 28});
+  *element.add_components() = Batched(DType::kUint8, {});
+  return element;
+}
+
+proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
+  proto::ElementSpec element;
+  for (const std::string& name : ColumnNames(clicks)) {
+    proto::ComponentSpec& component = *element.add_components();
+    component = name == "dense" ? Batched(DType::kFloat32, {13}) : Batched(DType::kInt32, {});
+    component.set_name(name);
+  }
+  return element;
+}
+
+std::vector<ModelInput> InputsOf(const ModelSpec& model) {
+  if (!model.functional()) {
+    const bool is_looked_up = model.layers.size() > 1 && !TableOf(model.layers[1]).empty();
+    return {{std::get<InputLayerSpec>(model.layers.front()), is_looked_up}};
+  }
+  std::vector<ModelInput> inputs;
+  for (const size_t input : model.inputs) {
+    const bool is_looked_up =
+        std::any_of(model.calls.begin(), model.calls.end(), [&](const LayerCall& call) {
+          return !TableOf(model.layers[call.layer]).empty() && call.inputs[0] == input;
+        });
+    inputs.push_back(
+        {std::get<InputLayerSpec>(model.layers[model.calls[input].layer]), is_looked_up});
+  }
+  return inputs;
+}
+
+bool IsEncoded(const JobSpec& job, size_t component) {
+  return std::any_of(job.data.pipeline.begin(), job.data.pipeline.end(),
+                     [&](const TransformSpec& transform) {
+                       return transform.kind == TransformSpec::Kind::kCategoryEncoding &&
+                              transform.component == component;
+                     });
+}
+
+proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
+
+// A component that the model can read as this input, in front of the pipeline.
+proto::ComponentSpec Readable(const ModelInput& input) {
+  const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
+  const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
+  return Batched(dtype, input.layer.shape);
+}
+
+// Labels that the loss can read: classes, or a row of as many numbers as the model gives.
+proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
+  if (TakesClasses(job.compile.loss) || output.rank() != 1) return Classes();
+  return Batched(DType::kFloat32, output.dims());
+}
+
+}  // namespace
+
+bool TypeIsKnown(const DataSourceSpec& source) {
+  return HasDigits(source) || std::holds_alternative<ClickLogSpec>(source);
+}
+
+size_t NumComponents(const DataSourceSpec& source) {
+  const auto* idx = std::get_if<IdxSpec>(&source);
+  return idx == nullptr ? ColumnNames(source).size() : idx->paths.size();
+}
+
+bool ShapesAreKnown(const JobSpec& job) {
+  if (TypeIsKnown(job.data.train) || job.model.functional()) return true;
+  return !job.model.layers.empty() &&
+         std::holds_alternative<InputLayerSpec>(job.model.layers.front());
+}
+
+absl::StatusOr<proto::ElementSpec> KnownBatch(const JobSpec& job, const DataSourceSpec& source) {
+  const auto* clicks = std::get_if<ClickLogSpec>(&source);
+  return TransformElement(clicks == nullptr ? Digits() : Clicks(*clicks),
+                          PipelineTransforms(job.data));
+}
+
+absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
+  if (TypeIsKnown(job.data.train)) return KnownBatch(job, job.data.train);
+  if (!ShapesAreKnown(job)) {
+    return absl::InvalidArgumentError(
+        "only the workers know the shape of the data in files: give the model's first layer an "
+        "input_shape");
+  }
+  const std::vector<ModelInput> inputs = InputsOf(job.model);
+  const std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
+  proto::ElementSpec files;
+  for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
+    *files.add_components() =
+        i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
+  }
+  ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
+  const size_t labels = inputs.size();
+  if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
+  // What the labels have to be follows from what the model makes of its inputs.
+  ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
+  *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.output_shape());
+  return TransformElement(files, pipeline);
+}
+
+}  // namespace cohort
