@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/excerpt.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
@@ -25,6 +26,7 @@ constexpr absl::string_view kNameOfStep = "ckpt-";
 constexpr absl::string_view kRecoveryBeginning = "recovery-";
 constexpr absl::string_view kStateFile = "checkpoint";
 constexpr int kNamesMax = 1000;
+constexpr size_t kNamedMax = 16;  // intact checkpoints, in an error
 
 bool TakeNumber(absl::string_view& rest) {
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
@@ -56,27 +58,40 @@ bool IsNameOfStep(absl::string_view base) {
           StepOfName(base.substr(0, dash)).has_value());
 }
 
-absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
-  const absl::StatusOr<std::vector<std::string>> prefixes = ListCheckpoints(files, directory);
-  if (absl::IsNotFound(prefixes.status())) return std::string();
-  RETURN_IF_ERROR(prefixes.status());
+// Names of the complete checkpoints of a directory, without those for recovery.
+absl::StatusOr<std::vector<std::string>> NamesIn(FileSystem& files, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListCheckpoints(files, directory));
   std::vector<std::string> names;
+  for (const std::string& prefix : prefixes) {
+    std::string name = BaseName(prefix);
+    if (!absl::StartsWith(name, kRecoveryBeginning)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+absl::Status WithRemedy(const absl::Status& error, FileSystem& files,
+                        const std::string& directory) {
+  return absl::Status(error.code(), absl::StrCat(error.message(), "; ",
+                                                 IntactCheckpointsRemedy(files, directory)));
+}
+
+absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
+  const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
+  if (absl::IsNotFound(names.status())) return std::string();
+  RETURN_IF_ERROR(names.status());
   std::optional<int64_t> latest;
   bool told = true;
-  for (const std::string& prefix : *prefixes) {
-    const std::string name = BaseName(prefix);
-    if (absl::StartsWith(name, kRecoveryBeginning)) continue;
-    names.push_back(name);
+  for (const std::string& name : *names) {
     const std::optional<int64_t> step = StepOfName(name);
     told = told && step.has_value();
     latest = std::max(latest, step);
   }
-  if (names.empty()) return std::string();
+  if (names->empty()) return std::string();
   if (told) return JoinPath(directory, CheckpointNameOfStep(*latest));
   return absl::FailedPreconditionError(absl::StrCat(
-      directory, " has checkpoints (", absl::StrJoin(names, ", "),
+      directory, " has checkpoints (", absl::StrJoin(*names, ", "),
       ") but no state file 'checkpoint' that says which is the latest: name one by its prefix, "
-      "such as ", JoinPath(directory, names.front())));
+      "such as ", JoinPath(directory, names->front())));
 }
 
 }  // namespace
@@ -153,8 +168,37 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
   }
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files, directory);
   if (absl::IsNotFound(state.status())) return FindWithoutState(files, directory);
+  if (absl::IsDataLoss(state.status())) return WithRemedy(state.status(), files, directory);
   RETURN_IF_ERROR(state.status());
-  return absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
+  const std::string prefix = absl::StartsWith(state->latest, "/")
+                                 ? state->latest
+                                 : JoinPath(directory, state->latest);
+  if (!absl::IsNotFound(files.Open(IndexPath(prefix)).status())) return prefix;
+  return WithRemedy(
+      absl::NotFoundError(absl::StrCat(JoinPath(directory, kStateFile), " names '",
+                                       Excerpt(state->latest), "' as the latest checkpoint, and ",
+                                       "it has no file ", IndexPath(Excerpt(prefix)))),
+      files, directory);
+}
+
+std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& directory) {
+  std::vector<std::string> intact;
+  const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    if (BundleReader::Open(files, JoinPath(directory, name)).ok()) intact.push_back(name);
+  }
+  if (intact.empty()) {
+    return absl::StrCat("no intact checkpoint lies in ", directory,
+                        ": copy one there, or leave checkpoint.restore out to begin anew");
+  }
+  // The most steps last.
+  std::stable_sort(intact.begin(), intact.end(), [](const std::string& a, const std::string& b) {
+    return StepOfName(a) < StepOfName(b);
+  });
+  const std::string example = JoinPath(directory, intact.back());
+  if (intact.size() > kNamedMax) intact.erase(intact.begin(), intact.end() - kNamedMax);
+  return absl::StrCat("intact checkpoints in ", directory, ": ", absl::StrJoin(intact, ", "),
+                      "; name one by its prefix, such as checkpoint.restore=", example);
 }
 
 }  // namespace cohort

@@ -45,10 +45,15 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
 
 // The prefix that `which` names: "latest", a prefix, or a prefix with the ".index" that a shell
 // completes it to. The latest is the one that the state file says; without a state file the
-// checkpoint of the most steps; "" when there is none. Errors: DATA_LOSS for a damaged state file;
-// FAILED_PRECONDITION listing the checkpoints when there is no state file and their names do not
+// checkpoint of the most steps; "" when there is none. Errors: DATA_LOSS for a damaged state file
+// and NOT_FOUND for one whose latest checkpoint is not there, both naming the file, what it holds
+// and IntactCheckpointsRemedy(); FAILED_PRECONDITION listing the checkpoints when there is no state file and their names do not
 // tell which is the latest.
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
                                            const std::string& which);
+
+// Returns what to do where the checkpoint that was asked for cannot be had: the intact ones of the
+// directory by name, at most 16 with the most steps last, and how to name one of them.
+std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& directory);
 
 }  // namespace cohort

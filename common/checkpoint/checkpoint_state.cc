@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/excerpt.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
 
@@ -41,7 +42,8 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
     if (file->size() > kStateBytesMax) {
-      return DamagedFile(path, absl::StrCat("more than ", kStateBytesMax, " bytes"));
+      return absl::DataLossError(
+          absl::StrCat(path, " has more than ", kStateBytesMax, " bytes"));
     }
   }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path));
@@ -50,11 +52,14 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.AllowUnknownField(true);
+  if (text.empty()) return absl::DataLossError(absl::StrCat(path, " is empty"));
+  const std::string begins = absl::StrCat("; it begins with '", Excerpt(text), "'");
   if (!parser.ParseFromString(text, &message)) {
-    return DamagedFile(path, absl::StrCat("not in text form, ", error.text()));
+    return absl::DataLossError(
+        absl::StrCat(path, ": not in text form, ", error.text(), begins));
   }
   if (message.model_checkpoint_path().empty()) {
-    return DamagedFile(path, "model_checkpoint_path is not set");
+    return absl::DataLossError(absl::StrCat(path, ": model_checkpoint_path is not set", begins));
   }
   CheckpointState state;
   state.latest = RelativeTo(directory, message.model_checkpoint_path());

@@ -116,6 +116,12 @@ absl::Status SaySlots(const BundleReader& reader,
   return absl::OkStatus();
 }
 
+absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std::string& prefix) {
+  return absl::Status(
+      error.code(),
+      absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, DirectoryOf(prefix))));
+}
+
 int64_t ReadCounter(const BundleReader& reader, const std::string& name) {
   const absl::StatusOr<Tensor> value = reader.Read(name);
   if (!value.ok() || value->dtype() != DType::kInt64 || value->num_elements() != 1) return 0;
@@ -202,8 +208,9 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
          {"effect", "there is nothing to restore, so the training begins anew"}});
     return std::optional<Progress>();
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
-                   BundleReader::Open(files_, prefix));
+  absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(files_, prefix);
+  if (!opened.ok()) return WithOthers(opened.status(), files_, prefix);
+  const std::unique_ptr<BundleReader> reader = *std::move(opened);
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
   RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, options_.weights_only
                                                         ? PsControl::Slots::kNew

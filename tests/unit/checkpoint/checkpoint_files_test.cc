@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint/bundle.h"
+#include "tests/unit/checkpoint/bundle_support.h"
 #include "tests/unit/checkpoint/crash_disk.h"
 
 namespace cohort {
@@ -69,6 +70,50 @@ TEST(FindCheckpoint, WhereNamesDoNotTellTheLatestTheyAreListed) {
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("ckpt-64"));
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr(other));
   }
+}
+
+// A disk that ran full leaves an empty state file, and a copy of a directory may lack what the state
+// file names: both are said together with what can be restored.
+TEST(FindCheckpoint, ADamagedStateFileIsNamedWithTheIntactCheckpointsBesideIt) {
+  const std::string intact =
+      "intact checkpoints in d: ckpt-9, ckpt-100; name one by its prefix, such as "
+      "checkpoint.restore=d/ckpt-100";
+  struct Case {
+    std::string text;
+    absl::StatusCode code;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {"", absl::StatusCode::kDataLoss, "d/checkpoint is empty; "},
+      {"garbage", absl::StatusCode::kDataLoss, "; it begins with 'garbage'; "},
+      {"all_model_checkpoint_paths: \"a\"", absl::StatusCode::kDataLoss,
+       "d/checkpoint: model_checkpoint_path is not set; it begins with 'all_model"},
+      {"model_checkpoint_path: \"ckpt-7\"", absl::StatusCode::kNotFound,
+       "d/checkpoint names 'ckpt-7' as the latest checkpoint, and it has no file d/ckpt-7.index; "},
+      {absl::StrCat("model_checkpoint_path: \"", std::string(1000, 'x'), "\""),
+       absl::StatusCode::kNotFound, "names 'xxxx"}};
+  for (const Case& one : cases) {
+    CrashDisk disk(CrashDisk::kNever);
+    for (const char* name : {"d/ckpt-100", "d/ckpt-9", "d/recovery-1-1"}) {
+      ASSERT_TRUE(Save(disk, name, 1, {RowsOf("v", 0, Ramp(Shape({2})), {0, 2})}).ok());
+    }
+    Touch(disk, "d/ckpt-200.index");  // has bytes that are no index
+    ASSERT_TRUE(WriteFileAtomically(disk, "d/checkpoint", one.text).ok());
+    const absl::Status status = FindCheckpoint(disk, "d", "latest").status();
+    EXPECT_EQ(status.code(), one.code) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(one.says));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(intact));
+    EXPECT_LT(status.message().size(), 400u);
+  }
+}
+
+TEST(FindCheckpoint, ADamagedStateFileBesideNothingIntactSaysHowToBeginAnew) {
+  CrashDisk disk(CrashDisk::kNever);
+  Touch(disk, "d/ckpt-200.index");
+  ASSERT_TRUE(WriteFileAtomically(disk, "d/checkpoint", "").ok());
+  EXPECT_EQ(FindCheckpoint(disk, "d", "latest").status().message(),
+            "d/checkpoint is empty; no intact checkpoint lies in d: copy one there, or leave "
+            "checkpoint.restore out to begin anew");
 }
 
 TEST(RemoveUnfinishedSaves, TakesWhatKilledSavesLeftAndNothingElse) {
