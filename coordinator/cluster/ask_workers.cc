@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "common/base/status.h"
+
 namespace cohort {
+
+namespace {
+
+constexpr absl::Duration kPause = absl::Milliseconds(50);
+
+}  // namespace
 
 bool MayAnswerLater(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
@@ -22,6 +30,14 @@ std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   std::sort(workers.begin(), workers.end(),
             [](const TaskLink& a, const TaskLink& b) { return a.task.index() < b.task.index(); });
   return workers;
+}
+
+absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster) {
+  const auto after_pause = [&](auto done) {
+    world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
+  };
+  RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+  return cluster.ended();
 }
 
 }  // namespace cohort

@@ -12,6 +12,7 @@
 #include "common/base/event.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
+#include "common/wire/world.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/limited_group.h"
@@ -24,6 +25,10 @@ bool MayAnswerLater(const absl::Status& status);
 
 // The workers of `cluster` that serve, by ascending index.
 std::vector<TaskLink> ServingWorkers(const Cluster& cluster);
+
+// Waits until it may be known whether workers that did not answer are lost, and whether lost ones
+// are back. Errors: that of Cluster::Abort.
+absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster);
 
 struct WorkerQuestion {
   std::string method;           // "/cohort.proto.WorkerService/ListDevices"

@@ -233,6 +233,11 @@ void Cluster::OnSuperseded(const absl::Status& cause) {
   if (options_.on_superseded) options_.on_superseded(cause);
 }
 
+absl::Status Cluster::ended() const {
+  MutexLock lock(mutex_);
+  return ended_;
+}
+
 absl::Status Cluster::superseded() const {
   MutexLock lock(mutex_);
   return superseded_;

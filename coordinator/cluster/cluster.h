@@ -67,6 +67,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   absl::Status superseded() const;
   // Whatever waits for tasks ends with the error, now and later.
   void Abort(const absl::Status& why);
+  absl::Status ended() const;  // what such a wait ends with; OK while there may be one
   // Runs `done` once when every ps and at least `min_workers` workers serve, in this epoch or a
   // later one. Errors: of class STALE when another coordinator has taken over; that of Abort.
   void WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> done);

@@ -12,9 +12,6 @@ namespace cohort {
 
 namespace {
 
-// Until another worker may serve.
-constexpr absl::Duration kPause = absl::Milliseconds(50);
-
 using Answer = WorkerAnswer<proto::CreateDatasetResponse>;
 
 // Asks `links` at once. A worker that serves and has not answered in time is named with the call.
@@ -82,22 +79,13 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
                                                const DataQuestion& question) {
   const absl::Time deadline = world.clock.Now() + question.timeout;
   absl::StatusOr<proto::ExpectedData> first;
+  RETURN_IF_ERROR(cluster.ended());
   while (true) {
-    const absl::Status ready =
-        Await<bool>(waiter, deadline - world.clock.Now(), "a worker", [&](auto done) {
-          cluster.WhenReady(1, [done = std::move(done)](const absl::Status& status) mutable {
-            if (!status.ok()) return done(status);
-            done(true);
-          });
-        }).status();
-    if (!ready.ok() && !absl::IsDeadlineExceeded(ready)) return ready;
     first = FirstAnswer(waiter, cluster, question);
     if (first.ok()) break;
     if (!MayAnswerLater(first.status()) || world.clock.Now() >= deadline) return first.status();
-    const auto after_pause = [&](auto done) {
-      world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
-    };
-    RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+    // A home that is away is not waited for: any worker answers.
+    RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
   }
   std::vector<TaskLink> others = ServingWorkers(cluster);
   others.erase(std::remove_if(others.begin(), others.end(),

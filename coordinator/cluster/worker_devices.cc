@@ -15,11 +15,6 @@ namespace cohort {
 
 namespace {
 
-// Until it may be known that who did not answer is lost.
-constexpr absl::Duration kPause = absl::Milliseconds(50);
-// Until it is looked whether all that are waited for are still members.
-constexpr absl::Duration kReadyWait = absl::Milliseconds(500);
-
 using Answer = WorkerAnswer<proto::ListDevicesResponse>;
 using Answers = std::map<int, proto::ListDevicesResponse>;  // by worker
 
@@ -89,12 +84,10 @@ void LogReasons(const Answers& answers) {
   }
 }
 
-absl::Status AwaitReady(Waiter& waiter, Cluster& cluster, size_t workers, absl::Duration wait) {
-  return Await<bool>(waiter, wait, "the workers",
-                     [&](auto done) {
-                       cluster.WhenReady(static_cast<int>(workers), StatusTo(std::move(done)));
-                     })
-      .status();
+// Whether the job can begin with those of `workers` that serve.
+bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
+  return static_cast<int>(LinksOf(cluster, workers, {}).size()) >=
+         std::max(1, cluster.limits().min);
 }
 
 }  // namespace
@@ -112,31 +105,20 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
   const WorkerQuestion asked = {"/cohort.proto.WorkerService/ListDevices",
                                 "workers to list their devices", question.call_timeout};
   Answers answers;
-  const absl::Duration absence = std::min(question.call_timeout, question.timeout / 2);
-  bool all_were_there = false;
-  absl::Time last_answer = absl::InfiniteFuture();
+  const absl::Duration absence = std::min(cluster.self().lease, question.timeout / 2);
+  absl::Time last_asked = world.clock.Now();  // somebody who serves
+  RETURN_IF_ERROR(cluster.ended());
   while (true) {
     const std::vector<int> workers = MembersOf(cluster, question.workers);
-    if (!all_were_there) {
-      const absl::Status ready = AwaitReady(waiter, cluster, workers.size(),
-                                            std::min(deadline - world.clock.Now(), kReadyWait));
-      if (absl::IsDeadlineExceeded(ready)) {
-        if (world.clock.Now() >= deadline) return timed_out();
-        continue;
-      }
-      RETURN_IF_ERROR(ready);
-      all_were_there = true;
-    }
+    const std::vector<TaskLink> links = LinksOf(cluster, workers, answers);
     proto::ListDevicesRequest request;
     request.set_epoch(cluster.epoch());
-    ASSIGN_OR_RETURN(const std::vector<Answer> round,
-                     AskWorkers<proto::ListDevicesResponse>(
-                         waiter, cluster, LinksOf(cluster, workers, answers), asked, request));
+    ASSIGN_OR_RETURN(const std::vector<Answer> round, AskWorkers<proto::ListDevicesResponse>(
+                                                          waiter, cluster, links, asked, request));
     absl::Status unanswered;
     for (const Answer& answer : round) {
       if (answer.status.ok()) {
         answers[answer.task.index()] = answer.response;
-        last_answer = world.clock.Now();
       } else if (!MayAnswerLater(answer.status)) {
         return answer.status;
       } else if (absl::IsDeadlineExceeded(answer.status)) {
@@ -145,16 +127,13 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
       }
     }
     if (HaveAnswered(answers, workers) && !answers.empty()) break;
-    if (LinksOf(cluster, workers, answers).empty() &&
-        world.clock.Now() >= last_answer + absence) {
+    if (!links.empty()) last_asked = world.clock.Now();
+    if (world.clock.Now() >= last_asked + absence && AreEnough(cluster, workers)) {
       LogLeftOut(answers, workers);
       break;
     }
     if (world.clock.Now() >= deadline) return unanswered.ok() ? timed_out() : unanswered;
-    const auto after_pause = [&](auto done) {
-      world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
-    };
-    RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+    RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
   }
   LogReasons(answers);
   return InCommon(answers);

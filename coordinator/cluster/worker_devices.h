@@ -19,11 +19,13 @@ struct DeviceQuestion {
   absl::Duration call_timeout;  // who does not answer for so long may be lost, and is asked again
 };
 
-// The devices of each of these workers, which are the same. Blocks. A worker that is lost before it
-// has answered is asked again when it is back; when all have been there, the others go on without
-// one that is not back for `call_timeout`, or half of `timeout`. One that is removed is waited for
-// no more. Errors: INVALID_ARGUMENT naming two workers whose devices differ, and what each has;
-// DEADLINE_EXCEEDED of class WORKER_LOST; that of Cluster::Abort; what a worker answers.
+// Returns the devices of each of these workers, which are the same. Blocks. All of them have been
+// there before (ClusterCoordinator::WaitForCluster). One that is lost before it has answered is
+// asked again when it is back; one that stays away for the lease, or half of `timeout`, is left out
+// if as many as the job needs at least are there, and is then taken in like any that comes later.
+// One that is removed is waited for no more. Errors: INVALID_ARGUMENT naming two workers whose
+// devices differ, and what each has; DEADLINE_EXCEEDED of class WORKER_LOST naming who is not
+// there; that of Cluster::Abort; what a worker answers.
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
                                                        Cluster& cluster,
                                                        const DeviceQuestion& question);

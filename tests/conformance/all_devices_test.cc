@@ -178,11 +178,41 @@ TEST(AllDevices, TheOthersBeginWithoutOneThatIsLostAndOneThatIsRemoved) {
   EXPECT_TRUE(losses.ok()) << losses.status();
 }
 
-TEST(AllDevices, AWorkerThatIsNotThereAtTheStartIsNamed) {
+// It was there when the cluster was ready, and ends before anybody asks for its devices: known or
+// not, it is waited for no longer than its lease, and taken in when it is back.
+TEST(AllDevices, OneThatIsLostBeforeItIsAskedIsNotWaitedForBeyondItsLease) {
+  for (const absl::Duration known : {absl::ZeroDuration(), absl::Minutes(1)}) {
+    SimCluster cluster(1, 0, 3);
+    const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
+    const ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+    const auto coordinator = cluster.Connect(options);
+    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+    const TaskId lost{Role::kWorker, 1};
+    cluster.tasks().Kill(lost);
+    cluster.sim().RunFor(known);
+    StepwiseTraining training(**coordinator, job, 99);
+    const absl::Time start = cluster.sim().Now();
+    const absl::Status begun = training.Begin();
+    ASSERT_TRUE(begun.ok()) << begun;
+    EXPECT_LE(cluster.sim().Now() - start, 2 * options.lease + absl::Seconds(2))
+        << "a lease until it is lost, and one until it is left out";
+    ASSERT_TRUE(training.Run(4).ok());
+    cluster.tasks().Start(lost);
+    cluster.sim().RunFor(absl::Seconds(10));
+    ASSERT_TRUE(training.Run(4).ok());
+    const auto copy = training.CopyOf(1);
+    ASSERT_TRUE(copy.ok()) << copy.status();
+    EXPECT_EQ(*copy, *training.CopyOf(0));
+  }
+}
+
+// As many as the job needs at least are waited for, and who is away is named.
+TEST(AllDevices, AWorkerThatTheJobNeedsIsWaitedForAndNamed) {
   SimCluster cluster(1, 0, 2);
   const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
   ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
   options.connect_timeout = absl::Seconds(20);
+  options.workers.min = 2;
   const auto coordinator = cluster.Connect(std::move(options));
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
   cluster.tasks().Kill({Role::kWorker, 1});
@@ -190,6 +220,35 @@ TEST(AllDevices, AWorkerThatIsNotThereAtTheStartIsNamed) {
   const auto shape = (*coordinator)->ShapeFor(**MakeStrategy(job.strategy));
   EXPECT_TRUE(absl::IsDeadlineExceeded(shape.status())) << shape.status();
   EXPECT_THAT(std::string(shape.status().message()), HasSubstr("worker:1"));
+}
+
+// Whatever the least number of workers: a cluster is whole when it begins.
+TEST(AllDevices, AWorkerThatIsNotThereAtTheStartIsNamed) {
+  SimCluster cluster(1, 0, 2);
+  const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+  options.connect_timeout = absl::Seconds(20);
+  cluster.tasks().Kill({Role::kWorker, 1});
+  const auto coordinator = cluster.Connect(std::move(options));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(coordinator.status())) << coordinator.status();
+  EXPECT_THAT(std::string(coordinator.status().message()), HasSubstr("worker:1"));
+}
+
+// An interruption does not wait for whoever is away.
+TEST(AllDevices, AnAbortEndsTheWaitForAWorkerThatIsAway) {
+  SimCluster cluster(1, 0, 2);
+  const JobSpec job = PerceptronJob({"strategy.type=multi_worker_mirrored"});
+  ClusterCoordinator::Options options = CoordinatorOptionsOf(job);
+  options.workers.min = 2;
+  const auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  cluster.tasks().Kill({Role::kWorker, 1});
+  const absl::Time start = cluster.sim().Now();
+  cluster.sim().CallAt(start + absl::Seconds(8),
+                       [&] { (*coordinator)->Abort(absl::CancelledError("interrupted")); });
+  const auto shape = (*coordinator)->ShapeFor(**MakeStrategy(job.strategy));
+  EXPECT_TRUE(absl::IsCancelled(shape.status())) << shape.status();
+  EXPECT_LE(cluster.sim().Now() - start, absl::Seconds(9));
 }
 
 // A job's recovery checkpoints are gone on with by one that has the same devices.
