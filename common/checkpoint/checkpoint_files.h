@@ -47,8 +47,8 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
 // completes it to. The latest is the one that the state file says; without a state file the
 // checkpoint of the most steps; "" when there is none. Errors: DATA_LOSS for a damaged state file
 // and NOT_FOUND for one whose latest checkpoint is not there, both naming the file, what it holds
-// and IntactCheckpointsRemedy(); FAILED_PRECONDITION listing the checkpoints when there is no state file and their names do not
-// tell which is the latest.
+// and IntactCheckpointsRemedy(); FAILED_PRECONDITION listing the checkpoints when there is no state
+// file and their names do not tell which is the latest.
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
                                            const std::string& which);
 

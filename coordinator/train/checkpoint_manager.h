@@ -43,8 +43,9 @@ class CheckpointManager {
   // Restores variables and slots. Slots that the checkpoint does not have begin as new; they are
   // counted in the log, as are those that nobody takes. `which` is what FindCheckpoint takes.
   // Nothing when "latest" finds no checkpoint, which is logged. Errors: those of FindCheckpoint;
-  // NOT_FOUND and DATA_LOSS naming the file and the intact checkpoints beside it; FAILED_PRECONDITION for a checkpoint of another model,
-  // listing every variable that is missing or has another shape.
+  // NOT_FOUND and DATA_LOSS naming the file and the intact checkpoints beside it;
+  // FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is missing or
+  // has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 

@@ -72,8 +72,8 @@ TEST(FindCheckpoint, WhereNamesDoNotTellTheLatestTheyAreListed) {
   }
 }
 
-// A disk that ran full leaves an empty state file, and a copy of a directory may lack what the state
-// file names: both are said together with what can be restored.
+// A disk that ran full leaves an empty state file, and a copy of a directory may lack what it
+// names: both are said together with what can be restored.
 TEST(FindCheckpoint, ADamagedStateFileIsNamedWithTheIntactCheckpointsBesideIt) {
   const std::string intact =
       "intact checkpoints in d: ckpt-9, ckpt-100; name one by its prefix, such as "
