@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 #include "common/runtime/kernels/cuda/broadcast_walk.cuh"
 #include "common/runtime/kernels/cuda/elementwise_launches.h"
@@ -15,11 +17,20 @@ int32_t Map(CudaContext* context, const UnaryLaunch& launch, Function function) 
   return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) { y[i] = function(x[i]); });
 }
 
+// Inverts the sign bit, also of a NaN. A GPU computes -x as a sum, which loses the bits of a NaN.
+COHORT_DEVICE float Negative(float x) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(bits));
+  bits ^= uint32_t{1} << 31;
+  std::memcpy(&x, &bits, sizeof(bits));
+  return x;
+}
+
 int32_t Unary(CudaContext* context, const UnaryLaunch& launch) {
   using Op = UnaryLaunch::Op;
   switch (launch.op) {
     case Op::kNeg:
-      return Map(context, launch, [] COHORT_DEVICE(float x) { return -x; });
+      return Map(context, launch, [] COHORT_DEVICE(float x) { return Negative(x); });
     case Op::kSqrt:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return sqrtf(x); });
     case Op::kExp:
