@@ -44,8 +44,8 @@ class CheckpointManager {
   // counted in the log, as are those that nobody takes. `which` is what FindCheckpoint takes.
   // Nothing when "latest" finds no checkpoint, which is logged. Errors: those of FindCheckpoint;
   // NOT_FOUND and DATA_LOSS naming the file and the intact checkpoints beside it;
-  // FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is missing or
-  // has another shape.
+  // FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is missing
+  // or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 
