@@ -123,8 +123,8 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
-// A loss that a recovery mends may take as long as that; while no recovery follows, the task is
-// there and only the calls to it fail, and that is waited for less long.
+// A loss may take as long as its recovery; without one the task is there and only calls to it fail,
+// by silence or, where large packets are lost, by a broken connection: that may take less long.
 template <typename T, typename Once>
 absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
@@ -142,7 +142,7 @@ absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) 
     absl::StatusOr<T> result = once();
     loss = result.status();
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
-    if (absl::IsDeadlineExceeded(loss)) {
+    if (absl::IsDeadlineExceeded(loss) || absl::IsUnavailable(loss)) {
       unanswered += world_.clock.Now() - start;
       ++silences;
     }

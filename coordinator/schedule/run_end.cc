@@ -27,11 +27,12 @@ bool NoteLoss(const LaneRun& run, const absl::Status& cause) {
 }
 
 bool NoteSilence(const LaneRun& run, const SetUpEnd& end) {
-  const bool silent =
-      absl::IsDeadlineExceeded(end.status) && ClassifyOutcome(end.status) == Outcome::kWorkerLost;
+  // Where the path loses large packets the connection breaks before the call runs out of its time.
+  const bool silent = (absl::IsDeadlineExceeded(end.status) || absl::IsUnavailable(end.status)) &&
+                      ClassifyOutcome(end.status) == Outcome::kWorkerLost;
   if (!silent) return false;
   AttemptRecord& record = run.closure->record;
-  const absl::Duration silent_for = record.silent_for() + end.timeout;
+  const absl::Duration silent_for = record.silent_for() + end.lasted;
   record.AddSilence(silent_for, UnansweredError(end.call, silent_for,
                                                 AttributedCall(end.status, run.task())));
   return true;

@@ -19,7 +19,7 @@ bool NoteLoss(const LaneRun& run, const absl::Status& cause);
 // The end of a call that gives workers what a closure needs.
 struct SetUpEnd {
   UnansweredCall call;
-  absl::Duration timeout;
+  absl::Duration lasted;  // without an answer
   absl::Status status;
 };
 // Records a call that a worker has not answered in time, and returns true; false: of another end.

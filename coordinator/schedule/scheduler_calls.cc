@@ -132,9 +132,12 @@ void Scheduler::Prepare(Run run) {
   const absl::Duration timeout =
       UntilDeadline(run, TimeOfSetUp(call, options_.setup_timeout), clock_.Now());
   channel.Start(request.method, std::move(request.message), timeout,
-                [self = shared_from_this(), run = std::move(run), call,
-                 timeout](const absl::StatusOr<Message>& response) mutable {
-                  if (!self->TakeSetUp(run, {call, timeout, response.status()})) return;
+                [self = shared_from_this(), run = std::move(run), call, timeout,
+                 start = clock_.Now()](const absl::StatusOr<Message>& response) mutable {
+                  const absl::Duration lasted = absl::IsDeadlineExceeded(response.status())
+                                                    ? timeout
+                                                    : self->clock_.Now() - start;
+                  if (!self->TakeSetUp(run, {call, lasted, response.status()})) return;
                   if (!response.ok()) return self->End(run, response.status());
                   run.missing.erase(run.missing.begin());
                   self->Start(std::move(run));
@@ -161,8 +164,8 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
            lane.second.hold_until <= clock_.Now();
   });
   if (!others) return true;
-  lanes_[run.worker()].hold_until = clock_.Now() + end.timeout;
-  PumpAtLocked(clock_.Now() + end.timeout);
+  lanes_[run.worker()].hold_until = clock_.Now() + end.lasted;
+  PumpAtLocked(clock_.Now() + end.lasted);
   return true;
 }
 

@@ -121,6 +121,25 @@ TEST_F(ClosureAttempts, FourSetUpCallsInARowWithoutAnAnswerAreAnError) {
                              testing::HasSubstr("check the path MTU")));
 }
 
+// A path that loses large packets alone breaks the connection before a call runs out of its time.
+TEST_F(ClosureAttempts, SetUpCallsThatBreakTheirConnectionForSoLongAreAnErrorToo) {
+  Make(1);
+  const auto value = Schedule();
+  for (int i = 0; i < 9; ++i) {
+    const auto channel = AddWorker(0);
+    sim.RunFor(absl::Seconds(6));
+    channel->AnswerRun(kReset);
+    ASSERT_FALSE(value->IsReady()) << i;
+  }
+  const auto channel = AddWorker(0);
+  sim.RunFor(absl::Seconds(6));
+  channel->AnswerRun(kReset);
+  ASSERT_TRUE(value->IsReady());
+  EXPECT_THAT(std::string(value->result().status().message()),
+              testing::AllOf(testing::HasSubstr("got no answer for 1m"),
+                             testing::HasSubstr("check the path MTU")));
+}
+
 TEST_F(ClosureAttempts, AWorkerThatDoesNotAnswerSetUpCallsIsNotGivenTheClosureAgainAtOnce) {
   Make(1);
   const auto value = Schedule();
