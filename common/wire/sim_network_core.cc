@@ -159,12 +159,13 @@ void SimNetwork::Core::FailLater(const std::shared_ptr<SimCall>& call, std::stri
                 [call, why = std::move(why)] { call->Finish(absl::UnavailableError(why)); });
 }
 
-void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_view what) {
+void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_view what,
+                            std::optional<absl::Duration> breaks_within) {
   world_.Trace(absl::StrCat("lost ", what, " ", call->method(), " of ", call->caller().host));
-  const bool silent = world_.rng().Below(2) == 0;
+  const bool silent = !breaks_within.has_value() && world_.rng().Below(2) == 0;
   if (silent && !call->endless()) return;  // the deadline will tell
   FailLater(call, absl::StrCat("call of ", call->method(), ": the connection broke"),
-            options_.detection_max);
+            breaks_within.value_or(options_.detection_max));
 }
 
 void SimNetwork::Core::AskAndTravel(const std::string& address, size_t payload_bytes,
@@ -288,7 +289,7 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
   for (int i = 0; i < copies; ++i) {
     const absl::Duration delay = i == 0 ? fate.delay : fate.delay + fate.copy_delay;
     if (fate.lose || Draw(faults_.lose_request)) {
-      Lose(call, "request");
+      Lose(call, "request", fate.breaks_within);
       continue;
     }
     const auto connected = [self = shared_from_this(), call, address] {

@@ -132,7 +132,8 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   bool IsCut(const std::string& from, const std::string& to) const;
   std::string HostAt(const std::string& address) const;  // empty: nobody listens
   void FailLater(const std::shared_ptr<SimCall>& call, std::string why, absl::Duration limit);
-  void Lose(const std::shared_ptr<SimCall>& call, absl::string_view what);
+  void Lose(const std::shared_ptr<SimCall>& call, absl::string_view what,
+            std::optional<absl::Duration> breaks_within = std::nullopt);
   void RequestArrives(const std::shared_ptr<SimCall>& call, const std::string& address,
                       const Packet& packet, ByteBudget::Room room);
   void Respond(const std::shared_ptr<SimListener>& listener, const std::shared_ptr<SimCall>& call,

@@ -20,6 +20,7 @@
 // sender that writes memory that it has given away.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct SimMessage {
 
 struct SimFate {
   bool lose = false;
+  // Of what is lost: its connection breaks within so long. Not set: whether and when is drawn.
+  std::optional<absl::Duration> breaks_within;
   int copies = 1;  // of a request
   absl::Duration delay;
   absl::Duration copy_delay;  // of all copies but the first, on top

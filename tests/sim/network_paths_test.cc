@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -18,13 +19,16 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Loses calls of one method, as a path loses packets above a size.
+// Loses calls of one method, as a path loses packets above a size: nothing is heard of them, or TCP
+// gives up their connection after a while.
 class LosesCalls final : public SimWatcher {
  public:
-  explicit LosesCalls(std::string method) : method_(std::move(method)) {}
+  LosesCalls(std::string method, std::optional<absl::Duration> breaks_within)
+      : method_(std::move(method)), breaks_within_(breaks_within) {}
   SimFate OnRequest(const SimMessage& message) override {
     SimFate fate;
     fate.lose = absl::EndsWith(message.method, method_);
+    fate.breaks_within = breaks_within_;
     return fate;
   }
   void OnArrival(const SimMessage&) override {}
@@ -32,6 +36,7 @@ class LosesCalls final : public SimWatcher {
 
  private:
   const std::string method_;
+  const std::optional<absl::Duration> breaks_within_;
 };
 
 absl::Status SetUpWhere(SimCluster& cluster, SimWatcher& watcher,
@@ -45,12 +50,17 @@ absl::Status SetUpWhere(SimCluster& cluster, SimWatcher& watcher,
   return status;
 }
 
-TEST(NetworkPaths, SetUpThatIsNotAnsweredEndsAndNamesCallBytesPairAndLikelyCause) {
+class LostForItsSize : public testing::TestWithParam<std::optional<absl::Duration>> {};
+
+INSTANTIATE_TEST_SUITE_P(NetworkPaths, LostForItsSize,
+                         testing::Values(std::nullopt, absl::Seconds(6)));
+
+TEST_P(LostForItsSize, SetUpEndsAndNamesCallBytesPairAndLikelyCause) {
   for (const bool recovery : {false, true}) {
     SimCluster cluster(3, 2, 2);
     ClusterCoordinator::Options options;
     if (recovery) options.recovery_directory = "/recovery";
-    LosesCalls hole("/CreateVariables");
+    LosesCalls hole("/CreateVariables", GetParam());
     const absl::Time start = cluster.sim().Now();
     const absl::Status status = SetUpWhere(cluster, hole, std::move(options));
     EXPECT_EQ(ClassOf(status), proto::PS_LOST) << status;
