@@ -16,8 +16,8 @@
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/process_limits.h"
 #include "common/cluster/signals.h"
-#include "common/wire/allocator.h"
-#include "common/wire/real_world.h"
+#include "common/task/allocator.h"
+#include "common/wire/route/real_world.h"
 #include "coordinator/daemon/coordinator_daemon.h"
 #include "coordinator/members/ctl_command.h"
 

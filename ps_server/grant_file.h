@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
-#include "common/wire/task_service.h"
+#include "common/task/task_service.h"
 
 namespace cohort {
 

@@ -10,8 +10,8 @@
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
-#include "common/wire/real_world.h"
-#include "common/wire/task_program.h"
+#include "common/task/task_program.h"
+#include "common/wire/route/real_world.h"
 #include "ps_server/grant_file.h"
 #include "ps_server/ps_task.h"
 

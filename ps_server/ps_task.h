@@ -10,9 +10,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/wire/task_service.h"
+#include "common/task/task_service.h"
 #include "common/wire/world.h"
-#include "ps_server/ps_service.h"
+#include "ps_server/service/ps_service.h"
 
 namespace cohort {
 

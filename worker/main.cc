@@ -16,13 +16,13 @@
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
 #include "common/runtime/cuda/cuda_library.h"
-#include "common/wire/real_world.h"
-#include "common/wire/task_program.h"
+#include "common/task/task_program.h"
+#include "common/wire/route/real_world.h"
 #include "worker/collective/nccl/nccl_library.h"
-#include "worker/compute_share.h"
-#include "worker/compute_threads.h"
-#include "worker/home/variables_home.h"
-#include "worker/worker_task.h"
+#include "worker/devices/compute_share.h"
+#include "worker/devices/compute_threads.h"
+#include "worker/service/worker_task.h"
+#include "worker/variables_home/variables_home.h"
 
 namespace cohort {
 namespace {

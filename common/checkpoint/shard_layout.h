@@ -12,7 +12,7 @@
 namespace cohort {
 
 // Behind a dynamic table's name begin the names of the tensors that have its rows; below here they
-// are the parameter servers' own (ps_server/table_parts.h).
+// are the parameter servers' own (ps_server/checkpoint/table_parts.h).
 inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
 
 // Between a variable's name and "<optimizer>/<slot>", in the name of the tensor with a slot. Slots

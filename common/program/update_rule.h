@@ -19,7 +19,7 @@
 //   sgd              momentum 0, nesterov 0, momentum_of_gradients 0
 // All but assign_add also take weight_decay 0, use_ema 0, ema_momentum 0.99 and
 // ema_overwrite_frequency 0 (never). epsilon_outside_root and momentum_of_gradients give the
-// arithmetic of TensorFlow's older kernels (runtime/kernels/update/updates.h).
+// arithmetic of TensorFlow's older kernels (runtime/update/rules/updates.h).
 //
 // A push may bring the gradients of some rows only; those of one row are added up first, in the
 // order in which they came, and the row is updated once. What happens to the other rows is the

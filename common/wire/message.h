@@ -25,7 +25,7 @@ struct ByteSlice {
   const std::byte* data = nullptr;
   size_t size = 0;
   // The memory, where a tensor may keep it instead of a copy: it came in parts and was put together
-  // for this message alone, or is lent by a home in this process (ps_server/paged_value.h).
+  // for this message alone, or is lent by a home in this process (ps_server/slice/paged_value.h).
   std::shared_ptr<Buffer> buffer = nullptr;
   // Of what is sent: the memory, where it is not the heap's.
   std::shared_ptr<const BufferMemory> memory = nullptr;

@@ -12,9 +12,9 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/api/closure_check.h"
 #include "coordinator/cluster/await.h"
-#include "coordinator/cluster/ps_group.h"
 #include "coordinator/cluster/worker_data.h"
 #include "coordinator/cluster/worker_devices.h"
+#include "coordinator/homes/ps_group.h"
 #include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {

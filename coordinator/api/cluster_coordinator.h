@@ -30,7 +30,7 @@
 #include "coordinator/api/variable.h"
 #include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
-#include "coordinator/cluster/ps_control.h"
+#include "coordinator/homes/ps_control.h"
 #include "coordinator/recovery/copies.h"
 #include "coordinator/recovery/recovery.h"
 #include "coordinator/schedule/scheduler.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "coordinator/cluster/row_split.h"
+#include "coordinator/homes/row_split.h"
 
 namespace cohort {
 namespace {

@@ -9,7 +9,7 @@
 // asked as well, so that one that a former job has left behind can be taken over. All are asked
 // again as long as the claim lasts, so that LastError says who does not answer now.
 //
-// A task that is kept for another job (common/wire/task_hold.h) is waited for too, until it is free
+// A task that is kept for another job (common/task/task_hold.h) is waited for too, until it is free
 // or its job is seen to live: one whose coordinator was killed is free after its lease, and one
 // whose coordinator was heard from between two answers is not going to be.
 

@@ -10,8 +10,8 @@
 #include "common/cluster/exit_codes.h"
 #include "common/wire/world.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/cluster/local_cluster.h"
 #include "coordinator/daemon/coordinator_options.h"
+#include "coordinator/local/local_cluster.h"
 #include "coordinator/members/membership_watch.h"
 #include "coordinator/train/mnist_files.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/typed_call.h"
-#include "coordinator/cluster/ps_group.h"
-#include "coordinator/cluster/ps_stats_sum.h"
+#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/ps_stats_sum.h"
 #include "coordinator/members/flight_records.h"
 
 namespace cohort {

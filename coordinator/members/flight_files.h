@@ -1,7 +1,7 @@
 #pragma once
 
-// The files with which workers keep what the calls of aborted groups did (worker/flight_file.h),
-// as if the workers were asked.
+// The files with which workers keep what the calls of aborted groups did
+// (worker/gang/flight_file.h), as if the workers were asked.
 
 #include <string>
 #include <vector>

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
+#include "common/task/task_hold.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/task_hold.h"
 #include "common/wire/typed_call.h"
 
 namespace cohort {

@@ -11,8 +11,8 @@
 #include "common/program/program.h"
 #include "coordinator/model/clipping.h"
 #include "coordinator/model/loss.h"
-#include "coordinator/model/optimizer.h"
 #include "coordinator/model/model.h"
+#include "coordinator/model/optimizer.h"
 
 namespace cohort {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/home_call.h"
-#include "coordinator/cluster/shard_copy.h"
+#include "coordinator/homes/shard_copy.h"
 
 namespace cohort {
 

@@ -28,7 +28,7 @@
 #include "common/base/strand.h"
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
-#include "coordinator/cluster/shard_transfer.h"
+#include "coordinator/homes/shard_transfer.h"
 #include "coordinator/recovery/recovery_store.h"
 #include "coordinator/schedule/scheduler.h"
 #include "proto/plan.pb.h"

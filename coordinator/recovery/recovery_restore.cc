@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "coordinator/cluster/ps_group.h"
+#include "coordinator/homes/ps_group.h"
 #include "coordinator/recovery/recovery.h"
 #include "coordinator/recovery/retry.h"
 #include "proto/ps.pb.h"

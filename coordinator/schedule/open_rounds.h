@@ -1,7 +1,7 @@
 #pragma once
 
 // Synchronous closures. Those of a round read the same values, and each slice applies the first so
-// many of them that it gets as one (ps_server/round_pushes.h). So a closure that was answered
+// many of them that it gets as one (ps_server/slice/round_pushes.h). So a closure that was answered
 // is done only when so many are: a slice may have kept its push until then, and no checkpoint has
 // what is kept. What is answered later was dropped by the slices, and is done. Rounds ascend with
 // the closures' ids.

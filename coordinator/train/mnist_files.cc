@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "coordinator/cluster/await.h"
-#include "coordinator/cluster/child_process.h"
+#include "coordinator/local/child_process.h"
 
 namespace cohort {
 

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "coordinator/cluster/ps_stats_sum.h"
+#include "coordinator/homes/ps_stats_sum.h"
 #include "coordinator/train/trainer.h"
 
 namespace cohort {

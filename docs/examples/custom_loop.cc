@@ -5,10 +5,10 @@
 #include "common/program/bind.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
-#include "common/wire/real_world.h"
+#include "common/wire/route/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/input_pipeline.h"
-#include "coordinator/cluster/local_cluster.h"
+#include "coordinator/local/local_cluster.h"
 #include "coordinator/train/checkpoint_manager.h"
 using namespace cohort;
 

@@ -23,8 +23,8 @@
 #endif
 
 #include "common/base/check.h"
-#include "ps_server/table/huge_pages.h"
 #include "common/base/prefetch.h"
+#include "ps_server/table/huge_pages.h"
 
 namespace cohort {
 

@@ -7,8 +7,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/runtime/half_floats.h"
-#include "common/runtime/update_kernel.h"
+#include "common/runtime/kernel/half_floats.h"
+#include "common/runtime/update/update_kernel.h"
 
 namespace cohort {
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/runtime/update_kernel.h"
 #include "common/base/prefetch.h"
+#include "common/runtime/update/update_kernel.h"
 #include "ps_server/table/row_index.h"
 #include "ps_server/table/row_layout.h"
 #include "ps_server/table/row_policy.h"

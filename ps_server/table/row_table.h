@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
-#include "common/runtime/update_kernel.h"
+#include "common/runtime/update/update_kernel.h"
 #include "common/tensor/tensor.h"
 #include "ps_server/table/row_stripe.h"
 #include "ps_server/table/table_state.h"

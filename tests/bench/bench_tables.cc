@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/prefetch.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
-#include "common/base/prefetch.h"
-#include "ps_server/variable_shard.h"
+#include "ps_server/slice/variable_shard.h"
 
 namespace cohort::bench {
 

@@ -23,13 +23,13 @@
 #include "common/base/file_system.h"
 #include "common/base/status.h"
 #include "common/cluster/environment.h"
-#include "common/wire/local_socket.h"
+#include "common/wire/frames/local_socket.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/rank_group.h"
 #include "tests/bench/rank_work.h"
 #include "tests/support/temp_directory.h"
-#include "worker/collective/algorithm_choice.h"
-#include "worker/collective/shm_communicator.h"
+#include "worker/collective/plan/algorithm_choice.h"
+#include "worker/collective/shm/shm_communicator.h"
 
 namespace cohort::bench {
 

@@ -3,11 +3,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
 #include "common/base/status.h"
-#include "common/wire/real_world.h"
+#include "common/wire/route/real_world.h"
 #include "tests/bench/rank_work.h"
-#include "worker/collective/lane_communicator.h"
-#include "worker/collective/shm_communicator.h"
-#include "worker/collective/wire_lanes.h"
+#include "worker/collective/lanes/lane_communicator.h"
+#include "worker/collective/lanes/wire_lanes.h"
+#include "worker/collective/shm/shm_communicator.h"
 
 namespace cohort::bench {
 

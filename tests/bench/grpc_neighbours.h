@@ -2,7 +2,7 @@
 
 // Streams of gRPC from each rank of a ring to the next with nothing of the project's on them: what
 // the limits of gRPC are measured with. One completion queue and one thread, as the project has
-// (common/wire/grpc_loop.h): gRPC's callback threads are slower.
+// (common/wire/grpc/grpc_loop.h): gRPC's callback threads are slower.
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/generic/async_generic_service.h>

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "common/base/event.h"
-#include "common/wire/real_world.h"
+#include "common/wire/route/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/cluster/local_cluster.h"
+#include "coordinator/local/local_cluster.h"
 #include "tests/support/temp_directory.h"
 
 namespace cohort::bench {

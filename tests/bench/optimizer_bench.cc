@@ -10,8 +10,8 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/update_rule.h"
-#include "common/runtime/kernels/simd.h"
-#include "common/runtime/update_kernel.h"
+#include "common/runtime/kernel/simd.h"
+#include "common/runtime/update/update_kernel.h"
 #include "tests/bench/bench.h"
 
 namespace cohort::bench {

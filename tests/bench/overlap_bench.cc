@@ -17,13 +17,14 @@
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
+#include "common/runtime/kernels/cpu/register.h"
 #include "common/wire/inprocess_transport.h"
 #include "common/wire/world.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/paced_transport.h"
-#include "worker/collective/form_group.h"
-#include "worker/collective/shm_communicator.h"
-#include "worker/replicated_run.h"
+#include "worker/collective/shm/shm_communicator.h"
+#include "worker/gang/form_group.h"
+#include "worker/program/replicated_run.h"
 
 namespace cohort::bench {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/wire/local_socket.h"
+#include "common/wire/frames/local_socket.h"
 #include "tests/bench/peers/rank_link.h"
 
 namespace cohort::bench {

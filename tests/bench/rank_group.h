@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/wire/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tests/bench/bench.h"
 
 namespace cohort::bench {

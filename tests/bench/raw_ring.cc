@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/wire/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tests/bench/rank_work.h"
 
 namespace cohort::bench {

@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/wire/local_socket.h"
+#include "common/wire/frames/local_socket.h"
 
 namespace cohort::bench {
 

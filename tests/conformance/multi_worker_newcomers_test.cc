@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "common/wire/sim_transport.h"
 #include "tests/conformance/workers_that_are_lost.h"
+#include "tests/support/network/sim_transport.h"
 
 namespace cohort {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <numeric>
 
-#include "common/cluster/cluster_resolver.h"
 #include "common/checkpoint/bundle.h"
+#include "common/cluster/cluster_resolver.h"
 #include "common/tensor/slice_spec.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/strategy/partitioner.h"

@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "common/base/memory_file_system.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/sim_transport.h"
 #include "common/wire/typed_call.h"
 #include "tests/support/counter.h"
+#include "tests/support/network/sim_transport.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/world/memory_file_system.h"
 #include "tests/unit/worker/fault_transport.h"
 
 namespace cohort {

@@ -8,8 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "common/runtime/cuda/cuda_stream.h"
-#include "common/runtime/kernel_registry.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/kernel/kernel_registry.h"
+#include "common/runtime/kernels/cpu/register.h"
+#include "common/runtime/kernels/cuda/register.h"
+#include "common/runtime/kernels/reference/register.h"
+#include "common/runtime/run/program_runner.h"
 #include "tests/support/cuda_devices.h"
 
 namespace cohort {

@@ -9,7 +9,8 @@
 #include "common/base/rng.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/kernels/cpu/register.h"
+#include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"
 

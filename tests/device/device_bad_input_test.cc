@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/runtime/fusion.h"
+#include "common/runtime/run/fusion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/device/device_programs.h"

@@ -5,7 +5,8 @@
 
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
-#include "common/runtime/placement.h"
+#include "common/runtime/kernels/cuda/register.h"
+#include "common/runtime/run/placement.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -10,7 +10,9 @@
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "common/runtime/cuda/cuda_stream.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/kernels/cpu/register.h"
+#include "common/runtime/kernels/cuda/register.h"
+#include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/support/cuda_devices.h"
 

@@ -1,6 +1,6 @@
 // The memory of a GPU as a home of variables: what it copies, what it refuses, and how it ends.
 
-#include "common/runtime/cuda/gpu_memory.h"
+#include "common/runtime/update/gpu_memory.h"
 
 #include <string>
 #include <thread>
@@ -12,7 +12,7 @@
 #include "tests/device/counted_uploads.h"
 #include "tests/device/slice_at_home.h"
 #include "tests/support/cuda_devices.h"
-#include "tests/unit/runtime/random_updates.h"
+#include "tests/unit/common/runtime/random_updates.h"
 
 namespace cohort {
 namespace {

@@ -10,13 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/program/update_rule.h"
-#include "common/runtime/cuda/gpu_memory.h"
+#include "common/runtime/update/gpu_memory.h"
 #include "gtest/gtest.h"
 #include "tests/device/slice_at_home.h"
 #include "tests/support/cuda_devices.h"
 #include "tests/support/test_seed.h"
-#include "tests/unit/runtime/golden_updates.h"
-#include "tests/unit/runtime/random_updates.h"
+#include "tests/unit/common/runtime/golden_updates.h"
+#include "tests/unit/common/runtime/random_updates.h"
 
 namespace cohort {
 namespace {

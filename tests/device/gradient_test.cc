@@ -10,7 +10,7 @@
 #include "common/program/gradients.h"
 #include "common/program/pruning.h"
 #include "common/program/value_types.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/run/program_runner.h"
 #include "tests/device/backends.h"
 #include "tests/device/gradient_cases.h"
 

@@ -9,7 +9,7 @@
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/run/program_runner.h"
 #include "tests/device/backends.h"
 
 namespace cohort {

@@ -11,8 +11,8 @@
 
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
-#include "common/runtime/fusion.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/run/fusion.h"
+#include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"
 

@@ -8,7 +8,7 @@
 #include "common/base/rng.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"
 

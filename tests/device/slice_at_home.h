@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/runtime/variable_memory.h"
+#include "common/runtime/update/variable_memory.h"
 
 namespace cohort {
 

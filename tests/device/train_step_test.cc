@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"
 #include "tests/device/train_graph.h"

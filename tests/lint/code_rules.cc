@@ -12,8 +12,8 @@ namespace cohort::lint {
 
 namespace {
 
-constexpr size_t kSourceLinesMax = 400;
-constexpr size_t kHeaderLinesMax = 200;
+constexpr size_t kSourceLinesMax = 600;
+constexpr size_t kHeaderLinesMax = 300;
 constexpr size_t kFunctionLinesMax = 60;
 constexpr size_t kColumnsMax = 100;
 
@@ -28,16 +28,19 @@ size_t Columns(absl::string_view line) {
   }));
 }
 
-struct Function {
-  size_t first_line = 0;
-  size_t last_line = 0;
-};
+// Returns how many lines are neither blank nor a comment.
+size_t LinesOfCode(const std::vector<std::string>& lines) {
+  return static_cast<size_t>(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+    const absl::string_view text = absl::StripLeadingAsciiWhitespace(line);
+    return !text.empty() && !absl::StartsWith(text, "//");
+  }));
+}
 
 // Follows the braces. A brace that opens at namespace or class level after a text with a parameter
 // list is a function; what is inside belongs to it. Thread-compatible.
 class FunctionFinder {
  public:
-  std::vector<Function> Find(const std::string& code) {
+  std::vector<LinesOfFunction> Find(const std::string& code) {
     for (const char c : code) {
       if (c == '{') {
         Open();
@@ -78,7 +81,7 @@ class FunctionFinder {
   }
   std::string Trimmed() const { return std::string(absl::StripAsciiWhitespace(head_)); }
 
-  std::vector<Function> functions_;
+  std::vector<LinesOfFunction> functions_;
   std::string head_;  // since the last brace or semicolon
   size_t start_ = 0;  // line on which head_ starts
   size_t line_ = 1;
@@ -127,6 +130,16 @@ void Forbid(const SourceFile& file, const std::string& text, const std::string& 
 
 }  // namespace
 
+std::vector<LinesOfFunction> FindFunctions(const SourceFile& file) {
+  std::vector<LinesOfFunction> functions = FunctionFinder().Find(file.code);
+  functions.erase(std::remove_if(functions.begin(), functions.end(),
+                                 [](const LinesOfFunction& function) {
+                                   return function.last_line < function.first_line;
+                                 }),
+                  functions.end());  // unbalanced braces
+  return functions;
+}
+
 std::vector<Excess> MeasureSizes(const SourceFile& file) {
   std::vector<Excess> excesses;
   if (!IsCpp(file)) return excesses;
@@ -143,13 +156,12 @@ std::vector<Excess> MeasureSizes(const SourceFile& file) {
   };
   std::vector<std::string> lines = absl::StrSplit(file.text, '\n');
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
-  measure("file_lines", lines.size(), lines.size(),
+  measure("file_lines", lines.size(), IsHeader(file) ? LinesOfCode(lines) : lines.size(),
           IsHeader(file) ? kHeaderLinesMax : kSourceLinesMax);
   for (size_t i = 0; i < lines.size(); ++i) {
     measure("line_columns", i + 1, Columns(lines[i]), kColumnsMax);
   }
-  for (const Function& function : FunctionFinder().Find(file.code)) {
-    if (function.last_line < function.first_line) continue;  // unbalanced braces
+  for (const LinesOfFunction& function : FindFunctions(file)) {
     measure("function_lines", function.first_line, function.last_line - function.first_line + 1,
             kFunctionLinesMax);
   }

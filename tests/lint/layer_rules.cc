@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,39 +13,123 @@ namespace cohort::lint {
 
 namespace {
 
-using Rooms = std::set<std::string>;
+using Rooms = std::vector<std::string>;
 
-// Who may include whom, as ARCHITECTURE.md section 2 draws it, with what lies below a room added.
-const std::map<std::string, Rooms>& AllowedRooms() {
-  static const auto* const allowed = new std::map<std::string, Rooms>{
+using Plans = std::map<std::string, Rooms>;
+
+Plans PlanOfCommon() {
+  return {
+      {"proto", {}},
       {"common/base", {}},
       {"common/tensor", {"common/base"}},
       {"common/cluster", {"common/base"}},
-      {"common/program", {"common/base", "common/tensor", "proto"}},
-      {"common/wire", {"common/base", "common/tensor", "common/cluster", "proto"}},
-      {"common/runtime", {"common/base", "common/tensor", "common/program", "proto"}},
-      {"common/checkpoint", {"common/base", "common/tensor", "proto"}},
-      {"ps_server",
-       {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
-        "common/runtime", "common/checkpoint", "proto"}},
-      {"worker/collective",
-       {"common/base", "common/tensor", "common/wire", "common/runtime", "proto"}},
-      // The module that is loaded when NCCL is asked for: it has nothing of the program in it but
-      // the table that it fills.
-      {"worker/collective/nccl/backend", {"worker/collective"}},
-      {"common/runtime/cuda/backend", {"common/runtime"}},
-      {"worker",
-       {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
-        "common/runtime", "common/checkpoint", "proto", "worker/collective"}},
-      // Where a worker process becomes a home of variables: the one place that knows both.
-      {"worker/home", {"common/base", "common/wire", "proto", "worker", "ps_server"}},
-      {"coordinator",
-       {"common/base", "common/tensor", "common/cluster", "common/program", "common/wire",
-        "common/checkpoint", "proto"}}};
-  return *allowed;
+      {"common/program", {"common/tensor", "proto"}},
+      {"common/checkpoint", {"common/tensor", "proto"}},
+      {"common/wire", {"common/tensor", "proto"}},
+      {"common/wire/frames", {"common/wire", "common/cluster"}},
+      {"common/wire/grpc", {"common/wire"}},
+      {"common/wire/route", {"common/wire/frames", "common/wire/grpc"}},
+      {"common/task", {"common/wire", "common/cluster"}},
+      {"common/runtime/kernel", {"common/program"}},
+      {"common/runtime/update/rules", {"common/runtime/kernel"}},
+      {"common/runtime/cuda/launches", {"common/runtime/update/rules"}},
+      {"common/runtime/cuda", {"common/runtime/cuda/launches"}},
+      {"common/runtime/run", {"common/runtime/cuda"}},
+      {"common/runtime/update", {"common/runtime/cuda"}},
+      {"common/runtime/kernels", {"common/runtime/kernel"}},
+      {"common/runtime/kernels/reference", {"common/runtime/kernels"}},
+      {"common/runtime/kernels/cpu", {"common/runtime/kernels/reference", "common/runtime/run"}},
+      {"common/runtime/kernels/cuda", {"common/runtime/kernels", "common/runtime/run"}}
+  };
 }
 
-// A library that stays behind the rooms that wrap it. Tests may use any.
+Plans PlanOfServersAndWorkers() {
+  return {
+      {"ps_server/table", {"common/runtime/update"}},
+      {"ps_server/slice", {"ps_server/table", "common/wire"}},
+      {"ps_server/checkpoint", {"ps_server/slice", "common/checkpoint"}},
+      {"ps_server/service", {"ps_server/checkpoint", "common/task"}},
+      {"ps_server", {"ps_server/service", "common/wire/route"}},
+
+      {"worker/data", {"common/tensor", "proto"}},
+      {"worker/ops", {"common/runtime/kernels", "common/runtime/run"}},
+      {"worker/ps_client", {"common/runtime/kernel", "common/task"}},
+      {"worker/collective", {"common/runtime/kernel", "common/wire"}},
+      {"worker/collective/plan", {"worker/collective"}},
+      {"worker/collective/lanes", {"worker/collective/plan"}},
+      {"worker/collective/shm", {"worker/collective", "common/wire/frames"}},
+      {"worker/collective/nccl", {"worker/collective/lanes"}},
+      {"worker/devices",
+       {"common/runtime/kernels/cpu", "common/runtime/kernels/cuda", "common/runtime/update",
+        "common/cluster", "worker/collective/nccl"}},
+      {"worker/replicas", {"worker/ops", "worker/ps_client", "worker/collective/nccl"}},
+      {"worker/gang", {"worker/replicas", "worker/collective/shm", "worker/collective/nccl"}},
+      {"worker/program", {"worker/gang", "worker/devices"}},
+      {"worker/step", {"worker/program", "worker/data"}},
+      {"worker/service", {"worker/step"}},
+      // Where a worker process becomes a home of variables: the one place that knows both.
+      {"worker/variables_home", {"worker/service", "ps_server"}},
+      {"worker", {"worker/variables_home"}}
+  };
+}
+
+Plans PlanOfCoordinator() {
+  return {
+      {"coordinator/job", {"common/cluster", "common/program"}},
+      {"coordinator/model", {"coordinator/job"}},
+      {"coordinator/strategy", {"coordinator/model", "common/wire"}},
+      {"coordinator/cluster", {"common/task"}},
+      {"coordinator/homes", {"coordinator/cluster", "common/checkpoint", "common/program"}},
+      {"coordinator/schedule", {"coordinator/cluster"}},
+      {"coordinator/recovery", {"coordinator/homes", "coordinator/schedule"}},
+      {"coordinator/api", {"coordinator/recovery", "coordinator/strategy"}},
+      {"coordinator/local", {"common/wire", "common/cluster"}},
+      {"coordinator/train", {"coordinator/api", "coordinator/local"}},
+      {"coordinator/members", {"coordinator/homes", "coordinator/schedule"}},
+      {"coordinator/daemon", {"coordinator/train", "coordinator/members"}},
+      {"coordinator", {"coordinator/daemon", "common/wire/route"}}
+  };
+}
+
+// What each room builds on, as ARCHITECTURE.md draws the house; what lies below those may be used
+// as well. A folder is a room of its own, or belongs to the nearest room above it.
+const Plans& Plan() {
+  static const auto* const plan = [] {
+    auto* const all = new Plans(PlanOfCommon());
+    all->merge(PlanOfServersAndWorkers());
+    all->merge(PlanOfCoordinator());
+    return all;
+  }();
+  return *plan;
+}
+
+// The modules that are loaded when CUDA or NCCL is asked for: they have nothing of the program in
+// them but the tables that they fill.
+const std::map<std::string, Rooms>& Modules() {
+  static const auto* const modules = new std::map<std::string, Rooms>{
+      {"worker/collective/nccl/backend", {"worker/collective/nccl"}},
+      {"common/runtime/cuda/backend",
+       {"common/runtime/cuda", "common/runtime/cuda/launches", "common/runtime/update/rules"}}};
+  return *modules;
+}
+
+void AddWithWhatLiesBelow(const std::string& room, std::set<std::string>& all) {
+  for (const std::string& below : Plan().at(room)) {
+    if (all.insert(below).second) AddWithWhatLiesBelow(below, all);
+  }
+}
+
+// Returns the rooms that files of this one may include.
+std::set<std::string> MayInclude(const std::string& room) {
+  const auto module = Modules().find(room);
+  if (module != Modules().end()) return {module->second.begin(), module->second.end()};
+  std::set<std::string> all;
+  AddWithWhatLiesBelow(room, all);
+  return all;
+}
+
+// A library that stays behind the rooms that wrap it, each with the folders below it. Tests may use
+// any.
 struct Library {
   const char* prefix;
   Rooms rooms;
@@ -50,38 +138,40 @@ struct Library {
 
 const std::vector<Library>& Libraries() {
   static const auto* const libraries = new std::vector<Library>{
-      {"grpcpp/", {"common/wire"}, false},
-      {"grpc/", {"common/wire"}, false},
+      {"grpcpp/", {"common/wire/grpc"}, false},
+      {"grpc/", {"common/wire/grpc"}, false},
       {"spdlog/", {"common/base"}, true},
       {"CLI/", {"common/cluster"}, true},
       {"nlohmann/", {"common/cluster", "coordinator"}, true},
       {"leveldb/", {"common/checkpoint"}, false},
-      {"dnnl", {"common/runtime"}, false},
-      {"oneapi/", {"common/runtime"}, false},
+      {"dnnl", {"common/runtime/kernels/cpu"}, false},
+      {"oneapi/", {"common/runtime/kernels/cpu"}, false},
       {"cuda", {"worker/collective/nccl/backend", "common/runtime/cuda/backend"}, false},
       {"nccl.h", {"worker/collective/nccl/backend"}, true},
       {"onnx/", {"common/program", "common/runtime", "coordinator", "worker"}, false}};
   return *libraries;
 }
 
-// "common/base" of "common/base/log.h", "worker" of "worker/ops/pull.cc"; worker/collective is a
-// room of its own, on which the worker builds.
+bool IsInOneOf(const Rooms& rooms, const std::string& room) {
+  return std::any_of(rooms.begin(), rooms.end(), [&](const std::string& one) {
+    return room == one || absl::StartsWith(room, absl::StrCat(one, "/"));
+  });
+}
+
+// Returns the nearest room above the file: "common/base" of "common/base/log.h". Empty: none.
 std::string RoomOf(const std::string& path) {
-  if (absl::StartsWith(path, "worker/home/")) return "worker/home";
-  for (const char* const module :
-       {"worker/collective/nccl/backend", "common/runtime/cuda/backend"}) {
-    if (absl::StartsWith(path, absl::StrCat(module, "/"))) return module;
+  for (size_t end = path.rfind('/'); end != std::string::npos && end > 0;
+       end = path.rfind('/', end - 1)) {
+    const std::string folder = path.substr(0, end);
+    if (Plan().count(folder) > 0 || Modules().count(folder) > 0) return folder;
   }
-  if (absl::StartsWith(path, "worker/collective/")) return "worker/collective";
-  const size_t first = path.find('/');
-  if (first == std::string::npos) return "";
-  if (path.compare(0, first, "common") != 0) return path.substr(0, first);
-  return path.substr(0, path.find('/', first + 1));
+  return path.substr(0, path.find('/'));
 }
 
 bool IsOurs(const std::string& include) {
   const std::string room = RoomOf(include);
-  return room == "tests" || room == "proto" || room == "docs" || AllowedRooms().count(room) > 0;
+  return room == "tests" || room == "proto" || room == "docs" || Plan().count(room) > 0 ||
+         Modules().count(room) > 0;
 }
 
 std::string Verdict(const SourceFile& file, const std::string& include) {
@@ -92,15 +182,15 @@ std::string Verdict(const SourceFile& file, const std::string& include) {
     if (other == room || free) return "";
     if (other == "tests") return "nothing but tests includes tests";
     if (room == "docs") return "";
-    const auto allowed = AllowedRooms().find(room);
-    if (allowed == AllowedRooms().end()) return absl::StrCat(room, " is not a room of the plan");
-    if (allowed->second.count(other) > 0) return "";
-    if (file.path == "worker/main.cc" && other == "worker/home") return "";
+    if (Plan().count(room) == 0 && Modules().count(room) == 0) {
+      return absl::StrCat(room, " is not a room of the plan");
+    }
+    if (MayInclude(room).count(other) > 0) return "";
     return absl::StrCat(room, " does not build on ", other);
   }
   for (const Library& library : Libraries()) {
     if (!absl::StartsWith(include, library.prefix)) continue;
-    if (!free && library.rooms.count(room) == 0) {
+    if (!free && !IsInOneOf(library.rooms, room)) {
       return absl::StrCat(library.prefix, " does not belong into ", room);
     }
     const bool only_forward = include == "nlohmann/json_fwd.hpp";

@@ -18,7 +18,16 @@ struct Excess {
   std::string finding;
 };
 
-// Rule 1 of STYLE.md: .cc 400 lines, .h 200, function 60, line 100 columns.
+struct LinesOfFunction {
+  size_t first_line = 0;
+  size_t last_line = 0;
+};
+
+// Returns the functions that are defined in the file, in their order.
+std::vector<LinesOfFunction> FindFunctions(const SourceFile& file);
+
+// Rule 1 of STYLE.md: .cc 600 lines, .h 300 without comments and blank lines, function 60, line 100
+// columns.
 std::vector<Excess> MeasureSizes(const SourceFile& file);
 
 // Judges by lines "rule path size" of the exceptions file. An exception that is larger than what it

@@ -10,8 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/wire/real_world.h"
-#include "coordinator/cluster/local_cluster.h"
+#include "common/wire/route/real_world.h"
+#include "coordinator/local/local_cluster.h"
 #include "tests/support/counter_life.h"
 
 namespace cohort {

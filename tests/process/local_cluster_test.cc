@@ -1,6 +1,6 @@
 // The three daemons as real processes over gRPC on loopback.
 
-#include "coordinator/cluster/local_cluster.h"
+#include "coordinator/local/local_cluster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/real_world.h"
+#include "common/wire/route/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "tests/support/counter.h"
 #include "tests/support/temp_directory.h"

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
 #include "common/cluster/exit_codes.h"
-#include "coordinator/cluster/state_directory.h"
+#include "coordinator/local/state_directory.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
 

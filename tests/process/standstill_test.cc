@@ -12,11 +12,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/unique_fd.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/real_world.h"
-#include "common/wire/unique_fd.h"
+#include "common/wire/route/real_world.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/cluster/local_cluster.h"
+#include "coordinator/local/local_cluster.h"
 #include "tests/support/counter.h"
 #include "tests/support/run_process.h"
 #include "tests/support/stop_child.h"

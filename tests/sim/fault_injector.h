@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/wire/sim_transport.h"
 #include "tests/sim/fault_table.h"
 #include "tests/sim/sim_files.h"
+#include "tests/support/network/sim_transport.h"
 
 namespace cohort {
 

@@ -9,8 +9,8 @@
 #include "common/wire/error_detail.h"
 #include "proto/collective.pb.h"
 #include "proto/task.pb.h"
-#include "worker/collective/late_answers.h"
-#include "worker/collective/wire_lanes.h"
+#include "worker/collective/lanes/late_answers.h"
+#include "worker/collective/lanes/wire_lanes.h"
 
 namespace cohort {
 

@@ -18,10 +18,10 @@
 
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/wire/sim_transport.h"
 #include "proto/collective.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/sim/gang_job.h"
+#include "tests/support/network/sim_transport.h"
 
 namespace cohort {
 

@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/memory_file_system.h"
-#include "common/base/sim_world.h"
 #include "tests/sim/fault_injector.h"
 #include "tests/sim/job_life.h"
 #include "tests/sim/progress_check.h"
@@ -22,6 +20,8 @@
 #include "tests/sim/sim_files.h"
 #include "tests/sim/stopping_executor.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/world/memory_file_system.h"
+#include "tests/support/world/sim_world.h"
 
 namespace cohort {
 

@@ -15,11 +15,11 @@
 
 #include "common/base/file_system.h"
 #include "common/checkpoint/bundle.h"
-#include "common/wire/sim_transport.h"
 #include "proto/ps.pb.h"
 #include "proto/recovery.pb.h"
 #include "tests/sim/sim_files.h"
 #include "tests/sim/slice_model.h"
+#include "tests/support/network/sim_transport.h"
 
 namespace cohort {
 

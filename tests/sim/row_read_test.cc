@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/cluster/ps_control.h"
+#include "coordinator/homes/ps_control.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace cohort {

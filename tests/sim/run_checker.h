@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/wire/sim_transport.h"
+#include "tests/support/network/sim_transport.h"
 
 namespace cohort {
 

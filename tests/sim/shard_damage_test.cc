@@ -8,15 +8,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
-#include "common/base/memory_file_system.h"
-#include "common/base/sim_world.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/sim_transport.h"
-#include "coordinator/cluster/shard_copy.h"
-#include "coordinator/cluster/shard_download.h"
-#include "coordinator/cluster/shard_upload.h"
+#include "coordinator/homes/shard_copy.h"
+#include "coordinator/homes/shard_download.h"
+#include "coordinator/homes/shard_upload.h"
+#include "tests/support/network/sim_transport.h"
+#include "tests/support/world/memory_file_system.h"
+#include "tests/support/world/sim_world.h"
 
 namespace cohort {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/base/sim_world.h"
+#include "tests/support/world/sim_world.h"
 
 namespace cohort {
 

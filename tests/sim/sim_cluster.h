@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/memory_file_system.h"
-#include "common/base/sim_world.h"
-#include "common/wire/sim_transport.h"
+#include "tests/support/network/sim_transport.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/world/memory_file_system.h"
+#include "tests/support/world/sim_world.h"
 
 namespace cohort {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "common/base/sim_world.h"
-#include "common/wire/sim_transport.h"
+#include "tests/support/network/sim_transport.h"
+#include "tests/support/world/sim_world.h"
 
 namespace cohort {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/base/sim_world.h"
+#include "tests/support/world/sim_world.h"
 
 namespace cohort {
 

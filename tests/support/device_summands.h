@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/device_sums.h"
-#include "worker/join_replicas.h"
+#include "worker/replicas/device_sums.h"
+#include "worker/replicas/join_replicas.h"
 
 namespace cohort {
 

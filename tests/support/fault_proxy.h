@@ -14,7 +14,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/wire/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tests/support/proxy_connection.h"
 
 namespace cohort {

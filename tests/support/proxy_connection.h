@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 

@@ -7,7 +7,7 @@
 #include "common/base/mutex.h"
 #include "ps_server/grant_file.h"
 #include "tests/support/cuda_stand_in/cuda_stand_in.h"
-#include "worker/home/variables_home.h"
+#include "worker/variables_home/variables_home.h"
 
 namespace cohort {
 

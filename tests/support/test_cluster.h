@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "common/base/event.h"
-#include "common/base/sim_world.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/world.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "ps_server/ps_task.h"
-#include "worker/worker_task.h"
+#include "tests/support/world/sim_world.h"
+#include "worker/service/worker_task.h"
 
 namespace cohort {
 

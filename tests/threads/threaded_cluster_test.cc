@@ -10,15 +10,15 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/memory_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
+#include "common/wire/frames/local_socket.h"
 #include "common/wire/inprocess_transport.h"
-#include "common/wire/local_socket.h"
-#include "common/wire/local_transport.h"
 #include "tests/support/counter.h"
+#include "tests/support/network/local_transport.h"
 #include "tests/support/test_cluster.h"
 #include "tests/support/test_programs.h"
+#include "tests/support/world/memory_file_system.h"
 
 namespace cohort {
 namespace {

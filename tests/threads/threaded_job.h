@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/memory_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
+#include "common/wire/frames/local_socket.h"
 #include "common/wire/inprocess_transport.h"
-#include "common/wire/local_socket.h"
 #include "tests/support/stepwise_training.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/world/memory_file_system.h"
 
 namespace cohort {
 

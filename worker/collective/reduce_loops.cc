@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernel/simd.h"
 
 namespace cohort {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "common/base/check.h"
-#include "common/runtime/half_floats.h"
+#include "common/runtime/kernel/half_floats.h"
 #include "worker/collective/reduce_loops.h"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/runtime/kernels/attribute_reader.h"
-#include "common/runtime/program_runner.h"
+#include "common/runtime/run/program_runner.h"
 #include "common/tensor/pieces.h"
 #include "worker/ops/replica_exchange.h"
 

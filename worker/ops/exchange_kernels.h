@@ -3,7 +3,7 @@
 // Kernels of nodes where replicas meet. Without an exchange in the run's context one replica runs,
 // and they give what they would of it alone.
 
-#include "common/runtime/kernel_registry.h"
+#include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {
 

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/runtime/cuda/cuda_table.h"
-#include "common/runtime/output_pool.h"
+#include "common/runtime/kernel/output_pool.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {

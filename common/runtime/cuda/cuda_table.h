@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "common/runtime/kernels/cuda/launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 

@@ -1,6 +1,6 @@
 #include "common/runtime/kernels/dropout_support.h"
 
-#include "common/runtime/program_runner.h"
+#include "common/runtime/kernel/run_context.h"
 
 namespace cohort {
 

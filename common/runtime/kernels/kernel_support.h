@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/runtime/kernel_registry.h"
+#include "common/runtime/kernel/kernel_registry.h"
 #include "common/runtime/kernels/attribute_reader.h"
 #include "common/tensor/tensor.h"
 

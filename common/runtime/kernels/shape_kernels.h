@@ -3,7 +3,7 @@
 // Operators that compute nothing: they share bytes under another shape, or lend a constant. Both
 // backends use them.
 
-#include "common/runtime/kernel_registry.h"
+#include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {
 

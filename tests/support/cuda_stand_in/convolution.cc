@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/runtime/kernels/cuda/convolution_launches.h"
-#include "common/runtime/kernels/cuda/for_each.cuh"
+#include "common/runtime/cuda/backend/for_each.cuh"
+#include "common/runtime/cuda/launches/convolution_launches.h"
 
 namespace cohort {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Devices without a GPU: the table of cuda_table.h over the processor. The loops of kernels/cuda
+// Devices without a GPU: the table of cuda_table.h over the processor. The loops of cuda/backend
 // run as they stand in the .cu files, compiled for the processor; in the place of cuBLAS are plain
 // loops. What is posted runs late, when it is waited for, so that whoever gives it memory of the
 // host that ends before that, or reads a result sooner, is seen. The memory of a device is

@@ -1,7 +1,7 @@
 #include "tests/support/cuda_stand_in/gemm.h"
 
 #include "common/base/check.h"
-#include "common/runtime/kernels/cuda/for_each.cuh"
+#include "common/runtime/cuda/backend/for_each.cuh"
 
 namespace cohort {
 

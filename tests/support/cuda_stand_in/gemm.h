@@ -2,7 +2,7 @@
 
 // In the place of cuBLAS, where there is no device: plain loops that add up in double.
 
-#include "common/runtime/kernels/cuda/products_launches.h"
+#include "common/runtime/cuda/launches/products_launches.h"
 
 namespace cohort {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/tensor/key_bucket.h"
-#include "tests/unit/ps_server/cut_cluster.h"
+#include "tests/unit/ps_server/checkpoint/cut_cluster.h"
 
 namespace cohort {
 

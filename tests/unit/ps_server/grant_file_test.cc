@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/base/memory_file_system.h"
+#include "tests/support/world/memory_file_system.h"
 
 namespace cohort {
 namespace {

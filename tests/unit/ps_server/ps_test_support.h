@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/memory_file_system.h"
 #include "common/base/mutex.h"
 #include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
@@ -21,8 +20,9 @@
 #include "proto/ps.pb.h"
 #include "proto/task.pb.h"
 #include "ps_server/ps_task.h"
-#include "ps_server/variable_shard.h"
+#include "ps_server/slice/variable_shard.h"
 #include "tests/support/test_seed.h"
+#include "tests/support/world/memory_file_system.h"
 
 namespace cohort {
 

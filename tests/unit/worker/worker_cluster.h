@@ -18,7 +18,7 @@
 #include "proto/ps.pb.h"
 #include "ps_server/ps_task.h"
 #include "tests/unit/worker/fault_transport.h"
-#include "worker/worker_task.h"
+#include "worker/service/worker_task.h"
 
 namespace cohort {
 

@@ -31,7 +31,7 @@
 #include "worker/collective/collective_errors.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/flight_recorder.h"
-#include "worker/collective/lane_communicator.h"
+#include "worker/collective/lanes/lane_communicator.h"
 #include "worker/collective/nccl/nccl_calls.h"
 #include "worker/collective/nccl/nccl_device.h"
 #include "worker/collective/nccl/nccl_pass.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/runtime/kernels/cuda/launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/runtime/kernels/cuda/products_launches.h"
+#include "common/runtime/cuda/launches/products_launches.h"
 
 namespace cohort {
 

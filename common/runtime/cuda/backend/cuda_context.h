@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "common/runtime/kernels/cuda/launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 struct cudnnContext;  // cudnn.h is for dnn_calls.cc alone
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/runtime/cuda/backend/algorithm_choice.h"
-#include "common/runtime/kernels/cuda/convolution_launches.h"
+#include "common/runtime/cuda/launches/convolution_launches.h"
 
 namespace cohort {
 

@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "common/runtime/cuda/backend/dnn_calls.h"
-#include "common/runtime/kernels/cuda/convolution_launches.h"
+#include "common/runtime/cuda/launches/convolution_launches.h"
 
 namespace cohort {
 

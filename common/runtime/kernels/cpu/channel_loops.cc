@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/image_loops.h"
-#include "common/runtime/kernels/simd.h"
 
 // Where a channel has several elements beside each other they are the line that vectorises; where
 // it has one, the channels are. Sums of a line are taken in 16 lanes, in the same order on every

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/runtime/kernel/output_pool.h"
 #include "common/runtime/kernels/cpu/conv_primitive.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
-#include "common/runtime/output_pool.h"
 
 extern "C" void omp_set_num_threads(int threads);  // see matmul.cc
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernel/simd.h"
 
 namespace cohort {
 

@@ -1,10 +1,10 @@
 #include <cmath>
 #include <limits>
 
+#include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/fast_math.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/dropout_support.h"
-#include "common/runtime/kernels/simd.h"
 
 // Loops that reduce along a line. A reduction keeps 16 running values side by side: the compiler
 // may not reorder floating-point sums by itself, and with a fixed number of lanes the order is the

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "common/runtime/fusion.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 #include "common/runtime/kernels/cpu/narrow_products.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/matmul_shape.h"
+#include "common/runtime/run/fusion.h"
 #include "dnnl.h"
 
 // Of libgomp, which oneDNN computes with. Declared here because clang has no omp.h without its own

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernel/simd.h"
 
 namespace cohort {
 

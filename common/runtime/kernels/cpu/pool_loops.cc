@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/image_loops.h"
-#include "common/runtime/kernels/simd.h"
 
 namespace cohort {
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernel/simd.h"
 
 namespace cohort {
 

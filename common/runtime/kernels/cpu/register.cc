@@ -1,5 +1,8 @@
+#include "common/runtime/kernels/cpu/register.h"
+
 #include "common/base/check.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/kernels/shape_kernels.h"
 
 namespace cohort {

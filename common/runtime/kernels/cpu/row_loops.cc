@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "common/runtime/kernels/simd.h"
+#include "common/runtime/kernel/simd.h"
 
 namespace cohort {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/fast_math.h"
-#include "common/runtime/kernels/simd.h"
 
 namespace cohort {
 

@@ -1,8 +1,8 @@
 // Between the memories of the host and of the device.
 
-#include "common/runtime/fusion.h"
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
-#include "common/runtime/placement.h"
+#include "common/runtime/run/fusion.h"
+#include "common/runtime/run/placement.h"
 
 namespace cohort {
 

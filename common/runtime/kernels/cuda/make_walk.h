@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/runtime/cuda/launches/broadcast_walk.h"
 #include "common/runtime/kernels/broadcast.h"
-#include "common/runtime/kernels/cuda/broadcast_walk.h"
 
 namespace cohort {
 

@@ -1,6 +1,6 @@
-#include "common/runtime/fusion.h"
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/kernels/matmul_shape.h"
+#include "common/runtime/run/fusion.h"
 
 namespace cohort {
 

@@ -1,3 +1,5 @@
+#include "common/runtime/kernels/cuda/register.h"
+
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 
 namespace cohort {

@@ -4,7 +4,7 @@
 // definitions, with double accumulation, for float32, float64 and the integer types: what the fast
 // kernels are compared with, and what they fall back to for types that need no speed.
 
-#include "common/runtime/kernel_registry.h"
+#include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {
 

@@ -1,3 +1,5 @@
+#include "common/runtime/kernels/reference/register.h"
+
 #include "common/runtime/kernels/reference/reference_kernels.h"
 #include "common/runtime/kernels/shape_kernels.h"
 

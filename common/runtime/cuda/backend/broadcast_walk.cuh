@@ -1,0 +1,26 @@
+#pragma once
+
+#include "common/runtime/cuda/launches/broadcast_walk.h"
+#include "common/runtime/cuda/backend/for_each.cuh"
+
+namespace cohort {
+
+struct WalkPlace {
+  int64_t a;
+  int64_t b;
+};
+
+COHORT_DEVICE inline WalkPlace PlaceOf(const BroadcastWalk& walk, int64_t i) {
+  WalkPlace place = {0, 0};
+  for (int32_t axis = walk.axes - 1; axis >= 0; --axis) {
+    // A division is what costs: the outermost axis needs none.
+    const int64_t next = axis == 0 ? 0 : i / walk.size[axis];
+    const int64_t index = i - next * walk.size[axis];
+    place.a += index * walk.stride_a[axis];
+    place.b += index * walk.stride_b[axis];
+    i = next;
+  }
+  return place;
+}
+
+}  // namespace cohort

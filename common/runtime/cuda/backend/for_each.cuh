@@ -1,0 +1,124 @@
+#pragma once
+
+// The two shapes of every loop on a device. nvcc makes kernels of them; any other compiler makes
+// plain loops, over which tests run the same bodies on the processor.
+//
+// A body is a lambda that captures by value: [=] COHORT_DEVICE(int64_t i) { ... }. Of one call no
+// element reads what another writes.
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#include <cub/block/block_reduce.cuh>
+
+#include "common/runtime/cuda/backend/cuda_context.h"
+#define COHORT_DEVICE __device__
+#else
+#include <functional>
+
+#include "common/runtime/cuda/launches/launches.h"
+#define COHORT_DEVICE
+#endif
+
+namespace cohort {
+
+#ifdef __CUDACC__
+
+inline constexpr int kForEachThreads = 256;
+inline constexpr int64_t kForEachBlocksMax = 65536;
+// Up to so many elements one thread adds up alone.
+inline constexpr int64_t kReduceAloneMax = 32;
+
+template <typename Body>
+__global__ void ForEachKernel(int64_t count, Body body) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += stride) {
+    body(i);
+  }
+}
+
+inline int64_t BlocksOf(int64_t threads) {
+  const int64_t blocks = (threads + kForEachThreads - 1) / kForEachThreads;
+  return blocks < kForEachBlocksMax ? blocks : kForEachBlocksMax;
+}
+
+// body(i) for i in [0, count).
+template <typename Body>
+int32_t ForEach(CudaContext* context, int64_t count, Body body) {
+  if (count == 0) return kCudaDone;
+  if (const int32_t code = Enter(context); code != kCudaDone) return code;
+  ForEachKernel<<<static_cast<unsigned>(BlocksOf(count)), kForEachThreads, 0, context->stream>>>(
+      count, body);
+  return LastLaunch();
+}
+
+template <typename Value, typename Load, typename Combine, typename Store>
+__global__ void ReduceKernel(int64_t count, int64_t length, Value identity, Load load,
+                             Combine combine, Store store) {
+  using Reduce = cub::BlockReduce<Value, kForEachThreads>;
+  __shared__ typename Reduce::TempStorage memory;
+  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    Value value = identity;
+    for (int64_t k = threadIdx.x; k < length; k += kForEachThreads) {
+      value = combine(value, load(i, k));
+    }
+    value = Reduce(memory).Reduce(value, combine);
+    if (threadIdx.x == 0) store(i, value);
+    __syncthreads();
+  }
+}
+
+// store(i, of all k in [0, length): load(i, k), combined) for i in [0, count), in an order that
+// depends on `length` alone. combine(identity, v) is v; combine is associative up to rounding.
+template <typename Value, typename Load, typename Combine, typename Store>
+int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value identity, Load load,
+                   Combine combine, Store store) {
+  if (length <= kReduceAloneMax) {
+    return ForEach(context, count, [=] COHORT_DEVICE(int64_t i) {
+      Value value = identity;
+      for (int64_t k = 0; k < length; ++k) value = combine(value, load(i, k));
+      store(i, value);
+    });
+  }
+  if (count == 0) return kCudaDone;
+  if (const int32_t code = Enter(context); code != kCudaDone) return code;
+  const int64_t blocks = count < kForEachBlocksMax ? count : kForEachBlocksMax;
+  ReduceKernel<<<static_cast<unsigned>(blocks), kForEachThreads, 0, context->stream>>>(
+      count, length, identity, load, combine, store);
+  return LastLaunch();
+}
+
+#else
+
+// Of the stand-in: when it runs, the processor is the device.
+int32_t PostToDevice(CudaContext* context, std::function<void()> work);
+
+template <typename Body>
+int32_t ForEach(CudaContext* context, int64_t count, Body body) {
+  return PostToDevice(context, [=] {
+    for (int64_t i = 0; i < count; ++i) body(i);
+  });
+}
+
+template <typename Value, typename Load, typename Combine, typename Store>
+int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value identity, Load load,
+                   Combine combine, Store store) {
+  return ForEach(context, count, [=](int64_t i) {
+    Value value = identity;
+    for (int64_t k = 0; k < length; ++k) value = combine(value, load(i, k));
+    store(i, value);
+  });
+}
+
+#endif
+
+// For ReduceEach.
+struct AddUp {
+  template <typename Value>
+  COHORT_DEVICE Value operator()(const Value& a, const Value& b) const {
+    return a + b;
+  }
+};
+
+}  // namespace cohort

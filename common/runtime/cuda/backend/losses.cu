@@ -1,0 +1,165 @@
+#include <cmath>
+
+#include "common/runtime/cuda/backend/for_each.cuh"
+#include "common/runtime/cuda/backend/lines.cuh"
+#include "common/runtime/cuda/launches/losses_launches.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr double kLow = 1e-7;  // kKerasEpsilon of loss_support.h
+constexpr double kHigh = 1 - kLow;
+
+// A NaN stays one.
+COHORT_DEVICE inline double Clamped(double p) { return p < kLow ? kLow : p > kHigh ? kHigh : p; }
+COHORT_DEVICE inline bool IsInside(double p) { return p >= kLow && p <= kHigh; }
+
+// shifts[line] = log(sum of exp(x)); `largest` is for what it needs on the way.
+int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const float* x,
+                      double* largest, double* shifts) {
+  if (const int32_t code = FindLargest(context, lines, x, largest); code != kCudaDone) return code;
+  return AddUpLines(
+      context, lines,
+      [=] COHORT_DEVICE(int64_t line, int64_t at) {
+        return exp(static_cast<double>(x[at]) - largest[line]);
+      },
+      [=] COHORT_DEVICE(int64_t line, double sum) { shifts[line] = largest[line] + log(sum); });
+}
+
+int32_t FindSum(CudaContext* context, const DeviceLines& lines, const float* x, double* sums) {
+  return AddUpLines(
+      context, lines, [=] COHORT_DEVICE(int64_t, int64_t at) { return static_cast<double>(x[at]); },
+      [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
+}
+
+int32_t DenseOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
+  const float* const truth = launch.truth;
+  const float* const x = launch.prediction;
+  float* const out = launch.out;
+  const double* const shifts = launch.sums + launch.lines.count;
+  const int32_t code =
+      FindLogSumExp(context, launch.lines, x, launch.sums, launch.sums + launch.lines.count);
+  if (code != kCudaDone) return code;
+  return AddUpLines(
+      context, launch.lines,
+      [=] COHORT_DEVICE(int64_t line, int64_t at) {
+        return static_cast<double>(truth[at]) * (shifts[line] - static_cast<double>(x[at]));
+      },
+      [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
+}
+
+int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
+  if (launch.from_logits) return DenseOfLogits(context, launch);
+  const float* const truth = launch.truth;
+  const float* const p = launch.prediction;
+  float* const out = launch.out;
+  const double* const sums = launch.sums;
+  const int32_t code = FindSum(context, launch.lines, p, launch.sums);
+  if (code != kCudaDone) return code;
+  return AddUpLines(
+      context, launch.lines,
+      [=] COHORT_DEVICE(int64_t line, int64_t at) {
+        const double q = static_cast<double>(p[at]) / sums[line];
+        return -static_cast<double>(truth[at]) * log(Clamped(q));
+      },
+      [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
+}
+
+int32_t DenseGradOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
+  const DeviceLines lines = launch.lines;
+  const float* const truth = launch.truth;
+  const float* const x = launch.prediction;
+  const float* const dloss = launch.dloss;
+  float* const out = launch.out;
+  double* const totals = launch.sums;
+  double* const shifts = launch.sums + lines.count;
+  int32_t code = FindLogSumExp(context, lines, x, totals, shifts);
+  if (code == kCudaDone) code = FindSum(context, lines, truth, totals);
+  if (code != kCudaDone) return code;
+  return ForEach(context, lines.count * lines.size, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t line = LineOf(lines, i);
+    const double p = exp(static_cast<double>(x[i]) - shifts[line]);
+    out[i] = static_cast<float>(static_cast<double>(dloss[line]) *
+                                (p * totals[line] - static_cast<double>(truth[i])));
+  });
+}
+
+int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
+  if (launch.from_logits) return DenseGradOfLogits(context, launch);
+  const DeviceLines lines = launch.lines;
+  const float* const truth = launch.truth;
+  const float* const p = launch.prediction;
+  const float* const dloss = launch.dloss;
+  float* const out = launch.out;
+  double* const sums = launch.sums;
+  double* const weighted = launch.sums + lines.count;
+  int32_t code = FindSum(context, lines, p, sums);
+  if (code != kCudaDone) return code;
+  code = AddUpLines(
+      context, lines,
+      [=] COHORT_DEVICE(int64_t line, int64_t at) {
+        const bool inside = IsInside(static_cast<double>(p[at]) / sums[line]);
+        return inside ? -static_cast<double>(truth[at]) : 0.0;
+      },
+      [=] COHORT_DEVICE(int64_t line, double sum) { weighted[line] = sum; });
+  if (code != kCudaDone) return code;
+  return ForEach(context, lines.count * lines.size, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t line = LineOf(lines, i);
+    const double q = static_cast<double>(p[i]) / sums[line];
+    const double gradient = IsInside(q) ? -static_cast<double>(truth[i]) / q : 0;
+    out[i] = static_cast<float>(static_cast<double>(dloss[line]) *
+                                ((gradient - weighted[line]) / sums[line]));
+  });
+}
+
+// What Keras normalises: the sum of the clipped predictions.
+int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
+  const float* const p = launch.prediction;
+  double* const sums = launch.sums;
+  return AddUpLines(
+      context, launch.lines,
+      [=] COHORT_DEVICE(int64_t, int64_t at) { return Clamped(static_cast<double>(p[at])); },
+      [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
+}
+
+// Of each line: of logits the logarithm to normalise by, in the second half; else the sum, in the
+// first.
+int32_t FindSparseSums(CudaContext* context, const SparseLossLaunch& launch) {
+  if (!launch.from_logits) return FindClampedSum(context, launch);
+  return FindLogSumExp(context, launch.lines, launch.prediction, launch.sums,
+                       launch.sums + launch.lines.count);
+}
+
+int32_t Sparse(CudaContext* context, const SparseLossLaunch& launch) {
+  if (const int32_t code = FindSparseSums(context, launch); code != kCudaDone) return code;
+  const SparseLossLaunch l = launch;
+  return ForEach(context, l.lines.count, [=] COHORT_DEVICE(int64_t line) {
+    const double chosen = l.prediction[PlaceInLine(l.lines, line, l.labels[line])];
+    l.out[line] = static_cast<float>(l.from_logits ? l.sums[l.lines.count + line] - chosen
+                                                   : log(l.sums[line]) - log(Clamped(chosen)));
+  });
+}
+
+int32_t SparseGrad(CudaContext* context, const SparseLossLaunch& launch) {
+  if (const int32_t code = FindSparseSums(context, launch); code != kCudaDone) return code;
+  const SparseLossLaunch l = launch;
+  return ForEach(context, l.lines.count * l.lines.size, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t line = LineOf(l.lines, i);
+    const double value = l.prediction[i];
+    const double target = PlaceInLine(l.lines, line, l.labels[line]) == i ? 1 : 0;
+    double gradient = 0;
+    if (l.from_logits) {
+      gradient = exp(value - l.sums[l.lines.count + line]) - target;
+    } else if (IsInside(value)) {
+      gradient = (value / l.sums[line] - target) / value;
+    }
+    l.out[i] = static_cast<float>(static_cast<double>(l.dloss[line]) * gradient);
+  });
+}
+
+}  // namespace
+
+LossesLaunches MakeLossesLaunches() { return {Dense, DenseGrad, Sparse, SparseGrad}; }
+
+}  // namespace cohort

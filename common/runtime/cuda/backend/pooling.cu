@@ -1,0 +1,208 @@
+#include <cmath>
+
+#include "common/runtime/cuda/backend/for_each.cuh"
+#include "common/runtime/cuda/launches/pooling_launches.h"
+
+namespace cohort {
+
+namespace {
+
+// A range of positions along an axis: first, first + step, ..., while below end.
+struct Positions {
+  int64_t first;
+  int64_t step;
+  int64_t end;
+};
+
+// The inputs under the window of `output`.
+COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
+  const int64_t begin = output * axis.stride - axis.pad_begin;
+  const int64_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
+  const int64_t skipped = begin < 0 ? (-begin + axis.dilation - 1) / axis.dilation : 0;
+  return {begin + skipped * axis.dilation, axis.dilation, end < axis.input ? end : axis.input};
+}
+
+// The outputs whose windows may have `input`: with a dilation, some of them have not.
+COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
+  const int64_t padded = input + axis.pad_begin;
+  const int64_t before = padded - (axis.kernel - 1) * axis.dilation;
+  const int64_t end = padded / axis.stride + 1;
+  return {before > 0 ? (before + axis.stride - 1) / axis.stride : 0, 1,
+          end < axis.output ? end : axis.output};
+}
+
+COHORT_DEVICE inline bool Meets(const SlideAxis& axis, int64_t output, int64_t input) {
+  return (input + axis.pad_begin - output * axis.stride) % axis.dilation == 0;
+}
+
+// Calls visit(input) for the inputs of one window, row major.
+template <typename Visit>
+COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit) {
+  const SlideAxis& a = slide.axes[0];
+  const SlideAxis& b = slide.axes[1];
+  const SlideAxis& c = slide.axes[2];
+  const Positions is = InputsOf(a, output / c.output / b.output);
+  const Positions js = InputsOf(b, output / c.output % b.output);
+  const Positions ks = InputsOf(c, output % c.output);
+  for (int64_t i = is.first; i < is.end; i += is.step) {
+    for (int64_t j = js.first; j < js.end; j += js.step) {
+      for (int64_t k = ks.first; k < ks.end; k += ks.step) {
+        visit((i * b.input + j) * c.input + k);
+      }
+    }
+  }
+}
+
+// Calls visit(output) for the windows that have one input, row major.
+template <typename Visit>
+COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit) {
+  const SlideAxis& a = slide.axes[0];
+  const SlideAxis& b = slide.axes[1];
+  const SlideAxis& c = slide.axes[2];
+  const int64_t i = input / c.input / b.input;
+  const int64_t j = input / c.input % b.input;
+  const int64_t k = input % c.input;
+  const Positions is = OutputsOf(a, i);
+  const Positions js = OutputsOf(b, j);
+  const Positions ks = OutputsOf(c, k);
+  for (int64_t p = is.first; p < is.end; ++p) {
+    if (!Meets(a, p, i)) continue;
+    for (int64_t q = js.first; q < js.end; ++q) {
+      if (!Meets(b, q, j)) continue;
+      for (int64_t r = ks.first; r < ks.end; ++r) {
+        if (Meets(c, r, k)) visit((p * b.output + q) * c.output + r);
+      }
+    }
+  }
+}
+
+// The first of equal ones; a NaN where there is one.
+COHORT_DEVICE inline int64_t Largest(const Slide& slide, const float* plane, int64_t output) {
+  int64_t best = -1;
+  float most = 0;
+  ForEachInput(slide, output, [&](int64_t input) {
+    const float value = plane[input];
+    if (best >= 0 && !(value > most) && value == value) return;
+    best = input;
+    most = value;
+  });
+  return best;
+}
+
+int32_t MaxPool(CudaContext* context, const MaxPoolLaunch& launch) {
+  const MaxPoolLaunch l = launch;
+  return ForEach(context, l.slide.planes * l.slide.outputs, [=] COHORT_DEVICE(int64_t i) {
+    const float* const plane = l.x + i / l.slide.outputs * l.slide.inputs;
+    const int64_t best = Largest(l.slide, plane, i % l.slide.outputs);
+    if (l.y != nullptr) l.y[i] = best < 0 ? -INFINITY : plane[best];
+    if (l.at != nullptr) l.at[i] = best;
+  });
+}
+
+// The place of a row-major position when the first axis moves fastest.
+COHORT_DEVICE inline int64_t ColumnMajorAt(const Slide& slide, int64_t at) {
+  const int64_t a = slide.axes[0].input;
+  const int64_t b = slide.axes[1].input;
+  const int64_t c = slide.axes[2].input;
+  return at / c / b + (at / c % b + at % c * b) * a;
+}
+
+int32_t MaxPoolIndices(CudaContext* context, const MaxPoolIndicesLaunch& launch) {
+  const MaxPoolIndicesLaunch l = launch;
+  return ForEach(context, l.slide.planes * l.slide.outputs, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t at = l.at[i];
+    const int64_t place = l.column_major && at >= 0 ? ColumnMajorAt(l.slide, at) : at;
+    l.indices[i] = i / l.slide.outputs * l.slide.inputs + place;
+  });
+}
+
+COHORT_DEVICE inline double SumOfLargest(const Slide& slide, const float* dy, const int64_t* at,
+                                         int64_t input) {
+  double sum = 0;
+  ForEachOutput(slide, input, [&](int64_t output) {
+    if (at[output] == input) sum += static_cast<double>(dy[output]);
+  });
+  return sum;
+}
+
+int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
+  const MaxPoolGradLaunch l = launch;
+  return ForEach(context, l.slide.planes * l.slide.inputs, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t first = i / l.slide.inputs * l.slide.outputs;
+    l.dx[i] =
+        static_cast<float>(SumOfLargest(l.slide, l.dy + first, l.at + first, i % l.slide.inputs));
+  });
+}
+
+COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, int64_t output) {
+  SlideAxis counted = axis;
+  if (count_padding) {  // the padding counts as input
+    counted.input += axis.pad_begin + axis.pad_end;
+    counted.pad_begin = 0;
+  }
+  const Positions inputs = InputsOf(counted, output);
+  if (inputs.end <= inputs.first) return 0;
+  return (inputs.end - inputs.first + inputs.step - 1) / inputs.step;
+}
+
+// A last window may lie behind the input; its sum is 0.
+COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
+  const SlideAxis& b = slide.axes[1];
+  const SlideAxis& c = slide.axes[2];
+  const int64_t count = CountOf(slide.axes[0], count_padding, output / c.output / b.output) *
+                        CountOf(b, count_padding, output / c.output % b.output) *
+                        CountOf(c, count_padding, output % c.output);
+  return static_cast<double>(count > 1 ? count : 1);
+}
+
+COHORT_DEVICE inline double SumOfInputs(const Slide& slide, const float* plane, int64_t output) {
+  double sum = 0;
+  ForEachInput(slide, output, [&](int64_t input) { sum += static_cast<double>(plane[input]); });
+  return sum;
+}
+
+int32_t AveragePool(CudaContext* context, const AveragePoolLaunch& launch) {
+  const AveragePoolLaunch l = launch;
+  return ForEach(context, l.slide.planes * l.slide.outputs, [=] COHORT_DEVICE(int64_t i) {
+    const int64_t output = i % l.slide.outputs;
+    const float* const plane = l.in + i / l.slide.outputs * l.slide.inputs;
+    l.out[i] = static_cast<float>(SumOfInputs(l.slide, plane, output) /
+                                  DivisorOf(l.slide, l.count_padding, output));
+  });
+}
+
+COHORT_DEVICE inline double SumOfShares(const AveragePoolLaunch& l, const float* dy,
+                                        int64_t input) {
+  double sum = 0;
+  ForEachOutput(l.slide, input, [&](int64_t output) {
+    sum += static_cast<double>(dy[output]) / DivisorOf(l.slide, l.count_padding, output);
+  });
+  return sum;
+}
+
+int32_t AveragePoolGrad(CudaContext* context, const AveragePoolLaunch& launch) {
+  const AveragePoolLaunch l = launch;
+  return ForEach(context, l.slide.planes * l.slide.inputs, [=] COHORT_DEVICE(int64_t i) {
+    const float* const dy = l.in + i / l.slide.inputs * l.slide.outputs;
+    l.out[i] = static_cast<float>(SumOfShares(l, dy, i % l.slide.inputs));
+  });
+}
+
+int32_t GlobalAveragePool(CudaContext* context, const GlobalAveragePoolLaunch& launch) {
+  const GlobalAveragePoolLaunch l = launch;
+  return ReduceEach(
+      context, l.planes, l.size, 0.0,
+      [=] COHORT_DEVICE(int64_t p, int64_t i) { return static_cast<double>(l.x[p * l.size + i]); },
+      AddUp(),
+      [=] COHORT_DEVICE(int64_t p, double sum) {
+        l.y[p] = static_cast<float>(sum / static_cast<double>(l.size));
+      });
+}
+
+}  // namespace
+
+PoolingLaunches MakePoolingLaunches() {
+  return {MaxPool, MaxPoolIndices, MaxPoolGrad, AveragePool, AveragePoolGrad, GlobalAveragePool};
+}
+
+}  // namespace cohort

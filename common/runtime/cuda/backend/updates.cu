@@ -1,0 +1,71 @@
+#include <cmath>
+
+#include "common/runtime/cuda/backend/for_each.cuh"
+#include "common/runtime/cuda/launches/updates_launches.h"
+#include "common/runtime/update/rules/adagrad_bodies.h"
+#include "common/runtime/update/rules/adam_bodies.h"
+#include "common/runtime/update/rules/ftrl_bodies.h"
+#include "common/runtime/update/rules/sgd_bodies.h"
+
+namespace cohort {
+
+namespace {
+
+struct StartEach {
+  CudaContext* context;
+
+  template <typename Body>
+  int32_t operator()(const Body& body) const {
+    return ForEach(context, body.update.span.count, body);
+  }
+};
+
+template <typename Update>
+int32_t Start(CudaContext* context, const Update& update) {
+  return WithBody(update, StartEach{context});
+}
+
+// The rows' sums, and then every element by that of its row.
+int32_t RowwiseAdagrad(CudaContext* context, const RowwiseAdagradUpdate& update) {
+  const RowwiseAdagradUpdate u = update;
+  const int32_t code = ReduceEach(
+      context, u.span.count / u.width, u.width, 0.0,
+      [=] COHORT_DEVICE(int64_t row, int64_t k) -> double {
+        const double g = u.span.gradient[row * u.width + k];
+        return g * g;
+      },
+      AddUp{}, [=] COHORT_DEVICE(int64_t row, double squares) {
+        const auto mean = static_cast<float>(squares / static_cast<double>(u.width));
+        u.slots.out[row] = u.slots.in[row] + mean;
+      });
+  if (code != kCudaDone) return code;
+  return ForEach(context, u.span.count, [=] COHORT_DEVICE(int64_t i) {
+    const float sum = u.slots.out[i / u.width];
+    const float root = u.rates.epsilon_outside_root ? RootOf<true>(sum, u.rates.epsilon)
+                                                    : RootOf<false>(sum, u.rates.epsilon);
+    u.span.value_out[i] =
+        ValueAt(u.span, i) - u.rates.learning_rate / root * u.span.gradient[i];
+  });
+}
+
+}  // namespace
+
+UpdatesLaunches MakeUpdatesLaunches() {
+  UpdatesLaunches launches = {};
+  launches.sgd = Start<SgdUpdate>;
+  launches.momentum = Start<MomentumUpdate>;
+  launches.adagrad = Start<AdagradUpdate>;
+  launches.rowwise_adagrad = RowwiseAdagrad;
+  launches.adadelta = Start<AdadeltaUpdate>;
+  launches.rmsprop = Start<RmspropUpdate>;
+  launches.adam = Start<AdamUpdate>;
+  launches.adamax = Start<AdamaxUpdate>;
+  launches.nadam = Start<NadamUpdate>;
+  launches.ftrl = Start<FtrlUpdate>;
+  launches.add = Start<AddUpdate>;
+  launches.average = Start<AverageUpdate>;
+  launches.keep = Start<KeepUpdate>;
+  return launches;
+}
+
+}  // namespace cohort

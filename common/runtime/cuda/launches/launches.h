@@ -1,0 +1,49 @@
+#pragma once
+
+// All that a kernel can start on a device: one function for each loop of a family of operators, and
+// the calls of cuBLAS and cuDNN. A function takes its context and one struct; pointers in it are of
+// the device, of float where nothing else is said; sizes are in elements. It returns a code of
+// cuda_table.h, and what it started runs later.
+//
+// Plain C++: nvcc compiles this, too.
+
+#include "common/runtime/cuda/launches/batch_normalization_launches.h"
+#include "common/runtime/cuda/launches/convolution_launches.h"
+#include "common/runtime/cuda/launches/dropout_launches.h"
+#include "common/runtime/cuda/launches/elementwise_launches.h"
+#include "common/runtime/cuda/launches/losses_launches.h"
+#include "common/runtime/cuda/launches/padding_launches.h"
+#include "common/runtime/cuda/launches/pooling_launches.h"
+#include "common/runtime/cuda/launches/products_launches.h"
+#include "common/runtime/cuda/launches/reduce_launches.h"
+#include "common/runtime/cuda/launches/softmax_launches.h"
+#include "common/runtime/cuda/launches/sums_launches.h"
+#include "common/runtime/cuda/launches/updates_launches.h"
+
+namespace cohort {
+
+struct CudaContext;
+
+inline constexpr int32_t kCudaDone = 0;
+
+struct CudaLaunches {
+  BatchNormLaunches batch_norm;
+  DropoutLaunches dropout;
+  ElementwiseLaunches elementwise;
+  LossesLaunches losses;
+  PaddingLaunches padding;
+  PoolingLaunches pooling;
+  ProductsLaunches products;
+  ReduceLaunches reduce;
+  SoftmaxLaunches softmax;
+  SumsLaunches sums;
+  UpdatesLaunches updates;
+  // Of libraries.
+  ConvLibrary convolution;
+  GemmLibrary gemm;
+};
+
+// All but those of libraries.
+CudaLaunches MakeCudaLaunches();
+
+}  // namespace cohort

@@ -1,0 +1,41 @@
+#include "common/runtime/kernel/output_pool.h"
+
+#include <utility>
+
+namespace cohort {
+
+std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
+  std::shared_ptr<Buffer> buffer;
+  {
+    MutexLock lock(mutex_);
+    auto it = free_.find(bytes);
+    if (it != free_.end() && !it->second.empty()) {
+      buffer = std::move(it->second.back());
+      it->second.pop_back();
+    }
+  }
+  if (buffer == nullptr) buffer = allocate_(bytes);
+  Buffer* const data = buffer.get();
+  // The handle's deleter runs after its last reader; the lock in Return orders those reads before
+  // the next writes.
+  return std::shared_ptr<Buffer>(
+      data, [pool = shared_from_this(), buffer = std::move(buffer)](Buffer*) mutable {
+        pool->Return(std::move(buffer));
+      });
+}
+
+void OutputPool::DropFree() {
+  std::map<size_t, std::vector<std::shared_ptr<Buffer>>> dropped;  // ends outside of the lock
+  MutexLock lock(mutex_);
+  dropped.swap(free_);
+}
+
+void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
+  if (buffer->memory() != nullptr && !buffer->memory()->writable()) return;
+  MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<Buffer>>& free = free_[buffer->size()];
+  // With a full list the buffer is freed when this returns.
+  if (free.size() < max_free_per_size_) free.push_back(std::move(buffer));
+}
+
+}  // namespace cohort

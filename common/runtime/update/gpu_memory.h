@@ -1,0 +1,25 @@
+#pragma once
+
+// The memory of a GPU as a home of variables: unified memory that stays on the GPU, where dense
+// updates run. A program on the same GPU reads a variable where it lies. What is not done in every
+// step, and what is done to rows alone, the processor does in the same memory: right and slow,
+// because it comes to the processor for that, and goes back for the next update.
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/runtime/cuda/cuda_table.h"
+#include "common/runtime/update/variable_memory.h"
+
+namespace cohort {
+
+// An update has ended when Apply returns. Gradients that the GPU does not reach are copied to it
+// first; where there is no room for that, the processor updates. Those of ApplyRows the processor
+// reads. When the GPU fails, the variables are lost: the process ends, with a line in the log that
+// says why. Buffers and kernels may outlive what is given; `table` outlives all. Errors:
+// FAILED_PRECONDITION for a device that is not there, or cannot be used so, saying why.
+absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& table,
+                                                              int32_t device);
+
+}  // namespace cohort

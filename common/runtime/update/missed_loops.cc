@@ -1,0 +1,90 @@
+#include "common/runtime/update/missed_loops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/runtime/update/rules/update_body.h"
+
+namespace cohort {
+
+// Weights lose a millionth in a step: the power of 1 less that would lose digits.
+double MissedSteps::Lost() const {
+  if (decay == 0) return 0;
+  return decay < 1 ? -std::expm1(count * std::log1p(-decay)) : 1 - std::pow(1 - decay, count);
+}
+
+// A geometric series, r (a^k - r^k) / (a - r) with a = 1 - decay.
+double MissedSteps::Moves(double r) const {
+  const double a = 1 - decay;
+  if (std::abs(a - r) <= 1e-9 * std::abs(a)) return count * std::pow(r, count);
+  return r * (std::pow(a, count) - std::pow(r, count)) / (a - r);
+}
+
+double MissedSteps::Scale(double b) const { return std::pow(b, count); }
+
+COHORT_SIMD void LoseLoop(const UpdateSpan& span) {
+  const auto [gradient, in, out, count, lost] = span;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) out[i] = Decayed(in[i], lost);
+}
+
+COHORT_SIMD void MoveLoop(const UpdateSpan& span, const float* m, float rate) {
+  const auto [gradient, in, out, count, lost] = span;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) out[i] = Decayed(in[i], lost) + rate * m[i];
+}
+
+COHORT_SIMD void MoveByRootLoop(const UpdateSpan& span, const AdamSlots& slots,
+                                const RootMoveRates& rates) {
+  const auto [gradient, in, out, count, lost] = span;
+  const float* const m = slots.m.in;
+  const float* const u = slots.u.in;
+  const auto [rate, scale, epsilon] = rates;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = Decayed(in[i], lost) - rate * m[i] / (std::sqrt(u[i] * scale) + epsilon);
+  }
+}
+
+COHORT_SIMD void MoveByNormLoop(const UpdateSpan& span, const AdamaxSlots& slots,
+                                const NormMoveRates& rates) {
+  const auto [gradient, in, out, count, lost] = span;
+  const float* const m = slots.m.in;
+  const float* const u = slots.u.in;
+  const auto [rate, epsilon] = rates;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = Decayed(in[i], lost) - rate * m[i] / (u[i] + epsilon);
+  }
+}
+
+COHORT_SIMD void ScaleLoop(const SlotSpan& slot, int64_t count, float factor) {
+  const auto [in, out] = slot;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) out[i] = factor * in[i];
+}
+
+void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRates& rates,
+                    double steps) {
+  const auto [gradient, in, out, count, decay] = span;
+  const auto [sum_in, sum_out] = slots.accumulator;
+  const auto [linear_in, linear_out] = slots.linear;
+  for (int64_t i = 0; i < count; ++i) {
+    const float z = linear_in[i] + rates.two_shrinkage * Decayed(in[i], decay);
+    const float clipped = std::clamp(z, -rates.l1, rates.l1);
+    const float root =
+        rates.power == 0.5f ? std::sqrt(sum_in[i]) : std::pow(sum_in[i], rates.power);
+    const float divisor = root * rates.inverse_learning_rate + rates.two_l2;
+    float beyond = z - clipped;
+    if (rates.two_shrinkage != 0) {  // in double: a power takes its base's rounding many times
+      const double shrunk = double{rates.two_shrinkage} * (1 - double{decay}) / divisor;
+      const double left = std::pow(std::max(1 - shrunk, 0.0), steps - 1);
+      beyond = static_cast<float>(beyond * left);
+    }
+    sum_out[i] = sum_in[i];
+    linear_out[i] = clipped + beyond;
+    out[i] = beyond == 0 ? 0 : -beyond / divisor;
+  }
+}
+
+}  // namespace cohort

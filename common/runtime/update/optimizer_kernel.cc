@@ -1,0 +1,182 @@
+#include "common/runtime/update/optimizer_kernel.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+namespace {
+
+// With an average the value is passed over twice; in parts of so many elements it stays in the
+// processor's first-level cache meanwhile, and memory is still read and written once.
+constexpr size_t kPartElements = 1024;
+
+template <typename T>
+void Copy(absl::Span<const T> in, absl::Span<T> out) {
+  if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
+}
+
+// Sets the spans of `part` to elements of `step`: whole rows.
+void TakePart(const UpdateStep& step, size_t begin, size_t count, UpdateStep& part) {
+  part.gradient = step.gradient.subspan(begin, count);
+  part.value_in = step.value_in.subspan(begin, count);
+  part.value_out = step.value_out.subspan(begin, count);
+  for (size_t i = 0; i < step.slots.size(); ++i) {
+    const SlotSpans& slot = step.slots[i];
+    const size_t width = step.gradient.size() / slot.in.size();
+    part.slots[i] = {slot.in.subspan(begin / width, count / width),
+                     slot.out.subspan(begin / width, count / width)};
+  }
+}
+
+// A row's last step is a whole number beyond what a float has digits for.
+uint64_t StepOf(float bits) { return std::bit_cast<uint32_t>(bits); }
+float BitsOf(uint64_t step) {
+  constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
+  return std::bit_cast<float>(static_cast<uint32_t>(std::min(step, kMax)));
+}
+
+// Steps come in any order: a row may have seen later ones.
+uint64_t MissedSince(float last, uint64_t step) {
+  const uint64_t seen = StepOf(last);
+  return step > seen + 1 ? step - seen - 1 : 0;
+}
+
+}  // namespace
+
+UpdateSpan ToSpan(const UpdateStep& step) {
+  const size_t count = step.gradient.size();
+  COHORT_CHECK(step.value_in.size() == count && step.value_out.size() == count,
+               "gradient and values of one length");
+  return {.gradient = step.gradient.data(),
+          .value_in = step.value_in.data(),
+          .value_out = step.value_out.data(),
+          .count = static_cast<int64_t>(count)};
+}
+
+SlotSpan Slot(const UpdateStep& step, size_t index, size_t width) {
+  COHORT_CHECK(index < step.slots.size(), "spans for each slot of the rule");
+  const SlotSpans& slot = step.slots[index];
+  COHORT_CHECK(slot.in.size() * width == step.gradient.size() && slot.out.size() == slot.in.size(),
+               "slots as long as the gradient, or as it has rows");
+  return {slot.in.data(), slot.out.data()};
+}
+
+int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name) {
+  for (size_t i = 0; i < spec.slots.size(); ++i) {
+    if (spec.slots[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+float FloatOf(const proto::UpdateRule& rule, const char* name) {
+  return static_cast<float>(ParameterOf(rule, name));
+}
+
+void KeepSlot(const SlotSpans& slot) { Copy(slot.in, slot.out); }
+
+void KeepAll(const UpdateStep& step) {
+  Copy(step.value_in, step.value_out);
+  for (const SlotSpans& slot : step.slots) KeepSlot(slot);
+}
+
+void ScaleSlot(const UpdateStep& step, size_t index, double factor) {
+  ScaleLoop(Slot(step, index), static_cast<int64_t>(step.gradient.size()),
+            static_cast<float>(factor));
+}
+
+OptimizerKernel::OptimizerKernel(const KernelOptions& options)
+    : stream_(options.stream),
+      weight_decay_(ParameterOf(options.rule, "weight_decay")),
+      use_average_(ParameterOf(options.rule, "use_ema") != 0),
+      average_share_(static_cast<float>(1 - ParameterOf(options.rule, "ema_momentum"))),
+      overwrite_every_(static_cast<uint64_t>(ParameterOf(options.rule, "ema_overwrite_frequency"))),
+      last_step_(IndexOfSlot(options.spec, kLastStepSlot)) {}
+
+UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step) const {
+  UpdateSpan span = ToSpan(step);
+  span.decay = DecayOf(step);
+  return span;
+}
+
+UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step, const MissedSteps& missed) {
+  UpdateSpan span = ToSpan(step);
+  span.decay = static_cast<float>(missed.Lost());
+  return span;
+}
+
+void OptimizerKernel::Apply(const UpdateStep& step) const {
+  if (last_step_ < 0 || step.gradient.empty()) return ApplyOnce(step);
+  const SlotSpans& last = step.slots[static_cast<size_t>(last_step_)];
+  const size_t rows = last.in.size();
+  const size_t width = step.gradient.size() / rows;
+  UpdateStep part;
+  for (size_t begin = 0; begin < rows;) {
+    const uint64_t missed = MissedSince(last.in[begin], step.step);
+    size_t end = begin + 1;
+    while (end < rows && MissedSince(last.in[end], step.step) == missed) ++end;
+    if (end - begin == rows) {  // as in a sparse push: not worth a copy of the spans
+      ApplyAfter(missed, step);
+      break;
+    }
+    if (begin == 0) part = step;
+    TakePart(step, begin * width, (end - begin) * width, part);
+    ApplyAfter(missed, part);
+    begin = end;
+  }
+  for (size_t row = 0; row < rows; ++row) {
+    last.out[row] = BitsOf(std::max(StepOf(last.in[row]), step.step));
+  }
+}
+
+void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const {
+  if (missed == 0) return ApplyOnce(step);
+  const MissedSteps steps = {static_cast<double>(missed), weight_decay_ * step.learning_rate};
+  if (use_average_) {
+    const double share = 1 - std::pow(1 - average_share_, steps.count);
+    RunLoop(AverageUpdate{ToSpan(step), Slot(step, step.slots.size() - 1),
+                          static_cast<float>(share)});
+  }
+  CatchUp(step, steps);
+  UpdateStep now = step;
+  now.value_in = step.value_out;
+  for (SlotSpans& slot : now.slots) slot.in = slot.out;
+  ApplyOnce(now);
+}
+
+void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
+  const size_t part = std::max<size_t>(kPartElements / step.row_width, 1) * step.row_width;
+  if (!use_average_ || stream_ != nullptr || step.gradient.size() <= part) {
+    ApplyRule(step);
+    if (use_average_) UpdateAverage(step);
+    return;
+  }
+  UpdateStep rest = step;
+  for (size_t begin = 0; begin < step.gradient.size(); begin += part) {
+    TakePart(step, begin, std::min(part, step.gradient.size() - begin), rest);
+    ApplyRule(rest);
+    UpdateAverage(rest);
+  }
+}
+
+// The average begins with the first value, as Keras's does.
+void OptimizerKernel::UpdateAverage(const UpdateStep& step) const {
+  UpdateSpan span = ToSpan(step);
+  span.value_in = step.value_out.data();
+  const SlotSpan average = Slot(step, step.slots.size() - 1);
+  if (step.step == 1) {
+    span.value_out = average.out;
+    Run(&UpdatesLaunches::keep, {span});
+  } else {
+    Run(&UpdatesLaunches::average, {span, average, average_share_});
+  }
+  if (overwrite_every_ == 0 || step.step % overwrite_every_ != 0) return;
+  span.value_in = average.out;
+  span.value_out = step.value_out.data();
+  Run(&UpdatesLaunches::keep, {span});
+}
+
+}  // namespace cohort

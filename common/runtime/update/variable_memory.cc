@@ -1,0 +1,26 @@
+#include "common/runtime/update/variable_memory.h"
+
+namespace cohort {
+
+namespace {
+
+class OfProcessor : public VariableMemory {
+ public:
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
+    return Buffer::Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
+      const proto::UpdateRule& rule) override {
+    return MakeUpdateKernel(rule);
+  }
+  bool in_one_piece() const override { return false; }
+};
+
+}  // namespace
+
+const std::shared_ptr<VariableMemory>& HostMemory() {
+  static const auto& memory = *new std::shared_ptr<VariableMemory>(new OfProcessor);
+  return memory;
+}
+
+}  // namespace cohort

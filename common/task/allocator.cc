@@ -1,0 +1,25 @@
+#include "common/task/allocator.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+
+#include "common/base/machine.h"
+
+namespace cohort {
+
+namespace {
+constexpr int kMmapThresholdBytes = 1 << 30;
+constexpr int kTrimThresholdBytes = 1 << 30;
+constexpr int kTopPadBytes = 64 << 20;
+}  // namespace
+
+void TuneAllocator() {
+  // A C library that refuses a value keeps its own; nothing depends on it but speed.
+  mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
+  mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
+  mallopt(M_TOP_PAD, kTopPadBytes);
+  mallopt(M_ARENA_MAX, std::max(2, ProcessorCount()));
+}
+
+}  // namespace cohort

@@ -1,0 +1,111 @@
+#include "common/task/task_program.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <variant>
+
+#include "common/base/log.h"
+#include "common/base/posix_file_system.h"
+#include "common/base/rng.h"
+#include "common/base/standard_output.h"
+#include "common/base/turns.h"
+#include "common/cluster/exit_codes.h"
+#include "common/cluster/process_limits.h"
+#include "common/task/allocator.h"
+
+namespace cohort {
+
+namespace {
+
+// `code` of the process when everything ended in time.
+int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& clock,
+                   ExitCode code) {
+  const absl::Time start = clock.Now();
+  task.drain(grace);
+  const absl::Duration took = clock.Now() - start;
+  const bool timed_out = took >= grace;
+  Log(timed_out ? LogLevel::kWarning : LogLevel::kInfo, "stopped",
+      {{"drained", timed_out ? "no" : "yes"}, {"seconds", absl::ToDoubleSeconds(took)}});
+  if (!timed_out) return code;
+  std::fflush(nullptr);
+  _exit(kExitDrainTimeout);
+}
+
+}  // namespace
+
+int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
+                   const std::function<int(const RoleOptions&)>& serve) {
+  IgnoreBrokenPipes();
+  TuneAllocator();
+  SetTurns(Turns::kShort);
+  // What a peer sends is answered with an error, not written to this task's log.
+  google::protobuf::SetLogHandler(nullptr);
+  PosixFileSystem files;
+  const absl::StatusOr<RoleCommand> command =
+      ParseRoleCommandLine(role, arguments, ProcessEnvironment(), files);
+  if (!command.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(command.status().message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
+    const absl::Status written = WriteToStdout(print->text);
+    if (written.ok()) return print->exit_code;
+    std::fprintf(stderr, "error: %s\n", std::string(written.message()).c_str());
+    return kExitJobFailed;
+  }
+  if (const absl::Status polling = CheckPollStrategy(ProcessEnvironment()); !polling.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(polling.message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const absl::Status files_open = RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
+    return kExitCannotListen;
+  }
+  if (const absl::Status polling = CheckPollStrategy(ProcessEnvironment()); !polling.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(polling.message()).c_str());
+    return kExitBadConfig;
+  }
+  if (const absl::Status files_open = RaiseOpenFiles(); !files_open.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
+    return kExitCannotListen;
+  }
+  const RoleOptions& options = std::get<RoleOptions>(*command);
+  ConfigureLog(options.log_level, options.task.ToString());
+  Log(LogLevel::kInfo, "options", {{"json", RoleOptionsToJson(options)}});
+  return serve(options);
+}
+
+uint64_t NewIncarnation(const Clock& clock) {
+  const auto now = static_cast<uint64_t>(absl::ToUnixNanos(clock.Now()));
+  return std::max<uint64_t>(1, Mix64(Mix64(now) ^ static_cast<uint64_t>(getpid())));
+}
+
+int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
+                      FileSystem& files, SignalWaiter& signals) {
+  const absl::StatusOr<std::string> address = task.start();
+  if (!address.ok()) {
+    Log(LogLevel::kError, "cannot_listen", {{"error", address.status().message()}});
+    return kExitCannotListen;
+  }
+  Log(LogLevel::kInfo, "serving", {{"address", *address}, {"incarnation", task.incarnation}});
+  const absl::Status announced = AnnounceAddress(files, options, *address);
+  if (!announced.ok()) {
+    Log(LogLevel::kError, "cannot_announce", {{"error", announced.message()}});
+    return kExitBadConfig;
+  }
+  const int signal = signals.Wait();
+  if (signal == 0 && task.orphaned->load()) {
+    Log(LogLevel::kWarning, "orphaned",
+        {{"cause", absl::StrCat("no coordinator came for ",
+                                absl::FormatDuration(options.orphan_timeout),
+                                " (--orphan_timeout)")}});
+    return DrainAndReport(task, options.drain_timeout, clock, kExitOrphaned);
+  }
+  Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
+  return DrainAndReport(task, options.drain_timeout, clock, kExitOk);
+}
+
+}  // namespace cohort

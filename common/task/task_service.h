@@ -1,0 +1,82 @@
+#pragma once
+
+// What every ps and worker answers beside its own service: Attach (which coordinator and epoch it
+// serves), Watch (the one call that is always open, so that the death of either end is noticed at
+// once), GetStatus (who holds it), Shutdown and Release. Who may attach it, task_hold.h says. A
+// takeover fails the open Watch of the old holder with STALE.
+//
+// Watch also carries which pairs of tasks do not reach each other: the answer says whom this task
+// does not reach, and the request who does not reach this one, which it logs.
+//
+// A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
+// its start on. The Watch of a coordinator that vanished counts until its wait is over.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/cluster/cluster_spec.h"
+#include "common/task/task_hold.h"
+#include "common/wire/transport.h"
+#include "common/wire/world.h"
+#include "proto/task.pb.h"
+
+namespace cohort {
+
+// Of the time that a task has to end: what it waits for the coordinator's word, before it drains.
+inline constexpr double kLeavePart = 0.8;
+
+// Thread-safe.
+class TaskService {
+ public:
+  struct Options {
+    TaskId task;
+    uint64_t incarnation = 0;  // one process start
+    uint64_t memory_bytes = 0;  // that the process may have; 0: it does not say
+    EpochGrant granted;        // by an earlier start of the task
+    // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
+    std::function<absl::Status(const EpochGrant&)> on_grant;
+    // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
+    // repeat by the holder runs it again: peers may have moved.
+    std::function<void(const proto::AttachRequest&)> on_attach;
+    // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
+    std::function<void()> on_shutdown;
+    absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
+    // Runs once, on the clock's thread; must not block. Not when the task ends anyway.
+    std::function<void()> on_orphaned;
+  };
+
+  TaskService(World world, Options options);
+  ~TaskService();
+
+  // The service to listen with. It keeps the state alive that it needs.
+  Service service();
+
+  // Refuses a caller whose epoch is not the attached one. Errors: FAILED_PRECONDITION of class
+  // STALE naming both epochs, with this task as origin.
+  absl::Status CheckEpoch(uint64_t epoch) const;
+
+  // From now on Watch reports DRAINING, and Attach is refused with UNAVAILABLE.
+  void StartDraining();
+  // As StartDraining, and where the coordinator wants it (AttachRequest.lets_go) Watch
+  // says that the task serves on for `patience`.
+  void StartLeaving(absl::Duration patience);
+  // Blocks until Shutdown, for at most `patience`, after a StartLeaving of which a living
+  // coordinator has heard; else not.
+  void WaitToLeave(absl::Duration patience);
+
+  // The peers that this task does not reach now, all of them. Watch tells the coordinator at once.
+  void SetUnreached(std::vector<proto::TaskRef> peers);
+
+  // Answers what is open with UNAVAILABLE, and from now on everything at once.
+  void Stop();
+
+  proto::TaskRef task_ref() const;
+
+ private:
+  class State;
+  const std::shared_ptr<State> state_;  // shared: open Watch calls hold it
+};
+
+}  // namespace cohort

@@ -1,0 +1,97 @@
+#pragma once
+
+// The state behind a TaskService: what its calls share. Attach, GetStatus, Shutdown and Release are
+// in task_service.cc, the open Watch calls and the orphan timer in task_watch.cc.
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/event.h"
+#include "common/base/mutex.h"
+#include "common/base/strand.h"
+#include "common/task/task_service.h"
+#include "common/wire/typed_call.h"
+
+namespace cohort {
+
+// Thread-safe. Attach runs on the strand, so that on_attach sees epochs in order.
+class TaskService::State : public std::enable_shared_from_this<TaskService::State> {
+ public:
+  State(World world, Options options)
+      : clock_(world.clock),
+        ref_(RefOf(options)),
+        options_(std::move(options)),
+        strand_(world.executor),
+        hold_(options_.granted, clock_.Now()) {}
+
+  const proto::TaskRef& ref() const { return ref_; }
+  absl::Status CheckEpoch(uint64_t epoch) const;
+  void Attach(Envelope<proto::AttachRequest> request, TypedReply<proto::AttachResponse> reply);
+  void Watch(Envelope<proto::WatchRequest> request, TypedReply<proto::WatchResponse> reply);
+  void GetStatus(Envelope<proto::GetStatusRequest> request,
+                 TypedReply<proto::GetStatusResponse> reply);
+  void Shutdown(Envelope<proto::ShutdownRequest> request,
+                TypedReply<proto::ShutdownResponse> reply);
+  void Release(Envelope<proto::ReleaseRequest> request, TypedReply<proto::ReleaseResponse> reply);
+  void SetUnreached(std::vector<proto::TaskRef> peers);
+  void StartLeaving(absl::Duration patience);
+  void WaitToLeave(absl::Duration patience);
+  void Stop();
+  // The time to being orphaned begins.
+  void StartOrphanWatch();
+
+ private:
+  static proto::TaskRef RefOf(const Options& options);
+  using WatchReply = TypedReply<proto::WatchResponse>;
+  struct Waiter {
+    WatchReply reply;
+    TimerId timer;
+  };
+
+  void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
+  // On the strand alone. The epoch that was attached before. Errors: UNAVAILABLE from a task that
+  // ends: who attached it would give it work that it refuses, again and again.
+  absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
+  void Wake(uint64_t waiter);
+  std::vector<WatchReply> TakeWaiters();
+  // The coordinator was heard of. True when the caller is to set the orphan timer, `now` and the
+  // time-out later, once it has left the lock.
+  bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetOrphanTimer(absl::Time due);
+  void OnOrphanTimer();
+  absl::Status Stale(absl::string_view what) const;
+  Envelope<proto::WatchResponse> WatchAnswerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Answers every open Watch with the present state.
+  void WakeAll();
+  // Logs which of the tasks are new, or are no longer, among those that do not reach this one.
+  void LogUnreachedBy(const proto::WatchRequest& request);
+
+  Clock& clock_;
+  const proto::TaskRef ref_;
+  const Options options_;
+  Strand strand_;
+
+  mutable Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
+  TaskHold hold_ ABSL_GUARDED_BY(mutex_);       // of epoch_, or of an earlier start
+  proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
+  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach
+  std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);  // as the coordinator says, by name
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;  // of the holder
+  absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);         // zero: it does not wait
+  Event heard_of_leave_;
+  Event may_leave_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_waiter_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_heard_ ABSL_GUARDED_BY(mutex_);
+  bool orphan_timer_set_ ABSL_GUARDED_BY(mutex_) = false;
+  bool orphaned_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace cohort

@@ -1,0 +1,216 @@
+#include "common/wire/frames/io_loop.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+namespace {
+constexpr int kEventsMax = 64;
+}
+
+bool SpinGate::Open() {
+  if (score_ > 0) return true;
+  if (++waits_ < kTrialInterval) return false;
+  waits_ = 0;
+  return true;
+}
+
+void SpinGate::Spun(bool found) {
+  if (!found) {
+    score_ = std::max(0, score_ - 1);
+  } else {
+    score_ = score_ == 0 ? kScoreFirst : std::min(kScoreMax, score_ + 1);
+  }
+}
+
+IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
+  state_->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  state_->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  state_->timer = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  // A program looks at its limit before it makes loops (common/cluster/process_limits.h).
+  COHORT_CHECK(state_->epoll.ok() && state_->wake.ok() && state_->timer.ok(),
+               "the process may open three descriptors");
+  for (const UniqueFd* const own : {&state_->wake, &state_->timer}) {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.fd = own->get();
+    COHORT_CHECK(epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, own->get(), &event) == 0,
+                 "epoll takes an eventfd and a timer");
+  }
+  thread_ = std::thread([state = state_, turns] {
+    SetTurns(turns);
+    Run(*state);
+  });
+  pthread_setname_np(thread_.native_handle(),
+                     turns == Turns::kLong ? "io-parts" : "io-calls");
+}
+
+IoLoop::~IoLoop() {
+  {
+    MutexLock lock(state_->mutex);
+    state_->stopped = true;
+  }
+  Wake(*state_);
+  if (std::this_thread::get_id() == thread_.get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void IoLoop::Add(std::shared_ptr<Source> source, uint32_t events) {
+  const int fd = source->fd();
+  {
+    MutexLock lock(state_->mutex);
+    state_->sources[fd] = std::move(source);
+  }
+  epoll_event event = {};
+  event.events = events;
+  event.data.fd = fd;
+  COHORT_CHECK(epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0,
+               "a descriptor is added once");
+}
+
+void IoLoop::Change(const Source& source, uint32_t events) {
+  epoll_event event = {};
+  event.events = events;
+  event.data.fd = source.fd();
+  // Fails for a source that was removed meanwhile, and then nothing is to be done.
+  epoll_ctl(state_->epoll.get(), EPOLL_CTL_MOD, source.fd(), &event);
+}
+
+void IoLoop::Remove(const Source& source) {
+  std::shared_ptr<Source> removed;  // dies after the lock
+  MutexLock lock(state_->mutex);
+  const auto found = state_->sources.find(source.fd());
+  if (found == state_->sources.end() || found->second.get() != &source) return;
+  removed = std::move(found->second);
+  state_->sources.erase(found);
+  epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, source.fd(), nullptr);
+}
+
+void IoLoop::Post(Task task) {
+  {
+    MutexLock lock(state_->mutex);
+    state_->tasks.push_back(std::move(task));
+  }
+  Wake(*state_);
+}
+
+uint64_t IoLoop::RunAt(Time time, Task task) {
+  MutexLock lock(state_->mutex);
+  const uint64_t id = ++state_->last_alarm;
+  state_->alarm_times[id] = time;
+  const auto place = state_->alarms.emplace(std::make_pair(time, id), std::move(task)).first;
+  if (place == state_->alarms.begin()) SetTimerLocked(*state_);
+  return id;
+}
+
+// The timer may go off for it, and then finds nothing to do.
+void IoLoop::CancelRun(uint64_t id) {
+  Task cancelled;  // dies after the lock
+  MutexLock lock(state_->mutex);
+  const auto found = state_->alarm_times.find(id);
+  if (found == state_->alarm_times.end()) return;
+  const auto alarm = state_->alarms.find({found->second, id});
+  cancelled = std::move(alarm->second);
+  state_->alarms.erase(alarm);
+  state_->alarm_times.erase(found);
+}
+
+void IoLoop::SetTimerLocked(State& state) {
+  if (state.alarms.empty()) return;
+  const Time time = state.alarms.begin()->first.first;
+  // Zero would disarm it.
+  const auto since_start = std::max(time.time_since_epoch(), std::chrono::nanoseconds(1));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_start);
+  itimerspec when = {};
+  when.it_value.tv_sec = seconds.count();
+  when.it_value.tv_nsec = (since_start - seconds).count();
+  timerfd_settime(state.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void IoLoop::RunAlarms(State& state) {
+  uint64_t times = 0;
+  if (read(state.timer.get(), &times, sizeof(times)) != sizeof(times)) return;
+  std::vector<Task> due;
+  {
+    MutexLock lock(state.mutex);
+    const Time now = std::chrono::steady_clock::now();
+    while (!state.alarms.empty() && state.alarms.begin()->first.first <= now) {
+      const auto first = state.alarms.begin();
+      due.push_back(std::move(first->second));
+      state.alarm_times.erase(first->first.second);
+      state.alarms.erase(first);
+    }
+    SetTimerLocked(state);
+  }
+  for (Task& task : due) task();
+}
+
+void IoLoop::Wake(const State& state) { eventfd_write(state.wake.get(), 1); }
+
+bool IoLoop::RunTasks(State& state) {
+  std::vector<Task> tasks;
+  bool stopped = false;
+  {
+    MutexLock lock(state.mutex);
+    tasks.swap(state.tasks);
+    stopped = state.stopped;
+  }
+  for (Task& task : tasks) task();
+  return !stopped;
+}
+
+int IoLoop::Wait(const State& state, epoll_event* events, SpinGate& gate) {
+  int count = epoll_wait(state.epoll.get(), events, kEventsMax, 0);
+  if (count != 0) return count;
+  if (gate.Open()) {
+    const auto end = std::chrono::steady_clock::now() + kSpinMax;
+    do {
+      count = epoll_wait(state.epoll.get(), events, kEventsMax, 0);
+    } while (count == 0 && std::chrono::steady_clock::now() < end);
+    gate.Spun(count != 0);
+    if (count != 0) return count;
+  }
+  return epoll_wait(state.epoll.get(), events, kEventsMax, -1);
+}
+
+void IoLoop::Run(State& state) {
+  epoll_event events[kEventsMax];
+  SpinGate gate;
+  while (true) {
+    const int count = Wait(state, events, gate);
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.fd == state.wake.get()) {
+        eventfd_t drained = 0;
+        eventfd_read(state.wake.get(), &drained);
+        if (!RunTasks(state)) return;
+        continue;
+      }
+      if (events[i].data.fd == state.timer.get()) {
+        RunAlarms(state);
+        continue;
+      }
+      std::shared_ptr<Source> source;
+      {
+        MutexLock lock(state.mutex);
+        const auto found = state.sources.find(events[i].data.fd);
+        if (found != state.sources.end()) source = found->second;
+      }
+      // A removed source whose number was taken again gets an event that is not its own; sources
+      // never block, so it finds nothing to do.
+      if (source != nullptr) source->OnEvents(events[i].events);
+    }
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,50 @@
+#pragma once
+
+// The shared memory (shared_memory.h) that one end of a connection has sent from: the number under
+// which the other end knows each, and who owns it until that end has read it. Internal to
+// common/wire.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "common/wire/frames/shared_memory.h"
+
+namespace cohort {
+
+// Thread-compatible.
+class LentMemory {
+ public:
+  using Owner = std::shared_ptr<const void>;
+
+  struct Known {
+    uint64_t id = 0;
+    bool is_new = false;  // the other end has not seen it yet
+  };
+  // Keeps `owner`, who keeps the memory, until the number is given back. `new_id` gives a number
+  // that nothing else on the connection has.
+  Known Lend(const std::shared_ptr<const SharedMemory>& memory, Owner owner,
+             absl::FunctionRef<uint64_t()> new_id);
+
+  // The memory was read as often as it was lent, less one: its owner. Null for a number that is not
+  // lent.
+  Owner GiveBack(uint64_t id);
+
+  // Numbers of memory that is no more, which the other end may forget.
+  std::vector<uint64_t> TakeGone();
+
+  // The other end is gone, and may still read: what is lent is never written again. Its owners.
+  std::vector<Owner> Lose();
+
+ private:
+  struct Lent {
+    std::weak_ptr<const SharedMemory> memory;
+    std::vector<Owner> owners;
+  };
+  std::map<uint64_t, Lent> lent_;
+  std::map<const SharedMemory*, uint64_t> ids_;  // whose order is unused
+};
+
+}  // namespace cohort

@@ -1,0 +1,286 @@
+#include "common/wire/frames/local_channel.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/frames/local_server.h"
+#include "common/wire/frames/local_socket.h"
+#include "common/wire/frames/shared_memory.h"
+#include "common/wire/method_table.h"
+
+namespace cohort {
+
+namespace {
+
+class LocalCall final : public Call {
+ public:
+  LocalCall(std::weak_ptr<LocalSession> session, uint64_t id)
+      : session_(std::move(session)), id_(id) {}
+  void Cancel() override {
+    if (const auto session = session_.lock()) session->Cancel(id_);
+  }
+
+ private:
+  const std::weak_ptr<LocalSession> session_;
+  const uint64_t id_;
+};
+
+// A call that ended before it began.
+class EndedCall final : public Call {
+ public:
+  void Cancel() override {}
+};
+
+absl::Status StatusOf(const proto::LocalReply& reply) {
+  const absl::Status status(static_cast<absl::StatusCode>(reply.code()), reply.error());
+  proto::ErrorDetail detail;
+  if (reply.detail().empty() || !detail.ParseFromString(reply.detail())) return status;
+  return WithDetail(status, detail);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LocalSession>> LocalSession::Connect(std::shared_ptr<IoLoop> loop,
+                                                                    Options options) {
+  absl::StatusOr<UniqueFd> socket = ConnectLocal(options.name);
+  if (!socket.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("no server at ", options.address, ": ", socket.status().message()));
+  }
+  return Over(std::move(loop), *std::move(socket), std::move(options));
+}
+
+std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
+                                                 Options options) {
+  std::shared_ptr<LocalSession> session(new LocalSession(std::move(loop), std::move(options)));
+  session->timer_ = LoopTimer::Make(*session->loop_, [weak = session->weak_from_this()] {
+    if (const auto self = weak.lock()) self->ExpireCalls();
+  });
+  session->connection_ =
+      LocalConnection::Start(session->loop_, std::move(socket), session,
+                             {session->options_.message_bytes_max, session->options_.blocks,
+                              session->options_.sums, session->options_.address,
+                              session->options_.pool,
+                              std::max(kPartBytes, session->options_.free_bytes_max)});
+  return session;
+}
+
+absl::Status LocalSession::Failure(absl::StatusCode code, absl::string_view method,
+                                   absl::string_view why) const {
+  return absl::Status(code, absl::StrCat("call of ", method, " at ", options_.address, ": ", why));
+}
+
+std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message request,
+                                          absl::Duration timeout, Reply done) {
+  const absl::Status fits = CheckSize(request, options_.message_bytes_max);
+  const uint64_t id = Add(std::string(method), timeout, std::move(done));
+  if (!fits.ok()) {
+    EndLater(id, fits);
+  } else if (timeout <= absl::ZeroDuration()) {
+    EndLater(id, NoAnswerInTime(method));
+  } else if (!AskOrSend(id, method, std::move(request))) {
+    EndLater(id, Failure(absl::StatusCode::kUnavailable, method, "the connection ended"));
+  }
+  return std::make_unique<LocalCall>(weak_from_this(), id);
+}
+
+bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
+  const size_t bytes = PayloadBytes(request.payload);
+  // What lies in a block, or is read where it lies, takes memory of this process.
+  const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
+                                               : bytes <= options_.free_bytes_max;
+  if (free) return Send(id, method, std::move(request));
+  ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
+  const bool asks = unasked == nullptr;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) return true;  // ended in between
+    found->second.unasked = std::move(unasked);
+    if (asks) found->second.waits = std::move(request);
+  }
+  return asks ? Ask(id, method, bytes) : Send(id, method, std::move(request));
+}
+
+bool LocalSession::Send(uint64_t id, absl::string_view method, Message request) {
+  proto::LocalFrame frame;
+  frame.mutable_call()->set_id(id);
+  frame.mutable_call()->set_method(std::string(method));
+  frame.set_header(std::move(request.header));
+  return connection_->Send(std::move(frame), std::move(request.payload));
+}
+
+bool LocalSession::Ask(uint64_t id, absl::string_view method, size_t bytes) {
+  proto::LocalFrame frame;
+  frame.mutable_ask()->set_id(id);
+  frame.mutable_ask()->set_method(std::string(method));
+  frame.mutable_ask()->set_bytes(bytes);
+  return connection_->Send(std::move(frame), {});
+}
+
+void LocalSession::OnRoom(uint64_t id) {
+  absl::optional<Message> request;
+  std::string method;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found != calls_.end()) {
+      std::swap(request, found->second.waits);
+      method = found->second.method;
+    }
+  }
+  // When the connection has ended, its end is told to all calls.
+  if (request) {
+    Send(id, method, *std::move(request));
+  } else {
+    Ask(id, method, 0);
+  }
+}
+
+uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply done) {
+  const Time deadline =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(BoundedWait(timeout));
+  MutexLock lock(mutex_);
+  const uint64_t id = ++last_id_;
+  calls_[id] = OpenCall{std::move(done), std::move(method), deadline};
+  deadlines_.emplace(deadline, id);
+  timer_->FireBy(deadline);
+  return id;
+}
+
+void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
+  OpenCall ended;  // dies after the lock
+  bool close = false;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) return;
+    ended = std::move(found->second);
+    deadlines_.erase({ended.deadline, id});
+    calls_.erase(found);
+    close = close_when_idle_ && calls_.empty();
+  }
+  ended.unasked.reset();
+  ended.done(std::move(result));
+  if (close) CloseWhenIdle();
+}
+
+// A completion never runs inside the call that brings it about.
+void LocalSession::EndLater(uint64_t id, absl::Status status) {
+  loop_->Post([self = shared_from_this(), id, status = std::move(status)]() mutable {
+    self->EndCall(id, std::move(status));
+  });
+}
+
+void LocalSession::Cancel(uint64_t id) {
+  connection_->Forget(id);
+  EndLater(id, absl::CancelledError("the caller cancelled the call"));
+}
+
+void LocalSession::ExpireCalls() {
+  std::vector<std::pair<uint64_t, std::string>> expired;
+  {
+    MutexLock lock(mutex_);
+    const Time now = std::chrono::steady_clock::now();
+    auto next = deadlines_.begin();
+    for (; next != deadlines_.end() && next->first <= now; ++next) {
+      expired.emplace_back(next->second, calls_.at(next->second).method);
+    }
+    if (next != deadlines_.end()) timer_->FireBy(next->first);
+  }
+  for (const auto& [id, method] : expired) {
+    connection_->Forget(id);
+    EndCall(id, NoAnswerInTime(method));
+  }
+}
+
+void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
+  if (frame.has_room()) return OnRoom(frame.room().id());
+  if (!frame.has_reply()) return;
+  const proto::LocalReply& reply = frame.reply();
+  if (reply.code() != 0) return EndCall(reply.id(), StatusOf(reply));
+  Message message{std::move(*frame.mutable_header()), std::move(payload)};
+  if (absl::Status fits = CheckSize(message, options_.message_bytes_max); !fits.ok()) {
+    return EndCall(reply.id(), std::move(fits));
+  }
+  EndCall(reply.id(), std::move(message));
+}
+
+void LocalSession::OnEnd(const absl::Status& why) {
+  std::map<uint64_t, OpenCall> calls;
+  {
+    MutexLock lock(mutex_);
+    calls.swap(calls_);
+    deadlines_.clear();
+  }
+  timer_->Stop();
+  const std::string text = absl::IsUnavailable(why)
+                               ? "the connection ended"
+                               : absl::StrCat("the connection ended: ", why.message());
+  for (auto& [id, call] : calls) {
+    call.done(Failure(absl::StatusCode::kUnavailable, call.method, text));
+  }
+}
+
+void LocalSession::CloseWhenIdle() {
+  {
+    MutexLock lock(mutex_);
+    close_when_idle_ = true;
+    if (!calls_.empty()) return;
+  }
+  timer_->Stop();
+  connection_->Close();
+}
+
+LocalChannel::~LocalChannel() {
+  MutexLock lock(mutex_);
+  for (const std::shared_ptr<LocalSession>& session : sessions_) {
+    if (session != nullptr) session->CloseWhenIdle();
+  }
+}
+
+absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession(StreamKind kind) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<LocalSession>& session = sessions_[static_cast<size_t>(kind)];
+  const bool connects = !options_.name.empty();
+  if (connects && (session == nullptr || !session->open())) {
+    const bool parts = kind == StreamKind::kParts;
+    LocalSession::Options options = options_;
+    if (parts) options.name = NameForParts(options.name);
+    ASSIGN_OR_RETURN(session, LocalSession::Connect(parts ? loops_.parts : loops_.calls,
+                                                    std::move(options)));
+  }
+  return session;
+}
+
+absl::Status LocalChannel::Connect() { return OpenSession(StreamKind::kCalls).status(); }
+
+bool LocalChannel::open() {
+  MutexLock lock(mutex_);
+  const auto is_open = [](const std::shared_ptr<LocalSession>& session) {
+    return session != nullptr && session->open();
+  };
+  const bool calls = is_open(sessions_[static_cast<size_t>(StreamKind::kCalls)]);
+  const bool parts = is_open(sessions_[static_cast<size_t>(StreamKind::kParts)]);
+  return calls && (parts || !options_.name.empty());
+}
+
+std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
+                                          absl::Duration timeout, Reply done) {
+  const Payload& payload = request.payload;
+  const size_t sent = options_.blocks ? BytesToCopy(payload) : PayloadBytes(payload);
+  const size_t bytes = std::max(sent, request.answer_bytes);
+  absl::StatusOr<std::shared_ptr<LocalSession>> session =
+      OpenSession(bytes > kWholeBytesMax ? StreamKind::kParts : StreamKind::kCalls);
+  if (session.ok()) return (*session)->Start(method, std::move(request), timeout, std::move(done));
+  loops_.calls->Post([done = std::move(done), failure = session.status()]() mutable {
+    done(std::move(failure));
+  });
+  return std::make_unique<EndedCall>();
+}
+
+}  // namespace cohort

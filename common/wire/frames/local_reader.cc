@@ -1,0 +1,329 @@
+#include "common/wire/frames/local_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/frames/local_socket.h"
+#include "common/wire/malformed.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr size_t kReadBytes = size_t{64} << 10;
+// So much of it where a payload was behind the last frame: what is read of the next payload
+// together with its frame has to be copied to its place.
+constexpr size_t kHeadBytes = size_t{1} << 10;
+// Kind, ids and texts of a frame beside its message.
+constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
+// What may be read ahead of the frame that it belongs to is less than one look at the socket.
+constexpr size_t kPassedMax = 64;
+
+absl::Status Malformed(absl::string_view what) {
+  return MalformedMessage(absl::StrCat("malformed frame: ", what));
+}
+
+bool HasKind(const proto::LocalFrame& frame) {
+  return frame.kind_case() != proto::LocalFrame::KIND_NOT_SET;
+}
+
+ByteSlice SliceOf(std::string bytes) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  const auto* const data = reinterpret_cast<const std::byte*>(owner->data());
+  const size_t size = owner->size();
+  return ByteSlice{std::move(owner), data, size};
+}
+
+ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
+  const std::byte* const data = buffer->data();
+  return ByteSlice{buffer, data, size, std::move(buffer)};
+}
+
+}  // namespace
+
+// Keeps a block of the other end from being written again. Thread-safe.
+class LocalReader::BlockLease {
+ public:
+  BlockLease(std::weak_ptr<BlockReturn> to, uint64_t block, std::shared_ptr<const Mapping> memory)
+      : to_(std::move(to)), block_(block), memory_(std::move(memory)) {}
+  ~BlockLease() {
+    if (const auto to = to_.lock()) to->BlockRead(block_, memory_->size());
+  }
+  BlockLease(const BlockLease&) = delete;
+  BlockLease& operator=(const BlockLease&) = delete;
+
+ private:
+  const std::weak_ptr<BlockReturn> to_;
+  const uint64_t block_;
+  const std::shared_ptr<const Mapping> memory_;
+};
+
+LocalReader::LocalReader(Options options)
+    : options_(options),
+      frame_bytes_max_(options.message_bytes_max + kFrameOverheadBytesMax),
+      buffer_(kReadBytes),
+      pool_(options.pool != nullptr ? options.pool : std::make_shared<ReceivePool>()),
+      parts_(options.message_bytes_max, pool_) {}
+
+absl::Status LocalReader::ReadSome(const UniqueFd& socket, const Sinks& sinks) {
+  if (behind_ == nullptr) {
+    RETURN_IF_ERROR(ReadFrames(socket, sinks));
+    if (behind_ == nullptr) return absl::OkStatus();
+  }
+  return ReadBehind(socket, sinks);
+}
+
+absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks) {
+  std::vector<UniqueFd> passed;
+  const auto place = absl::MakeSpan(buffer_).subspan(0, bulky_ ? kHeadBytes : kReadBytes);
+  ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
+  received_.append(place.data(), count);
+  for (UniqueFd& fd : passed) passed_.push_back(std::move(fd));
+  if (passed_.size() > kPassedMax) return Malformed("descriptors that no frame is for");
+  return TakeBytes(sinks);
+}
+
+// Straight to where they belong.
+absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks) {
+  std::vector<UniqueFd> passed;
+  RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+    return ReceiveSome(socket,
+                       absl::MakeSpan(reinterpret_cast<char*>(memory.data()),
+                                      std::min(memory.size(), kSystemCallBytesMax)),
+                       passed);
+  }));
+  if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
+  return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
+}
+
+absl::Status LocalReader::FillBehind(
+    absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write) {
+  Behind& behind = *behind_;
+  absl::StatusOr<size_t> count = 0;
+  const auto fill = [&](absl::Span<std::byte>) {
+    count = write(behind.left);
+    if (!count.ok() || options_.sums == FrameSums::kNone) return;
+    behind.crc = ExtendCrc32c(
+        behind.crc,
+        absl::string_view(reinterpret_cast<const char*>(behind.left.data()), *count));
+  };
+  if (behind.place == nullptr) {
+    fill({});
+  } else if (!behind.place->Use(fill)) {
+    // The bytes are still on the socket. They need memory, and nobody reads it.
+    behind.place.reset();
+    behind.revoked = true;
+    behind.own = pool_->Take(behind.left.size());
+    behind.left = absl::MakeSpan(behind.own->data(), behind.left.size());
+    fill({});
+  }
+  if (count.ok()) behind.left.remove_prefix(*count);
+  return count.status();
+}
+
+absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
+  absl::string_view bytes = received_;
+  while (true) {
+    if (behind_ != nullptr) {
+      RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+        const size_t count = std::min(bytes.size(), memory.size());
+        if (count > 0) std::memcpy(memory.data(), bytes.data(), count);
+        bytes.remove_prefix(count);
+        return count;
+      }));
+      if (!behind_->left.empty()) break;
+      RETURN_IF_ERROR(EndBehind(sinks));
+    }
+    const size_t prefix_bytes = FramePrefixBytes(options_.sums);
+    if (bytes.size() < prefix_bytes) break;
+    const FramePrefix prefix = ReadFramePrefix(bytes, options_.sums);
+    if (!prefix.intact) return Malformed("the CRC-32C of its length differs");
+    const size_t size = prefix.frame_bytes;
+    if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
+    if (bytes.size() - prefix_bytes < size) break;
+    ASSIGN_OR_RETURN(proto::LocalFrame frame, ParseFrame(prefix, bytes.substr(prefix_bytes, size)));
+    bytes.remove_prefix(prefix_bytes + size);
+    RETURN_IF_ERROR(TakeFrame(std::move(frame), sinks));
+  }
+  received_.erase(0, received_.size() - bytes.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& prefix,
+                                                           absl::string_view bytes) const {
+  if (options_.sums != FrameSums::kNone && Crc32c(bytes) != prefix.frame_crc) {
+    return Malformed("its CRC-32C differs: bytes changed on the way");
+  }
+  proto::LocalFrame frame;
+  if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Malformed("no message");
+  }
+  if (!frame.ended_because().empty()) {
+    return MalformedMessage(absl::StrCat("the other end could not read what was sent: ",
+                                         frame.ended_because()));
+  }
+  return frame;
+}
+
+absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
+  if (!sinks.notes(frame)) return Malformed("what it says of blocks");
+  for (const uint64_t block : frame.dropped()) mapped_.erase(block);
+  const bool has_block = frame.block() != 0 || frame.shown() != 0 || frame.ranges_size() > 0;
+  if (!options_.blocks && has_block) return Malformed("a block, which nobody asked for");
+  if (frame.shown() != 0) RETURN_IF_ERROR(MapBlock(frame.shown()));
+  if (frame.new_block()) RETURN_IF_ERROR(MapBlock(frame.block()));
+  if (frame.ranges_size() > 0) return TakeRanges(std::move(frame), sinks);
+  if ((frame.block() != 0) + (frame.following() != 0) + !frame.payload().empty() > 1) {
+    return Malformed("two payloads");
+  }
+  if (frame.whole_bytes() != 0) RETURN_IF_ERROR(BeginParts(frame));
+  bulky_ = frame.following() >= kReadBytes;
+  if (frame.following() != 0) return BeginBehind(std::move(frame), sinks);
+  return HasKind(frame) ? TakeMessage(std::move(frame), sinks) : TakePart(frame, sinks);
+}
+
+absl::Status LocalReader::MapBlock(uint64_t block) {
+  if (passed_.empty()) return Malformed("a block without its descriptor");
+  ASSIGN_OR_RETURN(Mapping memory, MapSharedBlock(passed_.front(), frame_bytes_max_));
+  passed_.pop_front();
+  mapped_[block] = std::make_shared<const Mapping>(std::move(memory));
+  return absl::OkStatus();
+}
+
+// Without a lease: the caller keeps the block's memory.
+absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame) const {
+  const auto found = mapped_.find(frame.block());
+  if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));
+  const std::shared_ptr<const Mapping>& memory = found->second;
+  if (frame.block_bytes() > memory->size()) {
+    return Malformed(absl::StrCat(frame.block_bytes(), " bytes in a block of ", memory->size()));
+  }
+  return ByteSlice{memory, memory->data(), frame.block_bytes()};
+}
+
+absl::StatusOr<ByteSlice> LocalReader::Lease(uint64_t block, const Sinks& sinks) const {
+  const auto found = mapped_.find(block);
+  if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", block));
+  const std::shared_ptr<const Mapping>& memory = found->second;
+  return ByteSlice{std::make_shared<const BlockLease>(sinks.blocks, block, memory), memory->data(),
+                   memory->size()};
+}
+
+absl::Status LocalReader::TakeMessage(proto::LocalFrame frame, const Sinks& sinks) {
+  Payload payload;
+  if (frame.block() != 0) {
+    ASSIGN_OR_RETURN(const ByteSlice bytes, BlockBytes(frame));
+    ASSIGN_OR_RETURN(ByteSlice lease, Lease(frame.block(), sinks));
+    lease.size = bytes.size;
+    payload.push_back(std::move(lease));
+  } else if (!frame.payload().empty()) {
+    payload.push_back(SliceOf(std::move(*frame.mutable_payload())));
+  }
+  return Give(std::move(frame), std::move(payload), sinks);
+}
+
+absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks) {
+  if (!HasKind(frame) || frame.following() != 0 || frame.whole_bytes() != 0 ||
+      frame.ranges_size() > static_cast<int>(kRangesMax)) {
+    return Malformed("ranges of no message");
+  }
+  std::map<uint64_t, ByteSlice> whole;  // each is leased once, and so given back
+  whole[0] = SliceOf(std::move(*frame.mutable_payload()));
+  Payload payload;
+  size_t bytes = 0;
+  for (const proto::LocalRange& range : frame.ranges()) {
+    ByteSlice& block = whole[range.block()];
+    if (block.owner == nullptr) {
+      ASSIGN_OR_RETURN(block, Lease(range.block(), sinks));
+    }
+    if (range.begin() > block.size || range.bytes() > block.size - range.begin()) {
+      return Malformed(absl::StrCat("a range outside its block of ", block.size, " bytes"));
+    }
+    bytes += range.bytes();
+    if (bytes > options_.message_bytes_max) return Malformed("ranges of too many bytes");
+    payload.push_back({block.owner, block.data + range.begin(), range.bytes()});
+  }
+  whole.clear();
+  return Give(std::move(frame), std::move(payload), sinks);
+}
+
+absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& sinks) {
+  if (frame.block() != 0) {
+    ASSIGN_OR_RETURN(const ByteSlice slice, BlockBytes(frame));
+    RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(slice.data, slice.size)));
+    sinks.part_read(frame.block());
+  } else if (!frame.payload().empty()) {
+    const absl::string_view bytes = frame.payload();
+    RETURN_IF_ERROR(parts_.Add(
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
+  } else {
+    return absl::OkStatus();  // notes alone
+  }
+  return PartAdded(sinks);
+}
+
+absl::Status LocalReader::BeginParts(proto::LocalFrame& frame) {
+  if (!HasKind(frame)) return Malformed("parts of no message");
+  RETURN_IF_ERROR(parts_.Begin(frame.whole_bytes()));
+  first_of_parts_.Clear();
+  if (frame.has_call()) first_of_parts_.mutable_call()->Swap(frame.mutable_call());
+  if (frame.has_reply()) first_of_parts_.mutable_reply()->Swap(frame.mutable_reply());
+  first_of_parts_.mutable_header()->swap(*frame.mutable_header());
+  frame.clear_kind();
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sinks) {
+  auto behind = std::make_unique<Behind>();
+  const size_t bytes = frame.following();
+  if (HasKind(frame)) {
+    if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
+    behind->place = sinks.place(frame, bytes);
+    if (behind->place != nullptr) {
+      COHORT_CHECK(behind->place->memory().size() == bytes, "a place is as large as its payload");
+      behind->left = behind->place->memory();
+    } else {
+      behind->own = pool_->Take(bytes);
+      behind->left = absl::MakeSpan(behind->own->data(), bytes);
+    }
+  } else {
+    behind->of_parts = true;
+    ASSIGN_OR_RETURN(behind->left, parts_.Next(bytes));
+  }
+  behind->frame = std::move(frame);
+  behind_ = std::move(behind);
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::EndBehind(const Sinks& sinks) {
+  const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
+  if (options_.sums != FrameSums::kNone && behind->crc != behind->frame.following_crc()) {
+    return Malformed("the CRC-32C of its payload differs: bytes changed on the way");
+  }
+  if (behind->of_parts) return PartAdded(sinks);
+  if (behind->revoked) return Give(std::move(behind->frame), {}, sinks);
+  const size_t bytes = behind->frame.following();
+  if (behind->place != nullptr) {
+    const std::byte* const data = behind->place->memory().data();
+    return Give(std::move(behind->frame), {{std::move(behind->place), data, bytes}}, sinks);
+  }
+  return Give(std::move(behind->frame), {SliceOf(std::move(behind->own), bytes)}, sinks);
+}
+
+absl::Status LocalReader::PartAdded(const Sinks& sinks) {
+  if (!parts_.complete()) return absl::OkStatus();
+  return Give(std::move(first_of_parts_), {parts_.Take()}, sinks);
+}
+
+absl::Status LocalReader::Give(proto::LocalFrame frame, Payload payload, const Sinks& sinks) {
+  if (sinks.take(std::move(frame), std::move(payload))) return absl::OkStatus();
+  return absl::UnavailableError("the connection was closed");
+}
+
+}  // namespace cohort

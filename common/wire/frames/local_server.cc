@@ -1,0 +1,271 @@
+#include "common/wire/frames/local_server.h"
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/frames/acceptor.h"
+#include "common/wire/frames/local_connection.h"
+#include "common/wire/frames/local_socket.h"
+#include "common/wire/frames/tcp_socket.h"
+#include "common/wire/server_calls.h"
+
+namespace cohort {
+
+namespace {
+
+// How long a stopping server may go on sending answers that were given before.
+constexpr std::chrono::milliseconds kFlushTimeMax{500};
+
+// Thread-safe.
+class LocalOpenCall final : public OpenCall {
+ public:
+  LocalOpenCall(std::weak_ptr<LocalConnection> connection, uint64_t id, size_t message_bytes_max)
+      : connection_(std::move(connection)), id_(id), message_bytes_max_(message_bytes_max) {}
+
+  void Finish(absl::StatusOr<Message> result) override {
+    const absl::Status failure =
+        result.ok() ? CheckSize(*result, message_bytes_max_) : result.status();
+    if (!failure.ok()) return Fail(failure);
+    proto::LocalFrame frame;
+    frame.mutable_reply()->set_id(id_);
+    frame.set_header(std::move(result->header));
+    Send(std::move(frame), std::move(result->payload));
+  }
+
+  void Stop(const std::string& text) override { Fail(absl::UnavailableError(text)); }
+
+ private:
+  void Fail(const absl::Status& status) {
+    proto::LocalFrame frame;
+    frame.mutable_reply()->set_id(id_);
+    frame.mutable_reply()->set_code(static_cast<int32_t>(status.code()));
+    frame.mutable_reply()->set_error(std::string(status.message()));
+    frame.mutable_reply()->set_detail(DetailOf(status).SerializeAsString());
+    Send(std::move(frame), {});
+  }
+
+  // Nobody waits for an answer whose connection is gone.
+  void Send(proto::LocalFrame frame, Payload payload) {
+    if (const auto connection = connection_.lock()) {
+      connection->Send(std::move(frame), std::move(payload));
+    }
+  }
+
+  const std::weak_ptr<LocalConnection> connection_;
+  const uint64_t id_;
+  const size_t message_bytes_max_;
+};
+
+// What the connections of one server share. Thread-safe.
+class Peers {
+ public:
+  void Add(std::shared_ptr<LocalConnection> connection) {
+    {
+      MutexLock lock(mutex_);
+      if (!closed_) {
+        open_.insert(std::move(connection));
+        return;
+      }
+    }
+    connection->Close();
+  }
+
+  void Remove(const std::shared_ptr<LocalConnection>& connection) {
+    MutexLock lock(mutex_);
+    open_.erase(connection);
+  }
+
+  void CloseAll() {
+    std::set<std::shared_ptr<LocalConnection>> open;
+    {
+      MutexLock lock(mutex_);
+      closed_ = true;
+      open.swap(open_);
+    }
+    const auto end = std::chrono::steady_clock::now() + kFlushTimeMax;
+    for (const std::shared_ptr<LocalConnection>& connection : open) connection->WaitUntilSent(end);
+    for (const std::shared_ptr<LocalConnection>& connection : open) connection->Close();
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<std::shared_ptr<LocalConnection>> open_ ABSL_GUARDED_BY(mutex_);  // the order is unused
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Hands the calls of one client to the handlers. Thread-safe.
+class ServerSession final : public LocalConnection::Owner,
+                            public std::enable_shared_from_this<ServerSession> {
+ public:
+  ServerSession(std::shared_ptr<ServerCalls> calls, std::shared_ptr<Peers> peers,
+                size_t message_bytes_max)
+      : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
+
+  // Once, on the loop's thread, where frames arrive too.
+  void SetConnection(std::weak_ptr<LocalConnection> connection) {
+    connection_ = std::move(connection);
+  }
+
+  std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame& frame, size_t bytes) override {
+    if (!frame.has_call()) return nullptr;
+    return calls_->PlaceFor(frame.call().method(), frame.header(), bytes);
+  }
+
+  void OnFrame(proto::LocalFrame frame, Payload payload) override {
+    if (frame.has_ask()) return OnAsk(frame.ask());
+    if (!frame.has_call()) return;
+    ByteBudget::Room room = TakeRoomOf(frame.call().id());
+    // What lies in a block takes memory of the other process.
+    if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
+      room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
+    }
+    Message message{std::move(*frame.mutable_header()), std::move(payload)};
+    const absl::Status fits = CheckSize(message, message_bytes_max_);
+    absl::StatusOr<Message> request =
+        fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
+    auto call = std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_);
+    call->SetRoom(std::move(room));
+    calls_->Handle(std::move(call), frame.call().method(), std::move(request));
+  }
+
+  void OnEnd(const absl::Status&) override {
+    if (const auto connection = connection_.lock()) peers_->Remove(connection);
+  }
+
+ private:
+  void OnAsk(const proto::LocalAsk& ask) {
+    if (ask.bytes() == 0) {
+      TakeRoomOf(ask.id());
+      return;
+    }
+    calls_->AskForRoom(ask.method(), ask.bytes(),
+                       [weak = weak_from_this(), id = ask.id()](ByteBudget::Room room) {
+                         if (const auto self = weak.lock()) self->TellRoom(id, std::move(room));
+                       });
+  }
+
+  void TellRoom(uint64_t id, ByteBudget::Room room) {
+    const auto connection = connection_.lock();
+    if (connection == nullptr) return;
+    if (room != nullptr) {
+      MutexLock lock(mutex_);
+      // What was there for the id before goes after the lock: its end lets others in.
+      std::swap(rooms_[id], room);
+    }
+    proto::LocalFrame frame;
+    frame.mutable_room()->set_id(id);
+    connection->Send(std::move(frame), {});
+  }
+
+  ByteBudget::Room TakeRoomOf(uint64_t id) {
+    MutexLock lock(mutex_);
+    const auto found = rooms_.find(id);
+    if (found == rooms_.end()) return nullptr;
+    ByteBudget::Room room = std::move(found->second);
+    rooms_.erase(found);
+    return room;
+  }
+
+  const std::shared_ptr<ServerCalls> calls_;  // shared with the server
+  const std::shared_ptr<Peers> peers_;        // shared with the server
+  const size_t message_bytes_max_;
+  std::weak_ptr<LocalConnection> connection_;
+  Mutex mutex_;
+  // Of calls that may come, by their ids.
+  std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Begins to serve who came, on the thread of `loop`.
+void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
+           const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<Peers>& peers,
+           const LocalConnection::Options& options) {
+  auto session = std::make_shared<ServerSession>(calls, peers, options.message_bytes_max);
+  auto connection = LocalConnection::Start(loop, std::move(socket), session, options);
+  session->SetConnection(connection);
+  peers->Add(std::move(connection));
+}
+
+class FrameServer final : public LocalServer {
+ public:
+  FrameServer(LocalLoops loops, LocalServerOptions options)
+      : loops_(std::move(loops)),
+        options_(std::move(options)),
+        calls_(std::make_shared<ServerCalls>(options_.services, options_.address)),
+        peers_(std::make_shared<Peers>()) {}
+
+  void Listen(StreamKind kind, UniqueFd socket) {
+    const std::shared_ptr<IoLoop>& loop = LoopOf(kind);
+    acceptors_.push_back(Acceptor::Start(
+        loop, std::move(socket),
+        {AcceptLocal,
+         [loop, calls = calls_, peers = peers_, options = ConnectionOptions()](UniqueFd accepted) {
+           Serve(loop, std::move(accepted), calls, peers, options);
+         }}));
+  }
+
+  ~FrameServer() override {
+    for (const std::shared_ptr<Acceptor>& acceptor : acceptors_) acceptor->Close();
+    calls_->Stop();
+    peers_->CloseAll();
+  }
+
+  void Take(UniqueFd socket, StreamKind kind) override {
+    LoopOf(kind)->Post([loop = LoopOf(kind), socket = std::move(socket), calls = calls_,
+                        peers = peers_, options = ConnectionOptions()]() mutable {
+      options.sums = FrameSums::kCrc32c;
+      options.peer = TcpPeerOf(socket);
+      Serve(loop, std::move(socket), calls, peers, options);
+    });
+  }
+
+  std::string address() const override { return options_.address; }
+  void Drain(absl::Duration grace) override { calls_->Drain(grace); }
+
+ private:
+  const std::shared_ptr<IoLoop>& LoopOf(StreamKind kind) const {
+    return kind == StreamKind::kParts ? loops_.parts : loops_.calls;
+  }
+  LocalConnection::Options ConnectionOptions() const {
+    LocalConnection::Options options;
+    options.message_bytes_max = options_.message_bytes_max;
+    options.blocks = options_.blocks;
+    options.peer = "a process of this host";
+    options.pool = loops_.pool;
+    return options;
+  }
+
+  const LocalLoops loops_;  // shared with the transport and its channels
+  const LocalServerOptions options_;
+  const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
+  const std::shared_ptr<Peers> peers_;
+  // Shared with their loops; constant once the server was started.
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;
+};
+
+}  // namespace
+
+std::string NameForParts(const std::string& name) { return name + "/parts"; }
+
+absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& loops,
+                                                              LocalServerOptions options) {
+  const std::string name = options.name;
+  auto server = std::make_unique<FrameServer>(loops, std::move(options));
+  if (name.empty()) return server;
+  absl::StatusOr<UniqueFd> calls = ListenLocal(name);
+  absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(name));
+  for (const absl::Status& status : {calls.status(), parts.status()}) {
+    if (status.ok()) continue;
+    return absl::Status(status.code(), absl::StrCat("cannot listen on ", server->address(), ": ",
+                                                    status.message()));
+  }
+  server->Listen(StreamKind::kCalls, *std::move(calls));
+  server->Listen(StreamKind::kParts, *std::move(parts));
+  return server;
+}
+
+}  // namespace cohort

@@ -1,0 +1,348 @@
+#include "common/wire/frames/local_writer.h"
+
+#include <sys/epoll.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/frames/local_socket.h"
+#include "common/wire/payload_assembler.h"
+#include "common/wire/payload_crc.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr size_t kPiecesMax = 64;
+
+// Below this, two copies through the socket are cheaper than a block on its way there and back.
+constexpr size_t kInlineBytesMax = size_t{8} << 10;
+
+// Blocks that are read go back with the next frame. So many bytes of them do not wait for one.
+constexpr size_t kReleasedBytesMax = size_t{32} << 20;
+
+// The ring stays in the caches; slots that are read go back before the sender has to wait.
+constexpr size_t kSlotBytes = size_t{512} << 10;
+constexpr size_t kSlots = 8;
+constexpr size_t kReleasedPartsMax = kSlots / 4;
+
+void CopyAll(const Payload& payload, std::byte* out) {
+  for (const ByteSlice& slice : payload) {
+    if (slice.size > 0) std::memcpy(out, slice.data, slice.size);
+    out += slice.size;
+  }
+}
+
+// What is left of head and payload behind the first `sent` bytes, as far as it goes into one call.
+std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
+  std::vector<iovec> pieces;
+  size_t room = kSystemCallBytesMax;
+  const auto add = [&](const void* data, size_t size) {
+    const size_t skip = std::min(sent, size);
+    const size_t count = std::min(size - skip, room);
+    sent -= skip;
+    if (count == 0 || pieces.size() == kPiecesMax) return;
+    room -= count;
+    pieces.push_back({const_cast<char*>(static_cast<const char*>(data)) + skip, count});
+  };
+  add(head.data(), head.size());
+  for (const ByteSlice& slice : following) add(slice.data, slice.size);
+  return pieces;
+}
+
+}  // namespace
+
+bool LocalWriter::UseBlocksLocked() const { return options_.blocks && peer_takes_blocks_; }
+
+bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
+  const size_t bytes = PayloadBytes(payload);
+  const size_t copied = BytesToCopy(payload);
+  bool blocks = false;
+  bool in_place = false;
+  bool in_parts = false;
+  {
+    MutexLock lock(mutex_);
+    if (closed_) return false;
+    blocks = UseBlocksLocked();
+    in_place = blocks && copied < bytes && copied <= kWholeBytesMax;
+    in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : options_.whole_bytes_max);
+    if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
+  }
+  if (in_place) return SendInPlace(std::move(frame), std::move(payload));
+  if (in_parts) return SendParts();
+  int new_fd = -1;
+  if (bytes > 0 && bytes <= kInlineBytesMax) {
+    frame.mutable_payload()->resize(bytes);
+    CopyAll(payload, reinterpret_cast<std::byte*>(frame.mutable_payload()->data()));
+    payload.clear();
+  } else if (bytes > 0 && blocks && PutIntoBlock(payload, bytes, frame, new_fd)) {
+    payload.clear();
+  }
+  SumUp(payload, frame);
+  Sent sent;  // dies after the lock
+  MutexLock lock(mutex_);
+  return WriteLocked(frame, std::move(payload), new_fd, sent);
+}
+
+// Outside the lock: it reads all that follows the frame.
+void LocalWriter::SumUp(const Payload& following, proto::LocalFrame& frame) const {
+  if (options_.sums == FrameSums::kNone || following.empty()) return;
+  frame.set_following_crc(PayloadCrc32c(following));
+}
+
+bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
+  Payload copied;
+  for (const ByteSlice& slice : payload) {
+    if (SharedMemoryOf(slice) == nullptr) copied.push_back(slice);
+  }
+  const size_t bytes = PayloadBytes(copied);
+  int new_fd = -1;
+  Sent sent;  // dies after the lock
+  if (bytes <= kInlineBytesMax) {
+    frame.mutable_payload()->resize(bytes);
+    CopyAll(copied, reinterpret_cast<std::byte*>(frame.mutable_payload()->data()));
+  } else if (!PutIntoBlock(copied, bytes, frame, new_fd)) {
+    MutexLock lock(mutex_);
+    return WriteLocked(frame, std::move(payload), new_fd, sent);
+  }
+  MutexLock lock(mutex_);
+  if (!closed_) LendLocked(payload, frame, sent);
+  sent.push_back(std::move(payload));
+  return WriteLocked(frame, {}, new_fd, sent);
+}
+
+// Says in the frame where each slice lies: lent, or in the order of the others where these were
+// copied to. What the other end has not seen goes before, with its descriptor.
+void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
+  for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
+  std::map<const SharedMemory*, uint64_t> lent;  // once to a frame
+  size_t copied = 0;
+  for (const ByteSlice& slice : payload) {
+    if (slice.size == 0) continue;
+    proto::LocalRange* const range = frame.add_ranges();
+    range->set_bytes(slice.size);
+    const std::shared_ptr<const SharedMemory> memory = SharedMemoryOf(slice);
+    if (memory == nullptr) {
+      range->set_block(frame.block());
+      range->set_begin(copied);
+      copied += slice.size;
+      continue;
+    }
+    uint64_t& id = lent[memory.get()];
+    if (id == 0) {
+      const LentMemory::Known known =
+          lent_.Lend(memory, slice.owner, [&] { return pool_.NewId(); });
+      id = known.id;
+      proto::LocalFrame shown;
+      shown.set_shown(id);
+      if (known.is_new) WriteLocked(shown, {}, memory->fd(), sent);
+    }
+    range->set_block(id);
+    range->set_begin(static_cast<size_t>(slice.data - memory->data()));
+  }
+}
+
+bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::LocalFrame& frame,
+                               int& new_fd) {
+  const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(bytes);
+  if (!lent.ok()) {
+    // The socket takes the bytes too, only slower.
+    Log(LogLevel::kWarning, "no_shared_block", {{"error", lent.status().message()}});
+    return false;
+  }
+  CopyAll(payload, lent->data);
+  new_fd = lent->fd;
+  frame.set_block(lent->id);
+  frame.set_block_bytes(bytes);
+  frame.set_new_block(new_fd >= 0);
+  return true;
+}
+
+// False when the connection has ended.
+bool LocalWriter::SendParts() {
+  {
+    MutexLock lock(mutex_);
+    if (sending_parts_) return !closed_;  // that thread sees what is new
+    sending_parts_ = true;
+  }
+  while (true) {
+    Part part;
+    Sent sent;  // dies after the lock
+    {
+      MutexLock lock(mutex_);
+      if (!NextPartLocked(part)) {
+        sending_parts_ = false;
+        sent_.NotifyAll();
+        return !closed_;
+      }
+    }
+    if (part.slot != nullptr) {
+      CopyAll(part.bytes, part.slot);
+      part.bytes.clear();
+    }
+    SumUp(part.bytes, part.frame);
+    MutexLock lock(mutex_);
+    WriteLocked(part.frame, std::move(part.bytes), part.new_fd, sent);
+  }
+}
+
+// False when there is none, or no room for it now.
+bool LocalWriter::NextPartLocked(Part& part) {
+  if (closed_ || in_parts_.empty() || !unsent_.empty()) return false;
+  InParts& message = in_parts_.front();
+  BlockPool::Lent slot;
+  if (UseBlocksLocked()) {
+    if (slots_out_.size() >= kSlots) return false;
+    if (const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(kSlotBytes); lent.ok()) {
+      slot = *lent;
+      slots_out_.insert(slot.id);
+    }
+  }
+  const size_t room = slot.id != 0 ? kSlotBytes : kPartBytes;
+  const size_t bytes = std::min(room, message.bytes - message.begun);
+  part.bytes = PartOf(message.payload, message.begun, bytes);
+  if (message.begun == 0) {
+    part.frame = std::move(message.frame);
+    part.frame.set_whole_bytes(message.bytes);
+  }
+  if (slot.id != 0) {
+    part.slot = slot.data;
+    part.new_fd = slot.fd;
+    part.frame.set_block(slot.id);
+    part.frame.set_block_bytes(bytes);
+    part.frame.set_new_block(slot.fd >= 0);
+  }
+  message.begun += bytes;
+  if (message.begun == message.bytes) {
+    part.ended = std::move(message.payload);
+    in_parts_.pop_front();
+  }
+  return true;
+}
+
+bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int passed_fd,
+                              Sent& sent) {
+  if (closed_) {
+    sent.push_back(std::move(following));
+    return false;
+  }
+  frame.mutable_released()->Add(released_.begin(), released_.end());
+  released_.clear();
+  released_bytes_ = 0;
+  released_parts_ = 0;
+  for (const uint64_t block : pool_.TakeDropped()) frame.add_dropped(block);
+  if (!greeted_) frame.set_takes_blocks(options_.blocks);
+  greeted_ = true;
+  frame.set_following(PayloadBytes(following));
+  const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
+  unsent_.push_back({WithPrefix(frame, options_.sums), std::move(following), 0, passed_fd, call});
+  if (unsent_.size() > 1) return true;  // its turn comes when the socket has room
+  return FlushLocked(sent);
+}
+
+// The frame says how many bytes follow it, and some may have left.
+void LocalWriter::Forget(uint64_t call) {
+  Payload forgotten;  // dies after the lock
+  MutexLock lock(mutex_);
+  for (Unsent& unsent : unsent_) {
+    if (unsent.call != call || PayloadBytes(unsent.following) == 0) continue;
+    forgotten = std::exchange(unsent.following, CopyOf(unsent.following));
+    return;
+  }
+}
+
+// False when the other end is gone; the loop finds that out by itself.
+bool LocalWriter::FlushLocked(Sent& sent) {
+  while (!unsent_.empty()) {
+    Unsent& next = unsent_.front();
+    const std::vector<iovec> pieces = PiecesOf(next.head, next.following, next.sent);
+    const absl::StatusOr<size_t> count = SendPieces(options_.socket, pieces, next.passed_fd);
+    if (!count.ok()) return false;
+    if (*count == 0) break;
+    next.passed_fd = -1;
+    next.sent += *count;
+    if (next.sent < next.head.size() + PayloadBytes(next.following)) continue;
+    sent.push_back(std::move(next.following));
+    unsent_.pop_front();
+  }
+  if (unsent_.empty()) sent_.NotifyAll();
+  if (waits_for_room_ == unsent_.empty()) {
+    waits_for_room_ = !unsent_.empty();
+    const uint32_t room = waits_for_room_ ? uint32_t{EPOLLOUT} : 0u;
+    options_.loop.Change(options_.source, EPOLLIN | room);
+  }
+  return true;
+}
+
+void LocalWriter::Writable() {
+  {
+    Sent sent;  // dies after the lock
+    MutexLock lock(mutex_);
+    if (closed_ || !FlushLocked(sent)) return;
+  }
+  SendParts();
+}
+
+bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
+  bool slot_is_back = false;
+  for (const uint64_t block : frame.released()) {
+    LentMemory::Owner owner;  // dies after the lock
+    MutexLock lock(mutex_);
+    owner = lent_.GiveBack(block);
+    if (owner == nullptr && !pool_.GiveBack(block)) return false;
+    slot_is_back |= slots_out_.erase(block) > 0;
+  }
+  if (frame.takes_blocks()) {
+    MutexLock lock(mutex_);
+    peer_takes_blocks_ = true;
+  }
+  if (slot_is_back) SendParts();
+  return true;
+}
+
+void LocalWriter::BlockRead(uint64_t block, size_t bytes) {
+  Sent sent;  // dies after the lock
+  MutexLock lock(mutex_);
+  released_.push_back(block);
+  released_bytes_ += bytes;
+  if (released_bytes_ > kReleasedBytesMax) ReturnBlocksLocked(sent);
+}
+
+void LocalWriter::PartRead(uint64_t block) {
+  Sent sent;  // dies after the lock
+  MutexLock lock(mutex_);
+  released_.push_back(block);
+  if (++released_parts_ >= kReleasedPartsMax) ReturnBlocksLocked(sent);
+}
+
+void LocalWriter::ReturnBlocksLocked(Sent& sent) {
+  proto::LocalFrame frame;
+  WriteLocked(frame, {}, -1, sent);
+}
+
+void LocalWriter::WaitUntilSent(std::chrono::steady_clock::time_point end) {
+  MutexLock lock(mutex_);
+  while (!closed_ && (sending_parts_ || !unsent_.empty() || !in_parts_.empty())) {
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left.count() <= 0 || !sent_.WaitFor(mutex_, absl::FromChrono(left))) return;
+  }
+}
+
+void LocalWriter::Close() {
+  std::deque<Unsent> unsent;  // die after the lock
+  std::deque<InParts> in_parts;
+  std::vector<LentMemory::Owner> lent;
+  MutexLock lock(mutex_);
+  closed_ = true;
+  lent = lent_.Lose();
+  unsent.swap(unsent_);
+  in_parts.swap(in_parts_);
+  sent_.NotifyAll();
+}
+
+}  // namespace cohort

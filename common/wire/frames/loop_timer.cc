@@ -1,0 +1,37 @@
+#include "common/wire/frames/loop_timer.h"
+
+#include <utility>
+
+namespace cohort {
+
+std::shared_ptr<LoopTimer> LoopTimer::Make(IoLoop& loop, std::function<void()> fire) {
+  return std::shared_ptr<LoopTimer>(new LoopTimer(loop, std::move(fire)));
+}
+
+void LoopTimer::FireBy(IoLoop::Time time) {
+  MutexLock lock(mutex_);
+  if (stopped_ || time >= next_) return;
+  loop_.CancelRun(run_);
+  next_ = time;
+  run_ = loop_.RunAt(time, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Fire();
+  });
+}
+
+void LoopTimer::Fire() {
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return;
+    run_ = 0;
+    next_ = IoLoop::Time::max();
+  }
+  fire_();
+}
+
+void LoopTimer::Stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  loop_.CancelRun(run_);
+}
+
+}  // namespace cohort

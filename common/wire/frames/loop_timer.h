@@ -1,0 +1,38 @@
+#pragma once
+
+// A timer of an IoLoop, which may be set to an earlier time again and again. Internal to
+// common/wire.
+
+#include <functional>
+#include <memory>
+
+#include "common/base/mutex.h"
+#include "common/wire/frames/io_loop.h"
+
+namespace cohort {
+
+// Thread-safe.
+class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
+ public:
+  // `fire` runs on the loop's thread. The loop outlives the timer.
+  static std::shared_ptr<LoopTimer> Make(IoLoop& loop, std::function<void()> fire);
+
+  // Fires at `time` or, when it was told an earlier one since it last fired, at that.
+  void FireBy(IoLoop::Time time);
+
+  // It does not fire any more; it may be firing now.
+  void Stop();
+
+ private:
+  LoopTimer(IoLoop& loop, std::function<void()> fire) : loop_(loop), fire_(std::move(fire)) {}
+  void Fire();
+
+  IoLoop& loop_;
+  const std::function<void()> fire_;
+  Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is set
+  IoLoop::Time next_ ABSL_GUARDED_BY(mutex_) = IoLoop::Time::max();
+};
+
+}  // namespace cohort

@@ -1,0 +1,65 @@
+#include "common/wire/frames/shared_block.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+absl::Status SystemError(absl::string_view what) {
+  return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<Mapping> Mapping::Of(int fd, size_t size, int protection) {
+  void* const data = mmap(nullptr, size, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (data == MAP_FAILED) return SystemError(absl::StrCat("mapping ", size, " bytes"));
+  return Mapping(static_cast<std::byte*>(data), size);
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size) {
+  const size_t bytes = (size + kPageBytes - 1) / kPageBytes * kPageBytes;
+  UniqueFd fd(memfd_create("cohort-block", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.ok()) return SystemError("memfd_create");
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return SystemError("sealing");
+  }
+  ASSIGN_OR_RETURN(Mapping memory, Mapping::Of(fd.get(), bytes, PROT_READ | PROT_WRITE));
+  return SharedBlock{std::move(fd), std::move(memory)};
+}
+
+absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max) {
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  struct stat info = {};
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {
+    return absl::InvalidArgumentError("a shared block of a peer is no memory of sealed size");
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0 || size > size_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a shared block of a peer has ", size, " bytes; at most ", size_max));
+  }
+  return Mapping::Of(fd.get(), size, PROT_READ);
+}
+
+}  // namespace cohort

@@ -1,0 +1,62 @@
+#pragma once
+
+// The calling end of a TCP connection on which frames will travel: connects, greets
+// (stream_greeting.h) and waits for the welcome, without blocking. Internal to common/wire.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/frames/io_loop.h"
+#include "common/wire/frames/loop_timer.h"
+#include "common/wire/frames/stream_greeting.h"
+
+namespace cohort {
+
+inline constexpr std::chrono::seconds kDialTimeMax{5};
+
+// Thread-safe.
+class StreamDial final : public IoLoop::Source, public std::enable_shared_from_this<StreamDial> {
+ public:
+  struct Options {
+    std::string peer;  // as BeginConnectTcp takes it
+    std::string name;  // that the server told
+    StreamKind kind = StreamKind::kCalls;
+  };
+  // UNAVAILABLE or INVALID_ARGUMENT saying why there is no connection.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<UniqueFd>)>;
+
+  // `done` runs once on the loop's thread, unless it was cancelled. Errors: those of
+  // BeginConnectTcp, and then `done` never runs.
+  static absl::StatusOr<std::shared_ptr<StreamDial>> Start(std::shared_ptr<IoLoop> loop,
+                                                           Options options, Done done);
+
+  void Cancel();
+
+  int fd() const override { return fd_; }
+  void OnEvents(uint32_t events) override;
+
+ private:
+  StreamDial(std::shared_ptr<IoLoop> loop, UniqueFd socket, Options options, Done done);
+
+  absl::Status Greet() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<bool> Welcomed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(absl::Status status);
+
+  const std::shared_ptr<IoLoop> loop_;  // shared with connections
+  const int fd_;
+  const Options options_;
+  std::shared_ptr<LoopTimer> timer_;  // set once; shared with the loop
+
+  Mutex mutex_;
+  Done done_ ABSL_GUARDED_BY(mutex_);  // null at the end
+  UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
+  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string answer_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

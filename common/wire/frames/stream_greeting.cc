@@ -1,0 +1,34 @@
+#include "common/wire/frames/stream_greeting.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace cohort {
+
+namespace {
+
+// An HTTP/2 client begins with "PRI ", an HTTP/1 one with a method in capital letters.
+constexpr absl::string_view kMark = "cohort-frames-1 ";
+
+}  // namespace
+
+std::string StreamGreeting(StreamKind kind, const std::string& name) {
+  return absl::StrCat(kMark, kind == StreamKind::kParts ? "parts" : "calls", " ", name, "\n");
+}
+
+size_t StreamGreetingBytes(const std::string& name) {
+  return StreamGreeting(StreamKind::kCalls, name).size();
+}
+
+Greeted ReadGreeting(absl::string_view bytes, const std::string& name) {
+  const size_t marked = std::min(bytes.size(), kMark.size());
+  if (bytes.substr(0, marked) != kMark.substr(0, marked)) return {FirstBytes::kOther};
+  if (bytes.size() < StreamGreetingBytes(name)) return {FirstBytes::kTooFew};
+  for (const StreamKind kind : {StreamKind::kCalls, StreamKind::kParts}) {
+    if (bytes == StreamGreeting(kind, name)) return {FirstBytes::kGreeting, kind};
+  }
+  return {FirstBytes::kStranger};
+}
+
+}  // namespace cohort

@@ -1,0 +1,260 @@
+#include "common/wire/grpc/grpc_channel.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/wire/frame.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/grpc/grpc_bytes.h"
+#include "common/wire/grpc/grpc_later.h"
+#include "common/wire/grpc/grpc_loop.h"
+#include "common/wire/grpc/grpc_parts_call.h"
+#include "common/wire/grpc/grpc_settings.h"
+#include "common/wire/grpc/grpc_stream_call.h"
+#include "common/wire/malformed.h"
+#include "common/wire/method_table.h"
+
+namespace cohort {
+
+namespace {
+
+// What one call needs until its completion; the canceller may hold it longer.
+struct CallState {
+  grpc::ClientContext context;
+  grpc::ByteBuffer response;
+  Reply done;
+  GrpcChannel::NamesTold told;  // null: the server was not asked
+  std::string method;
+  std::atomic<bool> cancelled{false};
+  ByteBudget::Room unasked;  // of the bytes that go without asking
+};
+
+class GrpcCall final : public Call {
+ public:
+  explicit GrpcCall(std::shared_ptr<CallState> state) : state_(std::move(state)) {}
+  void Cancel() override {
+    state_->cancelled = true;
+    state_->context.TryCancel();
+  }
+
+ private:
+  const std::shared_ptr<CallState> state_;  // shared: gRPC completes it on a thread of its own
+};
+
+// A call that ended before it began.
+class EndedCall final : public Call {
+ public:
+  void Cancel() override {}
+};
+
+std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
+  RunLater([done = std::move(done), status = std::move(status)]() mutable {
+    std::exchange(done, nullptr)(std::move(status));
+  });
+  return std::make_unique<EndedCall>();
+}
+
+// A call with one message each way. Lives until it has ended.
+class UnaryCaller {
+ public:
+  using Ended = std::function<void(CallState& state, const grpc::Status& status)>;
+  UnaryCaller(std::shared_ptr<CallState> state, Ended ended)
+      : state_(std::move(state)), ended_(std::move(ended)) {}
+
+  void Start(grpc::GenericStub& stub, const grpc::ByteBuffer& request) {
+    io_ = stub.PrepareUnaryCall(&state_->context, state_->method, request, &GrpcQueue());
+    io_->StartCall();
+    io_->Finish(&state_->response, &status_, finished_.tag());
+  }
+
+ private:
+  void Finished(bool) {
+    const std::unique_ptr<UnaryCaller> self(this);
+    io_.reset();  // it lies in the call's memory, which goes with the context
+    ended_(*state_, status_);
+  }
+
+  GrpcEvent finished_ = GrpcEvent::To<&UnaryCaller::Finished>(*this);
+  const std::shared_ptr<CallState> state_;  // shared with who may cancel
+  const Ended ended_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> io_;
+  grpc::Status status_;
+};
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
+                                          const GrpcChannelOptions& options) {
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   ChannelSettings(options.lane, options.message_bytes_max));
+}
+
+class GenericChannel final : public GrpcChannel {
+ public:
+  explicit GenericChannel(GrpcChannelOptions options)
+      : lane_(options.lane),
+        address_(std::make_shared<const std::string>(std::move(options.address))),
+        message_bytes_max_(options.message_bytes_max),
+        pool_(options.pool != nullptr ? options.pool : std::make_shared<ReceivePool>()),
+        stub_(NewChannel(*address_, options)),
+        parts_stub_(NewChannel(*address_, options)) {}
+
+  ~GenericChannel() override {
+    MutexLock lock(mutex_);
+    if (stream_ != nullptr) stream_->EndWhenIdle();
+  }
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    return StartAsking(method, std::move(request), timeout, nullptr, std::move(done));
+  }
+
+  std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
+                                    absl::Duration timeout, NamesTold told, Reply done) override {
+    const absl::Status fits = CheckSize(request, message_bytes_max_);
+    if (!fits.ok()) return FailLater(fits, std::move(done));
+    if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
+    if (GoesOnStream(request, timeout)) return StartOnStream(method, std::move(request), done);
+    auto state = std::make_shared<CallState>();
+    state->done = std::move(done);
+    state->told = std::move(told);
+    if (state->told != nullptr) state->context.AddMetadata(kLocalNameKey, "?");
+    state->method.assign(method.data(), method.size());
+    state->context.set_deadline(std::chrono::system_clock::now() +
+                                absl::ToChronoMicroseconds(BoundedWait(timeout)));
+    const bool asks = !GoesUnasked(request, *state);
+    if (asks || request.answer_bytes > kWholeBytesMax) {
+      StartParts(state, std::move(request), asks);
+      return std::make_unique<GrpcCall>(std::move(state));
+    }
+    const absl::StatusOr<Payload> frame =
+        EncodeCheckedFrame(std::move(request), message_bytes_max_);
+    if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
+    // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
+    const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
+    (new UnaryCaller(state, [address = address_, limit = message_bytes_max_](
+                                CallState& ended, const grpc::Status& status) {
+      Complete(ended, *address, limit, status);
+    }))->Start(stub_, buffer);
+    return std::make_unique<GrpcCall>(std::move(state));
+  }
+
+ private:
+  // What has a deadline of its own is a call of its own.
+  bool GoesOnStream(const Message& request, absl::Duration timeout) const {
+    return lane_ == Lane::kFrames && timeout == absl::InfiniteDuration() &&
+           PayloadBytes(request.payload) <= kFrameBytesMax &&
+           request.header.size() <= kFrameBytesMax && request.answer_bytes <= kFrameBytesMax;
+  }
+
+  std::unique_ptr<Call> StartOnStream(absl::string_view method, Message request, Reply& done) {
+    while (true) {
+      std::shared_ptr<GrpcCallStream> stream;
+      {
+        MutexLock lock(mutex_);
+        if (stream_ == nullptr) {  // gRPC runs nothing of ours inside
+          stream_ = GrpcCallStream::Start(stub_, {*address_, message_bytes_max_});
+        }
+        stream = stream_;
+      }
+      if (auto call = stream->Begin(method, request, done)) return call;
+      MutexLock lock(mutex_);
+      if (stream_ == stream) stream_ = nullptr;  // it has ended
+    }
+  }
+
+  bool GoesUnasked(const Message& request, CallState& state) const {
+    const size_t bytes = PayloadBytes(request.payload);
+    if (bytes <= kSmallRequestBytesMax) return true;
+    if (bytes <= kUnaskedBytesMax) state.unasked = unasked_->TryTake(bytes);
+    return state.unasked != nullptr;
+  }
+
+  void StartParts(std::shared_ptr<CallState> state, Message request, bool asks) {
+    // Shared with the call's state.
+    const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
+    StartPartsCall(parts_stub_,
+                   {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
+                    [state, address = address_](const grpc::Status& status,
+                                                absl::StatusOr<Message> answer) {
+                      Reply done = std::move(state->done);
+                      state->unasked.reset();
+                      TellNames(*state, status);
+                      if (!status.ok()) return done(Failure(*state, *address, status));
+                      done(std::move(answer));
+                    }});
+  }
+
+  static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
+                       const grpc::Status& status) {
+    Reply done = std::move(state.done);
+    state.unasked.reset();
+    TellNames(state, status);
+    if (!status.ok()) return done(Failure(state, address, status));
+    const Payload frame = FromByteBuffer(state.response);
+    state.response.Clear();
+    done(DecodeFrame(frame, message_bytes_max));
+  }
+
+  static void TellNames(CallState& state, const grpc::Status& status) {
+    if (state.told == nullptr) return;
+    const auto& metadata = state.context.GetServerInitialMetadata();
+    const auto value = [&](const char* key) {
+      const auto found = metadata.find(key);
+      return found == metadata.end() ? std::string()
+                                     : std::string(found->second.data(), found->second.size());
+    };
+    ServerNames names{value(kLocalNameKey), value(kStreamNameKey), state.context.peer()};
+    if (!status.ok() && names.local.empty() && names.stream.empty()) return;
+    state.told(std::move(names));
+  }
+
+  static absl::Status Failure(const CallState& state, const std::string& address,
+                              const grpc::Status& status) {
+    const absl::Status failure = FromGrpcStatus(status);
+    const bool answered = state.context.GetServerTrailingMetadata().count(kHandlerFailureKey) > 0;
+    if (answered || IsMalformed(failure)) return failure;
+    absl::StatusCode code = failure.code();
+    switch (code) {
+      case absl::StatusCode::kDeadlineExceeded:
+      case absl::StatusCode::kResourceExhausted:
+      case absl::StatusCode::kUnimplemented:
+        break;
+      case absl::StatusCode::kCancelled:
+        if (state.cancelled) break;
+        [[fallthrough]];  // a server that goes away cancels its calls
+      default:
+        code = absl::StatusCode::kUnavailable;
+    }
+    return absl::Status(
+        code, absl::StrCat("call of ", state.method, " at ", address, ": ", failure.message()));
+  }
+
+  const Lane lane_;
+  const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
+  const size_t message_bytes_max_;
+  const std::shared_ptr<ReceivePool> pool_;
+  // Of requests that are sent unasked. Shared with calls under way.
+  const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
+  grpc::GenericStub stub_;
+  // A connection of its own, made when the first call in parts comes: small calls do not wait
+  // behind what it has in the socket.
+  grpc::GenericStub parts_stub_;
+  Mutex mutex_;
+  // Of a lane of frames, once there was a call. Shared with its calls, and with gRPC.
+  std::shared_ptr<GrpcCallStream> stream_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::shared_ptr<GrpcChannel> MakeGrpcChannel(GrpcChannelOptions options) {
+  return std::make_shared<GenericChannel>(std::move(options));
+}
+
+}  // namespace cohort

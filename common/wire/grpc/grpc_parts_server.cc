@@ -1,0 +1,178 @@
+#include "common/wire/grpc/grpc_parts_server.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/wire/grpc/grpc_bytes.h"
+#include "common/wire/grpc/grpc_parts.h"
+#include "common/wire/method_table.h"
+
+namespace cohort {
+
+namespace {
+
+// One call: its parts come, it is handled, the answer's parts go. Thread-safe.
+class PartsCall final : public GrpcServedCall,
+                        public OpenCall,
+                        public std::enable_shared_from_this<PartsCall> {
+ public:
+  PartsCall(std::unique_ptr<GrpcIncoming> call, std::shared_ptr<const GrpcDispatcher> dispatcher)
+      : GrpcServedCall(std::move(call)),
+        dispatcher_(std::move(dispatcher)),
+        request_(dispatcher_->message_bytes_max, dispatcher_->pool) {}
+
+  static void Start(std::unique_ptr<GrpcIncoming> incoming,
+                    const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+    auto call = std::make_shared<PartsCall>(std::move(incoming), dispatcher);
+    call->self_ = call;
+    dispatcher->TellNames(call->context());
+    call->StartReading();
+  }
+
+  // Reads also while it waits for room: so a caller that goes away is noticed.
+  bool OnMessage(const grpc::ByteBuffer& message) override {
+    const bool first = !request_.begun();
+    const absl::Status added = Add(message);
+    if (!added.ok()) {
+      End(ToGrpcStatus(added));
+      return false;
+    }
+    const std::string method = request_.method();
+    const size_t bytes = request_.payload_bytes();
+    if (!request_.complete()) {
+      if (first && request_.announced()) AskForRoom(method, bytes);
+      return true;
+    }
+    if (first) SetRoom(dispatcher_->calls->TakeRoom(method, bytes));
+    dispatcher_->calls->Handle(shared_from_this(), method, request_.Take());
+    return false;
+  }
+
+  void OnReadEnd() override {
+    End(grpc::Status(grpc::StatusCode::CANCELLED, "the request's parts stopped coming"));
+  }
+
+  void Finish(absl::StatusOr<Message> result) override {
+    AfterRoomIsTold([this, result = std::move(result)]() mutable {
+      const absl::Status failure = result.ok()
+                                       ? CheckSize(*result, dispatcher_->message_bytes_max)
+                                       : result.status();
+      if (failure.ok()) {
+        answer_.emplace("", *std::move(result));
+        return WriteNext();
+      }
+      context().AddTrailingMetadata(kHandlerFailureKey, "1");
+      StartFinish(ToGrpcStatus(failure));
+    });
+  }
+
+  void Stop(const std::string& text) override {
+    End(grpc::Status(grpc::StatusCode::UNAVAILABLE, text));
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!answer_.has_value()) return RoomIsTold();
+    if (ok) return WriteNext();
+    StartFinish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
+  }
+
+  void OnDone() override {
+    dispatcher_ = nullptr;
+    std::exchange(self_, nullptr).reset();
+  }
+
+ private:
+  using Step = absl::AnyInvocable<void()>;
+
+  absl::Status Add(const grpc::ByteBuffer& part) {
+    RETURN_IF_ERROR(request_.Add(part));
+    if (request_.payload_bytes() <= kUnaskedBytesMax || request_.announced()) {
+      return absl::OkStatus();
+    }
+    MutexLock lock(mutex_);
+    if (may_come_) return absl::OkStatus();
+    return absl::InvalidArgumentError("bytes of a large request before there was room for them");
+  }
+
+  void AskForRoom(const std::string& method, size_t bytes) {
+    dispatcher_->calls->AskForRoom(
+        method, bytes, [weak = weak_from_this()](ByteBudget::Room room) {
+          if (const auto self = weak.lock()) self->TellRoom(std::move(room));
+        });
+  }
+
+  void TellRoom(ByteBudget::Room room) {
+    {
+      MutexLock lock(mutex_);
+      if (ended_) return;
+      may_come_ = true;
+      telling_ = true;
+      SetRoom(std::move(room));
+    }
+    StartWrite(RoomPart());
+  }
+
+  void RoomIsTold() {
+    Step next;
+    {
+      MutexLock lock(mutex_);
+      telling_ = false;
+      next = std::exchange(next_, nullptr);
+    }
+    if (next) next();
+  }
+
+  // gRPC is given one thing to write at a time. Once, and the last step of the call.
+  void AfterRoomIsTold(Step step) {
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      if (telling_) {
+        next_ = std::move(step);
+        return;
+      }
+    }
+    step();
+  }
+
+  void WriteNext() {
+    const grpc::ByteBuffer part = answer_->Next();
+    if (!answer_->done()) return StartWrite(part, grpc::WriteOptions().set_buffer_hint());
+    StartWriteAndFinish(part);
+  }
+
+  void End(const grpc::Status& status) {
+    AfterRoomIsTold([this, status] { StartFinish(status); });
+  }
+
+  // Until gRPC is done: a service may keep the reply, and with it this. Shared with the server.
+  std::shared_ptr<const GrpcDispatcher> dispatcher_;
+  std::shared_ptr<PartsCall> self_;  // as long
+  // Reading, handling and writing follow each other, and of answer and stop one is let in
+  // (OpenCall::Claim), so gRPC is told one thing at a time and one end.
+  PartReceiver request_;
+  std::optional<PartSender> answer_;
+  Mutex mutex_;
+  bool may_come_ ABSL_GUARDED_BY(mutex_) = false;  // the bytes of a large request
+  bool telling_ ABSL_GUARDED_BY(mutex_) = false;   // the caller is being told so
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  Step next_ ABSL_GUARDED_BY(mutex_);  // what waits until it was told
+};
+
+}  // namespace
+
+void GrpcDispatcher::TellNames(grpc::GenericServerContext& context) const {
+  if (context.client_metadata().count(kLocalNameKey) == 0) return;
+  if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
+  if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);
+}
+
+void ServeParts(std::unique_ptr<GrpcIncoming> call,
+                const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
+  PartsCall::Start(std::move(call), dispatcher);
+}
+
+}  // namespace cohort

@@ -1,0 +1,28 @@
+#pragma once
+
+// The services that every gRPC server has for clients that are not ours: health and reflection.
+// Internal to common/wire: only its .cc files include it.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/wire/grpc/grpc_served_call.h"
+
+namespace cohort {
+
+// Of one server. Thread-safe.
+struct GrpcStandardServices {
+  std::vector<std::string> names;  // of all services of the server
+  std::atomic<bool> serving{true};
+};
+
+// Their names, which belong to those of a server.
+std::vector<std::string> StandardServiceNames();
+
+// Serves the call if it is one of theirs; else leaves it.
+bool ServeStandardCall(std::unique_ptr<GrpcIncoming>& call,
+                       const std::shared_ptr<const GrpcStandardServices>& services);
+
+}  // namespace cohort

@@ -1,0 +1,36 @@
+#pragma once
+
+// The serving end of calls that share a stream (grpc_stream_call.h). Internal to common/wire: only
+// its .cc files include it.
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/wire/grpc/grpc_served_call.h"
+
+namespace cohort {
+
+struct GrpcDispatcher;
+class GrpcServedStream;
+
+// The open streams of a server, which would keep it from stopping at once. Thread-safe.
+class GrpcServedStreams {
+ public:
+  // False when they have been ended.
+  bool Add(std::shared_ptr<GrpcServedStream> stream);
+  void Remove(const std::shared_ptr<GrpcServedStream>& stream);
+  // Each once what was answered has been written.
+  void EndAll();
+
+ private:
+  Mutex mutex_;
+  std::set<std::shared_ptr<GrpcServedStream>> open_ ABSL_GUARDED_BY(mutex_);  // order is not used
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+void ServeCalls(std::unique_ptr<GrpcIncoming> call,
+                const std::shared_ptr<const GrpcDispatcher>& dispatcher);
+
+}  // namespace cohort

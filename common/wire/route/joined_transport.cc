@@ -1,0 +1,111 @@
+#include "common/wire/route/joined_transport.h"
+
+#include <map>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace cohort {
+
+// Calls whose completion has not run to its end.
+class JoinedTransport::OpenCalls {
+ public:
+  uint64_t Begin() {
+    MutexLock lock(mutex_);
+    calls_.emplace(++last_, nullptr);
+    return last_;
+  }
+
+  // The call that Begin announced was started, and may have ended since.
+  void Started(uint64_t id, std::shared_ptr<Call> call) {
+    {
+      MutexLock lock(mutex_);
+      const auto found = calls_.find(id);
+      if (found == calls_.end()) return;
+      found->second = call;
+      if (!ending_) return;
+    }
+    call->Cancel();
+  }
+
+  void End(uint64_t id) {
+    std::shared_ptr<Call> ended;  // declared before the lock, so destroyed after it
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    ended = std::move(found->second);
+    calls_.erase(found);
+    if (calls_.empty()) none_.NotifyAll();
+  }
+
+  void CancelAndWait() {
+    std::map<uint64_t, std::shared_ptr<Call>> open;
+    {
+      MutexLock lock(mutex_);
+      ending_ = true;
+      open = calls_;
+    }
+    for (const auto& [id, call] : open) {
+      if (call != nullptr) call->Cancel();
+    }
+    MutexLock lock(mutex_);
+    while (!calls_.empty()) none_.Wait(mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar none_;
+  std::map<uint64_t, std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);  // null: being started
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class JoinedTransport::JoinedChannel final : public Channel {
+ public:
+  JoinedChannel(std::shared_ptr<OpenCalls> calls, std::shared_ptr<Channel> inner)
+      : calls_(std::move(calls)), inner_(std::move(inner)) {}
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    // The completion may release the last reference of this channel before Start returns.
+    const std::shared_ptr<OpenCalls> calls = calls_;
+    const uint64_t id = calls->Begin();
+    std::shared_ptr<Call> call = inner_->Start(
+        method, std::move(request), timeout,
+        [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
+          // What the completion holds goes before the call counts as ended.
+          std::exchange(done, nullptr)(std::move(result));
+          calls->End(id);
+        });
+    calls->Started(id, call);
+    return std::make_unique<SharedCall>(std::move(call));
+  }
+
+ private:
+  class SharedCall final : public Call {
+   public:
+    explicit SharedCall(std::shared_ptr<Call> call) : call_(std::move(call)) {}
+    void Cancel() override { call_->Cancel(); }
+
+   private:
+    const std::shared_ptr<Call> call_;  // shared with OpenCalls
+  };
+
+  const std::shared_ptr<OpenCalls> calls_;  // as in JoinedTransport
+  const std::shared_ptr<Channel> inner_;
+};
+
+JoinedTransport::JoinedTransport(std::unique_ptr<Transport> inner)
+    : inner_(std::move(inner)), calls_(std::make_shared<OpenCalls>()) {}
+
+JoinedTransport::~JoinedTransport() { calls_->CancelAndWait(); }
+
+absl::StatusOr<std::unique_ptr<Server>> JoinedTransport::Listen(const std::string& address,
+                                                                std::vector<Service> services) {
+  return inner_->Listen(address, std::move(services));
+}
+
+std::shared_ptr<Channel> JoinedTransport::Connect(const std::string& address, Lane lane) {
+  return std::make_shared<JoinedChannel>(calls_, inner_->Connect(address, lane));
+}
+
+}  // namespace cohort

@@ -1,0 +1,156 @@
+#include "common/wire/route/local_only_channel.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/method_table.h"
+#include "common/wire/typed_call.h"
+#include "proto/wire.pb.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kLocalNameMethod[] = "/cohort.proto.WireService/LocalName";
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+// A call that waits for the name, or was started since. Thread-safe.
+class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingCall> {
+ public:
+  struct Waiting {
+    std::string method;
+    Message request;
+    Clock::time_point deadline;
+    Reply done;
+  };
+  AskingCall(std::shared_ptr<LocalOnlyChannel> channel, Waiting waiting)
+      : channel_(std::move(channel)), waiting_(std::move(waiting)) {}
+
+  void Start(absl::Duration timeout) {
+    const int step = NextStep();
+    SetCall(step, StartCall<proto::LocalNameResponse>(
+                      *channel_->asked_, kLocalNameMethod, Envelope<proto::LocalNameRequest>(),
+                      timeout,
+                      [self = shared_from_this()](
+                          absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
+                        self->OnName(std::move(answer));
+                      }));
+  }
+
+  void Cancel() {
+    std::shared_ptr<Call> call;
+    {
+      MutexLock lock(mutex_);
+      cancelled_ = true;
+      call = call_;
+    }
+    if (call != nullptr) call->Cancel();
+  }
+
+ private:
+  void OnName(absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
+    Waiting waiting = std::move(waiting_);
+    if (!answer.ok()) return waiting.done(answer.status());
+    const std::string name = answer->header.name();
+    const absl::Duration left = absl::FromChrono(waiting.deadline - Clock::now());
+    auto local = channel_->ConnectTo(name);
+    if (!local.ok() && name != refused_) {
+      // A server that ended after it told its name is no peer of another host. One that tells the
+      // same name again lives.
+      refused_ = name;
+      waiting_ = std::move(waiting);
+      return Start(left);
+    }
+    if (!local.ok()) return waiting.done(local.status());
+    const int step = NextStep();
+    SetCall(step, (*local)->Start(waiting.method, std::move(waiting.request), left,
+                                  std::move(waiting.done)));
+  }
+
+  int NextStep() {
+    MutexLock lock(mutex_);
+    return ++step_;
+  }
+
+  // `call` is of this step, which may be over: its end may have begun the next.
+  void SetCall(int step, std::shared_ptr<Call> call) {
+    bool cancelled = false;
+    {
+      MutexLock lock(mutex_);
+      if (step != step_) return;
+      call_ = call;
+      cancelled = cancelled_;
+    }
+    if (cancelled) call->Cancel();
+  }
+
+  const std::shared_ptr<LocalOnlyChannel> channel_;  // shared: its user may have dropped it
+  // Of the one answer that is waited for.
+  Waiting waiting_;
+  std::string refused_;  // a name that could not be reached
+  Mutex mutex_;
+  // Shared with a Cancel under way. Of the present step: a question, or the call itself.
+  std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
+  int step_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message request,
+                                              absl::Duration timeout, Reply done) {
+  class Handle final : public Call {
+   public:
+    explicit Handle(std::shared_ptr<AskingCall> call) : call_(std::move(call)) {}
+    void Cancel() override { call_->Cancel(); }
+
+   private:
+    const std::shared_ptr<AskingCall> call_;  // shared with the transport until its end
+  };
+
+  if (const std::shared_ptr<LocalChannel> local = OpenLocal()) {
+    return local->Start(method, std::move(request), timeout, std::move(done));
+  }
+  const auto deadline = Clock::now() + absl::ToChronoNanoseconds(BoundedWait(timeout));
+  auto call = std::make_shared<AskingCall>(
+      shared_from_this(), AskingCall::Waiting{std::string(method), std::move(request), deadline,
+                                              std::move(done)});
+  call->Start(timeout);
+  return std::make_unique<Handle>(std::move(call));
+}
+
+std::shared_ptr<LocalChannel> LocalOnlyChannel::OpenLocal() {
+  MutexLock lock(mutex_);
+  if (local_ != nullptr && !local_->open()) local_.reset();
+  return local_;
+}
+
+absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(
+    const std::string& name) {
+  const bool shared = options_.kind == TransportKind::kShm;
+  if (name.empty()) return Refused("it has no socket on its host (--transport tcp or grpc)");
+  if (shared && !absl::StartsWith(name, kSharedNamePrefix)) {
+    return Refused("it shares no memory (--transport unix)");
+  }
+  MutexLock lock(mutex_);
+  if (local_ != nullptr && local_->open()) return local_;
+  auto local = std::make_shared<LocalChannel>(
+      loops_,
+      LocalSession::Options{name, options_.address, options_.message_bytes_max, shared});
+  if (!local->Connect().ok()) {
+    return Refused("nobody on this host, in this network namespace and of this user has its name");
+  }
+  local_ = std::move(local);
+  return local_;
+}
+
+absl::Status LocalOnlyChannel::Refused(absl::string_view why) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("--transport ", TransportKindName(options_.kind), " cannot reach ",
+                   options_.address, ": ", why, "; use --transport auto or tcp"));
+}
+
+}  // namespace cohort

@@ -1,0 +1,56 @@
+#pragma once
+
+// The data lane of a program that was told how to reach others: `--transport unix` or `shm`. No
+// call is carried by gRPC; it is only asked for the server's name on this host. A peer that cannot
+// be reached in that way is refused, with a text that says why and what to do. Internal to
+// common/wire.
+
+#include <memory>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/cluster/transport_kind.h"
+#include "common/wire/frames/io_loop.h"
+#include "common/wire/frames/local_channel.h"
+#include "common/wire/transport.h"
+
+namespace cohort {
+
+// What the name of a local socket begins with, which says whether its server maps blocks.
+inline constexpr char kSharedNamePrefix[] = "cohort-shm:";
+inline constexpr char kSocketNamePrefix[] = "cohort-unix:";
+
+// Asks for the name with the first call, and again after the connection has ended. Errors of calls
+// beside those of Channel::Start: FAILED_PRECONDITION for a peer that is on another host or was
+// started with another transport. Thread-safe.
+class LocalOnlyChannel final : public Channel,
+                               public std::enable_shared_from_this<LocalOnlyChannel> {
+ public:
+  struct Options {
+    TransportKind kind = TransportKind::kShm;  // or kUnix
+    std::string address;
+    size_t message_bytes_max = 0;
+  };
+  // `asked` reaches the same address by gRPC.
+  LocalOnlyChannel(LocalLoops loops, Options options, std::shared_ptr<Channel> asked)
+      : loops_(std::move(loops)), options_(std::move(options)), asked_(std::move(asked)) {}
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override;
+
+ private:
+  class AskingCall;
+
+  std::shared_ptr<LocalChannel> OpenLocal();
+  absl::StatusOr<std::shared_ptr<LocalChannel>> ConnectTo(const std::string& name);
+  absl::Status Refused(absl::string_view why) const;
+
+  const LocalLoops loops_;  // as in LocalSession
+  const Options options_;
+  const std::shared_ptr<Channel> asked_;  // shared with calls that outlive this channel
+
+  Mutex mutex_;
+  std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
+};
+
+}  // namespace cohort

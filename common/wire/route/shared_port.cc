@@ -1,0 +1,149 @@
+#include "common/wire/route/shared_port.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+// A connection that has not said yet what it speaks. Of the loop's thread but for its end.
+class SharedPort::Newcomer final : public IoLoop::Source,
+                                   public std::enable_shared_from_this<Newcomer> {
+ public:
+  Newcomer(std::weak_ptr<SharedPort> port, UniqueFd socket)
+      : port_(std::move(port)), fd_(socket.get()), socket_(std::move(socket)) {}
+
+  int fd() const override { return fd_; }
+
+  void OnEvents(uint32_t events) override {
+    if (const auto port = port_.lock()) port->Look(shared_from_this());
+  }
+
+  // Reads what has come, up to `bytes` in all. False when the other end is gone.
+  bool Read(size_t bytes) {
+    const size_t had = first_bytes_.size();
+    first_bytes_.resize(bytes);
+    const ssize_t count = recv(socket_.get(), first_bytes_.data() + had, bytes - had, 0);
+    first_bytes_.resize(had + static_cast<size_t>(count > 0 ? count : 0));
+    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+
+  const std::string& first_bytes() const { return first_bytes_; }
+  Time since() const { return since_; }
+  UniqueFd TakeSocket() { return std::move(socket_); }
+
+ private:
+  const std::weak_ptr<SharedPort> port_;
+  const int fd_;
+  const Time since_ = std::chrono::steady_clock::now();
+  UniqueFd socket_;
+  std::string first_bytes_;
+};
+
+std::shared_ptr<SharedPort> SharedPort::Start(std::shared_ptr<IoLoop> loop, TcpListeners listeners,
+                                              Options options) {
+  std::shared_ptr<SharedPort> port(new SharedPort(std::move(loop), std::move(options)));
+  port->timer_ = LoopTimer::Make(*port->loop_, [weak = port->weak_from_this()] {
+    if (const auto self = weak.lock()) self->GiveSilentOnes();
+  });
+  const auto take_in = [weak = port->weak_from_this()](UniqueFd socket) {
+    if (const auto self = weak.lock()) self->TakeIn(std::move(socket));
+  };
+  for (UniqueFd& socket : listeners.sockets) {
+    port->acceptors_.push_back(
+        Acceptor::Start(port->loop_, std::move(socket), {AcceptTcp, take_in}));
+  }
+  return port;
+}
+
+void SharedPort::TakeIn(UniqueFd socket) {
+  auto newcomer = std::make_shared<Newcomer>(weak_from_this(), std::move(socket));
+  {
+    MutexLock lock(mutex_);
+    if (closed_) return;
+    newcomers_.insert(newcomer);
+    loop_->Add(newcomer, EPOLLIN);
+  }
+  timer_->FireBy(newcomer->since() + options_.silence_max);
+}
+
+void SharedPort::Look(const std::shared_ptr<Newcomer>& newcomer) {
+  if (!BeginGiving(newcomer)) return;
+  if (newcomer->Read(StreamGreetingBytes(options_.name))) {
+    Give(newcomer, ReadGreeting(newcomer->first_bytes(), options_.name));
+  } else {
+    Give(newcomer, {FirstBytes::kStranger});
+  }
+  EndGiving();
+}
+
+void SharedPort::Give(const std::shared_ptr<Newcomer>& newcomer, const Greeted& greeted) {
+  if (greeted.first == FirstBytes::kTooFew) return;
+  loop_->Remove(*newcomer);
+  {
+    MutexLock lock(mutex_);
+    newcomers_.erase(newcomer);
+  }
+  UniqueFd socket = newcomer->TakeSocket();
+  if (greeted.first == FirstBytes::kOther) {
+    options_.take_others(std::move(socket), newcomer->first_bytes());
+  } else if (greeted.first == FirstBytes::kGreeting) {
+    // A socket of which nothing was sent yet has room for it.
+    if (send(socket.get(), kStreamWelcome.data(), kStreamWelcome.size(), MSG_NOSIGNAL) > 0) {
+      options_.take_frames(std::move(socket), greeted.kind);
+    }
+  }
+}
+
+void SharedPort::GiveSilentOnes() {
+  const Time now = std::chrono::steady_clock::now();
+  std::vector<std::shared_ptr<Newcomer>> silent;
+  Time next = Time::max();
+  {
+    MutexLock lock(mutex_);
+    for (const auto& newcomer : newcomers_) {
+      if (newcomer->since() + options_.silence_max <= now) {
+        silent.push_back(newcomer);
+      } else {
+        next = std::min(next, newcomer->since() + options_.silence_max);
+      }
+    }
+  }
+  if (next != Time::max()) timer_->FireBy(next);
+  for (const auto& newcomer : silent) {
+    if (!BeginGiving(newcomer)) continue;
+    Give(newcomer, {FirstBytes::kOther});
+    EndGiving();
+  }
+}
+
+// False for one that is not here any more.
+bool SharedPort::BeginGiving(const std::shared_ptr<Newcomer>& newcomer) {
+  MutexLock lock(mutex_);
+  giving_ = !closed_ && newcomers_.count(newcomer) > 0;
+  return giving_;
+}
+
+void SharedPort::EndGiving() {
+  MutexLock lock(mutex_);
+  giving_ = false;
+  given_.NotifyAll();
+}
+
+void SharedPort::Close() {
+  std::set<std::shared_ptr<Newcomer>> newcomers;
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+    while (giving_) given_.Wait(mutex_);
+    newcomers.swap(newcomers_);
+  }
+  for (const auto& acceptor : acceptors_) acceptor->Close();
+  for (const auto& newcomer : newcomers) loop_->Remove(*newcomer);
+  timer_->Stop();
+}
+
+}  // namespace cohort

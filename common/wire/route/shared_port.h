@@ -1,0 +1,70 @@
+#pragma once
+
+// One TCP port, two protocols. Who connects says with the first bytes what it speaks: frames
+// (stream_greeting.h), or anything else, which is handed to gRPC with the bytes that were read. So
+// proxies, firewalls and service names that lead to a gRPC server lead to its frames as well.
+// Internal to common/wire.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/wire/frames/acceptor.h"
+#include "common/wire/frames/io_loop.h"
+#include "common/wire/frames/loop_timer.h"
+#include "common/wire/frames/stream_greeting.h"
+#include "common/wire/frames/tcp_socket.h"
+
+namespace cohort {
+
+// Thread-safe.
+class SharedPort : public std::enable_shared_from_this<SharedPort> {
+ public:
+  struct Options {
+    std::string name;  // by which a greeting means this server
+    // On the loop's thread, never after Close.
+    std::function<void(UniqueFd socket, StreamKind kind)> take_frames;
+    std::function<void(UniqueFd socket, const std::string& first_bytes)> take_others;
+    // Who says nothing for so long may wait for the server to begin, and is handed to gRPC.
+    std::chrono::milliseconds silence_max{3000};
+  };
+
+  static std::shared_ptr<SharedPort> Start(std::shared_ptr<IoLoop> loop, TcpListeners listeners,
+                                           Options options);
+
+  // The port is free when it returns, and connections that have not said what they speak are
+  // closed. Not on the loop's thread.
+  void Close();
+
+ private:
+  class Newcomer;
+  using Time = std::chrono::steady_clock::time_point;
+
+  SharedPort(std::shared_ptr<IoLoop> loop, Options options)
+      : loop_(std::move(loop)), options_(std::move(options)) {}
+
+  void TakeIn(UniqueFd socket);
+  void Look(const std::shared_ptr<Newcomer>& newcomer);
+  void GiveSilentOnes();
+  void Give(const std::shared_ptr<Newcomer>& newcomer, const Greeted& greeted);
+  bool BeginGiving(const std::shared_ptr<Newcomer>& newcomer);
+  void EndGiving();
+
+  const std::shared_ptr<IoLoop> loop_;  // shared with connections
+  const Options options_;
+  std::shared_ptr<LoopTimer> timer_;                  // set once; shared with the loop
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;  // the same
+
+  Mutex mutex_;
+  CondVar given_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool giving_ ABSL_GUARDED_BY(mutex_) = false;
+  // Shared with the loop. The order is not used.
+  std::set<std::shared_ptr<Newcomer>> newcomers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

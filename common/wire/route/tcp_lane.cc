@@ -1,0 +1,115 @@
+#include "common/wire/route/tcp_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr std::chrono::seconds kPauseFirst{10};
+constexpr std::chrono::seconds kPauseMax{300};
+
+}  // namespace
+
+TcpLane::~TcpLane() {
+  std::shared_ptr<StreamDial> dial;
+  {
+    MutexLock lock(mutex_);
+    dial = std::move(dial_);
+    if (calls_ != nullptr) calls_->CloseWhenIdle();
+  }
+  if (dial != nullptr) dial->Cancel();
+}
+
+std::shared_ptr<LocalChannel> TcpLane::open() {
+  MutexLock lock(mutex_);
+  if (channel_ != nullptr && !channel_->open()) channel_.reset();
+  return channel_;
+}
+
+void TcpLane::Offer(const Server& server) {
+  if (server.name.empty()) {
+    return Refuse(server, absl::UnavailableError("the server offers nothing else"));
+  }
+  {
+    MutexLock lock(mutex_);
+    if (dialling_ || (channel_ != nullptr && channel_->open())) return;
+    if (server.name != refused_) {
+      pause_ = std::chrono::seconds(0);
+    } else if (Clock::now() < again_) {
+      return;
+    }
+    dialling_ = true;
+  }
+  Dial(server, StreamKind::kCalls);
+}
+
+void TcpLane::Dial(const Server& server, StreamKind kind) {
+  int step = 0;
+  {
+    MutexLock lock(mutex_);
+    step = ++dials_;
+  }
+  auto dial = StreamDial::Start(
+      loops_.calls, {server.peer, server.name, kind},
+      [weak = weak_from_this(), server, kind](absl::StatusOr<UniqueFd> socket) {
+        if (const auto self = weak.lock()) self->OnDialled(server, kind, std::move(socket));
+      });
+  if (!dial.ok()) return Refuse(server, dial.status());
+  MutexLock lock(mutex_);
+  if (step == dials_) dial_ = *std::move(dial);  // else it is over, and the next one is under way
+}
+
+std::shared_ptr<LocalSession> TcpLane::SessionOver(UniqueFd socket, StreamKind kind) {
+  LocalSession::Options options;
+  options.address = options_.address;
+  options.message_bytes_max = options_.message_bytes_max;
+  options.blocks = false;
+  options.sums = FrameSums::kCrc32c;
+  options.pool = loops_.pool;
+  options.free_bytes_max = options_.free_bytes_max;
+  return LocalSession::Over(kind == StreamKind::kParts ? loops_.parts : loops_.calls,
+                            std::move(socket), std::move(options));
+}
+
+void TcpLane::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket) {
+  if (!socket.ok()) return Refuse(server, socket.status());
+  std::shared_ptr<LocalSession> session = SessionOver(*std::move(socket), kind);
+  if (kind == StreamKind::kCalls) {
+    {
+      MutexLock lock(mutex_);
+      calls_ = std::move(session);
+    }
+    return Dial(server, StreamKind::kParts);
+  }
+  MutexLock lock(mutex_);
+  channel_ =
+      std::make_shared<LocalChannel>(loops_, std::move(calls_), std::move(session));
+  dialling_ = false;
+  refused_.clear();
+}
+
+void TcpLane::Refuse(const Server& server, const absl::Status& why) {
+  std::shared_ptr<LocalSession> calls;
+  bool log = false;
+  {
+    MutexLock lock(mutex_);
+    dialling_ = false;
+    calls.swap(calls_);
+    refused_ = server.name;
+    pause_ = std::clamp(2 * pause_, kPauseFirst, kPauseMax);
+    again_ = Clock::now() + pause_;
+    log = logged_ != why.message();
+    logged_ = std::string(why.message());
+  }
+  if (calls != nullptr) calls->CloseWhenIdle();
+  if (log) {
+    Log(LogLevel::kInfo, "tensors_stay_on_grpc",
+        {{"address", options_.address}, {"reason", why.message()}});
+  }
+}
+
+}  // namespace cohort

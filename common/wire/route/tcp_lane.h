@@ -1,0 +1,64 @@
+#pragma once
+
+// The connections of one channel that carry frames over plain TCP, beside gRPC's and to the same
+// port. They are made when the server has told its name over gRPC, and again after their end; where
+// that does not succeed calls stay on gRPC, and the log says why. Internal to common/wire.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/wire/frames/io_loop.h"
+#include "common/wire/frames/local_channel.h"
+#include "common/wire/frames/stream_dial.h"
+
+namespace cohort {
+
+// Thread-safe.
+class TcpLane : public std::enable_shared_from_this<TcpLane> {
+ public:
+  struct Options {
+    std::string address;  // of the server, for texts
+    size_t message_bytes_max = 0;
+    size_t free_bytes_max = kSmallRequestBytesMax;  // as in LocalSession
+  };
+  TcpLane(LocalLoops loops, Options options)
+      : loops_(std::move(loops)), options_(std::move(options)) {}
+  ~TcpLane();
+
+  // What calls go over; null while there is no connection.
+  std::shared_ptr<LocalChannel> open();
+
+  // A server that answered over gRPC is here, and has that name; empty: it has none.
+  struct Server {
+    std::string peer;  // as gRPC writes it
+    std::string name;
+  };
+  void Offer(const Server& server);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Dial(const Server& server, StreamKind kind);
+  void OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket);
+  std::shared_ptr<LocalSession> SessionOver(UniqueFd socket, StreamKind kind);
+  void Refuse(const Server& server, const absl::Status& why);
+
+  const LocalLoops loops_;  // as in LocalSession
+  const Options options_;
+
+  Mutex mutex_;
+  std::shared_ptr<LocalChannel> channel_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
+  bool dialling_ ABSL_GUARDED_BY(mutex_) = false;
+  int dials_ ABSL_GUARDED_BY(mutex_) = 0;                        // so far
+  std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);     // the last; shared with the loop
+  std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);  // until the other one is there
+  // A server that could not be reached so, and from when on it is tried again.
+  std::string refused_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point again_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::seconds pause_ ABSL_GUARDED_BY(mutex_){0};
+  std::string logged_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

@@ -1,0 +1,98 @@
+#include "coordinator/homes/change_parts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/homes/row_split.h"
+
+namespace cohort {
+
+namespace {
+
+Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
+  if (whole.shape().rank() == 0) return whole;
+  return whole.Rows(slice.row_begin(), slice.row_count());
+}
+
+bool HasWholeZero(const Tensor& tensor) {
+  const auto has_zero = [](auto span) {
+    return std::find(span.begin(), span.end(), 0) != span.end();
+  };
+  if (tensor.dtype() == DType::kInt32) return has_zero(tensor.span<int32_t>());
+  return tensor.dtype() == DType::kInt64 && has_zero(tensor.span<int64_t>());
+}
+
+absl::Status CheckOperand(const proto::VariableLayout& variable,
+                          const PsControl::VariableChange& change) {
+  std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
+  if (change.ids.has_value()) {
+    if (dims.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable.name(), " is a scalar: it has no rows"));
+    }
+    RETURN_IF_ERROR(CheckRows(variable.name(), dims[0], *change.ids));
+    dims[0] = static_cast<int64_t>(change.ids->size());
+  }
+  const Shape expected{absl::MakeConstSpan(dims)};
+  const bool fits = static_cast<int32_t>(change.operand.dtype()) == variable.dtype() &&
+                    change.operand.shape() == expected;
+  if (fits && change.op == proto::CHANGE_DIV && HasWholeZero(change.operand)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable ", variable.name(), ": a whole number is divided by 0"));
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable ", variable.name(), " takes ",
+                   DTypeName(static_cast<DType>(variable.dtype())), expected.ToString(),
+                   ", the value is ", change.operand.TypeString()));
+}
+
+Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
+  absl::InlinedVector<int64_t, 4> dims(operand.shape().dims().begin(),
+                                       operand.shape().dims().end());
+  dims[0] = static_cast<int64_t>(places.size());
+  Tensor rows(operand.dtype(), Shape(absl::MakeConstSpan(dims)));
+  if (rows.num_bytes() == 0) return rows;
+  const size_t row_bytes = rows.num_bytes() / places.size();
+  for (size_t i = 0; i < places.size(); ++i) {
+    std::memcpy(rows.mutable_raw() + i * row_bytes, operand.raw() + places[i] * row_bytes,
+                row_bytes);
+  }
+  return rows;
+}
+
+}  // namespace
+
+void AddPart(const proto::SliceHome& slice, const VariablePart& part,
+             Envelope<proto::AssignRequest>& request) {
+  request.header.add_slice_ids(slice.slice_id());
+  *request.header.add_tensors() = MetaOf(part.operand);
+  if (part.ids.has_value()) {
+    *request.header.add_ids() = MetaOf(part.ids);
+    if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
+  }
+  if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
+}
+
+absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
+                                                  const PsControl::VariableChange& change) {
+  RETURN_IF_ERROR(CheckOperand(variable, change));
+  std::vector<VariablePart> parts;
+  if (!change.ids.has_value()) {
+    for (const proto::SliceHome& slice : variable.slices()) {
+      parts.push_back({Tensor(), SliceView(change.operand, slice)});
+    }
+    return parts;
+  }
+  for (const SliceIds& slice : SplitRows(variable, *change.ids)) {
+    parts.push_back({Tensor::FromVector(slice.ids, Shape{static_cast<int64_t>(slice.ids.size())}),
+                     PickRows(change.operand, slice.places)});
+  }
+  return parts;
+}
+
+}  // namespace cohort

@@ -1,0 +1,400 @@
+#include "coordinator/homes/ps_control.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/program/replica_rows.h"
+#include "common/wire/error_detail.h"
+#include "coordinator/cluster/await.h"
+#include "coordinator/homes/call_rounds.h"
+#include "coordinator/homes/change_parts.h"
+#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/ps_stats_sum.h"
+#include "coordinator/homes/replica_change.h"
+#include "coordinator/homes/retried_call.h"
+#include "coordinator/homes/row_split.h"
+
+namespace cohort {
+
+namespace {
+
+// A killed server refuses calls so often within this time that it is known to be gone.
+constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
+
+constexpr char kCreateVariables[] = "CreateVariables";
+constexpr char kPull[] = "Pull";
+constexpr char kGetStats[] = "GetStats";
+
+// A call by which variables change, while this lives.
+class ChangeOf {
+ public:
+  ChangeOf(Cluster& cluster, absl::string_view method)
+      : cluster_(method == kPull || method == kGetStats ? nullptr : &cluster) {
+    if (cluster_ != nullptr) cluster_->BeginChange();
+  }
+  ~ChangeOf() {
+    if (cluster_ != nullptr) cluster_->EndChange();
+  }
+
+ private:
+  Cluster* const cluster_;
+};
+
+// So many empty requests, one at least; the epoch is filled in when they are sent.
+template <typename Request>
+std::vector<Envelope<Request>> ForEach(int count) {
+  return std::vector<Envelope<Request>>(static_cast<size_t>(std::max(count, 1)));
+}
+
+absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
+  return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),
+                                                 static_cast<size_t>(variable.dims_size()))));
+}
+
+// The bytes of one slice inside the whole variable.
+ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
+  const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
+  return {static_cast<size_t>(slice.row_begin()) * row,
+          static_cast<size_t>(slice.row_count()) * row};
+}
+
+proto::InlineTensor Inline(const Tensor& value) {
+  proto::InlineTensor tensor;
+  tensor.set_dtype(static_cast<int32_t>(value.dtype()));
+  for (const int64_t dim : value.shape().dims()) tensor.add_dims(dim);
+  tensor.set_data(value.raw(), value.num_bytes());
+  return tensor;
+}
+
+}  // namespace
+
+PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
+                     std::shared_ptr<ShardTransfer> transfer, Waiter& waiter, Options options)
+    : world_(world),
+      cluster_(std::move(cluster)),
+      transfer_(std::move(transfer)),
+      waiter_(waiter),
+      options_(std::move(options)) {}
+
+template <typename T, typename Start>
+absl::StatusOr<T> PsControl::AwaitHomes(absl::Duration timeout, absl::string_view what,
+                                        Start start) {
+  // Copies take over from one that is lost, and no change of theirs may be under way then.
+  if (cluster_->IsMirrored()) return Await<T>(waiter_, timeout, what, std::move(start));
+  return AwaitUnlessLost<T>(waiter_, timeout, what, cluster_, std::nullopt, std::move(start));
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
+    const std::string& method, std::vector<Envelope<Request>> requests) {
+  const ChangeOf change(*cluster_, method);
+  ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
+  // What is the same for all copies goes to all that there are now, or is asked of the first.
+  if (method == kPull && requests.size() == 1) links.resize(1);
+  if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
+  for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
+  absl::Duration silence = options_.timeout;
+  // The first call of a job that is large enough to be lost on its path: twice within the time.
+  if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
+  const absl::Duration timeout = TimeFor(silence, LargestOf(requests));
+  return AwaitHomes<std::vector<Envelope<Response>>>(
+      timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
+        CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
+                           std::move(requests), timeout, std::move(done));
+      });
+}
+
+absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status& loss) {
+  if (!loss.ok()) {
+    // The coordinator's own connection says whether the server is gone; give it time to.
+    cluster_->SuspectPs(DetailOf(loss).origin().index());
+    Event never;
+    waiter_.Wait(never, kLossNoticed);
+  }
+  return Await<bool>(waiter_, deadline - world_.clock.Now(), "a recovery to end",
+                     [&](auto done) {
+                       options_.when_stable(StatusTo(std::move(done)));
+                     })
+      .status();
+}
+
+// A loss may take as long as its recovery; without one the task is there and only calls to it fail,
+// by silence or, where large packets are lost, by a broken connection: that may take less long.
+template <typename T, typename Once>
+absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
+  const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
+  absl::Status loss;
+  uint64_t epoch = 0;  // under which calls are unanswered
+  absl::Duration unanswered;
+  int silences = 0;  // one may be that of a message which was lost with its connection
+  while (true) {
+    if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
+    if (std::exchange(epoch, cluster_->epoch()) != epoch) {
+      unanswered = absl::ZeroDuration();
+      silences = 0;
+    }
+    const absl::Time start = world_.clock.Now();
+    absl::StatusOr<T> result = once();
+    loss = result.status();
+    if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
+    if (absl::IsDeadlineExceeded(loss) || absl::IsUnavailable(loss)) {
+      unanswered += world_.clock.Now() - start;
+      ++silences;
+    }
+    const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
+    const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
+    const bool silent = silences > 1 && unanswered >= options_.unanswered_max;
+    if (there && (ends || silent)) return UnansweredError(call, unanswered, loss);
+    if (ends) return result;
+  }
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
+    const std::string& method, std::vector<Envelope<Request>> requests) {
+  return UntilStable<std::vector<Envelope<Response>>>(
+      {method, LargestOf(requests)}, [&] { return CallAllOnce<Response>(method, requests); });
+}
+
+absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
+    const proto::VariableLayout& variable) const {
+  std::vector<size_t> homes;
+  if (variable.mirrored()) return std::vector<size_t>(static_cast<size_t>(variable.slices_size()));
+  for (const proto::SliceHome& slice : variable.slices()) {
+    const absl::StatusOr<size_t> position = cluster_->PositionOfPs(slice.ps());
+    if (!position.ok()) {
+      return Annotate(position.status(), absl::StrCat("variable ", variable.name()));
+    }
+    homes.push_back(*position);
+  }
+  return homes;
+}
+
+absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
+  // A slice without a home would be made nowhere, and nobody would say so.
+  for (const proto::VariableLayout& variable : variables) {
+    RETURN_IF_ERROR(HomesOf(variable).status());
+  }
+  auto requests = ForEach<proto::CreateVariablesRequest>(num_ps());
+  for (auto& request : requests) {
+    for (const proto::VariableLayout& variable : variables) {
+      *request.header.add_variables() = variable;
+    }
+  }
+  ASSIGN_OR_RETURN(const auto answers, CallAll<proto::CreateVariablesResponse>(
+                                           kCreateVariables, std::move(requests)));
+  SayReplaced(answers);
+  return absl::OkStatus();
+}
+
+void PsControl::SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers) {
+  uint64_t slices = 0;
+  for (const auto& answer : answers) slices += answer.header.replaced_slices();
+  if (slices == 0 || said_replaced_.exchange(true)) return;
+  Log(LogLevel::kInfo, "variables_replaced",
+      {{"slices", slices},
+       {"cause", "an earlier coordinator left variables on these tasks; this job makes its own"}});
+}
+
+absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
+  ASSIGN_OR_RETURN(Tensor all, ReadAll(variable));
+  if (variable.replicas() == 0) return all;
+  return ValueOfRows({variable.name(), variable.aggregation()}, all);
+}
+
+absl::StatusOr<Tensor> PsControl::ReadAll(const proto::VariableLayout& variable) {
+  ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  std::vector<SliceLoad> loads;
+  for (size_t i = 0; i < homes.size(); ++i) {
+    loads.push_back(
+        {homes[i], BytesOfSlice(whole, variable.slices(static_cast<int>(i))).count});
+  }
+  for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
+    RETURN_IF_ERROR(ReadSlices(variable, homes, round, whole));
+  }
+  return whole;
+}
+
+absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
+                                   absl::Span<const size_t> homes, absl::Span<const size_t> slices,
+                                   Tensor& whole) {
+  auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
+  for (const size_t i : slices) {
+    requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
+  }
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::PullResponse>(kPull, std::move(requests)));
+  std::vector<PayloadReader> readers;
+  for (const auto& response : responses) readers.emplace_back(response.payload);
+  for (const size_t i : slices) {
+    const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
+    RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(
+                                 absl::MakeSpan(whole.mutable_raw() + range.begin, range.count)),
+                             absl::StrCat("reading ", variable.name())));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable,
+                                           absl::Span<const int64_t> ids) {
+  if (variable.replicas() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable ", variable.name(), " has a value for each replica, which is read whole"));
+  }
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
+  std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
+  dims[0] = static_cast<int64_t>(ids.size());
+  Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
+  if (rows.num_bytes() == 0) return rows;
+  // At most so many to each home, however they are spread.
+  const size_t row_bytes = rows.num_bytes() / ids.size();
+  const size_t most = std::max<size_t>(options_.call_bytes_max / row_bytes, 1);
+  for (size_t first = 0; first < ids.size(); first += most) {
+    RETURN_IF_ERROR(ReadSomeRows(variable, ids.subspan(first, most), row_bytes,
+                                 rows.mutable_raw() + first * row_bytes));
+  }
+  return rows;
+}
+
+absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
+                                     absl::Span<const int64_t> ids, size_t row_bytes,
+                                     std::byte* out) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  const std::vector<SliceIds> split = SplitRows(variable, ids);
+  std::vector<Tensor> wanted(homes.size());
+  auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
+  for (size_t i = 0; i < homes.size(); ++i) {
+    wanted[i] = EachOnce(split[i].ids);
+    if (split[i].ids.empty()) continue;
+    auto& request = requests[homes[i]];
+    proto::PullRows& asked = *request.header.add_rows();
+    asked.set_slice_id(variable.slices(static_cast<int>(i)).slice_id());
+    *asked.mutable_ids() = MetaOf(wanted[i]);
+    request.payload.push_back(SliceOf(wanted[i]));
+  }
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::PullResponse>(kPull, std::move(requests)));
+  std::vector<PayloadReader> readers;
+  for (const auto& response : responses) readers.emplace_back(response.payload);
+  for (size_t i = 0; i < homes.size(); ++i) {
+    std::vector<std::byte> came(wanted[i].span<int64_t>().size() * row_bytes);
+    RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(absl::MakeSpan(came)),
+                             absl::StrCat("reading ", variable.name())));
+    PutRows(split[i], wanted[i], came, row_bytes, out);
+  }
+  return absl::OkStatus();
+}
+
+uint64_t PsControl::NextUpdate() {
+  // A later coordinator has a higher epoch, which is a small number: one more with each claim.
+  constexpr int kUpdatesOfEpochBits = 32;
+  const uint64_t first = (cluster_->epoch() << kUpdatesOfEpochBits) + 1;
+  MutexLock lock(update_mutex_);
+  last_update_ = std::max(last_update_ + 1, first);
+  return last_update_;
+}
+
+absl::Status PsControl::Change(const proto::VariableLayout& variable,
+                               const VariableChange& change, uint64_t update) {
+  std::vector<VariablePart> parts;
+  if (variable.replicas() > 0) {
+    ASSIGN_OR_RETURN(const VariableChange of_all, ChangeOfReplicas(variable, change));
+    ASSIGN_OR_RETURN(parts, PartsOf(variable, of_all));
+  } else {
+    ASSIGN_OR_RETURN(parts, PartsOf(variable, change));
+  }
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  std::vector<SliceLoad> loads;
+  for (size_t i = 0; i < homes.size(); ++i) {
+    loads.push_back({homes[i], parts[i].ids.num_bytes() + parts[i].operand.num_bytes()});
+  }
+  proto::AssignRequest numbered;
+  numbered.set_op(change.op);
+  numbered.set_update(update);
+  for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
+    RETURN_IF_ERROR(ChangeSlices(variable, parts, round, numbered));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
+                                     absl::Span<const VariablePart> parts,
+                                     absl::Span<const size_t> slices,
+                                     const proto::AssignRequest& numbered) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  auto requests = ForEach<proto::AssignRequest>(NumRequests(variable.mirrored()));
+  for (auto& request : requests) request.header = numbered;
+  for (const size_t i : slices) {
+    AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[homes[i]]);
+  }
+  // An answer that was lost is asked for again: a slice knows by the number that it is done.
+  for (int attempt = 1;; ++attempt) {
+    const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
+    if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;
+  }
+}
+
+absl::Status PsControl::AssignAverages(absl::Span<const proto::VariableLayout> variables) {
+  const bool mirrored = std::all_of(variables.begin(), variables.end(),
+                                    [](const auto& variable) { return variable.mirrored(); });
+  auto requests = ForEach<proto::AssignRequest>(NumRequests(mirrored));
+  for (auto& request : requests) request.header.set_averages(true);
+  for (const proto::VariableLayout& variable : variables) {
+    ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+    for (size_t i = 0; i < homes.size(); ++i) {
+      const uint32_t slice = variable.slices(static_cast<int>(i)).slice_id();
+      requests[homes[i]].header.add_slice_ids(slice);
+    }
+  }
+  return CallAll<proto::AssignResponse>("Assign", std::move(requests)).status();
+}
+
+absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
+    const std::string& prefix, const std::map<std::string, Tensor>& extras) {
+  ShardTransfer::SaveOrder order;
+  order.prefix = prefix;
+  for (const auto& [name, value] : extras) {
+    proto::NamedTensor& extra = order.extras.emplace_back();
+    extra.set_name(name);
+    *extra.mutable_tensor() = Inline(value);
+  }
+  using Slices = std::vector<proto::SavedSlice>;
+  return UntilStable<Slices>({"Save"}, [&] {
+    order.epoch = cluster_->epoch();
+    // Each of its calls has a deadline; how many there are, the variables say.
+    return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
+                              [&](auto done) { transfer_->Save(order, std::move(done)); });
+  });
+}
+
+absl::Status PsControl::Restore(const std::string& prefix, Slots slots) {
+  ShardTransfer::RestoreOrder order;
+  order.prefix = prefix;
+  order.slots = slots == Slots::kOfCheckpoint;
+  order.new_slots = true;
+  return UntilStable<bool>({"Restore"}, [&] {
+           order.epoch = cluster_->epoch();
+           return AwaitHomes<bool>(
+               absl::InfiniteDuration(), "the shards to be restored", [&](auto done) {
+                 transfer_->Restore(order, StatusTo(std::move(done)));
+               });
+         })
+      .status();
+}
+
+absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
+  ASSIGN_OR_RETURN(const auto responses,
+                   CallAll<proto::PsStatsResponse>(
+                       kGetStats, ForEach<proto::PsStatsRequest>(num_ps())));
+  proto::PsStatsResponse sum;
+  for (const auto& response : responses) AddPsStats(response.header, sum);
+  return sum;
+}
+
+}  // namespace cohort

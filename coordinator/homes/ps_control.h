@@ -1,0 +1,137 @@
+#pragma once
+
+// What the coordinator itself asks of the parameter servers: make variables, read and set them,
+// save and restore. Blocks on the waiter; training traffic never passes here. Where a lost server
+// is recovered, a call waits for that and is made again.
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/event.h"
+#include "common/base/mutex.h"
+#include "common/tensor/tensor.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/typed_call.h"
+#include "common/wire/world.h"
+#include "coordinator/cluster/cluster.h"
+#include "coordinator/cluster/unanswered_call.h"
+#include "coordinator/homes/shard_transfer.h"
+#include "proto/plan.pb.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+struct VariablePart;  // change_parts.h
+
+// Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps
+// answers. Thread-safe.
+class PsControl {
+ public:
+  // Runs its argument once variables are what the job's results say, or with why they never will.
+  using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
+  struct Options {
+    absl::Duration timeout = absl::Seconds(60);           // of one call
+    size_t call_bytes_max = kCallBytesMax;                // CallRounds'
+    WhenStable when_stable;                               // empty: a loss is an error
+    absl::Duration recovery_timeout = absl::Minutes(10);  // of a call with the waits before it
+    // How long calls in a row may get no answer from tasks that are there.
+    absl::Duration unanswered_max = absl::Seconds(60);
+  };
+  PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
+            Waiter& waiter, Options options);
+
+  // Makes them anew, under the present epoch, whatever an earlier coordinator has left; of that it
+  // logs one line.
+  absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
+  // The whole value, slices joined; of one with values of replicas what they are together. Errors:
+  // INVALID_ARGUMENT where they are nothing together (common/program/replica_rows.h).
+  absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
+  // As it is kept: with a row for each replica, where each has a value.
+  absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);
+  // These rows, in this order; the variable has axis 0, and the ids are rows of it, or keys of a
+  // dynamic table. More than one call moves are not of one instant. Errors: INVALID_ARGUMENT for
+  // one with values of replicas.
+  absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
+                                  absl::Span<const int64_t> ids);
+
+  // value = value op operand, of all rows or, where there are ids, row after row of these.
+  struct VariableChange {
+    proto::ChangeOp op = proto::CHANGE_SET;
+    std::optional<std::vector<int64_t>> ids;
+    Tensor operand;
+  };
+  // Above all numbers of this and of earlier coordinators.
+  uint64_t NextUpdate();
+  // Each slice does what has this number, or a later one, once, however often this is called.
+  // Changes are made one at a time. Errors: INVALID_ARGUMENT for an operand of another type or
+  // shape, naming the variable, and those of replica_change.h; OUT_OF_RANGE naming it and the id;
+  // then nothing was changed.
+  absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
+                      uint64_t update);
+  // Each variable becomes its moving average. Errors: INVALID_ARGUMENT for one without.
+  absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
+  // Writes the data shards of the checkpoint `prefix`, one per ps, in a directory that exists;
+  // `extras` go into the first. What was written.
+  absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
+                                                      const std::map<std::string, Tensor>& extras);
+  // Slots that the checkpoint does not have, or all of them, begin as new.
+  enum class Slots { kOfCheckpoint, kNew };
+  absl::Status Restore(const std::string& prefix, Slots slots);
+  // Summed over all ps; the maximum of maxima.
+  absl::StatusOr<proto::PsStatsResponse> Stats();
+
+  int num_ps() const { return cluster_->num_ps(); }
+  int num_savers() const { return cluster_->num_savers(); }  // shards of a checkpoint
+
+ private:
+  template <typename Response, typename Request>
+  absl::StatusOr<std::vector<Envelope<Response>>> CallAll(
+      const std::string& method, std::vector<Envelope<Request>> requests);
+  // How many requests CallAll needs: one for each home, or one that is the same for all. Copies
+  // come and go, so nothing is counted or placed by how many there are now.
+  int NumRequests(bool mirrored) const { return mirrored ? 1 : num_ps(); }
+  // For each slice the place of its home among the requests and responses of CallAll. Errors:
+  // INVALID_ARGUMENT for a home that the cluster does not have.
+  absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
+
+  // Reads these slices, by their places in the variable, by one call to each home.
+  absl::Status ReadSlices(const proto::VariableLayout& variable, absl::Span<const size_t> homes,
+                          absl::Span<const size_t> slices, Tensor& whole);
+  // Reads these by one call to each home.
+  absl::Status ReadSomeRows(const proto::VariableLayout& variable, absl::Span<const int64_t> ids,
+                            size_t row_bytes, std::byte* out);
+  // Changes these slices by one call to each holder, with what `numbered` says of the change.
+  absl::Status ChangeSlices(const proto::VariableLayout& variable,
+                            absl::Span<const VariablePart> parts,
+                            absl::Span<const size_t> slices, const proto::AssignRequest& numbered);
+
+  // What `start` gives, or the loss of a home.
+  template <typename T, typename Start>
+  absl::StatusOr<T> AwaitHomes(absl::Duration timeout, absl::string_view what, Start start);
+  // What `once` returns, asked again after a recovery while a ps was lost.
+  template <typename T, typename Once>
+  absl::StatusOr<T> UntilStable(const UnansweredCall& call, Once once);
+  template <typename Response, typename Request>
+  absl::StatusOr<std::vector<Envelope<Response>>> CallAllOnce(
+      const std::string& method, std::vector<Envelope<Request>> requests);
+  // Logs how many slices of an earlier coordinator gave way, once.
+  void SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers);
+  absl::Status WaitUntilStable(absl::Time deadline, const absl::Status& loss);
+
+  const World world_;
+  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
+  const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
+  Waiter& waiter_;
+  const Options options_;
+  std::atomic<bool> said_replaced_{false};
+  Mutex update_mutex_;
+  uint64_t last_update_ ABSL_GUARDED_BY(update_mutex_) = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,65 @@
+#pragma once
+
+// One call to many tasks at once: to the homes of variables, as its errors say.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "common/base/mutex.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/home_call.h"
+#include "coordinator/cluster/task_connection.h"
+#include "coordinator/homes/retried_call.h"
+
+namespace cohort {
+
+// The responses in the order of `links`, or the first error, when all calls have ended. `requests`
+// has one entry per link. For methods that are idempotent: what comes malformed is sent again.
+template <typename Response, typename Request>
+void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
+              std::vector<Envelope<Request>> requests, absl::Duration timeout,
+              absl::AnyInvocable<void(absl::StatusOr<std::vector<Envelope<Response>>>)> done,
+              std::shared_ptr<Channel> TaskLink::*lane = &TaskLink::data) {
+  struct State {
+    Mutex mutex;
+    size_t open ABSL_GUARDED_BY(mutex);
+    std::vector<Envelope<Response>> responses ABSL_GUARDED_BY(mutex);
+    absl::Status error ABSL_GUARDED_BY(mutex);
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<Envelope<Response>>>)> done;
+  };
+  if (links.empty()) return done(std::vector<Envelope<Response>>());
+  auto state = std::make_shared<State>();
+  {
+    MutexLock lock(state->mutex);
+    state->open = links.size();
+    state->responses.resize(links.size());
+    state->done = std::move(done);
+  }
+  for (size_t i = 0; i < links.size(); ++i) {
+    StartUntilWhole<Response>(
+        links[i].*lane, std::string(method), std::move(requests[i]), timeout,
+        [state, i, task = links[i].task](absl::StatusOr<Envelope<Response>> response) {
+          absl::StatusOr<std::vector<Envelope<Response>>> result;
+          {
+            MutexLock lock(state->mutex);
+            if (response.ok()) {
+              state->responses[i] = *std::move(response);
+            } else if (state->error.ok()) {
+              state->error = AttributedHomeCall(response.status(), task);
+            }
+            if (--state->open > 0) return;
+            if (state->error.ok()) {
+              result = std::move(state->responses);
+            } else {
+              result = state->error;
+            }
+          }
+          state->done(std::move(result));
+        });
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,308 @@
+#include "coordinator/local/local_cluster.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+
+namespace cohort {
+
+namespace {
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+constexpr absl::Duration kRestartDelayMin = absl::Milliseconds(100);
+constexpr absl::Duration kRestartDelayMax = absl::Seconds(5);
+// A child that lived so long has not failed for what the one before failed for.
+constexpr absl::Duration kSoundAfter = absl::Seconds(10);
+// For open calls of a child that is not wanted any more; its own drain takes as long by default.
+constexpr absl::Duration kLeftoverGrace = absl::Seconds(10);
+
+absl::Duration RestartDelay(int restarts) {
+  return std::min(kRestartDelayMax, kRestartDelayMin * (1 << std::min(restarts, 10)));
+}
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, Waiter& waiter,
+                                                                  Options options) {
+  ASSIGN_OR_RETURN(auto directory, StateDirectory::Open(world.files, options.state_directory));
+  auto cluster = std::shared_ptr<LocalCluster>(
+      new LocalCluster(world, std::move(options), std::move(directory)));
+  absl::Status error = cluster->Begin();
+  cluster->Poll();
+  if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
+    error = absl::DeadlineExceededError(
+        absl::StrCat("local tasks did not listen within ",
+                     absl::FormatDuration(cluster->options_.start_timeout), "; their logs are in ",
+                     cluster->options_.state_directory));
+  }
+  if (error.ok()) {
+    MutexLock lock(cluster->mutex_);
+    error = cluster->start_error_;
+  }
+  if (!error.ok()) {
+    cluster->Stop(waiter, absl::Seconds(1));
+    return error;
+  }
+  return cluster;
+}
+
+LocalCluster::LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory)
+    : world_(world), options_(std::move(options)), directory_(std::move(directory)) {}
+
+absl::Status LocalCluster::Begin() {
+  ASSIGN_OR_RETURN(const auto records, directory_->Read());
+  MutexLock lock(mutex_);
+  for (int i = 0; i < options_.ps; ++i) children_[TaskId{Role::kPs, i}];
+  for (int i = 0; i < options_.workers; ++i) children_[TaskId{Role::kWorker, i}];
+  RETURN_IF_ERROR(TakeOverLocked(records));
+  for (auto& [task, child] : children_) {
+    if (child.process.has_value() || leftovers_.count(task) > 0) continue;
+    RETURN_IF_ERROR(Spawn(task, child));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::TakeOverLocked(
+    const std::map<TaskId, StateDirectory::Record>& records) {
+  for (const auto& [task, record] : records) {
+    absl::StatusOr<SupervisedProcess> process = SupervisedProcess::Adopt(record.process);
+    if (absl::IsNotFound(process.status())) {
+      Forget(task);
+      continue;
+    }
+    RETURN_IF_ERROR(process.status());
+    const std::string cause = WhyNotAdopt(task, record);
+    if (cause.empty()) {
+      Log(LogLevel::kInfo, "child_adopted", {{"task", task.ToString()}, {"pid", process->pid()}});
+      Child& child = children_.at(task);
+      child.process = *std::move(process);
+      child.started_at = world_.clock.Now();
+      continue;
+    }
+    Log(LogLevel::kInfo, "leftover_stopped",
+        {{"task", task.ToString()}, {"pid", process->pid()}, {"cause", cause}});
+    process->Signal(SIGTERM);
+    leftovers_.emplace(task, Leftover{*std::move(process), world_.clock.Now() + kLeftoverGrace});
+  }
+  return absl::OkStatus();
+}
+
+std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const {
+  if (children_.count(task) == 0) return "the cluster has no such task now";
+  const std::string program = Program(task.role);
+  if (!RunsProgram(record.process.pid, program)) {
+    return absl::StrCat("it does not run ", program);
+  }
+  if (record.arguments != Settings(task.role)) return "it was started with other arguments";
+  return "";
+}
+
+std::string LocalCluster::Program(Role role) const {
+  return JoinPath(options_.binary_directory, RoleName(role));
+}
+
+std::vector<std::string> LocalCluster::Settings(Role role) const {
+  std::vector<std::string> settings = {
+      "--bind_address=127.0.0.1:0",
+      absl::StrCat("--transport=", TransportKindName(options_.transport)),
+      absl::StrCat("--orphan_timeout=", absl::FormatDuration(options_.orphan_timeout))};
+  if (role == Role::kWorker) {
+    settings.push_back(absl::StrCat("--compute_threads=", options_.worker_threads));
+  }
+  return settings;
+}
+
+std::string LocalCluster::TfConfig(TaskId task) const {
+  nlohmann::json config;
+  if (options_.ps > 0) {
+    config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
+  }
+  const int workers = task.role == Role::kWorker ? std::max(options_.workers, task.index + 1)
+                                                 : options_.workers;
+  config["cluster"]["worker"] = std::vector<std::string>(workers, "127.0.0.1:0");
+  config["task"] = {{"type", RoleName(task.role)}, {"index", task.index}};
+  return config.dump();
+}
+
+absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
+  child.address.clear();
+  // The address of a process before would be taken for this one's.
+  RETURN_IF_ERROR(directory_->Remove(task));
+  StateDirectory::Record record;
+  record.program = Program(task.role);
+  record.arguments = Settings(task.role);
+  ChildOptions options;
+  options.program = record.program;
+  options.arguments = record.arguments;
+  options.arguments.push_back(absl::StrCat("--address_file=", directory_->AddressFile(task)));
+  // Of those that have variables: without a ps, the workers.
+  if (task.role == Role::kPs || options_.ps == 0) {
+    options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
+  }
+  if (task.role == Role::kWorker) {
+    options.arguments.push_back(absl::StrCat("--flight_dir=", directory_->path()));
+  }
+  options.environment["TF_CONFIG"] = TfConfig(task);
+  options.output_file = directory_->LogFile(task);
+  options.record = [this, task, &record](pid_t pid) -> absl::Status {
+    ASSIGN_OR_RETURN(record.process, IdentifyProcess(pid));
+    return directory_->Write(task, record);
+  };
+  ASSIGN_OR_RETURN(child.process, SupervisedProcess::Start(options));
+  child.started_at = world_.clock.Now();
+  Log(LogLevel::kInfo, "child_started",
+      {{"task", task.ToString()}, {"pid", child.process->pid()}});
+  return absl::OkStatus();
+}
+
+void LocalCluster::Forget(TaskId task) {
+  const absl::Status removed = directory_->Remove(task);
+  if (removed.ok()) return;
+  Log(LogLevel::kWarning, "record_stays",
+      {{"task", task.ToString()}, {"cause", removed.message()}});
+}
+
+void LocalCluster::Poll() {
+  bool listening = true;
+  bool running = false;
+  bool again = true;
+  {
+    MutexLock lock(mutex_);
+    PollLeftoversLocked();
+    for (auto& [task, child] : children_) {
+      PollChildLocked(task, child);
+      listening = listening && !child.address.empty();
+      running = running || child.process.has_value();
+    }
+    listening = listening && leftovers_.empty();
+    if (!start_error_.ok()) listening = true;
+    again = !stopping_ || running || !leftovers_.empty();
+  }
+  if (listening) listening_.Notify();
+  if (!again) return ended_.Notify();
+  world_.clock.CallAt(world_.clock.Now() + kPollInterval,
+                      [self = shared_from_this()] { self->Poll(); });
+}
+
+void LocalCluster::PollLeftoversLocked() {
+  for (auto leftover = leftovers_.begin(); leftover != leftovers_.end();) {
+    auto& [task, process] = *leftover;
+    if (process.process.Poll().has_value()) {
+      Forget(task);
+      leftover = leftovers_.erase(leftover);
+      continue;
+    }
+    if (world_.clock.Now() >= process.kill_at) process.process.Signal(SIGKILL);
+    ++leftover;
+  }
+}
+
+void LocalCluster::PollChildLocked(TaskId task, Child& child) {
+  if (!child.process.has_value()) {
+    const bool wait = world_.clock.Now() < child.restart_at || leftovers_.count(task) > 0;
+    if (stopping_ || wait || !start_error_.ok()) return;
+    if (const absl::Status error = Spawn(task, child); !error.ok()) {
+      Log(LogLevel::kError, "restart_failed",
+          {{"task", task.ToString()}, {"cause", error.message()}});
+      child.restart_at = world_.clock.Now() + RestartDelay(++child.restarts);
+    }
+    return;
+  }
+  if (const auto how = child.process->Poll()) return OnEndLocked(task, child, *how);
+  if (child.address.empty()) {
+    const absl::StatusOr<std::string> text =
+        ReadFile(world_.files, directory_->AddressFile(task));
+    if (text.ok()) child.address = std::string(absl::StripAsciiWhitespace(*text));
+  }
+}
+
+void LocalCluster::OnEndLocked(TaskId task, Child& child, const std::string& how) {
+  const bool fails_at_start = child.address.empty() && !child.process->adopted() &&
+                              child.restarts == 0 && !listening_.HasHappened();
+  const absl::Time now = world_.clock.Now();
+  if (now - child.started_at >= kSoundAfter) child.restarts = 0;
+  child.process.reset();
+  child.address.clear();
+  Forget(task);
+  if (stopping_) return;
+  const std::string cause = absl::StrCat(task.ToString(), " ended: ", how, "; its log is ",
+                                         directory_->LogFile(task));
+  if (fails_at_start) {
+    start_error_ = absl::FailedPreconditionError(cause);
+    return;
+  }
+  Log(LogLevel::kWarning, "child_ended", {{"task", task.ToString()}, {"cause", cause}});
+  child.restart_at = now + RestartDelay(child.restarts++);
+}
+
+ClusterSpec LocalCluster::spec() const {
+  MutexLock lock(mutex_);
+  ClusterSpec spec;
+  for (const auto& [task, child] : children_) spec.Add(task, child.address);
+  return spec;
+}
+
+std::string LocalCluster::Address(TaskId task) const {
+  MutexLock lock(mutex_);
+  const auto found = children_.find(task);
+  // Nobody listens on port 1 of loopback: a call to a child that is down fails at once.
+  if (found == children_.end() || found->second.address.empty()) return "127.0.0.1:1";
+  return found->second.address;
+}
+
+std::map<TaskId, pid_t> LocalCluster::pids() const {
+  MutexLock lock(mutex_);
+  std::map<TaskId, pid_t> pids;
+  for (const auto& [task, child] : children_) {
+    pids[task] = child.process.has_value() ? child.process->pid() : 0;
+  }
+  return pids;
+}
+
+absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
+  MutexLock lock(mutex_);
+  if (stopping_) return absl::CancelledError("the local tasks are being stopped");
+  TaskId task{Role::kWorker, 0};
+  while (taken.count(task.index) > 0 || children_.count(task) > 0 || leftovers_.count(task) > 0) {
+    ++task.index;
+  }
+  Child child;
+  RETURN_IF_ERROR(Spawn(task, child));
+  children_.emplace(task, std::move(child));
+  return task;
+}
+
+void LocalCluster::RemoveWorker(TaskId task) {
+  MutexLock lock(mutex_);
+  const auto found = children_.find(task);
+  if (found == children_.end() || task.role != Role::kWorker || stopping_) return;
+  if (found->second.process.has_value()) {
+    found->second.process->Signal(SIGTERM);
+    leftovers_.emplace(task, Leftover{*std::move(found->second.process),
+                                      world_.clock.Now() + kLeftoverGrace});
+  }
+  children_.erase(found);
+}
+
+void LocalCluster::Signal(int signal) {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  for (const auto& [task, child] : children_) {
+    if (child.process.has_value()) child.process->Signal(signal);
+  }
+  for (const auto& [task, leftover] : leftovers_) leftover.process.Signal(signal);
+}
+
+void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {
+  Signal(SIGTERM);
+  Signal(SIGCONT);  // a child that was stopped would not hear of its end
+  if (waiter.Wait(ended_, grace)) return;
+  Signal(SIGKILL);
+  waiter.Wait(ended_, absl::Seconds(5));
+}
+
+}  // namespace cohort

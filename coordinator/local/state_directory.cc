@@ -1,0 +1,139 @@
+#include "coordinator/local/state_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/status.h"
+#include "common/base/temporary_file.h"
+#include "common/cluster/json_text.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kLockFile[] = "coordinator.lock";
+constexpr char kRecordEnding[] = ".process";
+
+absl::Status Misused(absl::string_view text) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, text, proto::CONFIGURATION);
+}
+
+// "ps:1" of "ps-1.process"; nothing for another file.
+std::optional<TaskId> TaskOfRecord(absl::string_view name) {
+  if (!absl::ConsumeSuffix(&name, kRecordEnding)) return std::nullopt;
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(name, absl::MaxSplits('-', 1));
+  const absl::StatusOr<Role> role = RoleFromName(parts.first);
+  TaskId task;
+  if (!role.ok() || !absl::SimpleAtoi(parts.second, &task.index)) return std::nullopt;
+  task.role = *role;
+  return task;
+}
+
+std::optional<StateDirectory::Record> RecordFromJson(const Json& json) {
+  const auto is = [&json](const char* key, bool (Json::*type)() const noexcept) {
+    const auto found = json.find(key);
+    return found != json.end() && ((*found).*type)();
+  };
+  if (!json.is_object() || !is("pid", &Json::is_number_unsigned) ||
+      !is("start_time", &Json::is_number_unsigned) || !is("boot", &Json::is_string) ||
+      !is("program", &Json::is_string) || !is("arguments", &Json::is_array)) {
+    return std::nullopt;
+  }
+  StateDirectory::Record record;
+  record.process = {json["pid"].get<pid_t>(), json["start_time"].get<uint64_t>(),
+                    json["boot"].get<std::string>()};
+  record.program = json["program"].get<std::string>();
+  for (const Json& argument : json["arguments"]) {
+    if (!argument.is_string()) return std::nullopt;
+    record.arguments.push_back(argument.get<std::string>());
+  }
+  // Number 0 would be this process's whole group.
+  if (record.process.pid <= 0) return std::nullopt;
+  return record;
+}
+
+std::string Holder(FileSystem& files, const std::string& lock_file) {
+  const std::string text = ReadFile(files, lock_file).value_or("");
+  int pid = 0;
+  // Empty for the moment between its lock and its number.
+  if (!absl::SimpleAtoi(text, &pid)) return "another coordinator";
+  return absl::StrCat("the coordinator with process id ", pid);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem& files,
+                                                                     const std::string& path) {
+  RETURN_IF_ERROR(files.MakeDirectories(path));
+  const std::string lock_file = JoinPath(path, kLockFile);
+  // Closed in children: a lock lives as long as the last process that has its descriptor.
+  UniqueFd lock(open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock.ok()) return ErrnoStatus(errno, absl::StrCat("cannot open ", lock_file));
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, absl::StrCat("cannot lock ", lock_file));
+    return Misused(absl::StrCat("the state directory ", path, " is in use by ",
+                                Holder(files, lock_file),
+                                ": wait for its end, or give --state_dir another directory"));
+  }
+  const std::string pid = absl::StrCat(getpid(), "\n");
+  if (ftruncate(lock.get(), 0) != 0 ||
+      pwrite(lock.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return ErrnoStatus(errno, absl::StrCat("cannot write ", lock_file));
+  }
+  return std::unique_ptr<StateDirectory>(new StateDirectory(files, path, std::move(lock)));
+}
+
+std::string StateDirectory::FileOf(TaskId task, absl::string_view ending) const {
+  return JoinPath(path_, absl::StrCat(RoleName(task.role), "-", task.index, ending));
+}
+
+absl::Status StateDirectory::Write(TaskId task, const Record& record) {
+  const Json json = {{"pid", static_cast<uint64_t>(record.process.pid)},
+                     {"start_time", record.process.start_time},
+                     {"boot", record.process.boot},
+                     {"program", record.program},
+                     {"arguments", record.arguments}};
+  const std::string path = FileOf(task, kRecordEnding);
+  RemoveTemporaries(files_, path);
+  return WriteFileAtomically(files_, path, absl::StrCat(JsonLine(json), "\n"));
+}
+
+absl::Status StateDirectory::Remove(TaskId task) {
+  RETURN_IF_ERROR(files_.Remove(AddressFile(task)));
+  return files_.Remove(FileOf(task, kRecordEnding));
+}
+
+absl::StatusOr<std::map<TaskId, StateDirectory::Record>> StateDirectory::Read() {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(path_));
+  std::map<TaskId, Record> records;
+  for (const std::string& name : names) {
+    const std::optional<TaskId> task = TaskOfRecord(name);
+    if (!task.has_value()) continue;
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(files_, JoinPath(path_, name)));
+    const absl::StatusOr<Json> json = ParseJsonText(text);
+    const std::optional<Record> record = json.ok() ? RecordFromJson(*json) : std::nullopt;
+    if (!record.has_value()) {
+      return Misused(absl::StrCat(JoinPath(path_, name), " is damaged: see that ",
+                                  task->ToString(), " of this directory has ended, and remove it"));
+    }
+    records.emplace(*task, *record);
+  }
+  return records;
+}
+
+}  // namespace cohort

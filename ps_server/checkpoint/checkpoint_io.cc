@@ -1,0 +1,338 @@
+#include "ps_server/checkpoint/checkpoint_io.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/nearest_names.h"
+#include "common/base/status.h"
+#include "common/checkpoint/bundle.h"
+#include "common/checkpoint/shard_layout.h"
+#include "common/program/replica_rows.h"
+#include "common/runtime/kernel/half_floats.h"
+#include "ps_server/checkpoint/slice_history.h"
+#include "ps_server/checkpoint/table_parts.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr size_t kNearestNamesMax = 3;
+
+// Finds a tensor of the layout's shape.
+absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& source,
+                         const std::string& name, BundleTensor expected) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    std::vector<std::string> names;
+    for (const auto& [held, tensor] : tensors) names.push_back(held);
+    const std::vector<std::string> close = NearestNames(name, names, kNearestNamesMax);
+    return absl::NotFoundError(absl::StrCat(
+        "checkpoint ", source.prefix, " has no tensor '", name, "'; of its ", names.size(),
+        " tensors the nearest are: ", close.empty() ? "none" : absl::StrJoin(close, ", ")));
+  }
+  if (found->second.dtype != expected.dtype || found->second.shape != expected.shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint ", source.prefix, " has '", name, "' as ", DTypeName(found->second.dtype),
+        found->second.shape.ToString(), ", the job's is ", DTypeName(expected.dtype),
+        expected.shape.ToString(), "; is it a checkpoint of another model?"));
+  }
+  return absl::OkStatus();
+}
+
+// Whether replicas get the one value of all, not each its own.
+bool TakesOneValue(const RestoreSource& source, const SliceLayout& layout) {
+  return layout.replicas > 0 && !source.applied && layout.aggregation != proto::AGGREGATION_NONE;
+}
+
+// Where a restore finds the values of the slice.
+WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
+  if (TakesOneValue(source, layout)) {
+    const Shape shape(layout.full_shape.dims().subspan(1));
+    return {layout.variable, layout.dtype, shape, {0, shape.rank() == 0 ? 1 : shape.dim(0)}};
+  }
+  return {layout.replicas > 0 ? ReplicasTensorName(layout) : layout.variable, layout.dtype,
+          layout.full_shape, layout.rows};
+}
+
+// The logical tensors that a restore of these shards reads from a checkpoint that has `stored`, but
+// for those of dynamic tables.
+BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source,
+                        absl::Span<VariableShard* const> shards) {
+  BundleTensors tensors;
+  for (const VariableShard* shard : shards) {
+    const SliceLayout& layout = shard->layout();
+    if (layout.dynamic.has_value()) continue;
+    const WantedRows value = WantedValue(source, layout);
+    tensors[value.tensor] = {value.dtype, value.full_shape};
+    for (const SlotSpec& slot : layout.rule_spec.slots) {
+      const std::string name = SlotTensorName(layout, slot.name);
+      if (!TakesSlot(stored, source, slot, name)) continue;
+      tensors[name] = {DType::kFloat32, layout.full_shape_of(slot)};
+    }
+  }
+  return tensors;
+}
+
+// How many there are; the rows of a dynamic table, and each of their slots, are one.
+uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableShard* const> shards) {
+  const bool slots = source.slots || source.applied;
+  const RestoreSource all = {source.prefix, source.slots, source.applied, /*new_slots=*/false};
+  size_t count = TensorsOf({}, all, shards).size();
+  std::set<std::string> tables;
+  for (const VariableShard* shard : shards) {
+    const SliceLayout& layout = shard->layout();
+    if (!layout.dynamic.has_value() || !tables.insert(layout.variable).second) continue;
+    count += 1 + (slots ? layout.rule_spec.slots.size() : 0);
+  }
+  return static_cast<uint32_t>(count);
+}
+
+}  // namespace
+
+std::string SlotTensorName(const SliceLayout& layout, const std::string& slot) {
+  return absl::StrCat(layout.variable, kSlotInfix, layout.rule.op(), "/", slot);
+}
+
+bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
+               const std::string& name) {
+  if (source.applied) return true;
+  if (!source.slots) return false;
+  // Steps of before the checkpoint would count as missed by every row.
+  return !source.new_slots || slot.name == kLastStepSlot || tensors.count(name) > 0;
+}
+
+Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value) {
+  if (slot.starts_as_value && value.dtype() == DType::kFloat32) return value.Clone();
+  Tensor made(DType::kFloat32, shape);
+  float* const floats = made.mutable_data<float>();
+  if (slot.starts_as_value) {
+    const auto* const halves = reinterpret_cast<const uint16_t*>(value.raw());
+    const auto count = static_cast<size_t>(made.num_elements());
+    if (value.dtype() == DType::kFloat16) {
+      FromFloat16(halves, floats, count);
+    } else {
+      COHORT_CHECK(value.dtype() == DType::kBfloat16, "rows of tables are floats");
+      FromBfloat16(halves, floats, count);
+    }
+  } else {
+    std::fill_n(floats, made.num_elements(), slot.initial_value);
+  }
+  return made;
+}
+
+std::string ReplicasTensorName(const SliceLayout& layout) {
+  return absl::StrCat(layout.variable, "/.COHORT_REPLICAS");
+}
+
+absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request) {
+  std::vector<ExtraTensor> extras;
+  for (const proto::NamedTensor& named : request.extras()) {
+    proto::TensorMeta meta;
+    meta.set_dtype(named.tensor().dtype());
+    *meta.mutable_dims() = named.tensor().dims();
+    const std::string context = absl::StrCat("HoldShardRequest.extras '", named.name(), "'");
+    const absl::StatusOr<size_t> bytes = BytesOf(meta);
+    if (!bytes.ok()) return Annotate(bytes.status(), context);
+    const std::string& data = named.tensor().data();
+    if (named.name().empty() || data.size() != *bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(context, " needs a name and ", *bytes, " bytes; it has ", data.size()));
+    }
+    ASSIGN_OR_RETURN(Tensor value, AllocateFor(meta));
+    std::memcpy(value.mutable_raw(), data.data(), data.size());
+    extras.push_back({named.name(), std::move(value)});
+  }
+  return extras;
+}
+
+namespace {
+
+absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& value) {
+  const Shape& shape = value.shape();
+  Payload bytes;
+  if (value.num_bytes() > 0) bytes.push_back(SliceOf(value));
+  return held.Add(name, {value.dtype(), shape}, {0, shape.rank() == 0 ? 1 : shape.dim(0)},
+                  std::move(bytes));
+}
+
+absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Payload& value) {
+  Tensor rows(layout.dtype, layout.full_shape);
+  PayloadReader reader(value);
+  RETURN_IF_ERROR(reader.Read(absl::MakeSpan(rows.mutable_raw(), rows.num_bytes())));
+  RETURN_IF_ERROR(AddWhole(held, ReplicasTensorName(layout), rows));
+  if (layout.aggregation == proto::AGGREGATION_NONE) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Tensor one, ValueOfRows({layout.variable, layout.aggregation}, rows));
+  return AddWhole(held, layout.variable, one);
+}
+
+absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
+                         VariableShard::Snapshot snapshot) {
+  if (snapshot.table.has_value()) {
+    for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
+      RETURN_IF_ERROR(AddWhole(held, tensor.name, tensor.value));
+    }
+    return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
+  }
+  if (layout.replicas > 0) {
+    RETURN_IF_ERROR(AddReplicas(held, layout, snapshot.value));
+  } else {
+    RETURN_IF_ERROR(held.Add(layout.variable, {layout.dtype, layout.full_shape}, layout.rows,
+                             std::move(snapshot.value)));
+  }
+  for (size_t i = 0; i < snapshot.slots.size(); ++i) {
+    const SlotSpec& slot = layout.rule_spec.slots[i];
+    RETURN_IF_ERROR(held.Add(SlotTensorName(layout, slot.name),
+                             {DType::kFloat32, layout.full_shape_of(slot)}, layout.rows,
+                             std::move(snapshot.slots[i])));
+  }
+  return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
+                                                      absl::Span<VariableShard* const> shards,
+                                                      absl::Span<const ExtraTensor> extras,
+                                                      VariableShard::AskGate gate) {
+  auto held = std::make_shared<HeldShard>(std::move(target));
+  for (VariableShard* shard : shards) {
+    ASSIGN_OR_RETURN(VariableShard::Snapshot snapshot, shard->TakeSnapshot(gate));
+    RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), std::move(snapshot)));
+  }
+  for (const ExtraTensor& extra : extras) {
+    RETURN_IF_ERROR(AddWhole(*held, extra.name, extra.value));
+  }
+  return held;
+}
+
+Shape WantedRows::shape() const {
+  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
+  if (!dims.empty()) dims[0] = rows.count;
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+namespace {
+
+// Of one slice: value and slots or parts of a table, and then its history, where that is wanted, as
+// AddSnapshot lays them out: a copy of all is one piece of the shard.
+absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
+                       const SliceLayout& layout, std::vector<WantedRows>& plan) {
+  std::optional<WantedRows> history;
+  if (source.applied) {
+    ASSIGN_OR_RETURN(history, WantedHistory(tensors, source, layout));
+  }
+  if (layout.dynamic.has_value()) {
+    ASSIGN_OR_RETURN(const std::vector<WantedRows> parts,
+                     PlanTableParts(tensors, source, layout));
+    plan.insert(plan.end(), parts.begin(), parts.end());
+  } else {
+    plan.push_back(WantedValue(source, layout));
+    for (const SlotSpec& slot : layout.rule_spec.slots) {
+      const std::string name = SlotTensorName(layout, slot.name);
+      if (!TakesSlot(tensors, source, slot, name)) continue;
+      plan.push_back({name, DType::kFloat32, layout.full_shape_of(slot), layout.rows});
+    }
+  }
+  if (history.has_value()) plan.push_back(*std::move(history));
+  return absl::OkStatus();
+}
+
+// Of what AddWanted has asked for: its part of the plan, and the rows that came.
+absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
+                                                   const SliceLayout& layout,
+                                                   absl::Span<const WantedRows> plan,
+                                                   absl::Span<Tensor> rows) {
+  VariableShard::State state;
+  if (source.applied) {
+    ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
+    rows.remove_suffix(1);
+    plan.remove_suffix(1);
+  }
+  if (layout.dynamic.has_value()) {
+    state.value = Tensor(layout.dtype, Shape{0});
+    state.table = JoinTableParts(source, layout, plan, rows);
+    return state;
+  }
+  state.value = std::move(rows[0]);
+  if (TakesOneValue(source, layout)) {
+    state.value = RowsOfValue({layout.variable, layout.aggregation}, state.value, layout.replicas);
+  }
+  size_t at = 1;
+  for (const SlotSpec& slot : layout.rule_spec.slots) {
+    if (at < rows.size() && plan[at].tensor == SlotTensorName(layout, slot.name)) {
+      state.slots.push_back(std::move(rows[at++]));
+    } else if (source.new_slots) {
+      state.slots.push_back(NewSlot(slot, layout.shape_of(slot), state.value));
+    }
+  }
+  return state;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
+                                                    const RestoreSource& source,
+                                                    absl::Span<VariableShard* const> shards) {
+  for (const auto& [name, tensor] : TensorsOf(tensors, source, shards)) {
+    RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
+  }
+  std::vector<WantedRows> plan;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const size_t first = plan.size();
+    RETURN_IF_ERROR(AddWanted(tensors, source, shards[i]->layout(), plan));
+    for (size_t at = first; at < plan.size(); ++at) plan[at].shard = i;
+  }
+  return plan;
+}
+
+absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
+                                            absl::Span<VariableShard* const> shards,
+                                            absl::Span<const WantedRows> plan,
+                                            std::vector<Tensor> rows) {
+  COHORT_CHECK(rows.size() == plan.size(), "the rows are those of the plan");
+  LoadedShards loaded;
+  loaded.tensors = CountTensors(source, shards);
+  size_t at = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const size_t first = at;
+    while (at < plan.size() && plan[at].shard == i) ++at;
+    ASSIGN_OR_RETURN(VariableShard::State state,
+                     AssembleShard(source, shards[i]->layout(), plan.subspan(first, at - first),
+                                   absl::MakeSpan(rows).subspan(first, at - first)));
+    loaded.states.push_back(std::move(state));
+  }
+  return loaded;
+}
+
+absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
+                                        absl::Span<VariableShard* const> shards) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
+                   BundleReader::Open(files, source.prefix));
+  ASSIGN_OR_RETURN(const std::vector<WantedRows> plan,
+                   PlanRestore(reader->tensors(), source, shards));
+  std::vector<Tensor> rows;
+  for (const WantedRows& wanted : plan) {
+    ASSIGN_OR_RETURN(Tensor value, reader->ReadRows(wanted.tensor, wanted.rows));
+    rows.push_back(std::move(value));
+  }
+  return AssembleShards(source, shards, plan, std::move(rows));
+}
+
+absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableShard* const> shards) {
+  LoadedShards loaded;
+  loaded.tensors = CountTensors({.prefix = "", .slots = true}, shards);
+  for (const VariableShard* shard : shards) {
+    ASSIGN_OR_RETURN(VariableShard::State state, VariableShard::InitialState(shard->layout()));
+    loaded.states.push_back(std::move(state));
+  }
+  return loaded;
+}
+
+}  // namespace cohort

@@ -1,0 +1,142 @@
+#include "ps_server/checkpoint/held_shards.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status NotHeld(uint64_t save, absl::string_view why) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
+}
+
+absl::Status HeldNoLonger(uint64_t save) {
+  return NotHeld(save, absl::StrCat("it was written or released, a later one took its place, or "
+                                    "nobody asked for it in ",
+                                    absl::FormatDuration(kIdleMax)));
+}
+
+}  // namespace
+
+void HeldShards::EnterEpoch(uint64_t epoch) {
+  MutexLock lock(mutex_);
+  EnterLocked(epoch);
+}
+
+void HeldShards::EnterLocked(uint64_t epoch) {
+  if (epoch <= epoch_) return;
+  epoch_ = epoch;
+  held_.clear();
+  ended_.clear();
+  last_of_prefix_.clear();
+  written_.clear();
+}
+
+absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
+    SaveId id, const std::string& prefix) {
+  MutexLock lock(mutex_);
+  if (id.epoch < epoch_) return NotHeld(id.save, "its epoch has ended");
+  EnterLocked(id.epoch);
+  if (const auto found = held_.find(id.save); found != held_.end()) return found->second.shard;
+  const bool forgotten = ended_.size() == kEndedShardsRemembered && id.save < *ended_.begin();
+  if (forgotten || ended_.count(id.save) > 0) return HeldNoLonger(id.save);
+  const auto last = last_of_prefix_.find(prefix);
+  if (last != last_of_prefix_.end() && id.save < last->second) {
+    return NotHeld(id.save, absl::StrCat("save ", last->second, " of ", prefix, " is later"));
+  }
+  return nullptr;
+}
+
+absl::Status HeldShards::Hold(SaveId id, std::shared_ptr<HeldShard> shard, absl::Time now) {
+  MutexLock lock(mutex_);
+  if (id.epoch < epoch_) return NotHeld(id.save, "its epoch has ended");
+  const std::string& prefix = shard->target().prefix;
+  const auto last = last_of_prefix_.find(prefix);
+  if (last != last_of_prefix_.end()) EndLocked(last->second);
+  last_of_prefix_[prefix] = id.save;
+  if (last_of_prefix_.size() > kSavedPrefixesRemembered) {
+    last_of_prefix_.erase(
+        std::min_element(last_of_prefix_.begin(), last_of_prefix_.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+  }
+  held_[id.save] = {std::move(shard), now};
+  if (held_.size() > kHeldShardsMax) EndLocked(held_.begin()->first);
+  return absl::OkStatus();
+}
+
+void HeldShards::EndLocked(uint64_t save) {
+  held_.erase(save);
+  ended_.insert(save);
+  if (ended_.size() > kEndedShardsRemembered) ended_.erase(ended_.begin());
+}
+
+absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
+  EnterLocked(id.epoch);
+  const auto found = held_.find(id.save);
+  if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
+  return &found->second;
+}
+
+absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Find(SaveId id, absl::Time now) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Held * held, FindLocked(id));
+  held->used = now;
+  return held->shard;
+}
+
+absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Held * held, FindLocked(id));
+  const std::shared_ptr<HeldShard> shard = std::move(held->shard);
+  EndLocked(id.save);
+  return shard;
+}
+
+void HeldShards::SetWritten(SaveId id, const proto::WriteShardResponse& answer) {
+  MutexLock lock(mutex_);
+  if (id.epoch != epoch_) return;
+  written_[id.save] = answer;
+  if (written_.size() > kWritesRemembered) written_.erase(written_.begin());
+}
+
+std::optional<proto::WriteShardResponse> HeldShards::FindWritten(SaveId id) const {
+  MutexLock lock(mutex_);
+  const auto found = written_.find(id.save);
+  if (id.epoch != epoch_ || found == written_.end()) return std::nullopt;
+  return found->second;
+}
+
+void HeldShards::Release(SaveId id) {
+  MutexLock lock(mutex_);
+  EnterLocked(id.epoch);
+  if (id.epoch == epoch_) EndLocked(id.save);
+}
+
+absl::Time HeldShards::DropIdle(absl::Time now) {
+  MutexLock lock(mutex_);
+  std::vector<uint64_t> idle;
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [save, held] : held_) {
+    if (held.used + kIdleMax <= now) {
+      idle.push_back(save);
+    } else {
+      next = std::min(next, held.used + kIdleMax);
+    }
+  }
+  for (const uint64_t save : idle) EndLocked(save);
+  return next;
+}
+
+size_t HeldShards::held() const {
+  MutexLock lock(mutex_);
+  return held_.size();
+}
+
+}  // namespace cohort

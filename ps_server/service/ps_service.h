@@ -1,0 +1,187 @@
+#pragma once
+
+// Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls of
+// whole slices and what is small are answered on the transport's thread: they hold a slice's lock
+// for one pass over little memory. Large pushes and assigns, and pulls of many rows, go to the
+// executor. What makes, freezes or restores slices goes
+// through one strand, in the order in which it was asked for; what writes or sends a frozen shard
+// goes through a second one, so that no freezing waits for a disk.
+//
+// What is held for clients is bounded twice: the requests that are received or worked on, by the
+// transport (Service::receive_budget), and the answers to pulls until they have been sent. A pull
+// that waits for the second one holds its request's ids in the first; nothing waits for the first
+// while it holds the second.
+//
+// Slices and counters are of one coordinator: another one that makes variables begins with none.
+//
+// Every call checks the epoch, those that change state once more at the change. Every error carries
+// an ErrorDetail with this ps as origin.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/base/strand.h"
+#include "common/task/task_service.h"
+#include "common/wire/typed_call.h"
+#include "common/wire/world.h"
+#include "proto/ps.pb.h"
+#include "ps_server/checkpoint/held_shards.h"
+#include "ps_server/checkpoint/staging.h"
+#include "ps_server/service/ps_stats.h"
+#include "ps_server/service/pushed_rows.h"
+#include "ps_server/slice/push_gate.h"
+#include "ps_server/slice/variable_store.h"
+
+namespace cohort {
+
+// Payloads above this are handled on the executor. A pass over 64 KiB takes about as long as
+// handing over a task.
+inline constexpr size_t kInlineBytesMax = size_t{64} << 10;
+
+// Thread-safe. Always owned by a shared_ptr: calls that are under way keep it alive.
+class PsService : public std::enable_shared_from_this<PsService> {
+ public:
+  struct Parts {
+    // Shared with the attach callback and with calls under way.
+    std::shared_ptr<TaskService> task_service;
+    std::shared_ptr<PushGate> push_gate;
+    // Shared with calls and answers under way.
+    std::shared_ptr<ByteBudget> receive_budget;
+    std::shared_ptr<ByteBudget> send_budget;
+  };
+  PsService(World world, Parts parts, VariableStore::Options options);
+
+  // The service to listen with. It keeps this object alive.
+  Service service();
+
+ private:
+  template <typename Response>
+  using Answer = absl::StatusOr<Envelope<Response>>;
+  template <typename Request, typename Response>
+  using Method = Answer<Response> (PsService::*)(const Envelope<Request>&);
+  // Where a method runs.
+  enum class Place { kTransport, kByPayloadSize, kStrand, kShardStrand };
+
+  template <typename Request, typename Response>
+  void Bind(Service& service, const char* name, Place place, Method<Request, Response> method);
+  // `handle` gets calls of the present epoch.
+  template <typename Request, typename Response, typename Handle>
+  void BindHandler(Service& service, const char* name, Handle handle);
+  template <typename Request, typename Response>
+  void Respond(Method<Request, Response> method, Envelope<Request> request,
+               TypedReply<Response> reply);
+  template <typename Request, typename Response>
+  void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
+                TypedReply<Response> reply);
+
+  // What one coordinator made here, and what was counted of that. A call that is under way keeps
+  // it, so slices stay as long as the call does.
+  struct Contents {
+    explicit Contents(const VariableStore::Options& options) : store(options) {}
+    VariableStore store;
+    PsStats stats;
+    uint64_t made_by = 0;   // coordinator incarnation; 0: nobody has made anything
+    uint32_t replaced = 0;  // slices of the contents before
+  };
+  std::shared_ptr<Contents> contents() const;
+  // On the strand. Contents for this epoch's coordinator, new ones where another's are here.
+  // Errors: STALE for an old epoch.
+  absl::StatusOr<std::shared_ptr<Contents>> ContentsOfHolder(uint64_t epoch);
+
+  Answer<proto::CreateVariablesResponse> CreateVariables(
+      const Envelope<proto::CreateVariablesRequest>& request);
+  // Pull, once there is room for its answer.
+  void PullWithRoom(Envelope<proto::PullRequest> request, TypedReply<proto::PullResponse> reply);
+  Answer<proto::PullResponse> PullHolding(const Envelope<proto::PullRequest>& request,
+                                          ByteBudget::Room room);
+  // About how many bytes the answer will have; 0 for a pull that will be refused.
+  size_t AnswerBytes(const proto::PullRequest& request) const;
+  Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
+  Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
+  Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
+  // Of a numbered one.
+  Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
+                                       absl::Span<VariableShard* const> shards);
+  Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
+  Answer<proto::WriteShardResponse> WriteShard(const Envelope<proto::WriteShardRequest>& request);
+  Answer<proto::RestoreShardResponse> RestoreShard(
+      const Envelope<proto::RestoreShardRequest>& request);
+  Answer<proto::ReadShardResponse> ReadShard(const Envelope<proto::ReadShardRequest>& request);
+  Answer<proto::ReleaseShardResponse> ReleaseShard(
+      const Envelope<proto::ReleaseShardRequest>& request);
+  Answer<proto::StageRestoreResponse> StageRestore(
+      const Envelope<proto::StageRestoreRequest>& request);
+  Answer<proto::WriteStagedResponse> WriteStaged(
+      const Envelope<proto::WriteStagedRequest>& request);
+  void FetchStaged(const proto::FetchStagedRequest& request,
+                   TypedReply<proto::FetchStagedResponse> reply);
+  // On the strand, as are the two parts of it.
+  void StartFetch(const proto::FetchStagedRequest& request,
+                  TypedReply<proto::FetchStagedResponse> reply);
+  Answer<proto::FetchStagedResponse> EndFetch(const proto::FetchStagedRequest& request,
+                                              const Answer<proto::ReadShardResponse>& fetched);
+  Answer<proto::ProbeDirectoryResponse> ProbeDirectory(
+      const Envelope<proto::ProbeDirectoryRequest>& request);
+  Answer<proto::FenceResponse> Fence(const Envelope<proto::FenceRequest>& request);
+  Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
+
+  Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
+  // Of a push that the gate has admitted.
+  Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
+                                    absl::Span<VariableShard* const> shards,
+                                    absl::Span<const PushedRows> rows, PsStats& stats);
+
+  absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
+  // What LoadAndRestore brings to the slices, wherever it comes from.
+  absl::StatusOr<LoadedShards> Load(const proto::RestoreShardRequest& request,
+                                    absl::Span<VariableShard* const> shards);
+  // What an older epoch held or staged goes. Errors: STALE for an old epoch.
+  absl::Status EnterEpoch(uint64_t epoch);
+  // Drops what is held or staged and idle, as long as there is any.
+  void WatchIdle();
+
+  // The status as it leaves: with a class and this ps as origin.
+  absl::Status Refusal(const absl::Status& status) const;
+
+  World world_;
+  const std::shared_ptr<TaskService> task_service_;
+  const std::shared_ptr<PushGate> push_gate_;
+  const std::shared_ptr<ByteBudget> receive_budget_;
+  const std::shared_ptr<ByteBudget> send_budget_;
+  const VariableStore::Options store_options_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Contents> contents_ ABSL_GUARDED_BY(mutex_);  // never null
+  // The cut that was restored last.
+  struct RestoredCut {
+    uint64_t epoch = 0;  // 0: none
+    std::string prefix;
+    uint64_t watermark = 0;
+    uint32_t tensors = 0;
+  };
+  HeldShards held_;
+  // On the strand.
+  RestoredCut restored_cut_;
+  Staging staging_;
+  bool watches_idle_ = false;
+  // Another home, from which this one fetched last. Shared with calls under way.
+  std::string fetched_from_;
+  std::shared_ptr<Channel> fetch_channel_;
+  Strand strand_;
+  Strand shard_strand_;
+};
+
+// Errors: INVALID_ARGUMENT for a slice of a dynamic table, which has no whole value.
+absl::Status CheckIsWhole(const VariableShard& shard);
+// Checks that a tensor is of its shard's type and of this shape. Errors: INVALID_ARGUMENT naming
+// the variable, what came and what must.
+absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,
+                         const Shape& shape);
+// Errors: INVALID_ARGUMENT where a payload has not as many bytes as its tensors need.
+absl::Status CheckPayload(size_t expected, size_t came);
+
+}  // namespace cohort

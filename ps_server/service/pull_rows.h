@@ -1,0 +1,34 @@
+#pragma once
+
+// The rows that a pull asks for of slices that it does not want whole.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/wire/typed_call.h"
+#include "proto/ps.pb.h"
+#include "ps_server/slice/variable_shard.h"
+
+namespace cohort {
+
+// The ids of each of `request.rows`, whose slices are `shards`, checked. Errors: INVALID_ARGUMENT
+// naming the slice and the id that is not of it, or the payload that has not all ids.
+absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
+    const Envelope<proto::PullRequest>& request, absl::Span<VariableShard* const> shards);
+
+// As what the values of a slice travel where `asked` is wanted (PullRequest.value_dtype).
+DType TravelDType(const SliceLayout& layout, DType asked);
+
+// Adds the rows, as the round reads them, to the answer, all in one piece of memory, in their
+// TravelDType. Returns the number of bytes.
+struct RowsRead {
+  RoundRead round;
+  DType asked = DType::kUndefined;  // as PullRequest.value_dtype says
+};
+size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
+                  absl::Span<VariableShard* const> shards, const RowsRead& read,
+                  Envelope<proto::PullResponse>& response);
+
+}  // namespace cohort

@@ -1,0 +1,174 @@
+#include "ps_server/service/pushed_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/program/aggregation.h"
+#include "common/runtime/kernel/half_floats.h"
+#include "ps_server/service/ps_service.h"
+#include "ps_server/slice/payload_cursor.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("PushRequest.slices of slice ", slice.slice_id(),
+                                                 ", rows of ", layout.variable, ": ", what));
+}
+
+// The shape that the gradient must have. Checks what can be without the ids themselves.
+absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableShard& shard) {
+  const SliceLayout& layout = shard.layout();
+  if (slice.has_positions()) {
+    const proto::TensorMeta& positions = slice.positions();
+    if (slice.has_ids() || positions.dtype() != static_cast<int32_t>(DType::kInt32) ||
+        positions.dims_size() != 1 || layout.dtype != DType::kFloat32) {
+      return Bad(slice, layout, "positions must be int32[n], of float32 and without ids");
+    }
+    RETURN_IF_ERROR(BytesOf(positions).status());
+    RETURN_IF_ERROR(CheckIsWhole(shard));
+    return Shape{positions.dims(0)};
+  }
+  if (!slice.has_ids()) {
+    RETURN_IF_ERROR(CheckIsWhole(shard));
+    return shard.shape();
+  }
+  const proto::TensorMeta& ids = slice.ids();
+  if (ids.dtype() != static_cast<int32_t>(DType::kInt64) || ids.dims_size() != 1) {
+    return Bad(slice, layout, "ids must be int64[n]");
+  }
+  RETURN_IF_ERROR(BytesOf(ids).status());
+  if (layout.full_shape.rank() == 0) return Bad(slice, layout, "a scalar has none");
+  absl::InlinedVector<int64_t, 4> dims(shard.shape().dims().begin(), shard.shape().dims().end());
+  dims[0] = ids.dims(0);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+// What travels in 16 bits is widened.
+proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableShard& shard) {
+  if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
+    meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  }
+  return meta;
+}
+
+// Checks that each tensor fits its slice, and that the payload has just their bytes.
+absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
+                                   absl::Span<VariableShard* const> shards) {
+  const size_t came = PayloadBytes(request.payload);
+  size_t expected = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
+    ASSIGN_OR_RETURN(const Shape shape, GradientShape(slice, *shards[i]));
+    RETURN_IF_ERROR(CheckTensor(AsKept(slice.tensor(), *shards[i]), *shards[i], shape));
+    ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
+    size_t ids_bytes = 0;
+    if (slice.has_ids() || slice.has_positions()) {
+      ASSIGN_OR_RETURN(ids_bytes, BytesOf(slice.has_ids() ? slice.ids() : slice.positions()));
+    }
+    // Sums of what a peer says may overflow.
+    if (bytes > came || ids_bytes > came) return CheckPayload(std::max(bytes, ids_bytes), came);
+    expected += bytes + ids_bytes;
+  }
+  return CheckPayload(expected, came);
+}
+
+absl::Status ReadPositions(const proto::PushSlice& slice, const VariableShard& shard,
+                           PayloadCursor& cursor, PushedRows& pushed) {
+  pushed.has_positions = true;
+  pushed.positions.resize(static_cast<size_t>(slice.positions().dims(0)));
+  cursor.CopyTo(reinterpret_cast<std::byte*>(pushed.positions.data()),
+                pushed.positions.size() * sizeof(int32_t));
+  int64_t last = -1;
+  for (const int32_t position : pushed.positions) {
+    if (position > last && position < shard.shape().num_elements()) {
+      last = position;
+      continue;
+    }
+    return Bad(slice, shard.layout(),
+               absl::StrCat("position ", position, " behind ", last, " is none of ",
+                            shard.shape().num_elements(), " elements"));
+  }
+  return absl::OkStatus();
+}
+
+// Of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id that is not of its
+// slice.
+absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
+                                                 absl::Span<VariableShard* const> shards) {
+  std::vector<PushedRows> rows(shards.size());
+  PayloadCursor cursor(request.payload);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = request.header.slices(static_cast<int>(i));
+    ASSIGN_OR_RETURN(const size_t bytes, BytesOf(slice.tensor()));
+    rows[i].dtype = static_cast<DType>(slice.tensor().dtype());
+    if (slice.has_positions()) {
+      RETURN_IF_ERROR(ReadPositions(slice, *shards[i], cursor, rows[i]));
+    }
+    if (slice.has_ids()) {
+      const SliceLayout& layout = shards[i]->layout();
+      rows[i].all = false;
+      rows[i].ids.resize(static_cast<size_t>(slice.ids().dims(0)));
+      cursor.CopyTo(reinterpret_cast<std::byte*>(rows[i].ids.data()),
+                    rows[i].ids.size() * sizeof(int64_t));
+      for (const int64_t id : rows[i].ids) {
+        if (!layout.Holds(id)) return Bad(slice, layout, layout.NotHeld(id));
+      }
+    }
+    cursor.Skip(bytes);
+  }
+  return rows;
+}
+
+absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableShard* const> shards) {
+  if (push.round() > 0 && push.aggregate() == 0) {
+    return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const proto::PushSlice& slice = push.slices(static_cast<int>(i));
+    const SliceLayout& layout = shards[i]->layout();
+    if (slice.assign() && (push.round() == 0 || slice.has_ids())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PushRequest.slices of ", layout.ToString(),
+                       ": assign is for whole slices, and in a round; else there is Assign"));
+    }
+    if (push.aggregate() <= 1) continue;  // it is alone: nothing is joined
+    const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
+    const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
+    RETURN_IF_ERROR(replicas.Check());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
+                                                  absl::Span<VariableShard* const> shards) {
+  const proto::PushRequest& push = request.header;
+  std::set<uint32_t> seen;
+  for (const proto::PushSlice& slice : push.slices()) {
+    if (!seen.insert(slice.slice_id()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PushRequest.slices has slice ", slice.slice_id(), " twice"));
+    }
+  }
+  RETURN_IF_ERROR(CheckShapes(request, shards));
+  if (!std::isfinite(push.learning_rate())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PushRequest.learning_rate is ", push.learning_rate()));
+  }
+  RETURN_IF_ERROR(CheckRound(push, shards));
+  const bool optimizer_needs_step = std::any_of(
+      shards.begin(), shards.end(),
+      [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });
+  if (push.step() == 0 && optimizer_needs_step) {
+    return absl::InvalidArgumentError("PushRequest.step is 0; steps count from 1");
+  }
+  return ReadRows(request, shards);
+}
+
+}  // namespace cohort

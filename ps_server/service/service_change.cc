@@ -1,0 +1,180 @@
+// Assign with a number: values that are set or changed once.
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "ps_server/service/change_elements.h"
+#include "ps_server/service/ps_service.h"
+
+namespace cohort {
+
+namespace {
+
+Shape ShapeOf(const proto::TensorMeta& meta) {
+  return Shape(
+      absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
+}
+
+template <typename T>
+bool HasZero(PayloadCursor& cursor, size_t count) {
+  bool found = false;
+  T element{};
+  for (size_t i = 0; i < count; ++i) {
+    cursor.CopyTo(reinterpret_cast<std::byte*>(&element), sizeof(T));
+    found = found || element == 0;
+  }
+  return found;
+}
+
+// Whole numbers are not divided by 0. Passes over the operand.
+absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t bytes,
+                          PayloadCursor& cursor) {
+  bool zero = false;
+  if (op == proto::CHANGE_DIV && layout.dtype == DType::kInt32) {
+    zero = HasZero<int32_t>(cursor, bytes / sizeof(int32_t));
+  } else if (op == proto::CHANGE_DIV && layout.dtype == DType::kInt64) {
+    zero = HasZero<int64_t>(cursor, bytes / sizeof(int64_t));
+  } else {
+    cursor.Skip(bytes);
+  }
+  if (!zero) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable ", layout.variable, ": a whole number is divided by 0"));
+}
+
+// Reads the ids of a slice, and checks them.
+absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
+                                             const SliceLayout& layout, PayloadCursor& cursor) {
+  std::vector<int64_t> ids(static_cast<size_t>(meta.dims(0)));
+  cursor.CopyTo(reinterpret_cast<std::byte*>(ids.data()), ids.size() * sizeof(int64_t));
+  for (const int64_t id : ids) {
+    if (id >= layout.rows.begin && id - layout.rows.begin < layout.rows.count) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable ", layout.variable, ": id ", id, " is not in slice ",
+                     layout.slice_id, ", which has rows ", layout.rows.begin, " to ",
+                     layout.rows.begin + layout.rows.count - 1));
+  }
+  return ids;
+}
+
+// Types and shapes of one slice's part. The bytes of its ids and of its operand.
+struct PartBytes {
+  size_t ids = 0;
+  size_t operand = 0;
+};
+absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
+                                    const VariableShard& shard) {
+  const SliceLayout& layout = shard.layout();
+  const proto::TensorMeta& tensor = request.tensors(i);
+  PartBytes bytes;
+  Shape expected = shard.shape();
+  if (request.ids_size() > 0) {
+    const proto::TensorMeta& ids = request.ids(i);
+    if (ids.dtype() != static_cast<int32_t>(DType::kInt64) || ids.dims_size() != 1 ||
+        expected.rank() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable ", layout.variable, ": ids are int64[n], of a variable that has rows"));
+    }
+    ASSIGN_OR_RETURN(bytes.ids, BytesOf(ids));
+    absl::InlinedVector<int64_t, 4> dims(expected.dims().begin(), expected.dims().end());
+    dims[0] = ids.dims(0);
+    expected = Shape(absl::MakeConstSpan(dims));
+  }
+  if (tensor.dtype() != static_cast<int32_t>(layout.dtype) || ShapeOf(tensor) != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable ", layout.variable, ", slice ", layout.slice_id, " takes ",
+                     DTypeName(layout.dtype), expected.ToString(), ", the message has type ",
+                     tensor.dtype(), " ", ShapeOf(tensor).ToString()));
+  }
+  ASSIGN_OR_RETURN(bytes.operand, BytesOf(tensor));
+  return bytes;
+}
+
+absl::StatusOr<std::vector<VariableShard::ValueChange>> CheckChange(
+    const Envelope<proto::AssignRequest>& request, absl::Span<VariableShard* const> shards) {
+  const proto::AssignRequest& header = request.header;
+  const int count = header.slice_ids_size();
+  if (header.tensors_size() != count || (header.ids_size() != 0 && header.ids_size() != count) ||
+      !proto::ChangeOp_IsValid(header.op())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "AssignRequest has ", count, " slice_ids, ", header.tensors_size(), " tensors and ",
+        header.ids_size(), " ids; its op is ", static_cast<int>(header.op())));
+  }
+  std::vector<PartBytes> parts;
+  const size_t came = PayloadBytes(request.payload);
+  size_t expected = 0;
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(const PartBytes bytes, CheckPart(header, i, *shards[static_cast<size_t>(i)]));
+    // Sums of what a peer says may overflow.
+    if (bytes.ids > came || bytes.operand > came) {
+      return CheckPayload(std::max(bytes.ids, bytes.operand), came);
+    }
+    expected += bytes.ids + bytes.operand;
+    parts.push_back(bytes);
+  }
+  RETURN_IF_ERROR(CheckPayload(expected, came));
+  PayloadCursor cursor(request.payload);
+  std::vector<VariableShard::ValueChange> changes(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    VariableShard::ValueChange& change = changes[i];
+    change.op = header.op();
+    change.update = header.update();
+    change.all = header.ids_size() == 0;
+    const SliceLayout& layout = shards[i]->layout();
+    if (!change.all) {
+      ASSIGN_OR_RETURN(change.rows, ReadIds(header.ids(static_cast<int>(i)), layout, cursor));
+    }
+    RETURN_IF_ERROR(CheckOperand(header.op(), layout, parts[i].operand, cursor));
+  }
+  return changes;
+}
+
+}  // namespace
+
+absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Change(
+    const Envelope<proto::AssignRequest>& request, absl::Span<VariableShard* const> shards) {
+  ASSIGN_OR_RETURN(const std::vector<VariableShard::ValueChange> changes,
+                   CheckChange(request, shards));
+  const auto gate = [&] { return push_gate_->Window(request.header.epoch()); };
+  PayloadCursor cursor(request.payload);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    cursor.Skip(changes[i].rows.size() * sizeof(int64_t));
+    RETURN_IF_ERROR(shards[i]->Change(changes[i], cursor, gate).status());
+  }
+  return Envelope<proto::AssignResponse>();
+}
+
+absl::StatusOr<bool> VariableShard::Change(const ValueChange& change, PayloadCursor& operand,
+                                           AskGate gate) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const ClosureWindow window, gate());
+  EnterLocked(window);
+  if (change.update <= history_.update) {
+    operand.Skip(change.all ? num_bytes_ : change.rows.size() * RowBytes());
+    return false;
+  }
+  history_.update = change.update;
+  before_.Forget();
+  const auto change_bytes = [&](size_t page, size_t begin, size_t size)
+                                ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (size == 0) return;
+    std::byte* const out = value_.page(page).InPlace(copied_bytes_).mutable_raw() + begin;
+    for (size_t done = 0; done < size;) {
+      const size_t block = std::min(size - done, kBlockBytes);
+      ChangeElements(change.op, layout_.dtype, out + done, operand.Next(block), block);
+      done += block;
+    }
+  };
+  for (size_t page = 0; change.all && page < value_.num_pages(); ++page) {
+    change_bytes(page, 0, value_.elements_of(page) * ElementSize(layout_.dtype));
+  }
+  for (const int64_t row : change.rows) {
+    const size_t place = PlaceOf(row);
+    change_bytes(place / page_rows_, place % page_rows_ * RowBytes(), RowBytes());
+  }
+  return true;
+}
+
+}  // namespace cohort

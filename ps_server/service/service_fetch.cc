@@ -1,0 +1,80 @@
+// What is staged for a restore, fetched from another home of the same variables.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "ps_server/service/ps_service.h"
+
+namespace cohort {
+
+namespace {
+
+// A connection that broke may be there when it is asked for again. Who does not answer in time is
+// not waited for twice: gangs stand meanwhile.
+absl::Status FetchError(const absl::Status& status, const proto::TaskRef& from) {
+  if (absl::IsDeadlineExceeded(status)) return Attributed(status, proto::PS_LOST, from);
+  return Attributed(status, absl::IsUnavailable(status) ? proto::TRANSIENT : proto::APPLICATION,
+                    from);
+}
+
+}  // namespace
+
+void PsService::FetchStaged(const proto::FetchStagedRequest& request,
+                            TypedReply<proto::FetchStagedResponse> reply) {
+  strand_.Post([self = shared_from_this(), request, reply = std::move(reply)]() mutable {
+    self->StartFetch(request, std::move(reply));
+  });
+}
+
+void PsService::StartFetch(const proto::FetchStagedRequest& request,
+                           TypedReply<proto::FetchStagedResponse> reply) {
+  absl::Status status = EnterEpoch(request.epoch());
+  if (status.ok()) status = staging_.Find(request.restore(), world_.clock.Now()).status();
+  if (status.ok() && (request.from().address().empty() || request.timeout_ms() <= 0)) {
+    status = absl::InvalidArgumentError("FetchStagedRequest needs an address and a timeout");
+  }
+  if (!status.ok()) return reply(std::move(status));
+  // Another process is another connection, also where it has the same name.
+  const std::string from =
+      absl::StrCat(request.from().address(), " ", request.from().task().incarnation());
+  if (fetched_from_ != from) {
+    fetched_from_ = from;
+    fetch_channel_ = world_.transport.Connect(request.from().address(), Lane::kData);
+  }
+  Envelope<proto::ReadShardRequest> read;
+  read.header.set_epoch(request.epoch());
+  read.header.set_save(request.save());
+  read.header.set_offset(request.shard_offset());
+  read.header.set_max_bytes(request.max_bytes());
+  StartCall<proto::ReadShardResponse>(
+      *fetch_channel_, "/cohort.proto.PsService/ReadShard", std::move(read),
+      absl::Milliseconds(request.timeout_ms()),
+      [self = shared_from_this(), channel = fetch_channel_, request,
+       reply = std::move(reply)](Answer<proto::ReadShardResponse> fetched) mutable {
+        self->strand_.Post(
+            [self, request, reply = std::move(reply), fetched = std::move(fetched)]() mutable {
+              reply(self->EndFetch(request, fetched));
+            });
+      });
+}
+
+absl::StatusOr<Envelope<proto::FetchStagedResponse>> PsService::EndFetch(
+    const proto::FetchStagedRequest& request, const Answer<proto::ReadShardResponse>& fetched) {
+  if (!fetched.ok()) return FetchError(fetched.status(), request.from().task());
+  const size_t bytes = PayloadBytes(fetched->payload);
+  if (bytes == 0 || bytes > request.max_bytes()) {
+    return Attributed(absl::InternalError(absl::StrCat("ReadShard answered ", bytes,
+                                                       " bytes of at most ", request.max_bytes())),
+                      proto::APPLICATION, request.from().task());
+  }
+  RETURN_IF_ERROR(EnterEpoch(request.epoch()));
+  ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(request.restore(), world_.clock.Now()));
+  RETURN_IF_ERROR(staged->Write(request.offset(), fetched->header.crc32c(), fetched->payload));
+  Envelope<proto::FetchStagedResponse> response;
+  response.header.set_bytes(bytes);
+  return response;
+}
+
+}  // namespace cohort

@@ -1,0 +1,82 @@
+#include "ps_server/slice/applied_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+absl::StatusOr<AppliedSet> AppliedSet::FromIntervals(uint64_t watermark,
+                                                     std::vector<Interval> intervals) {
+  AppliedSet set;
+  if (intervals.size() > set.intervals_max_) {
+    return absl::DataLossError(
+        absl::StrCat(intervals.size(), " intervals of closures, of at most ", set.intervals_max_));
+  }
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    const Interval& each = intervals[i];
+    const bool after =
+        i == 0 ? each.first >= watermark
+               : each.first > intervals[i - 1].last && each.first - intervals[i - 1].last > 1;
+    if (!after || each.last < each.first) {
+      return absl::DataLossError(absl::StrCat("interval ", i, " of closures, ", each.first, " to ",
+                                              each.last, ", is not behind the one before it"));
+    }
+  }
+  set.watermark_ = watermark;
+  set.intervals_ = std::move(intervals);
+  return set;
+}
+
+std::vector<AppliedSet::Interval>::const_iterator AppliedSet::EndingFrom(uint64_t id) const {
+  // Pushes come nearly in order: the last interval is the likely one.
+  if (!intervals_.empty() && intervals_.back().first <= id) {
+    return intervals_.end() - (intervals_.back().last >= id ? 1 : 0);
+  }
+  return std::lower_bound(intervals_.begin(), intervals_.end(), id,
+                          [](const Interval& held, uint64_t wanted) { return held.last < wanted; });
+}
+
+bool AppliedSet::Contains(uint64_t id) const {
+  if (id < watermark_) return true;
+  const auto found = EndingFrom(id);
+  return found != intervals_.end() && found->first <= id;
+}
+
+absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
+  if (Contains(id)) return false;
+  const auto after = intervals_.begin() + (EndingFrom(id) - intervals_.cbegin());
+  const bool joins_after = after != intervals_.end() && after->first - id == 1;
+  if (after != intervals_.begin() && id - (after - 1)->last == 1) {
+    (after - 1)->last = joins_after ? after->last : id;
+    if (joins_after) intervals_.erase(after);
+    return true;
+  }
+  if (joins_after) {
+    after->first = id;
+    return true;
+  }
+  if (intervals_.size() >= intervals_max_) {
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     absl::StrCat("the slice remembers ", intervals_.size(),
+                                  " intervals of closures, the most it may; they go when the ",
+                                  "watermark (", watermark_, ") rises"),
+                     proto::TRANSIENT);
+  }
+  intervals_.insert(after, {id, id});
+  return true;
+}
+
+void AppliedSet::RaiseWatermark(uint64_t watermark) {
+  if (watermark <= watermark_) return;
+  watermark_ = watermark;
+  intervals_.erase(intervals_.cbegin(), EndingFrom(watermark));
+  if (!intervals_.empty()) {
+    intervals_.front().first = std::max(intervals_.front().first, watermark);
+  }
+}
+
+}  // namespace cohort

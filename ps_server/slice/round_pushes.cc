@@ -1,0 +1,88 @@
+#include "ps_server/slice/round_pushes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "common/base/check.h"
+
+namespace cohort {
+
+namespace {
+
+template <typename T>
+absl::Span<const T> ElementsOf(const Buffer& buffer) {
+  return {reinterpret_cast<const T*>(buffer.data()), buffer.size() / sizeof(T)};
+}
+
+// Writes in * share, or adds it to what is there.
+template <typename T>
+void JoinInto(absl::Span<const T> in, T share, bool adds, T* out) {
+  for (size_t i = 0; i < in.size(); ++i) out[i] = adds ? out[i] + in[i] * share : in[i] * share;
+}
+
+}  // namespace
+
+std::optional<RoundPushes::Kind> RoundPushes::kind() const {
+  if (parts_.empty()) return std::nullopt;
+  return parts_.begin()->second.kind;
+}
+
+void RoundPushes::Begin(uint64_t round) {
+  parts_.clear();
+  round_ = round;
+}
+
+std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAggregation how,
+                                          DType dtype) {
+  const bool behind = parts.begin()->second.kind == Kind::kSomeRows;
+  size_t bytes = 0;
+  for (const auto& [closure, part] : parts) {
+    bytes = behind ? bytes + part.elements->size() : part.elements->size();
+  }
+  const std::shared_ptr<Buffer> joined = Buffer::Allocate(bytes);
+  const bool mean = how == proto::AGGREGATION_MEAN;
+  const float share = mean ? 1.0f / static_cast<float>(parts.size()) : 1.0f;
+  std::byte* out = joined->data();
+  bool adds = false;
+  for (const auto& [closure, part] : parts) {
+    switch (dtype) {  // whole numbers wrap around
+      case DType::kInt32:
+        JoinInto<uint32_t>(ElementsOf<uint32_t>(*part.elements), 1, adds,
+                           reinterpret_cast<uint32_t*>(out));
+        break;
+      case DType::kInt64:
+        JoinInto<uint64_t>(ElementsOf<uint64_t>(*part.elements), 1, adds,
+                           reinterpret_cast<uint64_t*>(out));
+        break;
+      default:
+        JoinInto<float>(ElementsOf<float>(*part.elements), share, adds,
+                        reinterpret_cast<float*>(out));
+        break;
+    }
+    adds = !behind;
+    if (behind) out += part.elements->size();
+  }
+  return joined;
+}
+
+RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtype) {
+  COHORT_CHECK(!parts_.empty(), "what is joined is something");
+  Parts parts = std::exchange(parts_, {});
+  Joined joined;
+  joined.kind = parts.begin()->second.kind;
+  for (const auto& [closure, part] : parts) joined.closures.push_back(closure);
+  if (how == proto::AGGREGATION_ONLY_FIRST_REPLICA) parts.erase(++parts.begin(), parts.end());
+  for (const auto& [closure, part] : parts) {
+    joined.rows.insert(joined.rows.end(), part.rows.begin(), part.rows.end());
+  }
+  // One alone is what it is the sum or the mean of.
+  const std::shared_ptr<Buffer> elements =
+      parts.size() == 1 ? parts.begin()->second.elements : Join(parts, how, dtype);
+  if (elements->size() > 0) {
+    joined.elements.push_back(ByteSlice{elements, elements->data(), elements->size()});
+  }
+  return joined;
+}
+
+}  // namespace cohort

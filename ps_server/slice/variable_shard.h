@@ -1,0 +1,200 @@
+#pragma once
+
+// One slice of a variable with its slots. Its version is the number of pushes that were applied;
+// which closures' pushes those were lies beside it (applied_set.h), under the same lock, so value,
+// slots, version and applied set always belong together: a push is applied once, and a snapshot
+// knows exactly what is in it. A pull leases the current pages without a copy; a push that arrives
+// while a page is leased writes the new one beside it (paged_value.h). One lock per slice, held
+// only for a memory pass over the slice or over some rows, so pushes to different slices run at the
+// same time, pushes to one row come one after the other, and no reader sees a row half written. A
+// slice of a dynamic table has rows (dynamic_rows.h) in the place of value and slots, and its
+// snapshot copies them under the lock; all else is the same.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/runtime/update/update_kernel.h"
+#include "common/runtime/update/variable_memory.h"
+#include "common/wire/message.h"
+#include "proto/ps.pb.h"
+#include "ps_server/slice/dynamic_rows.h"
+#include "ps_server/slice/paged_value.h"
+#include "ps_server/slice/payload_cursor.h"
+#include "ps_server/slice/push_gate.h"
+#include "ps_server/slice/round_pushes.h"
+#include "ps_server/slice/shard_state.h"
+#include "ps_server/slice/slice_layout.h"
+#include "ps_server/slice/slice_push.h"
+#include "ps_server/slice/value_before.h"
+
+namespace cohort {
+
+// Thread-safe.
+class VariableShard {
+ public:
+  // Filled by the initializer, in `memory`, that of the layout's device; a dynamic table is empty.
+  // Errors: INVALID_ARGUMENT of rule and initializer; those of the memory.
+  static absl::StatusOr<std::unique_ptr<VariableShard>> Create(
+      SliceLayout layout, std::shared_ptr<VariableMemory> memory);
+
+  const SliceLayout& layout() const { return layout_; }
+  const Shape& shape() const { return shape_; }
+  size_t num_bytes() const { return num_bytes_; }
+
+  struct Reading {
+    Payload bytes;  // own leases
+    uint64_t version = 0;
+  };
+  Reading Read() const { return ReadFor({}); }
+  // What a step of a round reads: what was before it, until a push of a later round came.
+  Reading ReadFor(const RoundRead& round) const;
+
+  // The same of rows, by their numbers in the whole variable, which are of this slice, or of a
+  // dynamic table by their keys: copies them into `out`, which has room for just these. The version
+  // that all of them are of.
+  uint64_t ReadRowsFor(const RoundRead& round, absl::Span<const int64_t> rows,
+                       absl::Span<std::byte> out) const;
+
+  // Asked under the slice's lock, so that a fence or an epoch that came in between is seen. Its
+  // error ends the call, and nothing was changed.
+  using AskGate = absl::FunctionRef<absl::StatusOr<ClosureWindow>()>;
+
+  using UpdateContext = SlicePush;
+  using Applied = AppliedPush;
+  // Takes num_bytes() of gradient from the cursor, and applies it unless the closure's push was
+  // applied before. A duplicate is answered only after the first has been applied. Errors: those of
+  // the gate; RESOURCE_EXHAUSTED (TRANSIENT) when the applied set is full, and then nothing was
+  // changed.
+  absl::StatusOr<Applied> Apply(PayloadCursor& gradient, const UpdateContext& context,
+                                AskGate gate);
+  // The same for a gradient of some rows, by their numbers in the whole variable or their keys,
+  // which are of this slice: takes a row of gradient for each. What happens to the other rows is
+  // the rule's sparse mode.
+  absl::StatusOr<Applied> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                                    const UpdateContext& context, AskGate gate);
+
+  // A change that is no push: slots, version and applied closures stay.
+  struct ValueChange {
+    proto::ChangeOp op = proto::CHANGE_SET;
+    uint64_t update = 0;  // its number
+    bool all = true;
+    std::vector<int64_t> rows;  // of the whole variable, else; all are of this slice
+  };
+  // Takes the operand from the cursor, a row for each of the change's, and changes them one after
+  // another, unless the change of this number, or a later one, was made before: false. Errors:
+  // those of the gate, and then nothing was changed.
+  absl::StatusOr<bool> Change(const ValueChange& change, PayloadCursor& operand, AskGate gate);
+
+  // Replaces the value by num_bytes() from the cursor; slots, version and applied set stay. Errors:
+  // those of `admit`, asked under the slice's lock, and then nothing was changed.
+  absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
+  // The same with the moving average as the value, which the slice must have. Errors:
+  // INVALID_ARGUMENT naming a slice without one.
+  absl::Status CheckHasAverage() const;
+  absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
+
+  using History = ShardHistory;
+  using Snapshot = ShardSnapshot;
+  // Errors: those of the gate.
+  absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);
+
+  using State = ShardState;
+  // As the slice was made. Errors: INVALID_ARGUMENT from the initializer.
+  static absl::StatusOr<State> InitialState(const SliceLayout& layout);
+  // Errors: those of the gate.
+  absl::Status Restore(const State& state, AskGate gate);
+
+  // Returns when the update that is being applied, if any, has been, and forgets closures that have
+  // ended. The intervals of closures that are left. Errors: those of the gate.
+  absl::StatusOr<size_t> Settle(AskGate gate);
+
+  // Of pages with spares; of a dynamic table its rows and what finds them.
+  size_t resident_bytes() const;
+  // All zeros where it is none of a dynamic table.
+  RowTableUse table_use() const;
+  // Of pages that were leased when some of their rows changed, in all.
+  uint64_t copied_bytes() const;
+
+ private:
+  // Elements of a row, and of the value for one of each slot: 1, or a row for a slot per row.
+  struct SlotWidths {
+    size_t row = 1;
+    size_t largest = 1;
+    std::vector<size_t> slots;
+  };
+
+  struct Parts {
+    std::shared_ptr<VariableMemory> memory;
+    State initial;
+    std::unique_ptr<UpdateKernel> kernel;
+    std::unique_ptr<DynamicRows> rows;
+  };
+  VariableShard(SliceLayout layout, Parts parts);
+
+  static SlotWidths WidthsOf(const SliceLayout& layout);
+
+  void EnterLocked(const ClosureWindow& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False: the closure's push was applied before.
+  absl::StatusOr<bool> AdmitLocked(const UpdateContext& context, AskGate gate)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All rows without `rows`. Keeps what a push of a round has, or applies the round if it is whole.
+  absl::StatusOr<Applied> ApplyInRoundLocked(const std::optional<absl::Span<const int64_t>>& rows,
+                                             PayloadCursor& gradient,
+                                             const UpdateContext& context, AskGate gate)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a push that its round does not need any more, or has.
+  std::optional<Applied> LateOrRepeatedLocked(const UpdateContext& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
+                        const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReadsBeforeLocked(const RoundRead& round) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `at`: of a dynamic table, which rows have expired.
+  void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
+                      absl::Span<std::byte> out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
+  // Of a row of the whole variable, its place in the slice.
+  size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
+
+  UpdateStep StepOf(const UpdateContext& context) const;
+  // By the rule.
+  void UpdateAllLocked(PayloadCursor& gradient, const UpdateContext& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UpdateRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                        const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                            const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename T>
+  void AddLocked(PayloadCursor& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename T>
+  void AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const SliceLayout layout_;
+  const std::shared_ptr<VariableMemory> memory_;  // shared with other slices
+  const Shape shape_;
+  const size_t num_bytes_;
+  const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers and dynamic tables
+  const SlotWidths slot_widths_;
+  const size_t page_rows_;
+
+  mutable Mutex mutex_;
+  const std::unique_ptr<DynamicRows> rows_ ABSL_PT_GUARDED_BY(mutex_);  // of a dynamic table
+  PagedValue value_ ABSL_GUARDED_BY(mutex_);
+  std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
+  uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  History history_ ABSL_GUARDED_BY(mutex_);
+  RoundPushes round_ ABSL_GUARDED_BY(mutex_);   // of a round that waits for more
+  ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the last round that was applied
+  // Coordinator incarnation whose closure ids the history has.
+  uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,128 @@
+#include "ps_server/slice/variable_store.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+// The slices of this ps that the store does not hold; those that it holds must be as the layouts
+// say.
+absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts& layouts) const {
+  std::set<std::string> names;
+  std::set<uint32_t> ids;
+  std::vector<SliceLayout> missing;
+  for (const proto::VariableLayout& layout : layouts) {
+    ASSIGN_OR_RETURN(const std::vector<SliceLayout> slices, SlicesOf(layout));
+    if (!names.insert(layout.name()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", layout.name(), "' occurs twice"));
+    }
+    for (const SliceLayout& slice : slices) {
+      if (!ids.insert(slice.slice_id).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("slice id ", slice.slice_id, " of '", layout.name(), "' occurs twice"));
+      }
+      MutexLock lock(mutex_);
+      const auto held = shards_.find(slice.slice_id);
+      const bool here = slice.mirrored || slice.ps == options_.ps;
+      if (held == shards_.end()) {
+        if (here) missing.push_back(slice);
+      } else if (!here || !SameLayout(held->second->layout(), slice)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "ps:", options_.ps, " holds ", held->second->layout().ToString(), "; asked for is ",
+            slice.ToString(), " on ps:", slice.ps,
+            "; a variable keeps the layout with which it was made"));
+      }
+    }
+  }
+  return missing;
+}
+
+absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) const {
+  size_t bytes = 0;
+  for (const VariableShard* shard : All()) bytes += shard->layout().resident_bytes();
+  for (const SliceLayout& slice : missing) {
+    const size_t more = slice.resident_bytes();
+    if (more > options_.resident_bytes_max || bytes > options_.resident_bytes_max - more) {
+      return MakeError(
+          absl::StatusCode::kResourceExhausted,
+          absl::StrCat("no room for ", slice.ToString(), ": it needs ", more,
+                       " bytes with its slots, ", bytes, " of ", options_.resident_bytes_max,
+                       " are taken; use more parameter servers"),
+          proto::CONFIGURATION);
+    }
+    bytes += more;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<VariableShard>> VariableStore::Make(
+    const SliceLayout& slice) const {
+  if (slice.device.empty()) return VariableShard::Create(slice, HostMemory());
+  const auto in_memory = [&]() -> absl::StatusOr<std::unique_ptr<VariableShard>> {
+    if (options_.find_memory == nullptr) {
+      return absl::FailedPreconditionError(
+          "this home keeps variables in its processor's memory: name no device for them");
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<VariableMemory> memory, options_.find_memory(slice.device));
+    return VariableShard::Create(slice, std::move(memory));
+  };
+  auto made = in_memory();
+  if (made.ok()) return made;
+  return MakeError(made.status().code(),
+                   absl::StrCat("variable '", slice.variable, "' is to be in the memory of ",
+                                slice.device, ": ", made.status().message()),
+                   proto::CONFIGURATION);
+}
+
+absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
+    const Layouts& layouts, absl::FunctionRef<absl::Status()> admit) {
+  ASSIGN_OR_RETURN(const std::vector<SliceLayout> missing, MissingOf(layouts));
+  RETURN_IF_ERROR(CheckMemory(missing));
+  std::vector<std::unique_ptr<VariableShard>> made;
+  for (const SliceLayout& slice : missing) {
+    ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, Make(slice));
+    made.push_back(std::move(shard));
+  }
+  RETURN_IF_ERROR(admit());
+  std::vector<uint32_t> created;
+  MutexLock lock(mutex_);
+  for (std::unique_ptr<VariableShard>& shard : made) {
+    const uint32_t id = shard->layout().slice_id;
+    if (shards_.emplace(id, std::move(shard)).second) created.push_back(id);
+  }
+  return created;
+}
+
+absl::StatusOr<std::vector<VariableShard*>> VariableStore::Find(
+    absl::Span<const uint32_t> slice_ids) const {
+  std::vector<VariableShard*> found;
+  found.reserve(slice_ids.size());
+  MutexLock lock(mutex_);
+  for (const uint32_t id : slice_ids) {
+    const auto shard = shards_.find(id);
+    if (shard == shards_.end()) {
+      return MakeError(absl::StatusCode::kNotFound,
+                       absl::StrCat("slice ", id, " is not on ps:", options_.ps, ", which holds ",
+                                    shards_.size(), " slices"),
+                       shards_.empty() ? proto::PS_LOST : proto::APPLICATION);
+    }
+    found.push_back(shard->second.get());
+  }
+  return found;
+}
+
+std::vector<VariableShard*> VariableStore::All() const {
+  MutexLock lock(mutex_);
+  std::vector<VariableShard*> all;
+  all.reserve(shards_.size());
+  for (const auto& [id, shard] : shards_) all.push_back(shard.get());
+  return all;
+}
+
+}  // namespace cohort

@@ -1,0 +1,371 @@
+// One suite for every FileSystem, and the faults of the one in memory.
+
+#include "common/base/file_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
+#include "tests/support/world/memory_file_system.h"
+
+namespace cohort {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Place {
+  std::unique_ptr<FileSystem> files;
+  std::string root;
+};
+
+Place PosixPlace() {
+  char pattern[] = "/tmp/cohort_file_system_XXXXXX";
+  return {std::make_unique<PosixFileSystem>(), mkdtemp(pattern)};
+}
+
+Place MemoryPlace() {
+  Place place{std::make_unique<MemoryFileSystem>(), "/place/of/test"};
+  EXPECT_TRUE(place.files->MakeDirectories(place.root).ok());
+  return place;
+}
+
+struct Implementation {
+  const char* name;
+  Place (*make)();
+};
+
+class FileSystemConformance : public ::testing::TestWithParam<Implementation> {
+ protected:
+  FileSystemConformance() : place_(GetParam().make()), files_(*place_.files) {}
+  ~FileSystemConformance() override {
+    std::error_code ignored;
+    if (place_.root.find("/tmp/cohort_") == 0) std::filesystem::remove_all(place_.root, ignored);
+  }
+
+  std::string Path(const std::string& name) const { return JoinPath(place_.root, name); }
+  void Write(const std::string& name, const std::string& bytes) {
+    ASSERT_TRUE(WriteFileAtomically(files_, Path(name), bytes).ok());
+  }
+
+  Place place_;
+  FileSystem& files_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, FileSystemConformance,
+                         ::testing::Values(Implementation{"posix", PosixPlace},
+                                           Implementation{"memory", MemoryPlace}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(FileSystemConformance, ReadsWhatWasAppended) {
+  auto file = files_.Create(Path("a"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE((*file)->Append("hello ").ok());
+  EXPECT_TRUE((*file)->Append("").ok());
+  EXPECT_TRUE((*file)->Append(std::string("wor\0ld", 6)).ok());
+  EXPECT_TRUE((*file)->Sync().ok());
+  EXPECT_TRUE((*file)->Close().ok());
+  EXPECT_EQ(*ReadFile(files_, Path("a")), std::string("hello wor\0ld", 12));
+}
+
+TEST_P(FileSystemConformance, ReadsFromAnOffset) {
+  Write("a", "0123456789");
+  const auto file = files_.Open(Path("a"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ((*file)->size(), 10u);
+  std::string out(3, ' ');
+  EXPECT_TRUE((*file)->Read(7, absl::MakeSpan(out)).ok());
+  EXPECT_EQ(out, "789");
+}
+
+TEST_P(FileSystemConformance, ReadingBeyondTheEndIsOutOfRange) {
+  Write("a", "0123456789");
+  const auto file = files_.Open(Path("a"));
+  std::string out(3, ' ');
+  for (const uint64_t offset : {uint64_t{8}, uint64_t{10}, uint64_t{11}, ~uint64_t{0}}) {
+    const absl::Status status = (*file)->Read(offset, absl::MakeSpan(out));
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << offset;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(Path("a")));
+  }
+  EXPECT_TRUE((*file)->Read(10, absl::Span<char>()).ok());
+}
+
+TEST_P(FileSystemConformance, CreateNeverTakesWhatIsThere) {
+  Write("a", "old");
+  EXPECT_EQ(files_.Create(Path("a")).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(*ReadFile(files_, Path("a")), "old");
+}
+
+TEST_P(FileSystemConformance, AClosedFileRefusesEverything) {
+  auto file = files_.Create(Path("a"));
+  ASSERT_TRUE((*file)->Close().ok());
+  EXPECT_FALSE((*file)->Append("x").ok());
+  EXPECT_FALSE((*file)->Sync().ok());
+  EXPECT_FALSE((*file)->Close().ok());
+}
+
+TEST_P(FileSystemConformance, MissingThingsAreNotFoundAndNamed) {
+  const std::string missing = Path("no/such");
+  const std::vector<absl::Status> answers = {
+      files_.Open(missing).status(), files_.Create(missing).status(), files_.List(missing).status(),
+      files_.Rename(missing, Path("b")), ReadFile(files_, missing).status()};
+  for (const absl::Status& status : answers) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no/such"));
+  }
+}
+
+TEST_P(FileSystemConformance, ListIsSortedAndShallow) {
+  EXPECT_THAT(*files_.List(place_.root), IsEmpty());
+  ASSERT_TRUE(files_.MakeDirectories(Path("d/e")).ok());
+  Write("b", "");
+  Write("a", "");
+  Write("d/inside", "");
+  EXPECT_THAT(*files_.List(place_.root), ElementsAre("a", "b", "d"));
+  EXPECT_THAT(*files_.List(Path("d/")), ElementsAre("e", "inside"));
+}
+
+TEST_P(FileSystemConformance, RenameReplaces) {
+  Write("a", "new");
+  Write("b", "old");
+  EXPECT_TRUE(files_.Rename(Path("a"), Path("b")).ok());
+  EXPECT_EQ(*ReadFile(files_, Path("b")), "new");
+  EXPECT_THAT(*files_.List(place_.root), ElementsAre("b"));
+}
+
+TEST_P(FileSystemConformance, RemoveOfAMissingFileIsGood) {
+  Write("a", "x");
+  EXPECT_TRUE(files_.Remove(Path("a")).ok());
+  EXPECT_TRUE(files_.Remove(Path("a")).ok());
+  EXPECT_THAT(*files_.List(place_.root), IsEmpty());
+}
+
+TEST_P(FileSystemConformance, RemoveTakesOnlyEmptyDirectories) {
+  ASSERT_TRUE(files_.MakeDirectories(Path("d")).ok());
+  Write("d/a", "x");
+  EXPECT_EQ(files_.Remove(Path("d")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(*ReadFile(files_, Path("d/a")), "x");
+  EXPECT_TRUE(files_.Remove(Path("d/a")).ok());
+  EXPECT_TRUE(files_.Remove(Path("d")).ok());
+  EXPECT_EQ(files_.List(Path("d")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_P(FileSystemConformance, MakeDirectoriesTwiceAndOverAFile) {
+  EXPECT_TRUE(files_.MakeDirectories(Path("x/y/z")).ok());
+  EXPECT_TRUE(files_.MakeDirectories(Path("x//y/")).ok());
+  Write("file", "");
+  EXPECT_EQ(files_.MakeDirectories(Path("file")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(files_.MakeDirectories(Path("file/x")).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(FileSystemConformance, DirectoriesAndFilesAreNotMixedUp) {
+  ASSERT_TRUE(files_.MakeDirectories(Path("d")).ok());
+  Write("file", "");
+  EXPECT_EQ(files_.Open(Path("d")).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(files_.Create(Path("d")).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(files_.List(Path("file")).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(files_.Create(Path("file/x")).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(FileSystemConformance, AnOpenFileKeepsItsContentWhenReplaced) {
+  Write("a", "old");
+  const auto file = files_.Open(Path("a"));
+  Write("a", "new!");
+  std::string out(3, ' ');
+  EXPECT_TRUE((*file)->Read(0, absl::MakeSpan(out)).ok());
+  EXPECT_EQ(out, "old");
+  EXPECT_EQ(*ReadFile(files_, Path("a")), "new!");
+}
+
+TEST_P(FileSystemConformance, WriteFileAtomicallyLeavesNothingElse) {
+  Write("a", "1");
+  Write("a", "22");
+  EXPECT_EQ(*ReadFile(files_, Path("a")), "22");
+  EXPECT_THAT(*files_.List(place_.root), ElementsAre("a"));
+}
+
+// Two savers of one path, as an old coordinator that still writes and its successor.
+TEST_P(FileSystemConformance, NoWriterRenamesWhatAnotherHasBegun) {
+  const auto first = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*first)->Append("the first, ").ok());
+  const auto second = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*second)->Append("half of the second").ok());
+  ASSERT_TRUE((*first)->Append("whole").ok());
+  ASSERT_TRUE((*first)->Seal().ok());
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ(*ReadFile(files_, Path("a")), "the first, whole");
+}
+
+TEST_P(FileSystemConformance, AFileThatIsDiscardedIsRemoved) {
+  const auto file = TemporaryFile::Create(files_, Path("a"));
+  ASSERT_TRUE((*file)->Append("x").ok());
+  const std::vector<std::string> names = *files_.List(place_.root);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_TRUE(IsTemporaryName(names[0])) << names[0];
+  EXPECT_EQ(FinalName(names[0]), "a");
+  (*file)->Discard();
+  EXPECT_THAT(*files_.List(place_.root), IsEmpty());
+}
+
+// As what a call in flight holds at the end of a process.
+TEST(TemporaryFiles, MayBeDestroyedBehindTheirFileSystem) {
+  auto files = std::make_unique<MemoryFileSystem>();
+  auto file = *TemporaryFile::Create(*files, "/a");
+  ASSERT_TRUE(file->Append("x").ok());
+  files.reset();
+  file.reset();
+}
+
+// At each call that can fail.
+TEST(TemporaryFiles, ThatCannotBeWrittenAreRemoved) {
+  for (int calls = 1; calls <= 4; ++calls) {
+    MemoryFileSystem files;
+    files.FailAfter(calls, absl::ResourceExhaustedError("no space left"));
+    EXPECT_EQ(WriteFileAtomically(files, "/a", "x").code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(*files.List("/"), IsEmpty()) << calls;
+  }
+}
+
+TEST_P(FileSystemConformance, WhatKilledWritersLeftOfAPathIsRemoved) {
+  for (const char* name : {"a", "a.tmp", "a.0123456789abcdef.tmp", "ab.0123456789abcdef.tmp"}) {
+    ASSERT_TRUE((*files_.Create(Path(name)))->Close().ok());
+  }
+  RemoveTemporaries(files_, Path("a"));
+  EXPECT_THAT(*files_.List(place_.root), ElementsAre("a", "ab.0123456789abcdef.tmp"));
+}
+
+TEST_P(FileSystemConformance, AProbeLeavesNothing) {
+  EXPECT_TRUE(ProbeDirectory(files_, Path("x/y")).ok());
+  EXPECT_THAT(*files_.List(Path("x/y")), IsEmpty());
+  Write("file", "");
+  const absl::Status refused = ProbeDirectory(files_, Path("file/x"));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("file"));
+}
+
+TEST(PosixFiles, ASymbolicLinkIsNeverWrittenThrough) {
+  const Place place = PosixPlace();
+  ASSERT_TRUE(WriteFileAtomically(*place.files, place.root + "/victim", "mine").ok());
+  for (const char* target : {"/victim", "/nothing"}) {
+    const std::string link = place.root + "/link";
+    ASSERT_EQ(symlink((place.root + target).c_str(), link.c_str()), 0);
+    EXPECT_EQ(place.files->Create(link).status().code(), absl::StatusCode::kAlreadyExists);
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  EXPECT_EQ(*ReadFile(*place.files, place.root + "/victim"), "mine");
+  EXPECT_THAT(*place.files->List(place.root), ElementsAre("victim"));
+  std::filesystem::remove_all(place.root);
+}
+
+TEST(TemporaryNames, AreToldFromOthers) {
+  EXPECT_EQ(FinalName("m.index.0123456789abcdef.tmp"), "m.index");
+  EXPECT_EQ(FinalName("m.index.tmp"), "m.index");
+  for (const char* name : {"m.index", "m.index.0123456789abcdef", "tmp", "m.tmp.x", ""}) {
+    EXPECT_EQ(FinalName(name), name);
+    EXPECT_FALSE(IsTemporaryName(name)) << name;
+  }
+  // 15 digits, and one that is none: a part of the final name.
+  EXPECT_EQ(FinalName("m.123456789abcdef.tmp"), "m.123456789abcdef");
+  EXPECT_EQ(FinalName("m.g123456789abcdef.tmp"), "m.g123456789abcdef");
+}
+
+class MemoryFileSystemFaults : public ::testing::Test {
+ protected:
+  std::vector<std::string> Names() { return *files_.List("."); }
+  MemoryFileSystem files_;
+};
+
+TEST_F(MemoryFileSystemFaults, ACrashTakesUnsyncedBytes) {
+  auto file = files_.Create("a");
+  ASSERT_TRUE((*file)->Append("kept").ok());
+  ASSERT_TRUE((*file)->Sync().ok());
+  ASSERT_TRUE((*file)->Append("lost").ok());
+  files_.Crash(CrashLoss::kUnsyncedBytes);
+  EXPECT_EQ(*ReadFile(files_, "a"), "kept");
+  EXPECT_EQ((*file)->Append("x").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(MemoryFileSystemFaults, ACrashTakesNamesThatNoRenameMadeDurable) {
+  ASSERT_TRUE(WriteFileAtomically(files_, "old", "o").ok());
+  ASSERT_TRUE((*files_.Create("new"))->Sync().ok());
+  ASSERT_TRUE(files_.Remove("old").ok());
+  files_.Crash(CrashLoss::kUnsyncedBytesAndNames);
+  EXPECT_THAT(Names(), ElementsAre("old"));
+  EXPECT_EQ(*ReadFile(files_, "old"), "o");
+}
+
+TEST_F(MemoryFileSystemFaults, NamesMaySurviveTheCrashToo) {
+  ASSERT_TRUE(WriteFileAtomically(files_, "old", "o").ok());
+  ASSERT_TRUE((*files_.Create("new"))->Sync().ok());
+  ASSERT_TRUE(files_.Remove("old").ok());
+  files_.Crash(CrashLoss::kUnsyncedBytes);
+  EXPECT_THAT(Names(), ElementsAre("new"));
+}
+
+TEST_F(MemoryFileSystemFaults, ARenameWithoutSyncLosesTheBytes) {
+  auto file = files_.Create("a.tmp");
+  ASSERT_TRUE((*file)->Append("content").ok());
+  ASSERT_TRUE(files_.Rename("a.tmp", "a").ok());
+  files_.Crash(CrashLoss::kUnsyncedBytesAndNames);
+  EXPECT_EQ(*ReadFile(files_, "a"), "");
+}
+
+TEST_F(MemoryFileSystemFaults, TheNthCallFailsOnce) {
+  files_.FailAfter(1, absl::PermissionDeniedError("no"));
+  EXPECT_TRUE(files_.MakeDirectories("a").ok());
+  EXPECT_EQ(files_.MakeDirectories("b").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(files_.MakeDirectories("b").ok());
+}
+
+TEST_F(MemoryFileSystemFaults, AFullDiskTakesWhatFits) {
+  files_.SetCapacity(6);
+  auto file = files_.Create("a");
+  EXPECT_TRUE((*file)->Append("1234").ok());
+  EXPECT_EQ((*file)->Append("5678").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(*ReadFile(files_, "a"), "123456");
+  ASSERT_TRUE(files_.Remove("a").ok());
+  EXPECT_TRUE(WriteFileAtomically(files_, "b", "654321").ok());
+}
+
+TEST_F(MemoryFileSystemFaults, AFullDiskLeavesNoTemporaryFile) {
+  files_.SetCapacity(3);
+  EXPECT_EQ(WriteFileAtomically(files_, "a", "1234").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Names(), IsEmpty());
+}
+
+// The promise of WriteFileAtomically, at each moment at which the power may go.
+TEST_F(MemoryFileSystemFaults, WriteFileAtomicallyIsAtomicAtEveryCrashPoint) {
+  for (const CrashLoss loss : {CrashLoss::kUnsyncedBytesAndNames, CrashLoss::kUnsyncedBytes}) {
+    ASSERT_TRUE(WriteFileAtomically(files_, "a", "old").ok());
+    bool finished = false;
+    for (int calls = 0; !finished; ++calls) {
+      ASSERT_LT(calls, 20);
+      files_.StopAfter(calls);
+      finished = WriteFileAtomically(files_, "a", "new").ok();
+      files_.Crash(loss);
+      EXPECT_EQ(*ReadFile(files_, "a"), finished ? "new" : "old") << calls;
+    }
+  }
+}
+
+TEST(Paths, JoinAndSplit) {
+  EXPECT_EQ(JoinPath("a", "b"), "a/b");
+  EXPECT_EQ(JoinPath("a/", "b"), "a/b");
+  EXPECT_EQ(JoinPath("", "b"), "b");
+  EXPECT_EQ(DirectoryOf("a/b/c"), "a/b");
+  EXPECT_EQ(DirectoryOf("/a"), "/");
+  EXPECT_EQ(DirectoryOf("a"), ".");
+  EXPECT_EQ(BaseName("a/b"), "b");
+  EXPECT_EQ(BaseName("b"), "b");
+}
+
+}  // namespace
+}  // namespace cohort

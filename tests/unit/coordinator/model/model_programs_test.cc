@@ -1,0 +1,347 @@
+#include "coordinator/model/model_programs.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/program/program.h"
+#include "common/program/update_rule.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/coordinator/model/model_test_support.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+json Layer(const std::string& class_name, const json& config) {
+  return {{"class_name", class_name}, {"config", config}};
+}
+
+json Sequential(const json& layers) {
+  return {{"class_name", "Sequential"}, {"config", {{"layers", layers}}}};
+}
+
+// The job of the R example, from the file that is shipped.
+json MnistModel() {
+  return Sequential(json::array(
+      {Layer("Dense", {{"units", 256}, {"activation", "relu"}}), Layer("Dropout", {{"rate", 0.4}}),
+       Layer("Dense", {{"units", 128}, {"activation", "relu"}}), Layer("Dropout", {{"rate", 0.3}}),
+       Layer("Dense", {{"units", 10}, {"activation", "softmax"}})}));
+}
+
+proto::ElementSpec MnistBatch() {
+  return Batch(Component(DType::kFloat32, {-1, 784}), Component(DType::kFloat32, {-1, 10}));
+}
+
+absl::StatusOr<ModelPrograms> Build(const json& model, const proto::ElementSpec& batch,
+                                    const json& loss = "categorical_crossentropy",
+                                    const json& metrics = json::array({"accuracy"}),
+                                    const json& optimizer = "rmsprop") {
+  absl::StatusOr<JobSpec> job = MakeJob(model, optimizer, loss, metrics);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return BuildPrograms(*job, batch);
+}
+
+std::vector<std::string> Bindings(const proto::Program& program) {
+  std::vector<std::string> bindings;
+  for (const proto::InputBinding& input : program.inputs()) {
+    bindings.push_back(input.has_batch_component()
+                           ? "batch " + std::to_string(input.batch_component())
+                           : "variable " + input.variable());
+  }
+  for (const proto::OutputBinding& output : program.outputs()) {
+    bindings.push_back(output.has_push() ? "push " + output.push() : "fetch");
+  }
+  return bindings;
+}
+
+std::multiset<std::string> Operators(const proto::Program& program) {
+  std::multiset<std::string> operators;
+  const absl::StatusOr<onnx::ModelProto> model = LoadProgram(program);
+  EXPECT_TRUE(model.ok()) << model.status();
+  for (const onnx::NodeProto& node : model->graph().node()) {
+    operators.insert(node.op_type());
+  }
+  return operators;
+}
+
+TEST(ModelPrograms, TheMnistModelHasKerasVariablesInOrder) {
+  const ModelPrograms programs = *Build(MnistModel(), MnistBatch());
+  std::vector<std::string> names;
+  for (const VariableSpec& variable : programs.variables) {
+    names.push_back(variable.name + " " + variable.shape.ToString());
+  }
+  EXPECT_THAT(names,
+              ElementsAre("dense/kernel [784,256]", "dense/bias [256]", "dense_1/kernel [256,128]",
+                          "dense_1/bias [128]", "dense_2/kernel [128,10]", "dense_2/bias [10]"));
+  const proto::Initializer& kernel = programs.variables[0].initializer;
+  EXPECT_EQ(kernel.op(), "random_uniform");
+  EXPECT_DOUBLE_EQ(kernel.b(), std::sqrt(6.0 / (784 + 256)));
+  EXPECT_DOUBLE_EQ(kernel.a(), -kernel.b());
+  EXPECT_EQ(programs.variables[1].initializer.op(), "zeros");
+}
+
+TEST(ModelPrograms, BindingsComeInTheDocumentedOrder) {
+  const ModelPrograms programs =
+      *Build(Sequential(json::array({Layer("Dense", {{"units", 10}})})), MnistBatch());
+  EXPECT_THAT(Bindings(programs.train_step),
+              ElementsAre("batch 0", "batch 1", "variable dense/kernel", "variable dense/bias",
+                          "fetch", "fetch", "fetch", "push dense/kernel", "push dense/bias"));
+  EXPECT_THAT(Bindings(programs.eval_step),
+              ElementsAre("batch 0", "batch 1", "variable dense/kernel", "variable dense/bias",
+                          "fetch", "fetch", "fetch"));
+  EXPECT_THAT(Bindings(programs.predict),
+              ElementsAre("batch 0", "variable dense/kernel", "variable dense/bias", "fetch"));
+  EXPECT_THAT(programs.fetch_names, ElementsAre("loss_sum", "count", "accuracy"));
+}
+
+TEST(ModelPrograms, OnlyTrainingDropsOut) {
+  const ModelPrograms programs = *Build(MnistModel(), MnistBatch());
+  EXPECT_EQ(Operators(programs.train_step).count("Dropout"), 2u);
+  EXPECT_EQ(Operators(programs.eval_step).count("Dropout"), 0u);
+  EXPECT_EQ(Operators(programs.predict).count("Dropout"), 0u);
+}
+
+TEST(ModelPrograms, ASoftmaxAtTheEndIsNotComputedForTheLoss) {
+  const ModelPrograms programs = *Build(MnistModel(), MnistBatch());
+  EXPECT_EQ(Operators(programs.train_step).count("Softmax"), 0u);
+  EXPECT_EQ(Operators(programs.predict).count("Softmax"), 1u);
+}
+
+TEST(ModelPrograms, ProgramsLoadAndKeepASymbolicBatch) {
+  const ModelPrograms programs = *Build(MnistModel(), MnistBatch());
+  for (const proto::Program* program :
+       {&programs.train_step, &programs.eval_step, &programs.predict}) {
+    const absl::StatusOr<onnx::ModelProto> model = LoadProgram(*program);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto& type = model->graph().input(0).type().tensor_type();
+    EXPECT_EQ(type.shape().dim(0).dim_param(), "N");
+  }
+  const onnx::ModelProto predict = *LoadProgram(programs.predict);
+  const auto& output = predict.graph().output(0).type().tensor_type().shape();
+  EXPECT_EQ(output.dim(0).dim_param(), "N");
+  EXPECT_EQ(output.dim(1).dim_value(), 10);
+}
+
+TEST(ModelPrograms, TheSameJobMakesTheSameBytes) {
+  const ModelPrograms a = *Build(MnistModel(), MnistBatch());
+  const ModelPrograms b = *Build(MnistModel(), MnistBatch());
+  EXPECT_EQ(ProgramId(a.train_step), ProgramId(b.train_step));
+}
+
+TEST(ModelPrograms, RawImagesAreCastAndFlattenedInTheGraph) {
+  const ModelPrograms programs = *Build(
+      Sequential(json::array({Layer("Flatten", json::object()), Layer("Dense", {{"units", 10}})})),
+      Batch(Component(DType::kUint8, {-1, 2, 2}), Component(DType::kUint8, {-1})),
+      "sparse_categorical_crossentropy");
+  const Tensor x = Tensor::FromVector<uint8_t>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
+  const Tensor y = Tensor::FromVector<uint8_t>({0, 9}, {2});
+  std::vector<float> kernel(40, 0.0f);
+  kernel[9] = 1;  // class 9 scores the first pixel of each image, 1 and 5
+  const auto outputs = RunProgram(programs.train_step, {x, y},
+                                  {{"dense/kernel", Tensor::FromVector<float>(kernel, {4, 10})},
+                                   {"dense/bias", Tensor::Zeros(DType::kFloat32, {10})}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ(*(*outputs)[1].data<float>(), 2.0f);
+  EXPECT_EQ(*(*outputs)[2].data<float>(), 1.0f);
+}
+
+TEST(ModelPrograms, ABatchOfOneAndALargeOneRunOnOneProgram) {
+  const ModelPrograms programs =
+      *Build(Sequential(json::array({Layer("Dense", {{"units", 3}, {"activation", "softmax"}})})),
+             Batch(Component(DType::kFloat32, {-1, 2}), Component(DType::kFloat32, {-1, 3})));
+  for (const int64_t n : {1, 2, 100}) {
+    const auto outputs =
+        RunProgram(programs.train_step,
+                   {Tensor::Zeros(DType::kFloat32, {n, 2}),
+                    Tensor::FromVector<float>(std::vector<float>(n * 3, 1), {n, 3})},
+                   {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
+                    {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_NEAR(*(*outputs)[0].data<float>(), static_cast<double>(n) * 3 * std::log(3.0),
+                1e-4 * static_cast<double>(n));
+    EXPECT_EQ(*(*outputs)[1].data<float>(), static_cast<float>(n));
+  }
+}
+
+TEST(ModelPrograms, OptimizersBecomeRulesThatThePsKnows) {
+  const std::vector<std::pair<const char*, const char*>> ops = {
+      {"sgd", "sgd"},         {"adagrad", "adagrad"},   {"rmsprop", "rmsprop"},
+      {"adam", "adam"},       {"AdamW", "adam"},        {"adamax", "adamax"},
+      {"nadam", "nadam"},     {"adadelta", "adadelta"}, {"ftrl", "ftrl"},
+      {"RowwiseAdagrad", "rowwise_adagrad"}};
+  for (const auto& [name, op] : ops) {
+    const ModelPrograms programs = *Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
+                                          json::array({"accuracy"}), name);
+    EXPECT_EQ(programs.update_rule.op(), op);
+    EXPECT_TRUE(DescribeUpdateRule(programs.update_rule).ok());
+    EXPECT_EQ(ParameterOf(programs.update_rule, "weight_decay"),
+              std::string(name) == "AdamW" ? 0.004 : 0);
+  }
+}
+
+absl::StatusOr<std::map<std::string, proto::SparseMode>> SparseModes(const json& sparse_updates) {
+  const json adam = {{"class_name", "Adam"},
+                     {"config", {{"beta_2", 0.8}, {"sparse_updates", sparse_updates}}}};
+  const auto programs = Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
+                              json::array({"accuracy"}), adam);
+  if (!programs.ok()) return programs.status();
+  std::map<std::string, proto::SparseMode> modes;
+  for (const VariableSpec& variable : programs->variables) modes[variable.name] = variable.sparse;
+  return modes;
+}
+
+TEST(ModelPrograms, SparseModesAreOfAllVariablesOrByName) {
+  const auto lazy = *SparseModes("lazy");
+  EXPECT_GT(lazy.size(), 2u);
+  for (const auto& [name, mode] : lazy) EXPECT_EQ(mode, proto::LAZY) << name;
+  const auto one = *SparseModes({{"dense/kernel", "lazy"}});
+  for (const auto& [name, mode] : one) {
+    EXPECT_EQ(mode, name == "dense/kernel" ? proto::LAZY : proto::DENSE_EXACT) << name;
+  }
+  EXPECT_THAT(std::string(SparseModes({{"dense/kernl", "lazy"}}).status().message()),
+              testing::HasSubstr("dense/kernel"));
+  // Adam's moves must fade: 0.9^2 is not less than 0.8.
+  EXPECT_THAT(std::string(SparseModes("lazy_compensated").status().message()),
+              testing::HasSubstr("beta_1^2 < beta_2"));
+}
+
+// One example, no weights yet: the gradient of the bias is softmax - label = (-2, 1, 1) / 3, that
+// of the kernel is x times it.
+TEST(ModelPrograms, ClippingIsOfEachVariableOrOfAllTogether) {
+  const auto norms = [](const json& config) {
+    const ModelPrograms programs =
+        *Build(Sequential(json::array({Layer("Dense", {{"units", 3}})})),
+               Batch(Component(DType::kFloat32, {-1, 2}), Component(DType::kFloat32, {-1, 3})),
+               {{"class_name", "CategoricalCrossentropy"}, {"config", {{"from_logits", true}}}},
+               json::array(), {{"class_name", "SGD"}, {"config", config}});
+    const auto outputs = RunProgram(programs.train_step,
+                                    {Tensor::FromVector<float>({3, 4}, {1, 2}),
+                                     Tensor::FromVector<float>({1, 0, 0}, {1, 3})},
+                                    {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
+                                     {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    std::vector<double> result;
+    for (size_t i = 2; i < outputs->size(); ++i) {
+      double sum = 0;
+      for (const float element : (*outputs)[i].span<float>()) sum += element * element;
+      result.push_back(std::sqrt(sum));
+    }
+    return result;
+  };
+  using testing::DoubleNear;
+  const double bias = std::sqrt(6.0) / 3;
+  const double all = bias * std::sqrt(26.0);
+  EXPECT_THAT(norms(json::object()),
+              ElementsAre(DoubleNear(5 * bias, 1e-6), DoubleNear(bias, 1e-6)));
+  EXPECT_THAT(norms({{"clipnorm", 1}}), ElementsAre(DoubleNear(1, 1e-6), DoubleNear(bias, 1e-6)));
+  EXPECT_THAT(norms({{"global_clipnorm", 1}}),
+              ElementsAre(DoubleNear(5 * bias / all, 1e-6), DoubleNear(bias / all, 1e-6)));
+}
+
+struct Misfit {
+  const char* what;
+  json model;
+  proto::ElementSpec batch;
+  json loss;
+  json metrics;
+  std::vector<std::string> message;
+};
+
+void ExpectMisfits(const std::vector<Misfit>& cases) {
+  for (const Misfit& misfit : cases) {
+    SCOPED_TRACE(misfit.what);
+    const absl::Status status =
+        Build(misfit.model, misfit.batch, misfit.loss, misfit.metrics).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    for (const std::string& part : misfit.message) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+    }
+  }
+}
+
+json TenUnits() { return Sequential(json::array({Layer("Dense", {{"units", 10}})})); }
+
+constexpr char kCategorical[] = "categorical_crossentropy";
+constexpr char kSparse[] = "sparse_categorical_crossentropy";
+
+TEST(ModelPrograms, LabelsThatDoNotFitAreErrorsThatNameTypeAndRemedy) {
+  const auto x = Component(DType::kFloat32, {-1, 784});
+  const auto one_hot = Component(DType::kFloat32, {-1, 10});
+  const json none = json::array();
+  ExpectMisfits({
+      {"sparse labels",
+       TenUnits(),
+       Batch(x, Component(DType::kUint8, {-1})),
+       kCategorical,
+       none,
+       {"labels [N,10]", "uint8[-1]", "CategoryEncoding", "num_tokens 10"}},
+      {"one-hot labels",
+       TenUnits(),
+       Batch(x, one_hot),
+       kSparse,
+       none,
+       {"integer label", "float32[-1,10]", "'categorical_crossentropy'"}},
+      {"wrong classes",
+       TenUnits(),
+       Batch(x, Component(DType::kFloat32, {-1, 7})),
+       kCategorical,
+       none,
+       {"[-1,7]", "units"}},
+      {"wrong metric",
+       TenUnits(),
+       Batch(x, one_hot),
+       kCategorical,
+       json::array({"sparse_categorical_accuracy"}),
+       {"sparse_categorical_accuracy", "'accuracy'"}},
+  });
+}
+
+TEST(ModelPrograms, InputsThatDoNotFitAreErrorsThatNameLayerAndShape) {
+  const auto images = Component(DType::kFloat32, {-1, 28, 28});
+  const auto one_hot = Component(DType::kFloat32, {-1, 10});
+  const json none = json::array();
+  const json declared =
+      Sequential(json::array({Layer("Dense", {{"units", 10}, {"input_shape", {784}}})}));
+  const json untrained = Sequential(json::array({Layer("Activation", {{"activation", "tanh"}})}));
+  ExpectMisfits({
+      {"image into Dense",
+       TenUnits(),
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"[28,10] per example", "Flatten"}},
+      {"wrong declared input",
+       declared,
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"'input'", "[28,28]", "[784]"}},
+      {"scalar input",
+       TenUnits(),
+       Batch(Component(DType::kFloat32, {-1}), one_hot),
+       kCategorical,
+       none,
+       {"'dense'", "[]"}},
+      {"unknown dimension",
+       TenUnits(),
+       Batch(Component(DType::kFloat32, {-1, -1}), one_hot),
+       kCategorical,
+       none,
+       {"-1 in dimension 1"}},
+      {"nothing to train",
+       untrained,
+       Batch(one_hot, one_hot),
+       kCategorical,
+       none,
+       {"nothing to train"}},
+  });
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,40 @@
+#include "worker/collective/lanes/abort_agreement.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+AbortAgreement::AbortAgreement(int rank, int size)
+    : rank_(rank),
+      answered_(static_cast<size_t>(size)),
+      heard_(static_cast<size_t>(size)),
+      excused_(static_cast<size_t>(size)) {}
+
+bool AbortAgreement::Offer(const AbortCause& cause) {
+  if (best_.has_value() && !(cause < *best_)) return false;
+  best_ = cause;
+  ++round_;
+  answered_ = excused_;
+  answered_[static_cast<size_t>(rank_)] = 1;
+  waits_for_ = static_cast<int>(std::count(answered_.begin(), answered_.end(), 0));
+  return true;
+}
+
+void AbortAgreement::Excuse(int rank) {
+  const auto index = static_cast<size_t>(rank);
+  excused_[index] = 1;
+  if (begun() && !std::exchange(answered_[index], 1)) --waits_for_;
+}
+
+bool AbortAgreement::Answer(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer) {
+  if (answer.ok()) heard_[static_cast<size_t>(rank)] = 1;
+  if (answer.ok() && Offer(*answer)) return true;
+  char& answered = answered_[static_cast<size_t>(rank)];
+  if (round != round_ || answered) return false;
+  answered = 1;
+  --waits_for_;
+  return false;
+}
+
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#pragma once
+
+// The communicator between processes: the algorithms of plans.h over lanes. A rank watches every
+// other rank, so that a lost one is noticed by all at once, whoever waits for it.
+
+#include <memory>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/executor.h"
+#include "proto/error.pb.h"
+#include "worker/collective/collective_errors.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/flight_recorder.h"
+#include "worker/collective/lanes/group_table.h"
+#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/plan/algorithm_choice.h"
+
+namespace cohort {
+
+struct LaneGroupOptions {
+  GroupName name;
+  int rank = 0;
+  int size = 1;
+  HostLayout hosts;                   // empty: each rank is a host
+  std::vector<proto::TaskRef> tasks;  // by rank, for errors; may be empty
+  // A call that takes so long is logged with who has not started it, and again after as long.
+  absl::Duration stall_after = absl::Seconds(10);
+};
+
+// Frames that have been sent by this rank so far.
+struct LaneCounters {
+  uint64_t frames_sent = 0;
+  uint64_t bytes_sent = 0;       // of payloads
+  uint64_t frames_parked = 0;    // that came before the call was started here
+  uint64_t frames_in_place = 0;  // that were received in the caller's output
+};
+
+// Thread-safe.
+class LaneCommunicator final : public Communicator {
+ public:
+  // Operations under way at most, by which a rank may be ahead of another; more calls wait.
+  static constexpr size_t kOperationsMax = 64;
+
+  // Clock and executor outlive it and its calls; the table is that of the worker's service. All
+  // ranks listen before any makes its communicator.
+  LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<GroupTable> table,
+                   std::unique_ptr<Lanes> lanes, LaneGroupOptions options);
+  ~LaneCommunicator() override;
+
+  int rank() const override;
+  int size() const override;
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override;
+  void Start(CollectiveCall call, Done done) override;
+  void Abort(absl::Status root_cause) override;
+
+  // As Start, with all that is checked, compared and told, but nothing moves: it is agreed when all
+  // ranks have started the same call. For who moves the elements by other means (nccl/). A rank
+  // that agrees on a call that another starts gets INTERNAL or waits.
+  void Agree(CollectiveCall call, Done agreed);
+  // `told` runs once when the generation has ended, with the root cause, on the executor; never
+  // when it is not aborted.
+  void WhenAborted(Done told);
+
+  std::shared_ptr<const FlightRecorder> recorder() const;
+  LaneCounters counters() const;
+
+ private:
+  const std::shared_ptr<GroupTable> table_;       // shared by the groups of the worker
+  const std::shared_ptr<class LaneGroup> group_;  // shared with frames and timers under way
+};
+
+}  // namespace cohort

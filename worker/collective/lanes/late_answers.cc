@@ -1,0 +1,25 @@
+#include "worker/collective/lanes/late_answers.h"
+
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+void AnswerAll(std::vector<Consumed>& held) {
+  for (Consumed& consumed : std::exchange(held, {})) consumed(absl::OkStatus());
+}
+
+}  // namespace
+
+void LateAnswers::Taken(int from, bool may_wait, Consumed consumed) {
+  std::vector<Consumed>& held = held_[static_cast<size_t>(from)];
+  held.push_back(std::move(consumed));
+  if (!may_wait || held.size() == kFramesToAnswer) AnswerAll(held);
+}
+
+void LateAnswers::Release() {
+  for (std::vector<Consumed>& held : held_) AnswerAll(held);
+}
+
+}  // namespace cohort

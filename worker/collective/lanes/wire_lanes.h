@@ -1,0 +1,29 @@
+#pragma once
+
+// Lanes over the transport that the worker has: gRPC, shared memory, in-process or simulated.
+// Frames go over lanes of frames, the rest over control connections, so that an abort never waits
+// behind a tensor.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/wire/transport.h"
+#include "worker/collective/collective_errors.h"
+#include "worker/collective/lanes/lanes.h"
+
+namespace cohort {
+
+struct WireLanesOptions {
+  GroupName group;
+  int rank = 0;
+  std::vector<std::string> addresses;  // by rank
+};
+
+// The transport outlives them. Frames under way at the end go on; watches end.
+std::unique_ptr<Lanes> MakeWireLanes(Transport& transport, WireLanesOptions options);
+
+// As they are on the wire.
+uint64_t GroupHash(const GroupName& group);
+
+}  // namespace cohort

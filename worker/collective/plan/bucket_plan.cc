@@ -1,0 +1,50 @@
+#include "worker/collective/plan/bucket_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/base/rng.h"
+
+namespace cohort {
+
+namespace {
+
+int64_t BytesMax(const BucketOptions& options, bool first) {
+  if (options.bytes_per_pack > 0) return options.bytes_per_pack;
+  return first ? options.automatic_first_bytes : options.automatic_bytes;
+}
+
+void Put(Bucket& bucket, size_t index, const BucketItem& item) {
+  bucket.items.push_back(index);
+  bucket.offsets.push_back(bucket.elements);
+  bucket.elements += item.elements;
+  bucket.layout =
+      Mix64(bucket.layout + StableHash(item.name) * 3 +
+            Mix64(static_cast<uint64_t>(item.elements)) + static_cast<uint64_t>(item.dtype));
+}
+
+}  // namespace
+
+std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
+                                const BucketOptions& options) {
+  std::vector<Bucket> buckets;
+  std::map<DType, size_t> open;  // the last bucket of each type
+  for (size_t index = items.size(); index-- > 0;) {
+    const BucketItem& item = items[index];
+    const auto element = static_cast<int64_t>(ElementSize(item.dtype));
+    const auto found = open.find(item.dtype);
+    if (found == open.end() ||
+        buckets[found->second].elements * element > BytesMax(options, found->second == 0)) {
+      open[item.dtype] = buckets.size();
+      buckets.emplace_back();
+      buckets.back().dtype = item.dtype;
+    }
+    Put(buckets[open[item.dtype]], index, item);
+  }
+  std::stable_sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) {
+    return a.items.back() > b.items.back();
+  });
+  return buckets;
+}
+
+}  // namespace cohort

@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include "worker/collective/plan/plans.h"
+#include "worker/collective/plan/segments.h"
+
+namespace cohort {
+
+// All ranks' inputs meet at every rank, which sums for itself. What is sent is a copy, because the
+// output may lie where the input is and a peer may still be reading when the sum is made.
+RankPlan OneShotAllReduce(const PlanInput& in) {
+  PlanBuilder plan;
+  const int64_t count = in.call.count;
+  for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
+    const Ref input = PlanBuilder::Input(segment.first, segment.count);
+    const Ref own = plan.Copy(input);
+    std::vector<Ref> operands(static_cast<size_t>(in.size), input);
+    for (int turn = 1; turn < in.size; ++turn) {
+      plan.Send((in.rank + turn) % in.size, Tag(Phase::kScatter, segment.index), own);
+    }
+    for (int peer = 0; peer < in.size; ++peer) {
+      if (peer == in.rank) continue;
+      operands[static_cast<size_t>(peer)] =
+          plan.Receive(peer, Tag(Phase::kScatter, segment.index), segment.count);
+    }
+    // The own operand is read from the copy, too: its copying comes before the output is written.
+    operands[static_cast<size_t>(in.rank)] = own;
+    plan.CombineFinalInto(operands, PlanBuilder::Output(segment.first, segment.count));
+  }
+  return std::move(plan).Finish();
+}
+
+// Rank i owns chunk i. Everybody sends each owner its chunk, and each owner its sum to everybody.
+// A chunk of the output is written when its owner has answered, who has read our part by then.
+RankPlan TwoShotAllReduce(const PlanInput& in) {
+  PlanBuilder plan;
+  const DType dtype = in.call.dtype;
+  const int64_t chunk = EvenChunkElements(dtype, in.call.count, in.size);
+  const int64_t segment_elements = EvenSegmentElements(dtype, chunk);
+  std::vector<std::vector<Segment>> chunks;
+  for (int i = 0; i < in.size; ++i) {
+    const Segment all = ChunkAt(in.call.count, chunk, i);
+    chunks.push_back(Segments(all.first, all.count, segment_elements));
+  }
+  // By segments first, so that all owners can begin; each rank begins with another owner.
+  const size_t longest = chunks[0].size();
+  for (size_t s = 0; s < longest; ++s) {
+    for (int turn = 1; turn < in.size; ++turn) {
+      const int owner = (in.rank + turn) % in.size;
+      const std::vector<Segment>& of_owner = chunks[static_cast<size_t>(owner)];
+      if (s >= of_owner.size()) continue;
+      plan.Send(owner, Tag(Phase::kScatter, of_owner[s].index),
+                PlanBuilder::Input(of_owner[s].first, of_owner[s].count));
+    }
+  }
+  for (const Segment& own : chunks[static_cast<size_t>(in.rank)]) {
+    std::vector<Ref> operands;
+    for (int peer = 0; peer < in.size; ++peer) {
+      operands.push_back(peer == in.rank
+                             ? PlanBuilder::Input(own.first, own.count)
+                             : plan.Receive(peer, Tag(Phase::kScatter, own.index), own.count));
+    }
+    const Ref sum = plan.CombineFinalInto(operands, PlanBuilder::Output(own.first, own.count));
+    for (int turn = 1; turn < in.size; ++turn) {
+      plan.Send((in.rank + turn) % in.size, Tag(Phase::kGather, own.index), sum);
+    }
+  }
+  for (int owner = 0; owner < in.size; ++owner) {
+    if (owner == in.rank) continue;
+    for (const Segment& segment : chunks[static_cast<size_t>(owner)]) {
+      plan.CopyInto(plan.Receive(owner, Tag(Phase::kGather, segment.index), segment.count),
+                    PlanBuilder::Output(segment.first, segment.count));
+    }
+  }
+  return std::move(plan).Finish();
+}
+
+namespace {
+
+// The ranks of one subtree: 2^level of them from `base` on, fewer at the end of the group.
+struct Block {
+  int base = 0;
+  int size = 0;
+};
+
+Block BlockAt(int base, int level, int n) { return {base, std::min(1 << level, n - base)}; }
+
+// One level of the tree: our block's value becomes that of the block and its sibling. Rank i of a
+// block gets the sibling's value from rank i modulo the sibling's size.
+Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment, const Ref& value,
+             const Ref& output) {
+  const int base = in.rank >> level << level;
+  const int other_base = base ^ 1 << level;
+  if (other_base >= in.size) return value;
+  const Block own = BlockAt(base, level, in.size);
+  const Block other = BlockAt(other_base, level, in.size);
+  const uint32_t tag =
+      Tag(Phase::kScatter, static_cast<int64_t>(segment) * 16 + level);  // levels: below 11
+  const int place = in.rank - own.base;
+  for (int i = place; i < other.size; i += own.size) plan.Send(other.base + i, tag, value);
+  const int source = other.base + place % other.size;
+  // A block of one rank sends its input as it is, on whatever level.
+  const Ref theirs = other.size > 1 ? plan.ReceivePartial(source, tag, value.count)
+                                    : plan.Receive(source, tag, value.count);
+  const Ref operands[] = {base < other_base ? value : theirs, base < other_base ? theirs : value};
+  const bool last = (2 << level) >= in.size;
+  return last ? plan.CombineFinalInto(operands, output) : plan.CombinePartial(operands);
+}
+
+}  // namespace
+
+RankPlan RecursiveDoublingAllReduce(const PlanInput& in) {
+  PlanBuilder plan;
+  const int64_t count = in.call.count;
+  for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
+    const Ref output = PlanBuilder::Output(segment.first, segment.count);
+    Ref value = plan.Copy(PlanBuilder::Input(segment.first, segment.count));
+    for (int level = 0; (1 << level) < in.size; ++level) {
+      value = Exchange(plan, in, level, segment.index, value, output);
+    }
+  }
+  return std::move(plan).Finish();
+}
+
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#include "worker/collective/plan/segments.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+constexpr int kPhaseShift = 28;
+constexpr int64_t kTensorFlowChunkBytes = int64_t{4} << 20;
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t ElementBytes(DType dtype) { return static_cast<int64_t>(ElementSize(dtype)); }
+
+}  // namespace
+
+int64_t SegmentElements(DType dtype, int64_t chunk_elements) {
+  const int64_t element = std::max<int64_t>(ElementBytes(dtype), 1);
+  const int64_t half = CeilDivide(chunk_elements * element, 2);
+  const int64_t bytes = std::clamp(half, kSegmentBytesMin, kSegmentBytesMax);
+  return CeilDivide(bytes, kLineBytes) * kLineBytes / element;
+}
+
+int64_t EvenSegmentElements(DType dtype, int64_t chunk_elements) {
+  const int64_t element = std::max<int64_t>(ElementBytes(dtype), 1);
+  const int64_t bytes = std::max(chunk_elements * element, kLineBytes);
+  const int64_t segments = CeilDivide(bytes, kEvenSegmentBytesMax);
+  return CeilDivide(CeilDivide(bytes, segments), kLineBytes) * kLineBytes / element;
+}
+
+std::vector<Segment> Segments(int64_t first, int64_t count, int64_t elements) {
+  std::vector<Segment> segments;
+  uint32_t index = 0;
+  int64_t done = 0;
+  do {
+    segments.push_back({first + done, std::min(elements, count - done), index++});
+    done += elements;
+  } while (done < count);
+  return segments;
+}
+
+int64_t EvenChunkElements(DType dtype, int64_t count, int n) {
+  const int64_t line = kLineBytes / ElementBytes(dtype);
+  return CeilDivide(CeilDivide(count, n), line) * line;
+}
+
+int64_t TensorFlowChunkElements(DType dtype, int64_t count, int n) {
+  const int64_t element = ElementBytes(dtype);
+  const int64_t subdivisions = count * element / n > kTensorFlowChunkBytes ? 2 : 1;
+  const int64_t bytes = CeilDivide(count, n * subdivisions) * element;
+  return (bytes / kLineBytes + 1) * kLineBytes / element * subdivisions;
+}
+
+Segment ChunkAt(int64_t count, int64_t chunk, int i) {
+  const int64_t begin = std::min(count, chunk * i);
+  return {begin, std::min(count, begin + chunk) - begin, static_cast<uint32_t>(i)};
+}
+
+uint32_t Tag(Phase phase, int64_t index) {
+  COHORT_CHECK(index < int64_t{1} << kPhaseShift, "at most 2^28 segments");
+  return static_cast<uint32_t>(phase) << kPhaseShift | static_cast<uint32_t>(index);
+}
+
+}  // namespace cohort

@@ -1,0 +1,224 @@
+#include "worker/collective/shm/shm_communicator.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/wire/frames/local_socket.h"
+#include "worker/collective/shm/shm_call.h"
+#include "worker/collective/shm/shm_rendezvous.h"
+
+namespace cohort {
+
+namespace {
+
+// That this process may use.
+int CoreCount() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+}  // namespace
+
+std::string NewShmSocket() { return absl::StrCat("cohort-group:", NewSocketNumber()); }
+
+std::string ExplainShm(const CollectiveCall& call, int size) {
+  const ShmPlan plan = MakeShmPlan(size, CoreCount(), ShmOptions().arena_bytes);
+  const absl::string_view waiting =
+      plan.spins != 0 ? "each rank has a core and looks for the others before it sleeps"
+                      : "ranks share cores, so whoever waits lets others run and then sleeps";
+  return absl::StrCat(
+      "shared memory\n  ",
+      GoesThroughSlots(call, plan)
+          ? absl::StrCat("up to ", plan.slot_bytes_max, " bytes the number of barriers is what ",
+                         "costs: every rank reads all inputs after one\n  ")
+          : absl::StrCat("each rank reduces or copies its share in the memory of all, between two ",
+                         "barriers; inputs in other memory come in pieces of ", plan.piece_bytes,
+                         " bytes\n  "),
+      waiting);
+}
+
+ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
+    : options_(std::move(options)),
+      recorder_(std::make_shared<FlightRecorder>(
+          FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.members,
+                                "shared memory"})) {
+  int ends[2] = {-1, -1};
+  COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "descriptors for a group");
+  stop_reading_ = UniqueFd(ends[0]);
+  stop_writing_ = UniqueFd(ends[1]);
+  thread_ = std::thread([this, joined = std::move(joined)]() mutable { Serve(std::move(joined)); });
+  pthread_setname_np(thread_.native_handle(), "shm-group");
+}
+
+ShmCommunicator::~ShmCommunicator() {
+  {
+    MutexLock lock(mutex_);
+    COHORT_CHECK(pending_.empty(), "a communicator ends after its calls");
+    stopped_ = true;
+    changed_.NotifyAll();
+  }
+  stop_writing_ = UniqueFd();
+  thread_.join();
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> ShmCommunicator::Allocate(size_t bytes) {
+  std::shared_ptr<ShmArena> arena;
+  {
+    MutexLock lock(mutex_);
+    arena = arena_;
+  }
+  return arena != nullptr ? arena->Allocate(bytes) : Buffer::Allocate(bytes);
+}
+
+void ShmCommunicator::Start(CollectiveCall call, Done done) {
+  const auto timeout = absl::ToChronoNanoseconds(std::min(call.timeout, absl::Hours(24 * 365)));
+  const Time deadline = std::chrono::steady_clock::now() + timeout;
+  MutexLock lock(mutex_);
+  pending_.push_back({std::move(call), std::move(done), next_sequence_++, deadline});
+  RecordStart(pending_.back());
+  changed_.NotifyOne();
+}
+
+void ShmCommunicator::RecordStart(const Pending& pending) {
+  recorder_->Started({pending.sequence, &pending.call, CollectiveAlgorithm::kAuto, {}},
+                     absl::Now());
+}
+
+void ShmCommunicator::Abort(absl::Status root_cause) {
+  {
+    MutexLock lock(mutex_);
+    if (arena_ == nullptr) {
+      if (failure_.ok()) failure_ = std::move(root_cause);
+      return;
+    }
+  }
+  barrier_->Abort(root_cause).IgnoreError();
+}
+
+void ShmCommunicator::Serve(Done joined) {
+  joined(Join());
+  joined = nullptr;
+  while (WaitForCall()) {
+    Pending* first = nullptr;
+    {
+      MutexLock lock(mutex_);
+      first = &pending_.front();  // stays where it is while others are added
+    }
+    const absl::Status status = Run(first->call, first->sequence);
+    recorder_->Ended(first->sequence, status, absl::Now());
+    Done done = std::move(first->done);
+    {
+      MutexLock lock(mutex_);
+      pending_.pop_front();
+    }
+    done(status);
+  }
+  barrier_.reset();
+  life_ = UniqueFd();
+}
+
+absl::Status ShmCommunicator::Join() {
+  ShmRendezvous rendezvous;
+  rendezvous.rank = options_.rank;
+  rendezvous.size = options_.size;
+  rendezvous.generation = options_.name.generation;
+  rendezvous.socket = options_.socket;
+  rendezvous.timeout = options_.join_timeout;
+  rendezvous.plan = MakeShmPlan(options_.size, CoreCount(), options_.arena_bytes);
+  rendezvous.before_message = options_.at_joining;
+  auto share = MeetOnHost(rendezvous, stop_reading_);
+  absl::Status aborted;
+  {
+    MutexLock lock(mutex_);
+    if (!share.ok()) {
+      if (failure_.ok()) {
+        failure_ = Annotate(share.status(), "sharing memory between the ranks of a host");
+      }
+      return failure_;
+    }
+    aborted = failure_;
+    life_ = std::move(share->life);
+    ShmBarrier::Options barrier;
+    barrier.name = options_.name;
+    barrier.segment = share->segment;
+    barrier.rank = options_.rank;
+    barrier.lives = std::move(share->lives);
+    barrier.members = options_.members;
+    barrier.deadline = [this] { return EarliestDeadline(); };
+    barrier.stall_after = options_.stall_after;
+    barrier.quiet_wait = options_.quiet_wait;
+    barrier.stalled = [this](absl::Duration waited, const std::vector<std::string>& missing) {
+      LogStall(waited, missing);
+    };
+    barrier.at_step = options_.at_barrier;
+    barrier_ = std::make_unique<ShmBarrier>(std::move(barrier));
+    arena_ = std::make_shared<ShmArena>(share->segment, options_.rank);
+  }
+  return aborted.ok() ? aborted : barrier_->Abort(aborted);
+}
+
+bool ShmCommunicator::WaitForCall() {
+  MutexLock lock(mutex_);
+  while (pending_.empty() && !stopped_) changed_.Wait(mutex_);
+  return !pending_.empty();
+}
+
+ShmArena& ShmCommunicator::JoinedArena() {
+  MutexLock lock(mutex_);
+  return *arena_;
+}
+
+absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence) {
+  if (barrier_ == nullptr) {
+    MutexLock lock(mutex_);
+    return AbortedBy(options_.name, failure_);
+  }
+  const absl::Status checked = CheckCall(call, options_.rank, options_.size);
+  if (!checked.ok()) return Failed(checked, call);
+  if (!barrier_->BeginCall()) return barrier_->Cause();
+  const absl::Status status = ShmCallRun(*barrier_, JoinedArena(), call, sequence).Run();
+  barrier_->EndCall();
+  if (!status.ok()) return Failed(status, call);
+  barrier_->Completed(call, sequence);
+  return status;
+}
+
+// When this returns no rank writes the call's output any more, or none that can be seen here.
+absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
+  const absl::Status cause = barrier_->Abort(status);
+  if (!barrier_->WaitForQuiet(cause) && JoinedArena().OffsetOf(call.output) &&
+      !call.output.empty()) {
+    barrier_->segment().Detach(call.output);
+  }
+  return cause;
+}
+
+ShmBarrier::Deadline ShmCommunicator::EarliestDeadline() {
+  MutexLock lock(mutex_);
+  const auto first =
+      std::min_element(pending_.begin(), pending_.end(),
+                       [](const Pending& a, const Pending& b) { return a.deadline < b.deadline; });
+  if (first == pending_.end()) return {};
+  return {first->deadline, first->sequence, DescribeCall(first->call), first->call.timeout};
+}
+
+void ShmCommunicator::LogStall(absl::Duration waited, const std::vector<std::string>& missing) {
+  StalledCall stalled{options_.name, options_.rank, 0, "", waited, missing};
+  {
+    MutexLock lock(mutex_);
+    const Pending& first = pending_.front();  // a call waits, so there is one
+    stalled.sequence = first.sequence;
+    stalled.description = DescribeCall(first.call);
+  }
+  LogStalledCall(stalled);
+}
+
+}  // namespace cohort

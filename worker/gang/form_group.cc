@@ -1,0 +1,88 @@
+#include "worker/gang/form_group.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "worker/collective/lanes/wire_lanes.h"
+#include "worker/collective/shm/shm_communicator.h"
+
+namespace cohort {
+
+namespace {
+
+// A group that tries to share memory. Thread-safe.
+class Forming : public std::enable_shared_from_this<Forming> {
+ public:
+  Forming(const GroupResources& resources, FormGroupOptions options,
+          absl::AnyInvocable<void(FormedGroup)> formed)
+      : resources_(resources), options_(std::move(options)), formed_(std::move(formed)) {}
+
+  void Start() {
+    if (options_.shm_socket.empty()) {
+      return resources_.executor.Run(
+          [self = shared_from_this()] { self->UseFrames("sharing memory was not asked for"); });
+    }
+    ShmOptions shm;
+    shm.rank = options_.group.rank;
+    shm.size = options_.group.size;
+    shm.name = options_.group.name;
+    shm.socket = options_.shm_socket;
+    shm.join_timeout = options_.shm_timeout;
+    shm.members = options_.group.tasks;
+    shm.stall_after = options_.group.stall_after;
+    MutexLock lock(mutex_);
+    // Its own thread runs this, perhaps before the assignment, and must not end it.
+    shm_ = std::make_unique<ShmCommunicator>(std::move(shm), [self = shared_from_this()](
+                                                                 absl::Status joined) {
+      self->resources_.executor.Run([self, joined = std::move(joined)] { self->Joined(joined); });
+    });
+  }
+
+ private:
+  void Joined(const absl::Status& status) {
+    std::unique_ptr<ShmCommunicator> shm;
+    {
+      MutexLock lock(mutex_);
+      shm = std::move(shm_);
+    }
+    if (status.ok()) {
+      const auto recorder = shm->recorder();
+      return Formed({std::move(shm), "shared memory", recorder});
+    }
+    shm.reset();
+    UseFrames(std::string(status.message()));
+  }
+
+  void UseFrames(const std::string& why) {
+    Log(LogLevel::kInfo, "collective_group_uses_frames",
+        {{"group", options_.group.name.name}, {"rank", options_.group.rank}, {"why", why}});
+    auto lanes = MakeWireLanes(resources_.transport,
+                               {options_.group.name, options_.group.rank, options_.addresses});
+    auto communicator = std::make_unique<LaneCommunicator>(
+        resources_.clock, resources_.executor, resources_.table, std::move(lanes), options_.group);
+    const auto recorder = communicator->recorder();
+    Formed({std::move(communicator), absl::StrCat("frames: ", why), recorder});
+  }
+
+  void Formed(FormedGroup formed) {
+    resources_.table->Keep(formed.recorder, resources_.clock);
+    formed_(std::move(formed));
+  }
+
+  const GroupResources resources_;
+  const FormGroupOptions options_;
+  absl::AnyInvocable<void(FormedGroup)> formed_;  // of the one task that ends this
+  Mutex mutex_;
+  std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void FormGroup(const GroupResources& resources, FormGroupOptions options,
+               absl::AnyInvocable<void(FormedGroup)> formed) {
+  std::make_shared<Forming>(resources, std::move(options), std::move(formed))->Start();
+}
+
+}  // namespace cohort

@@ -1,0 +1,64 @@
+#include "worker/gang/gang_answers.h"
+
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status HasEnded() {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   "this synchronous step has ended here before, and its answer was given",
+                   proto::STALE);
+}
+
+}  // namespace
+
+GangAnswers::Place GangAnswers::PlaceOf(const proto::RunClosureRequest& request) {
+  return {{request.epoch(), request.gang().generation()}, request.gang().sequence()};
+}
+
+bool GangAnswers::HasEndedLocked(const Place& place) const {
+  if (place.first != newest_) return false;
+  return place.second < ended_below_ || ended_.count(place.second) > 0;
+}
+
+bool GangAnswers::Begin(const proto::RunClosureRequest& request, Replied reply) {
+  const Place place = PlaceOf(request);
+  {
+    MutexLock lock(mutex_);
+    if (place.first > newest_) {
+      newest_ = place.first;
+      ended_below_ = 1;
+      ended_.clear();
+    }
+    if (!HasEndedLocked(place)) {
+      std::vector<Replied>& replies = running_[place];
+      replies.push_back(std::move(reply));
+      return replies.size() == 1;
+    }
+  }
+  reply(HasEnded());
+  return false;
+}
+
+void GangAnswers::End(const proto::RunClosureRequest& request, Answer answer) {
+  const Place place = PlaceOf(request);
+  std::vector<Replied> replies;
+  {
+    MutexLock lock(mutex_);
+    const auto running = running_.find(place);
+    if (running == running_.end()) return;
+    replies = std::move(running->second);
+    running_.erase(running);
+    // A closure of several steps has as many places.
+    for (int step = 0; place.first == newest_ && step <= request.later_steps_size(); ++step) {
+      ended_.insert(place.second + static_cast<uint64_t>(step));
+    }
+    while (ended_.erase(ended_below_) > 0) ++ended_below_;
+  }
+  for (size_t i = 1; i < replies.size(); ++i) replies[i](answer);
+  replies[0](std::move(answer));
+}
+
+}  // namespace cohort

@@ -1,0 +1,33 @@
+#include "worker/gang/gang_group.h"
+
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+std::shared_ptr<Communicator> DyingOn(Executor& executor,
+                                      std::unique_ptr<Communicator> communicator) {
+  return std::shared_ptr<Communicator>(communicator.release(), [&executor](Communicator* last) {
+    executor.Run([last = std::unique_ptr<Communicator>(last)] {});
+  });
+}
+
+std::shared_ptr<OutputPool> MemoryOf(const std::shared_ptr<Communicator>& communicator) {
+  return std::make_shared<OutputPool>([weak = std::weak_ptr(communicator)](size_t bytes) {
+    if (const auto alive = weak.lock()) {
+      // Any other memory is slower, and as good.
+      if (auto buffer = alive->Allocate(bytes); buffer.ok()) return *std::move(buffer);
+    }
+    return Buffer::Allocate(bytes);
+  });
+}
+
+}  // namespace
+
+GangGroup::GangGroup(std::unique_ptr<Communicator> communicator, Executor& executor)
+    : executor_(executor),
+      communicator_(DyingOn(executor, std::move(communicator))),
+      memory_(MemoryOf(communicator_)) {}
+
+}  // namespace cohort

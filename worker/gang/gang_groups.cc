@@ -1,0 +1,286 @@
+#include "worker/gang/gang_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/log.h"
+#include "common/base/rng.h"
+#include "common/wire/error_detail.h"
+#include "worker/gang/flight_file.h"
+#include "worker/gang/form_nccl_group.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Over() {
+  return MakeError(absl::StatusCode::kAborted,
+                   "a later generation of synchronous steps has begun: this one has to be, too",
+                   proto::TRANSIENT);
+}
+
+absl::Status Stopping() {
+  return MakeError(absl::StatusCode::kAborted, "a worker of these synchronous steps is stopping",
+                   proto::TRANSIENT);
+}
+
+// A member is at fault for those who do not reach it; whether it is lost, who watches it says.
+absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) {
+  return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
+                              absl::StrCat(TaskName(own), " has not reached ", TaskName(member),
+                                           " for a while"),
+                              proto::WORKER_LOST),
+                    member);
+}
+
+bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
+
+// Of a generation that has failed: all that is kept is told who asks (group_table.h), and written
+// to a file.
+constexpr size_t kCallsLogged = 16;
+void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
+  Log(LogLevel::kWarning, "gang_group_failed",
+      {{"generation", generation},
+       {"cause", why.message()},
+       {"last_done", recorder.LastDone()},
+       {"calls", recorder.Newest(kCallsLogged)}});
+}
+
+absl::string_view HostOf(absl::string_view address) {
+  return address.substr(0, address.rfind(':'));
+}
+
+// By the names of their addresses: members that one host has under several names count as several
+// hosts, and are summed as if they were.
+HostLayout HostsOf(const proto::Gang& gang) {
+  HostLayout hosts;
+  std::map<absl::string_view, int> numbers;
+  for (const proto::Peer& member : gang.members()) {
+    const int next = static_cast<int>(numbers.size());
+    hosts.host_of.push_back(numbers.emplace(HostOf(member.address()), next).first->second);
+  }
+  return hosts;
+}
+
+// Members under different host names are not asked to look for each other's memory: it takes
+// seconds until they give up. Others find out.
+bool MayShareMemory(const proto::Gang& gang, const HostLayout& hosts) {
+  if (gang.shared_memory() == 0) return false;
+  return std::count(hosts.host_of.begin(), hosts.host_of.end(), 0) == gang.members_size();
+}
+
+std::string SocketOf(const proto::Gang& gang) {
+  const uint64_t first = Mix64(gang.shared_memory() + gang.generation());
+  return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
+}
+
+// Another coordinator counts its generations anew.
+std::string NameOf(uint64_t coordinator) {
+  return absl::StrCat("workers/", absl::Hex(coordinator));
+}
+
+}  // namespace
+
+GangGroups::GangGroups(World world, FindNccl find_nccl, std::string flight_directory,
+                       std::shared_ptr<PeerReach> reach)
+    : world_(world),
+      find_nccl_(std::move(find_nccl)),
+      flight_directory_(std::move(flight_directory)),
+      reach_(std::move(reach)),
+      table_(std::make_shared<GroupTable>()) {}
+
+void GangGroups::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
+
+void GangGroups::Leave() {
+  {
+    MutexLock lock(mutex_);
+    left_ = true;
+  }
+  EndPresent(0, Stopping());
+}
+
+void GangGroups::EndPresent(uint64_t coordinator, const absl::Status& why) {
+  std::shared_ptr<Generation> before;
+  {
+    MutexLock lock(mutex_);
+    coordinator_ = coordinator;
+    before = std::exchange(current_, nullptr);
+  }
+  if (before != nullptr) EndGeneration(*before, why);
+  // A process that was started again never made those of an earlier coordinator.
+  table_->Only(NameOf(coordinator));
+}
+
+void GangGroups::Join(const proto::Gang& gang, Ready ready) {
+  if (gang.members_size() <= 1) return ready(nullptr);
+  const std::shared_ptr<Generation> generation = Enter(gang);
+  absl::StatusOr<std::shared_ptr<GangGroup>> known = Over();
+  if (generation != nullptr) {
+    MutexLock lock(mutex_);
+    if (!generation->ended.ok()) {
+      known = generation->ended;
+    } else if (generation->group != nullptr) {
+      known = generation->group;
+    } else {
+      generation->waiting.push_back(std::move(ready));
+      return;
+    }
+  }
+  ready(std::move(known));
+}
+
+void GangGroups::End(const proto::Gang& gang, const absl::Status& why) {
+  if (gang.members_size() <= 1) return;
+  if (const auto generation = Enter(gang)) EndGeneration(*generation, why);
+}
+
+std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gang) {
+  std::shared_ptr<Generation> entered;
+  std::shared_ptr<Generation> before;
+  uint64_t coordinator = 0;
+  {
+    MutexLock lock(mutex_);
+    if (left_) return nullptr;
+    if (current_ != nullptr && gang.generation() == current_->number) return current_;
+    if (current_ != nullptr && gang.generation() < current_->number) return nullptr;
+    entered = std::make_shared<Generation>();
+    entered->number = gang.generation();
+    before = std::exchange(current_, entered);
+    coordinator = coordinator_;
+  }
+  if (before != nullptr) EndGeneration(*before, Over());
+  WatchMembers(gang, entered);
+  Form(gang, coordinator, entered);
+  return entered;
+}
+
+void GangGroups::WatchMembers(const proto::Gang& gang,
+                              const std::shared_ptr<Generation>& generation) {
+  std::vector<PeerReach::Need> needs;
+  for (const proto::Peer& member : gang.members()) {
+    if (member.task().index() == own_.index()) continue;
+    // Weak: the generation has the need.
+    auto listener = [weak = weak_from_this(), of = std::weak_ptr(generation),
+                     task = member.task()](PeerReach::Change change) {
+      const auto self = weak.lock();
+      const auto generation = of.lock();
+      if (self == nullptr || generation == nullptr) return;
+      if (change == PeerReach::Change::kUnreached) return;
+      self->EndGeneration(*generation, Unreached(self->own_, task));
+    };
+    needs.push_back(reach_->Watch(member.task(), member.address(), std::move(listener)));
+  }
+  MutexLock lock(mutex_);
+  if (generation->ended.ok()) generation->needs.swap(needs);
+}
+
+void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
+                      std::shared_ptr<Generation> generation) {
+  LaneGroupOptions group;
+  group.name = {NameOf(coordinator), gang.generation()};
+  group.rank = -1;
+  group.size = gang.members_size();
+  group.hosts = HostsOf(gang);
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < gang.members_size(); ++rank) {
+    const proto::Peer& member = gang.members(rank);
+    group.tasks.push_back(member.task());
+    addresses.push_back(member.address());
+    if (member.task().index() == own_.index()) group.rank = rank;
+  }
+  if (group.rank < 0) {
+    return EndGeneration(*generation,
+                         absl::InvalidArgumentError(absl::StrCat(
+                             "a gang of ", gang.members_size(), " workers, of which ",
+                             TaskName(own_), " is none")));
+  }
+  const GroupResources resources{world_.clock, world_.executor, world_.transport, table_};
+  auto formed = [self = shared_from_this(), generation](FormedGroup group) {
+    self->Formed(*generation, std::move(group));
+  };
+  if (!gang.has_nccl_device()) {
+    std::string socket = MayShareMemory(gang, group.hosts) ? SocketOf(gang) : "";
+    return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
+                     std::move(formed));
+  }
+  // Not here: NCCL is loaded the first time.
+  world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
+                        device = gang.nccl_device(), find_nccl = find_nccl_,
+                        formed = std::move(formed)]() mutable {
+    FormNcclGroup(resources, {std::move(group), std::move(addresses), device, NcclOf(find_nccl)},
+                  std::move(formed));
+  });
+}
+
+void GangGroups::Formed(Generation& generation, FormedGroup formed) {
+  Log(LogLevel::kInfo, "gang_group",
+      {{"generation", generation.number},
+       {"rank", formed.communicator->rank()},
+       {"size", formed.communicator->size()},
+       {"how", formed.how}});
+  auto group = std::make_shared<GangGroup>(std::move(formed.communicator), world_.executor);
+  std::vector<Ready> waiting;
+  absl::Status ended;
+  {
+    MutexLock lock(mutex_);
+    generation.group = group;
+    generation.recorder = std::move(formed.recorder);
+    ended = generation.ended;
+    waiting = std::exchange(generation.waiting, {});
+  }
+  if (!ended.ok()) group->communicator().Abort(ended);
+  for (Ready& ready : waiting) ready(group);
+}
+
+void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) {
+  std::shared_ptr<GangGroup> group;
+  std::shared_ptr<const FlightRecorder> recorder;
+  std::vector<Ready> waiting;
+  std::vector<PeerReach::Need> needs;
+  {
+    MutexLock lock(mutex_);
+    if (!generation.ended.ok()) return;
+    generation.ended = why;
+    group = generation.group;
+    recorder = generation.recorder;
+    waiting = std::exchange(generation.waiting, {});
+    needs.swap(generation.needs);
+  }
+  needs.clear();
+  if (group != nullptr) {
+    group->communicator().Abort(why);
+    if (IsFailure(why)) {
+      LogFlight(generation.number, *recorder, why);
+      KeepFlight(std::move(recorder), why);
+    }
+  }
+  for (Ready& ready : waiting) ready(why);
+}
+
+// Not in the caller: what comes next does not wait for the disk.
+void GangGroups::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
+                            const absl::Status& why) {
+  if (flight_directory_.empty()) return;
+  world_.executor.Run([self = shared_from_this(), recorder = std::move(recorder), why] {
+    const absl::Time now = self->world_.clock.Now();
+    proto::GroupFlight flight = recorder->ToProto(FlightRecorder::kFlightRecordsMax, now);
+    if (flight.ended_with().empty()) flight.set_ended_with(std::string(why.message()));
+    const absl::StatusOr<std::string> file =
+        WriteFlightFile(self->world_.files, self->flight_directory_, self->own_, flight, now);
+    if (!file.ok()) {
+      return Log(LogLevel::kWarning, "flight_record_lost",
+                 {{"generation", flight.generation()},
+                  {"cause", file.status().message()},
+                  {"remedy", "give --flight_dir a directory that can be written, or none"}});
+    }
+    Log(LogLevel::kInfo, "flight_record",
+        {{"generation", flight.generation()},
+         {"calls", flight.operations_size()},
+         {"file", *file}});
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,80 @@
+#include "worker/gang/gang_line.h"
+
+#include <utility>
+
+#include "common/wire/error_detail.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Refused() {
+  return MakeError(absl::StatusCode::kAborted,
+                   "a synchronous step before this one has failed, or was begun again: this one "
+                   "has to be, too",
+                   proto::TRANSIENT);
+}
+
+}  // namespace
+
+GangLine::Turns GangLine::EnterLocked(uint64_t generation) {
+  if (generation <= generation_) return {};
+  generation_ = generation;
+  next_ = 1;
+  broken_ = false;
+  return std::exchange(waiting_, {});
+}
+
+void GangLine::Restart() {
+  Turns refused;
+  {
+    MutexLock lock(mutex_);
+    refused = std::exchange(waiting_, {});
+    generation_ = 0;
+    next_ = 1;
+    broken_ = false;
+  }
+  for (auto& [sequence, turn] : refused) turn(Refused());
+}
+
+void GangLine::Wait(const proto::Gang& gang, Turn turn) {
+  Turns refused;
+  bool is_next = false;
+  {
+    MutexLock lock(mutex_);
+    refused = EnterLocked(gang.generation());
+    if (gang.generation() < generation_ || broken_ || gang.sequence() < next_) {
+      refused.emplace(gang.sequence(), std::move(turn));
+    } else if (gang.sequence() == next_) {
+      is_next = true;
+    } else {
+      waiting_[gang.sequence()] = std::move(turn);
+    }
+  }
+  for (auto& [sequence, late] : refused) late(Refused());
+  if (is_next) turn(absl::OkStatus());
+}
+
+void GangLine::End(const proto::Gang& gang, bool ended_well) {
+  Turns refused;
+  Turn next;
+  {
+    MutexLock lock(mutex_);
+    refused = EnterLocked(gang.generation());
+    if (gang.generation() == generation_ && !ended_well) {
+      broken_ = true;
+      refused.merge(waiting_);
+      waiting_.clear();
+    } else if (gang.generation() == generation_ && gang.sequence() == next_) {
+      ++next_;
+      if (const auto found = waiting_.find(next_); found != waiting_.end()) {
+        next = std::move(found->second);
+        waiting_.erase(found);
+      }
+    }
+  }
+  for (auto& [sequence, turn] : refused) turn(Refused());
+  if (next) next(absl::OkStatus());
+}
+
+}  // namespace cohort

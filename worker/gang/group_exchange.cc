@@ -1,0 +1,92 @@
+#include "worker/gang/group_exchange.h"
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/tensor/pieces.h"
+#include "worker/gang/group_gather.h"
+
+namespace cohort {
+
+namespace {
+
+// One exchange. Thread-safe: its calls follow each other. Shared with them.
+class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
+ public:
+  GroupExchange(MeetingWorkers workers, ExchangeCall joined, GroupExchanged done)
+      : workers_(std::move(workers)), joined_(std::move(joined)), done_(std::move(done)) {}
+
+  void Start() {
+    switch (joined_.op) {
+      case ExchangeCall::Op::kGather:
+        return Gather();
+      case ExchangeCall::Op::kSumPart:
+        return GatherSizes();
+      default:
+        return Sum();
+    }
+  }
+
+ private:
+  void Sum() {
+    std::vector<GroupSummand> summands;
+    // With the type in the name workers that have others hear so.
+    summands.push_back({absl::StrCat(joined_.node, " ", joined_.value.TypeString()), joined_.value,
+                        workers_.neutral});
+    SumOverGroup(workers_.group, workers_.communication, std::move(summands),
+                 [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> sums) {
+                   if (!sums.ok()) return self->done_(sums.status());
+                   self->whole_.value = std::move((*sums)[0]);
+                   self->done_(std::move(self->whole_));
+                 });
+  }
+
+  void GatherSizes() {
+    GatherNumbers(workers_.group,
+                  {absl::StrCat("sizes of ", joined_.node),
+                   {workers_.neutral ? 0 : joined_.size},
+                   workers_.communication.timeout},
+                  [self = shared_from_this()](absl::StatusOr<std::vector<int64_t>> sizes) {
+                    if (!sizes.ok()) return self->done_(sizes.status());
+                    self->TakeSizes(*sizes);
+                    self->Sum();
+                  });
+  }
+
+  void TakeSizes(const std::vector<int64_t>& sizes) {
+    const auto own = sizes.begin() + workers_.group->rank();
+    whole_.begin = std::accumulate(sizes.begin(), own, int64_t{0});
+    whole_.size = std::accumulate(own, sizes.end(), whole_.begin);
+    if (workers_.neutral) whole_.begin = whole_.size - joined_.size;
+  }
+
+  void Gather() {
+    GroupGather gather;
+    gather.name = joined_.node;
+    if (!workers_.neutral) gather.own = {joined_.value};
+    gather.timeout = workers_.communication.timeout;
+    GatherOverGroup(workers_.group, std::move(gather),
+                    [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> parts) {
+                      if (!parts.ok()) return self->done_(parts.status());
+                      absl::StatusOr<Tensor> whole = Concatenated(*parts, self->joined_.axis);
+                      if (!whole.ok()) return self->done_(whole.status());
+                      self->whole_.value = *std::move(whole);
+                      self->done_(std::move(self->whole_));
+                    });
+  }
+
+  const MeetingWorkers workers_;
+  const ExchangeCall joined_;
+  GroupExchanged done_;
+  WholeExchange whole_;
+};
+
+}  // namespace
+
+void ExchangeOverGroup(const MeetingWorkers& workers, ExchangeCall joined, GroupExchanged done) {
+  std::make_shared<GroupExchange>(workers, std::move(joined), std::move(done))->Start();
+}
+
+}  // namespace cohort

@@ -1,0 +1,41 @@
+#pragma once
+
+// What the workers of a gang have, brought together on all of them: tensors of any types and
+// shapes, which need not fit together, and as many from each as it has.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/tensor/tensor.h"
+#include "worker/gang/gang_group.h"
+
+namespace cohort {
+
+struct GroupGather {
+  std::string name;         // for people, the same on all members
+  std::vector<Tensor> own;  // of this member: of at most 13 axes
+  size_t most = 1;          // that a member has, the same on all
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+// `done` gets those of all members in the order of ranks, in memory that they share. It runs once,
+// in this call or on the executor. Errors: INVALID_ARGUMENT for a tensor of more axes; those of the
+// group (communicator.h).
+using GroupGathered = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+void GatherOverGroup(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done);
+
+// The same number of numbers from each member, one behind the other in the order of ranks.
+struct NumbersOfMember {
+  std::string name;
+  std::vector<int64_t> own;
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+using GroupNumbers = absl::AnyInvocable<void(absl::StatusOr<std::vector<int64_t>>)>;
+void GatherNumbers(const std::shared_ptr<GangGroup>& group, const NumbersOfMember& numbers,
+                   GroupNumbers done);
+
+}  // namespace cohort

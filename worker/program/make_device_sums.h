@@ -1,0 +1,27 @@
+#pragma once
+
+// What a program says of sums on GPUs (proto Replicas.cross_device_ops): of which replicas there
+// are any, and how they are taken.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "proto/worker.pb.h"
+#include "worker/devices/replica_runners.h"
+#include "worker/replicas/device_sums.h"
+
+namespace cohort {
+
+inline constexpr int32_t kPacksMax = 4096;
+
+// Whether replicas leave what they sum on their GPUs: all have one, and none meets other workers',
+// to which sums travel while the rest is computed (early_sums.h).
+bool SumsOnDevices(const proto::Program& program);
+
+// Null where they do not. Errors: INVALID_ARGUMENT for a way that is unknown or that the devices do
+// not allow, and for too many packs; FAILED_PRECONDITION where NCCL is asked for and there is none,
+// saying why.
+absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program& program,
+                                                           const ReplicaParts& parts);
+
+}  // namespace cohort

@@ -1,0 +1,218 @@
+#include "worker/ps_client/ps_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
+
+namespace cohort {
+
+namespace {
+
+// Thread-safe. One attempt counts at a time; each is started by the end of the one before, or by
+// the link, when the one before may never be answered.
+class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCall> {
+ public:
+  PsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link, std::string method,
+         Message request, PsCaller caller, Reply done)
+      : world_(world),
+        policy_(policy),
+        link_(std::move(link)),
+        method_(std::move(method)),
+        request_bytes_(request.header.size() + PayloadBytes(request.payload)),
+        answer_bytes_(request.answer_bytes),
+        caller_(std::move(caller)),
+        request_(std::move(request)),
+        route_(link_->route()),
+        deadline_(std::min(caller_.deadline,
+                           world.clock.Now() + std::max(policy.call_timeout,
+                                                        route_.window + policy.attempt_timeout))),
+        backoff_(policy.first_backoff),
+        done_(std::move(done)) {}
+
+  void Start() {
+    const uint64_t id = link_->Enter(weak_from_this());
+    bool ended = false;
+    {
+      MutexLock lock(mutex_);
+      id_ = id;
+      ended = done_ == nullptr;  // given up meanwhile
+    }
+    if (ended) return link_->Leave(id);
+    // Whoever calls is told on another thread.
+    if (link_->IsGivenUp()) {
+      return world_.executor.Run([self = shared_from_this()] { self->GiveUp(); });
+    }
+    Attempt();
+  }
+
+  void Renew() override {
+    std::unique_ptr<Call> stale;
+    {
+      MutexLock lock(mutex_);
+      if (done_ == nullptr || !under_way_) return;
+      under_way_ = false;
+      stale = std::move(call_);
+    }
+    if (stale != nullptr) stale->Cancel();
+    Repeat();
+  }
+
+  void GiveUp() override {
+    const absl::Status status = absl::UnavailableError("no call and no probe is answered");
+    Finish(Named(status, absl::StrCat(" cannot be reached since ",
+                                      absl::FormatDuration(route().window))));
+  }
+
+ private:
+  void Attempt() {
+    PsRoute route;
+    Message request;
+    absl::Duration timeout;
+    int attempt = 0;
+    {
+      MutexLock lock(mutex_);
+      if (done_ == nullptr) return;
+      attempt = ++attempts_;
+      under_way_ = true;
+      route = route_;
+      request = request_;
+      timeout = std::min(deadline_ - world_.clock.Now(), policy_.attempt_timeout);
+    }
+    std::unique_ptr<Call> call =
+        route.channel->Start(method_, std::move(request), timeout,
+                             [self = shared_from_this(), attempt](absl::StatusOr<Message> answer) {
+                               self->OnEnd(attempt, std::move(answer));
+                             });
+    MutexLock lock(mutex_);
+    if (under_way_ && attempts_ == attempt) call_.swap(call);
+  }
+
+  void OnEnd(int attempt, absl::StatusOr<Message> answer) {
+    const bool silent = ClassOf(answer.status()) == proto::ERROR_CLASS_UNKNOWN;
+    if (!answer.ok() && silent && !IsPresent(attempt)) return;  // another has taken its place
+    if (answer.ok() || !FailedOnItsWay(answer.status())) {
+      link_->OnAnswer();
+      if (answer.ok()) return Finish(std::move(answer));
+      return Finish(Named(answer.status(), ""));
+    }
+    if (IsMalformed(answer.status())) LogMalformed(answer.status());
+    const absl::Time now = world_.clock.Now();
+    {
+      MutexLock lock(mutex_);
+      if (attempt != attempts_ || !under_way_) return;
+      under_way_ = false;
+    }
+    // Its own deadline cut it short, which says nothing about the server.
+    if (now >= deadline_ && absl::IsDeadlineExceeded(answer.status())) {
+      return Finish(Named(answer.status(), " did not answer before the deadline"));
+    }
+    const PsLink::Incident incident = link_->OnFailure(now);
+    // The last repeat is at the end of the window, not a part of a back-off before it.
+    const absl::Time when = std::min(now + backoff_, incident.give_up);
+    if (now >= incident.give_up || when >= deadline_) {
+      const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
+      return Finish(Named(answer.status(),
+                          absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted),
+                                       ", after ", attempt, " attempts of ", method_, " (",
+                                       request_bytes_, " bytes to it, about ", answer_bytes_,
+                                       " back)")));
+    }
+    backoff_ = std::min(backoff_ * 2, policy_.backoff_max);
+    world_.clock.CallAt(when, [self = shared_from_this()] { self->Repeat(); });
+  }
+
+  bool IsPresent(int attempt) const {
+    MutexLock lock(mutex_);
+    return attempt == attempts_ && under_way_;
+  }
+
+  void Repeat() {
+    const absl::Status wanted = caller_.check ? caller_.check() : absl::OkStatus();
+    if (!wanted.ok()) return Finish(wanted);
+    PsRoute now = link_->route();
+    {
+      MutexLock lock(mutex_);
+      if (under_way_) return;  // begun by the link meanwhile
+      std::swap(route_, now);
+    }
+    Attempt();
+  }
+
+  PsRoute route() const {
+    MutexLock lock(mutex_);
+    return route_;
+  }
+
+  void LogMalformed(const absl::Status& status) const {
+    Log(LogLevel::kWarning, "malformed_message",
+        {{"task", TaskName(route().task)}, {"method", method_}, {"cause", status.message()}});
+  }
+
+  // The transport's own failures: what a server answers carries a class.
+  static bool FailedOnItsWay(const absl::Status& status) {
+    if (IsMalformed(status)) return true;
+    return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
+           (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
+  }
+
+  absl::Status Named(const absl::Status& status, absl::string_view what) const {
+    const PsRoute where = route();
+    const absl::Status named = Annotate(
+        status, absl::StrCat(where.task.role(), ":", where.task.index(), " at ", where.address,
+                             what));
+    return Attributed(named, FailedOnItsWay(status) ? proto::PS_LOST : proto::APPLICATION,
+                      where.task);
+  }
+
+  void Finish(absl::StatusOr<Message> answer) {
+    Reply done;
+    Message request;
+    uint64_t id = 0;
+    {
+      MutexLock lock(mutex_);
+      if (done_ == nullptr) return;
+      done = std::exchange(done_, nullptr);
+      std::swap(request, request_);
+      under_way_ = false;
+      id = id_;
+    }
+    link_->Leave(id);
+    request = Message();  // what it holds can be used again by whatever comes next
+    done(std::move(answer));
+  }
+
+  World world_;
+  const RetryPolicy policy_;
+  const std::shared_ptr<PsLink> link_;  // shared with the other calls to this server
+  const std::string method_;
+  const size_t request_bytes_;
+  const size_t answer_bytes_;  // about
+  const PsCaller caller_;
+  mutable Mutex mutex_;
+  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // PsLink::Enter
+  Message request_ ABSL_GUARDED_BY(mutex_);
+  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // of the present attempt
+  const absl::Time deadline_;
+  absl::Duration backoff_;  // of the one attempt that has ended last
+  int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // the present attempt
+  std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
+  Reply done_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void StartPsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link,
+                 std::string method, Message request, PsCaller caller, Reply done) {
+  std::make_shared<PsCall>(world, policy, std::move(link), std::move(method), std::move(request),
+                           std::move(caller), std::move(done))
+      ->Start();
+}
+
+}  // namespace cohort

@@ -1,0 +1,328 @@
+#include "worker/ps_client/ps_client.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/malformed.h"
+#include "proto/ps.pb.h"
+
+namespace cohort {
+
+namespace {
+
+constexpr char kPullMethod[] = "/cohort.proto.PsService/Pull";
+constexpr char kPushMethod[] = "/cohort.proto.PsService/Push";
+constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
+
+// The rows of `value` that belong to the slice, without a copy.
+void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
+  if (slice.bytes == 0) return;
+  payload.push_back(SliceOf(value, {slice.offset, slice.bytes}));
+}
+
+// A push without its slices.
+Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const PushContext& push) {
+  Envelope<proto::PushRequest> request;
+  request.header.set_epoch(context.epoch);
+  request.header.set_closure_id(push.closure_id);
+  request.header.set_attempt(push.attempt);
+  request.header.set_worker_incarnation(push.worker_incarnation);
+  request.header.set_watermark(push.watermark);
+  request.header.set_learning_rate(push.learning_rate);
+  request.header.set_step(push.step);
+  request.header.set_time_ms(push.time_ms);
+  request.header.set_round(push.round);
+  request.header.set_aggregate(push.aggregate);
+  return request;
+}
+
+// A name may lead to another address when its process is another one.
+bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
+  return a.address == b.address && a.task.incarnation() == b.task.incarnation();
+}
+
+}  // namespace
+
+// The calls of one operation: starts them and counts their answers. Thread-safe. Shared: calls
+// under way hold it.
+class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
+ public:
+  // Starts the call of a part of the plan, whose end is Finish.
+  using Start = std::function<void(const std::shared_ptr<FanOut>&, size_t part)>;
+
+  FanOut(Plan plan, Start start, Done done)
+      : plan_(std::move(plan)),
+        results_(plan_->by_ps.size()),
+        left_(plan_->by_ps.size()),
+        start_(std::make_shared<const Start>(std::move(start))),
+        done_(std::move(done)) {
+    for (size_t part = 0; part < results_.size(); ++part) {
+      waiting_[plan_->by_ps[part].ps].push_back(part);
+    }
+  }
+
+  void Begin() {
+    // Once for each that may be under way; homes with fewer calls have none for the others.
+    std::vector<uint32_t> homes;
+    for (const PsTransfer& call : plan_->by_ps) {
+      if (homes.empty() || homes.back() != call.ps) homes.push_back(call.ps);
+    }
+    for (const uint32_t ps : homes) {
+      for (size_t i = 0; i < kCallsAtOnceMax; ++i) StartNext(ps);
+    }
+  }
+
+  // Once for each part that was started.
+  void Finish(size_t part, absl::Status result) {
+    const uint32_t ps = plan_->by_ps[part].ps;
+    Done done;
+    absl::Status first;
+    {
+      std::shared_ptr<const Start> ended;  // dies after the lock, and before whatever comes next
+      MutexLock lock(mutex_);
+      // What is left for this server would fail as well, and be done again with the rest.
+      if (!result.ok()) left_ -= std::exchange(waiting_[ps], {}).size();
+      results_[part] = std::move(result);
+      if (--left_ == 0) {
+        for (absl::Status& status : results_) first.Update(status);
+        done = std::move(done_);
+        ended = std::move(start_);
+      }
+    }
+    if (done != nullptr) return done(std::move(first));
+    StartNext(ps);
+  }
+
+ private:
+  void StartNext(uint32_t ps) {
+    size_t part = 0;
+    std::shared_ptr<const Start> start;
+    {
+      MutexLock lock(mutex_);
+      std::deque<size_t>& waiting = waiting_[ps];
+      if (waiting.empty()) return;
+      part = waiting.front();
+      waiting.pop_front();
+      start = start_;
+    }
+    (*start)(shared_from_this(), part);
+  }
+
+  const Plan plan_;
+  Mutex mutex_;
+  std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::deque<size_t>> waiting_ ABSL_GUARDED_BY(mutex_);  // parts, by server
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  // Shared with calls that are being started. Holds what is moved, so it goes with the last answer.
+  std::shared_ptr<const Start> start_ ABSL_GUARDED_BY(mutex_);
+  Done done_ ABSL_GUARDED_BY(mutex_);
+};
+
+PsClient::PsClient(World world, RetryPolicy policy, std::shared_ptr<PeerReach> reach)
+    : world_(world),
+      policy_(policy),
+      reach_(std::move(reach)),
+      pool_(std::make_shared<OutputPool>()) {}
+
+void PsClient::SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel) {
+  MutexLock lock(mutex_);
+  own_ = std::move(own);
+  own_home_ = std::move(channel);
+}
+
+bool PsClient::IsOwnLocked(const proto::TaskRef& task) const {
+  return own_home_ != nullptr && task.role() == own_.role() && task.index() == own_.index();
+}
+
+std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) const {
+  if (IsOwnLocked(peer.task())) return own_home_;
+  return world_.transport.Connect(peer.address(), Lane::kData);
+}
+
+void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
+                        absl::Duration window) {
+  // Outside the lock: what is replaced dies, and links repeat calls, which may ask this client.
+  std::map<uint32_t, std::shared_ptr<PsLink>> replaced;
+  std::vector<std::pair<std::shared_ptr<PsLink>, PsRoute>> reroutes;
+  {
+    MutexLock lock(mutex_);
+    replaced.swap(links_);
+    for (const proto::Peer& peer : peers) {
+      const auto index = static_cast<uint32_t>(peer.task().index());
+      PsRoute route{peer.task(), peer.address(), nullptr, window, IsOwnLocked(peer.task())};
+      std::shared_ptr<PsLink>& link = links_[index];
+      if (const auto known = replaced.find(index); known != replaced.end()) {
+        link = known->second;
+        const PsRoute before = link->route();
+        if (IsSameProcess(before, route)) route.channel = before.channel;
+      }
+      if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
+      if (link == nullptr) {
+        link = std::make_shared<PsLink>(std::move(route), reach_);
+      } else {
+        reroutes.emplace_back(link, std::move(route));
+      }
+    }
+  }
+  for (auto& [link, route] : reroutes) link->Reroute(std::move(route));
+}
+
+std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
+  MutexLock lock(mutex_);
+  const auto found = links_.find(ps);
+  return found == links_.end() ? nullptr : found->second;
+}
+
+void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller,
+                    Reply done) {
+  if (std::shared_ptr<PsLink> link = LinkOf(ps); link != nullptr) {
+    return StartPsCall(world_, policy_, std::move(link), method, std::move(request),
+                       std::move(caller), std::move(done));
+  }
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::PS_LOST);
+  detail.mutable_origin()->set_role(RoleName(Role::kPs));
+  detail.mutable_origin()->set_index(static_cast<int32_t>(ps));
+  const absl::Status unknown = WithDetail(
+      absl::UnavailableError(absl::StrCat("the coordinator has not told where ps:", ps, " is")),
+      detail);
+  world_.executor.Run([done = std::move(done), unknown]() mutable { done(unknown); });
+}
+
+Tensor PsClient::Allocate(const VariableType& type, const Shape& shape) const {
+  size_t bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(type.dtype);
+  // The pool keeps buffers by size, and numbers of rows differ from step to step.
+  if (type.by_rows) bytes = std::bit_ceil(std::max<size_t>(bytes, 1));
+  return Tensor(type.dtype, shape, pool_->Take(bytes), 0);
+}
+
+void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDone done) {
+  auto state = std::make_shared<PullState>(
+      plan, std::move(rows),
+      [this](const VariableType& type, const Shape& shape) { return Allocate(type, shape); });
+  std::make_shared<FanOut>(
+      plan,
+      [self = shared_from_this(), state, context](const auto& fan_out, size_t part) {
+        self->StartPull(fan_out, state, part, context);
+      },
+      [state, done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        done(state->Take());
+      })
+      ->Begin();
+}
+
+void PsClient::StartPull(const std::shared_ptr<FanOut>& fan_out,
+                         const std::shared_ptr<PullState>& state, size_t part,
+                         const TransferContext& context) {
+  Call(state->ps(part), kPullMethod, Pack(state->Request(part, context.epoch, context.round)),
+       context.caller,
+       [self = shared_from_this(), state, fan_out, part](absl::StatusOr<Message> answer) {
+         if (!answer.ok()) return fan_out->Finish(part, answer.status());
+         const size_t bytes = PayloadBytes(answer->payload);
+         Task read = [state, fan_out, part, message = *std::move(answer)]() mutable {
+           absl::Status status;
+           {
+             auto response = Unpack<proto::PullResponse>(std::move(message));
+             status = response.ok() ? state->Read(part, *response) : response.status();
+           }  // its bytes are gone before the next call brings more
+           fan_out->Finish(part, std::move(status));
+         };
+         if (bytes <= kInlineCopyBytesMax) return read();
+         self->world_.executor.Run(std::move(read));
+       });
+}
+
+void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
+                            const Gradients& gradients, CompressedGradients& compressed,
+                            Envelope<proto::PushRequest>& request) {
+  using Kind = CompressedGradients::Kind;
+  for (const SliceTransfer& slice : home.slices) {
+    proto::PushSlice* const pushed = request.header.add_slices();
+    pushed->set_slice_id(slice.slice_id);
+    pushed->set_pulled_version(gradients.versions[slice.ordinal]);
+    pushed->set_assign(gradients.assign);
+    FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
+    const size_t element = ElementSize(plan.variables[slice.variable].dtype);
+    compressed.Add(Kind::kSlice, gradients.values[slice.variable],
+                   {slice.offset / element, slice.bytes / element}, *pushed, request.payload);
+  }
+  for (const RowSlice& slice : home.row_slices) {
+    const VariableType& type = plan.variables[slice.variable];
+    const RowRun run = RowsOfSlice((*gradients.rows)[slice.variable], slice);
+    proto::PushSlice* const pushed = request.header.add_slices();
+    pushed->set_slice_id(slice.slice_id);
+    pushed->set_pulled_version(gradients.versions[slice.ordinal]);
+    FillRowsMeta(type, run, pushed->mutable_tensor());
+    FillIdsMeta(run.count, pushed->mutable_ids());
+    AddIds(gradients.rows, slice.variable, run, request.payload);
+    const size_t width = type.row_bytes() / ElementSize(type.dtype);
+    compressed.Add(Kind::kRows, gradients.values[slice.variable],
+                   {run.begin * width, run.count * width}, *pushed, request.payload);
+  }
+}
+
+void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
+                    const PushContext& push, PushDone done) {
+  auto open_rounds = std::make_shared<std::atomic<uint64_t>>(0);
+  auto pushed = std::make_shared<const Gradients>(std::move(gradients));
+  std::make_shared<FanOut>(
+      plan,
+      [self = shared_from_this(), plan, pushed, context, push, open_rounds](const auto& fan_out,
+                                                                            size_t part) {
+        // A value that replaces another is no gradient: nothing of it may be left for later.
+        auto compressed = std::make_shared<CompressedGradients>(
+            pushed->assign ? Compression() : plan->compression, self->residuals_, context.epoch);
+        Envelope<proto::PushRequest> request = RequestOf(context, push);
+        AddGradients(plan->by_ps[part], *plan, *pushed, *compressed, request);
+        self->Call(plan->by_ps[part].ps, kPushMethod, Pack(std::move(request)), context.caller,
+                   [fan_out, part, open_rounds, compressed](absl::StatusOr<Message> answer) {
+                     proto::PushResponse response;
+                     absl::Status status = answer.status();
+                     if (status.ok() && !response.ParseFromString(answer->header)) {
+                       status = MalformedMessage("malformed PushResponse");
+                     }
+                     *open_rounds += response.open_rounds();
+                     compressed->Settle(response.taken());
+                     fan_out->Finish(part, std::move(status));
+                   });
+      },
+      [open_rounds, done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        done(open_rounds->load());
+      })
+      ->Begin();
+}
+
+void PsClient::Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context,
+                      Done done) {
+  auto assigned = std::make_shared<const std::vector<Tensor>>(std::move(values));
+  std::make_shared<FanOut>(
+      plan,
+      [self = shared_from_this(), plan, assigned, context](const auto& fan_out, size_t part) {
+        const PsTransfer& home = plan->by_ps[part];
+        Envelope<proto::AssignRequest> request;
+        request.header.set_epoch(context.epoch);
+        for (const SliceTransfer& slice : home.slices) {
+          request.header.add_slice_ids(slice.slice_id);
+          FillMeta(plan->variables[slice.variable], slice, request.header.add_tensors());
+          AddBytes((*assigned)[slice.variable], slice, request.payload);
+        }
+        self->Call(home.ps, kAssignMethod, Pack(std::move(request)), context.caller,
+                   [fan_out, part](absl::StatusOr<Message> answer) {
+                     fan_out->Finish(part, answer.status());
+                   });
+      },
+      std::move(done))
+      ->Begin();
+}
+
+}  // namespace cohort

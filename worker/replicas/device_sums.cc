@@ -1,0 +1,214 @@
+#include "worker/replicas/device_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "worker/replicas/join_replicas.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status CheckSummands(absl::Span<const DeviceSummands> outputs) {
+  for (const DeviceSummands& output : outputs) {
+    COHORT_CHECK(output.values.size() == outputs[0].values.size() &&
+                     output.weights.size() == output.values.size(),
+                 "outputs are of the same replicas");
+    for (const Tensor& value : output.values) {
+      COHORT_CHECK(IsOnDevice(value) && value.dtype() == DType::kFloat32,
+                   "what is added up on devices are their floats");
+      RETURN_IF_ERROR(CheckFit(output.values[0], value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Weigh(CudaStream& stream, const Tensor& value, float weight, Tensor& own) {
+  stream.Launch(&CudaLaunches::sums, &SumsLaunches::weigh,
+                {value.num_elements(), weight, value.data<float>(), own.mutable_data<float>()});
+}
+
+void AddTo(CudaStream& stream, const Tensor& value, Tensor& sum) {
+  stream.Launch(&CudaLaunches::sums, &SumsLaunches::add_to,
+                {sum.num_elements(), value.data<float>(), sum.mutable_data<float>()});
+}
+
+// Of replicas [begin, begin + count), of which the first half is as large as a power of two can be.
+Tensor SumOnOne(CudaStream& stream, const DeviceSummands& output, size_t begin, size_t count) {
+  if (count == 1) {
+    Tensor own = stream.Clone(output.values[begin]);
+    if (output.weights[begin] != 1) Weigh(stream, own, output.weights[begin], own);
+    return own;
+  }
+  const size_t half = std::bit_ceil(count) / 2;
+  Tensor sum = SumOnOne(stream, output, begin, half);
+  AddTo(stream, SumOnOne(stream, output, begin + half, count - half), sum);
+  return sum;
+}
+
+std::vector<int64_t> ElementsOf(absl::Span<const DeviceSummands> outputs) {
+  std::vector<int64_t> elements;
+  for (const DeviceSummands& output : outputs) {
+    elements.push_back(output.values[0].num_elements());
+  }
+  return elements;
+}
+
+// The part of the run that is the output, which begins at element `begin`.
+Tensor PartOf(const Tensor& run, const DeviceSummands& output, int64_t begin) {
+  const Tensor& value = output.values[0];
+  const size_t offset = static_cast<size_t>(begin) * ElementSize(run.dtype());
+  return Tensor(value.dtype(), value.shape(), run.buffer(), offset);
+}
+
+std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> outputs) {
+  std::vector<Tensor> parts;
+  int64_t begin = 0;
+  for (const DeviceSummands& output : outputs) {
+    parts.push_back(PartOf(run, output, begin));
+    begin += parts.back().num_elements();
+  }
+  return parts;
+}
+
+// All that a replica computed, weighed; of one that has computed nothing, nothing.
+Tensor RunOf(CudaStream& stream, absl::Span<const DeviceSummands> outputs, size_t replica) {
+  int64_t elements = 0;
+  for (const int64_t count : ElementsOf(outputs)) elements += count;
+  Tensor run = stream.NewTensor(DType::kFloat32, Shape{elements});
+  if (replica >= outputs[0].values.size()) {
+    stream.FillZeros(run);
+    return run;
+  }
+  std::vector<Tensor> parts = PartsOf(run, outputs);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Weigh(stream, outputs[i].values[replica], outputs[i].weights[replica], parts[i]);
+  }
+  return run;
+}
+
+}  // namespace
+
+DeviceSums::DeviceSums(Options options)
+    : options_(std::move(options)),
+      pool_(std::make_shared<OutputPool>(options_.allocate_outputs)) {}
+
+DeviceSums::~DeviceSums() = default;
+
+absl::Status DeviceSums::OpenStreams(size_t replicas) {
+  const std::vector<int32_t>& gpus = options_.gpus;
+  while (streams_.size() < replicas) {
+    const auto mine = gpus.begin() + static_cast<ptrdiff_t>(streams_.size());
+    const auto same = std::find(gpus.begin(), mine, *mine);
+    if (same != mine) {
+      streams_.push_back(streams_[static_cast<size_t>(same - gpus.begin())]);
+      continue;
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<CudaStream> opened, CudaStream::Open(options_.cuda, *mine));
+    streams_.push_back(std::move(opened));
+  }
+  return absl::OkStatus();
+}
+
+// Of all, also when one has failed: none reads anything then.
+absl::Status DeviceSums::WaitForAll() {
+  absl::Status ended;
+  for (const auto& stream : streams_) ended.Update(stream->Wait());
+  return ended;
+}
+
+// Pairs of the tree that are `step` replicas apart.
+void DeviceSums::AddInPairs(const std::vector<GradientPack>& packs, size_t step,
+                            std::vector<Tensor>& runs) {
+  for (size_t i = 0; i + step < runs.size(); i += 2 * step) {
+    CudaStream& stream = *streams_[i];
+    const bool near = &stream == streams_[i + step].get();
+    for (const GradientPack& pack : packs) {
+      const Tensor other = runs[i + step].Rows(pack.begin, pack.count);
+      Tensor sum = runs[i].Rows(pack.begin, pack.count);
+      AddTo(stream, near ? other : stream.Clone(other), sum);
+    }
+  }
+}
+
+absl::Status DeviceSums::AddByNccl(const std::vector<GradientPack>& packs,
+                                   std::vector<Tensor>& runs) {
+  if (nccl_ == nullptr) {
+    ASSIGN_OR_RETURN(nccl_, NcclLocalGroup::Open(*options_.nccl, options_.gpus));
+  }
+  for (const GradientPack& pack : packs) {
+    std::vector<const float*> values;
+    for (const Tensor& run : runs) values.push_back(run.data<float>() + pack.begin);
+    const absl::Status added =
+        nccl_->Sum(values, pack.count, runs[0].mutable_data<float>() + pack.begin);
+    if (added.ok()) continue;
+    nccl_ = nullptr;
+    return added;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSummands> outputs,
+                                                      std::vector<Tensor>& runs) {
+  const size_t replicas = outputs[0].values.size();
+  std::vector<Tensor> sums;
+  if (replicas == 1) {
+    for (const DeviceSummands& output : outputs) sums.push_back(output.values[0]);
+    return sums;
+  }
+  if (options_.way == SumWay::kReductionToOneDevice) {
+    for (const DeviceSummands& output : outputs) {
+      sums.push_back(SumOnOne(*streams_[0], output, 0, replicas));
+    }
+    return sums;
+  }
+  const bool nccl = options_.way == SumWay::kNccl;
+  const size_t all = nccl ? options_.gpus.size() : replicas;
+  RETURN_IF_ERROR(OpenStreams(all));
+  for (size_t i = 0; i < all; ++i) runs.push_back(RunOf(*streams_[i], outputs, i));
+  RETURN_IF_ERROR(WaitForAll());
+  const std::vector<GradientPack> packs = CutIntoPacks(ElementsOf(outputs), options_.num_packs);
+  if (nccl) RETURN_IF_ERROR(AddByNccl(packs, runs));
+  for (size_t step = 1; !nccl && step < all; step *= 2) {
+    AddInPairs(packs, step, runs);
+    RETURN_IF_ERROR(WaitForAll());
+  }
+  return PartsOf(runs[0], outputs);
+}
+
+// They are there when the first GPU's stream was waited for.
+std::vector<Tensor> DeviceSums::Move(absl::Span<const Tensor> sums,
+                                     absl::Span<const DeviceSummands> outputs) {
+  std::vector<Tensor> moved;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const Tensor& sum = sums[i];
+    if (outputs[i].stays) {
+      moved.push_back(streams_[0]->CloneUnified(sum));
+      continue;
+    }
+    auto buffer = pool_->Take(std::max<size_t>(sum.num_bytes(), 1));
+    moved.emplace_back(sum.dtype(), sum.shape(), std::move(buffer), 0);
+    streams_[0]->CopyToHost(sum, moved.back());
+  }
+  return moved;
+}
+
+absl::StatusOr<std::vector<Tensor>> DeviceSums::Sum(absl::Span<const DeviceSummands> outputs) {
+  if (outputs.empty()) return std::vector<Tensor>();
+  RETURN_IF_ERROR(CheckSummands(outputs));
+  std::vector<Tensor> runs;
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(OpenStreams(1));
+  absl::StatusOr<std::vector<Tensor>> sums = AddUp(outputs, runs);
+  std::vector<Tensor> moved;
+  if (sums.ok()) moved = Move(*sums, outputs);
+  const absl::Status ended = WaitForAll();
+  RETURN_IF_ERROR(sums.status());
+  RETURN_IF_ERROR(ended);
+  return moved;
+}
+
+}  // namespace cohort

@@ -1,0 +1,112 @@
+#include "worker/replicas/join_replicas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/tensor/pieces.h"
+
+namespace cohort {
+
+namespace {
+
+template <typename T>
+void AddTo(const Tensor& value, Tensor& sum) {
+  const T* const from = reinterpret_cast<const T*>(value.raw());
+  T* const to = reinterpret_cast<T*>(sum.mutable_raw());
+  const auto count = static_cast<size_t>(sum.num_elements());
+  for (size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+absl::Status Add(const Tensor& value, Tensor& sum) {
+  RETURN_IF_ERROR(CheckFit(sum, value));
+  switch (sum.dtype()) {
+    case DType::kFloat32: AddTo<float>(value, sum); return absl::OkStatus();
+    case DType::kFloat64: AddTo<double>(value, sum); return absl::OkStatus();
+    // Whole numbers wrap around.
+    case DType::kInt32: AddTo<uint32_t>(value, sum); return absl::OkStatus();
+    case DType::kInt64: AddTo<uint64_t>(value, sum); return absl::OkStatus();
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("replicas computed ", sum.TypeString(), ", which has no sum here: cast it"));
+  }
+}
+
+absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
+  for (size_t step = 1; step < values.size(); step *= 2) {
+    for (size_t i = 0; i + step < values.size(); i += 2 * step) {
+      RETURN_IF_ERROR(Add(values[i + step], values[i]));
+    }
+  }
+  return std::move(values[0]);
+}
+
+}  // namespace
+
+float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas) {
+  if (replicas == 1) return 1;
+  if (rule == JoinRule::kMean) return 1.0f / static_cast<float>(replicas);
+  if (rule != JoinRule::kOfExamples) return 1;
+  return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
+}
+
+absl::Status CheckFit(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype() && a.shape() == b.shape()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("replicas computed ", a.TypeString(), " and ",
+                                                 b.TypeString(), ", which do not fit together"));
+}
+
+// x + -0.0 is x for every float, -0.0 too; x + 0.0 is not.
+void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
+  if (elements == 0) return;
+  switch (dtype) {
+    case DType::kFloat32:
+      std::fill_n(reinterpret_cast<float*>(out), elements, -0.0f);
+      break;
+    case DType::kFloat64:
+      std::fill_n(reinterpret_cast<double*>(out), elements, -0.0);
+      break;
+    default:
+      std::memset(out, 0, static_cast<size_t>(elements) * ElementSize(dtype));
+      break;
+  }
+}
+
+absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
+  if (weight == 1) {
+    if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());
+    return absl::OkStatus();
+  }
+  if (value.dtype() != DType::kFloat32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replicas computed ", value.TypeString(), ", of which there is no mean"));
+  }
+  const float* const from = value.data<float>();
+  float* const to = own.mutable_data<float>();
+  const auto count = static_cast<size_t>(value.num_elements());
+  for (size_t i = 0; i < count; ++i) to[i] = weight * from[i];
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& pool) {
+  Tensor own(value.dtype(), value.shape(), pool.Take(std::max<size_t>(value.num_bytes(), 1)), 0);
+  RETURN_IF_ERROR(WeighInto(value, weight, own));
+  return own;
+}
+
+absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tensor> values) {
+  if (rule == JoinRule::kEach || values.size() == 1) return values;
+  std::vector<Tensor> joined;
+  if (rule == JoinRule::kFirst) {
+    joined.push_back(std::move(values[0]));
+  } else if (rule == JoinRule::kRows) {
+    ASSIGN_OR_RETURN(joined.emplace_back(), Concatenated(values, 0));
+  } else {
+    ASSIGN_OR_RETURN(joined.emplace_back(), SumOf(std::move(values)));
+  }
+  return joined;
+}
+
+}  // namespace cohort

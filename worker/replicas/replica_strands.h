@@ -1,0 +1,42 @@
+#pragma once
+
+// Where the replicas of this worker compute: each on a strand of its own, whatever the program, so
+// that a runner is one replica's alone and the replicas of a closure run at the same time.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/strand.h"
+#include "common/runtime/kernel/output_pool.h"
+
+namespace cohort {
+
+// Thread-safe.
+class ReplicaStrands {
+ public:
+  // Where a replica's strand runs. The executors outlive this.
+  using ExecutorOf = std::function<Executor&(size_t replica)>;
+  explicit ReplicaStrands(ExecutorOf executor_of) : executor_of_(std::move(executor_of)) {}
+
+  Strand& Of(size_t replica) {
+    MutexLock lock(mutex_);
+    while (strands_.size() <= replica) {
+      strands_.push_back(std::make_unique<Strand>(executor_of_(strands_.size())));
+    }
+    return *strands_[replica];
+  }
+  // For what replicas compute together.
+  const std::shared_ptr<OutputPool>& pool() const { return pool_; }
+
+ private:
+  const ExecutorOf executor_of_;
+  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();  // as it asks for
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Strand>> strands_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

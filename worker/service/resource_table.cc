@@ -1,0 +1,116 @@
+#include "worker/service/resource_table.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+
+std::string DescriptionOf(proto::CreateIteratorRequest request) {
+  request.clear_epoch();
+  return request.SerializeAsString();
+}
+
+}  // namespace
+
+ResourceTable::ResourceTable(Executor& executor, FileSystem& files)
+    : executor_(executor), sources_(files) {}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> ResourceTable::CreateDataset(
+    const proto::CreateDatasetRequest& request) {
+  const std::string spec = request.spec().SerializeAsString();
+  {
+    MutexLock lock(mutex_);
+    const auto found = datasets_.find(request.dataset_id());
+    if (found != datasets_.end()) {
+      if (found->second.spec == spec) return found->second.dataset;
+      return absl::AlreadyExistsError(
+          absl::StrCat("data set ", request.dataset_id(), " exists with another spec"));
+    }
+    if (datasets_.size() >= kDatasetsMax) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("this worker holds ", datasets_.size(), " data sets, its limit"));
+    }
+  }
+  absl::StatusOr<std::shared_ptr<const Dataset>> dataset =
+      Dataset::Build(request.spec(), sources_);
+  if (!dataset.ok()) {
+    return Annotate(dataset.status(), absl::StrCat("data set ", request.dataset_id()));
+  }
+  MutexLock lock(mutex_);
+  datasets_[request.dataset_id()] = {spec, *dataset};
+  return dataset;
+}
+
+absl::Status ResourceTable::CreateIterator(const proto::CreateIteratorRequest& request) {
+  const std::string description = DescriptionOf(request);
+  std::shared_ptr<const Dataset> dataset;
+  {
+    MutexLock lock(mutex_);
+    const auto found = iterators_.find(request.iterator_id());
+    if (found != iterators_.end() && found->second.description == description) {
+      return absl::OkStatus();
+    }
+    if (found == iterators_.end() && iterators_.size() >= kIteratorsMax) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("this worker holds ", iterators_.size(), " iterators, its limit"));
+    }
+    const auto source = datasets_.find(request.dataset_id());
+    if (source == datasets_.end()) {
+      return absl::NotFoundError(absl::StrCat("no data set ", request.dataset_id(),
+                                              " on this worker: create it first"));
+    }
+    dataset = source->second.dataset;
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<DatasetIterator> iterator,
+                   dataset->MakeIterator(request.position()));
+  std::shared_ptr<ElementStream> stream =
+      ElementStream::Start(executor_, std::move(iterator), {dataset->prefetch()});
+  MutexLock lock(mutex_);
+  IteratorEntry& entry = iterators_[request.iterator_id()];
+  entry.description = description;
+  entry.stream.swap(stream);  // the old one dies after the lock
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Dataset> ResourceTable::FindDataset(uint64_t id) const {
+  MutexLock lock(mutex_);
+  const auto found = datasets_.find(id);
+  return found == datasets_.end() ? nullptr : found->second.dataset;
+}
+
+std::shared_ptr<ElementStream> ResourceTable::FindIterator(uint64_t id) const {
+  MutexLock lock(mutex_);
+  const auto found = iterators_.find(id);
+  return found == iterators_.end() ? nullptr : found->second.stream;
+}
+
+void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids) {
+  std::vector<DatasetEntry> datasets;  // these die after the lock
+  std::vector<IteratorEntry> iterators;
+  MutexLock lock(mutex_);
+  for (const uint64_t id : ids) {
+    if (const auto found = datasets_.find(id); found != datasets_.end()) {
+      datasets.push_back(std::move(found->second));
+      datasets_.erase(found);
+    }
+    if (const auto found = iterators_.find(id); found != iterators_.end()) {
+      iterators.push_back(std::move(found->second));
+      iterators_.erase(found);
+    }
+  }
+}
+
+void ResourceTable::Clear() {
+  std::map<uint64_t, DatasetEntry> datasets;  // these die after the lock
+  std::map<uint64_t, IteratorEntry> iterators;
+  MutexLock lock(mutex_);
+  datasets.swap(datasets_);
+  iterators.swap(iterators_);
+}
+
+}  // namespace cohort

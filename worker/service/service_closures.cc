@@ -1,0 +1,115 @@
+// RunClosure and EndGangs.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "worker/service/worker_service.h"
+#include "worker/step/closure_steps.h"
+
+namespace cohort {
+
+namespace {
+
+absl::Status Missing(absl::string_view what) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat("this worker has no ", what, ": create it here first"),
+                   proto::TRANSIENT);
+}
+
+// The closure that a refused call was about.
+absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequest& request) {
+  proto::ErrorDetail detail = DetailOf(status);
+  detail.set_closure_id(request.closure_id());
+  detail.set_attempt(request.attempt());
+  return WithDetail(status, detail);
+}
+
+// What several workers can run together: all of them are to see the same batch.
+absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
+  if (request.gang().members_size() <= 1) return absl::OkStatus();
+  if (!program.communication.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program.name, "' does not say how the ",
+                     request.gang().members_size(),
+                     " workers of its gang communicate: set Program.replicas.communication"));
+  }
+  if (request.input_case() != proto::RunClosureRequest::kIteratorId) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "a gang of several workers shares out one batch, and iterators give each worker another: "
+      "name a split");
+}
+
+}  // namespace
+
+absl::StatusOr<ClosureInput> WorkerService::FindInput(
+    const proto::RunClosureRequest& request) const {
+  ClosureInput input;
+  if (request.has_split()) {
+    input.dataset = resources_.FindDataset(request.split().dataset_id());
+    input.position = request.split().position();
+    if (input.dataset == nullptr) {
+      return Missing(absl::StrCat("data set ", request.split().dataset_id()));
+    }
+  } else if (request.input_case() == proto::RunClosureRequest::kIteratorId) {
+    input.stream = resources_.FindIterator(request.iterator_id());
+    if (input.stream == nullptr) {
+      return Missing(absl::StrCat("iterator ", request.iterator_id()));
+    }
+  }
+  return input;
+}
+
+void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied reply) {
+  const proto::RunClosureRequest& header = request.header;
+  if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
+    return reply(WithClosure(epoch, header));
+  }
+  if (header.gang().generation() > 0) {
+    if (!parts_->gang_answers.Begin(header, std::move(reply))) return;
+    proto::RunClosureRequest place;
+    place.set_epoch(header.epoch());
+    *place.mutable_gang() = header.gang();
+    *place.mutable_later_steps() = header.later_steps();
+    reply = [parts = parts_, place = std::move(place)](GangAnswers::Answer answer) {
+      parts->gang_answers.End(place, std::move(answer));
+    };
+  }
+  const auto refuse = [&](const absl::Status& status) {
+    const absl::Status described = WithClosure(Refusal(status), header);
+    if (header.has_gang()) {
+      parts_->groups->End(header.gang(), described);
+      parts_->gangs.End(header.gang(), /*ended_well=*/false);
+    }
+    reply(described);
+  };
+  std::shared_ptr<const WorkerProgram> program = programs_.Find(header.program_id());
+  if (program == nullptr) return refuse(Missing(absl::StrCat("program ", header.program_id())));
+  absl::StatusOr<ClosureInput> input = FindInput(header);
+  if (!input.ok()) return refuse(input.status());
+  if (absl::Status fits = CheckGang(header, *program); !fits.ok()) return refuse(fits);
+  if (absl::Status fits = CheckSteps(header); !fits.ok()) return refuse(fits);
+  if (header.later_steps_size() > 0) {
+    return std::make_shared<ClosureSteps>(parts_, std::move(program), std::move(request),
+                                          std::move(reply))
+        ->Start(*std::move(input));
+  }
+  std::make_shared<ClosureRun>(parts_, std::move(program), std::move(request), std::move(reply))
+      ->Start(*std::move(input));
+}
+
+void WorkerService::EndGangs(const Envelope<proto::EndGangsRequest>& request,
+                             TypedReply<proto::EndGangsResponse> reply) {
+  const proto::EndGangsRequest& header = request.header;
+  if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
+    return reply(std::move(epoch));
+  }
+  absl::Status why(static_cast<absl::StatusCode>(header.code()), header.message());
+  if (why.ok()) why = absl::AbortedError("the gang has failed on another worker");
+  parts_->groups->End(header.gang(), WithDetail(why, header.detail()));
+  parts_->gangs.End(header.gang(), /*ended_well=*/false);
+  reply(Envelope<proto::EndGangsResponse>());
+}
+
+}  // namespace cohort

@@ -1,0 +1,143 @@
+// RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and ListDevices.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/tensor/dtype.h"
+#include "common/wire/error_detail.h"
+#include "worker/devices/local_devices.h"
+#include "worker/service/worker_service.h"
+
+namespace cohort {
+
+namespace {
+
+// A data set that cannot be made is an input of the closures that would read it.
+absl::Status InputError(const absl::Status& status) {
+  proto::ErrorDetail detail = DetailOf(status);
+  detail.set_error_class(absl::IsResourceExhausted(status) ? proto::APPLICATION : proto::INPUT);
+  return WithDetail(status, detail);
+}
+
+std::string TypesOf(const proto::ElementSpec& element) {
+  std::vector<std::string> types;
+  for (const proto::ComponentSpec& component : element.components()) {
+    const absl::StatusOr<DType> dtype = DTypeFromNumber(component.dtype());
+    types.push_back(absl::StrCat(component.name(), component.name().empty() ? "" : " ",
+                                 dtype.ok() ? DTypeName(*dtype) : "?", "[",
+                                 absl::StrJoin(component.dims(), ","), "]"));
+  }
+  return absl::StrJoin(types, ", ");
+}
+
+std::string FilesOf(const proto::DatasetSource& source) {
+  if (source.has_idx()) return absl::StrJoin(source.idx().paths(), ", ");
+  if (source.has_click_log()) return absl::StrJoin(source.click_log().paths(), ", ");
+  return "";
+}
+
+std::string DescribeData(const proto::TaskRef& worker, int64_t cardinality,
+                         const proto::ElementSpec& element) {
+  return absl::StrCat(TaskName(worker), " has ", cardinality, " elements of ", TypesOf(element));
+}
+
+bool IsShardOfWorker(const proto::DatasetSpec& spec) {
+  const auto& transforms = spec.transforms();
+  return std::any_of(transforms.begin(), transforms.end(),
+                     [](const auto& transform) { return transform.shard().by_worker(); });
+}
+
+// Compares what `worker` has found with what another one has: a job reads one data set, whichever
+// worker makes a batch of it.
+absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
+                           const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
+  if (!request.has_expected()) return absl::OkStatus();
+  const proto::ExpectedData& expected = request.expected();
+  const bool own_shard = IsShardOfWorker(request.spec());
+  const bool same_length = own_shard || expected.cardinality() == found.cardinality();
+  const bool same_content = own_shard || expected.content() == found.content();
+  const bool same_types = TypesOf(expected.element_spec()) == TypesOf(found.element_spec());
+  if (same_length && same_types && same_content) return absl::OkStatus();
+  proto::TaskRef other = expected.worker();
+  other.clear_incarnation();
+  worker.clear_incarnation();
+  const std::string files = FilesOf(request.spec().source());
+  return absl::InvalidArgumentError(absl::StrCat(
+      "workers read different data",
+      files.empty() ? "" : absl::StrCat(" under the same name (", files, ")"), ": ",
+      DescribeData(other, expected.cardinality(), expected.element_spec()), "; ",
+      DescribeData(worker, found.cardinality(), found.element_spec()),
+      same_content ? ""
+                   : absl::StrCat("; their checksums are ",
+                                  absl::Hex(expected.content(), absl::kZeroPad8), " and ",
+                                  absl::Hex(found.content(), absl::kZeroPad8)),
+      "; give all workers the same files, in one place that all see or by absolute paths"));
+}
+
+}  // namespace
+
+absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::RegisterProgram(
+    const proto::RegisterProgramRequest& request) {
+  proto::RegisterProgramRequest own = request;
+  for (proto::VariableLayout& layout : *own.mutable_variables()) {
+    if (!layout.mirrored()) continue;
+    // This worker has them all itself.
+    const auto here = static_cast<uint32_t>(parts_->task_service->task_ref().index());
+    for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(here);
+  }
+  RETURN_IF_ERROR(programs_.Register(own));
+  return Envelope<proto::RegisterProgramResponse>();
+}
+
+absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateDataset(
+    const proto::CreateDatasetRequest& request) {
+  proto::CreateDatasetRequest own = request;
+  for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
+    if (!transform.shard().by_worker()) continue;
+    // One that came late may lie behind the last shard: it shares one with another worker.
+    const int64_t shards = std::max<int64_t>(transform.shard().num_shards(), 1);
+    transform.mutable_shard()->set_index(parts_->worker_position % shards);
+  }
+  absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
+  if (!dataset.ok()) return InputError(dataset.status());
+  Envelope<proto::CreateDatasetResponse> response;
+  *response.header.mutable_element_spec() = (*dataset)->element_spec();
+  response.header.set_cardinality((*dataset)->cardinality());
+  response.header.set_content((*dataset)->content());
+  const absl::Status same =
+      CheckExpected(request, response.header, parts_->task_service->task_ref());
+  if (!same.ok()) return InputError(same);
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::CreateIteratorResponse>> WorkerService::CreateIterator(
+    const proto::CreateIteratorRequest& request) {
+  const absl::Status status = resources_.CreateIterator(request);
+  if (absl::IsNotFound(status)) {
+    return MakeError(status.code(), status.message(), proto::TRANSIENT);
+  }
+  if (!status.ok()) return InputError(status);
+  return Envelope<proto::CreateIteratorResponse>();
+}
+
+absl::StatusOr<Envelope<proto::ReleaseResourcesResponse>> WorkerService::ReleaseResources(
+    const proto::ReleaseResourcesRequest& request) {
+  resources_.Release(request.ids());
+  return Envelope<proto::ReleaseResourcesResponse>();
+}
+
+absl::StatusOr<Envelope<proto::ListDevicesResponse>> WorkerService::ListDevices(
+    const proto::ListDevicesRequest&) {
+  const LocalDevices local = ListLocalDevices(options_.find_cuda);
+  Envelope<proto::ListDevicesResponse> response;
+  for (const std::string& name : local.names) response.header.add_devices(name);
+  response.header.set_no_gpu_reason(local.no_gpu_reason);
+  return response;
+}
+
+}  // namespace cohort

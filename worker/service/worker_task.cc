@@ -1,0 +1,93 @@
+#include "worker/service/worker_task.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace cohort {
+
+namespace {
+constexpr char kHomeAddress[] = "home";
+}  // namespace
+
+WorkerTask::WorkerTask(World world, Options options)
+    : world_(world), options_(std::move(options)) {
+  WorkerService::Options service_options;
+  service_options.compute_threads = options_.compute_threads;
+  service_options.default_threads = options_.default_threads;
+  service_options.compute_executor = options_.compute_executor;
+  if (!service_options.compute_executor) {
+    service_options.compute_executor = [&executor = world_.executor](size_t) -> Executor& {
+      return executor;
+    };
+  }
+  service_options.retry = options_.retry;
+  service_options.find_cuda = options_.find_cuda;
+  service_options.find_nccl = options_.find_nccl;
+  service_options.flight_directory = options_.flight_directory;
+  service_options.call_bytes_max = options_.call_bytes_max;
+  worker_service_ = std::make_shared<WorkerService>(world_, service_options);
+  TaskService::Options task_options;
+  task_options.task = options_.task;
+  task_options.incarnation = options_.incarnation;
+  task_options.memory_bytes = options_.memory_bytes;
+  task_options.granted = options_.granted;
+  task_options.on_grant = options_.on_grant;
+  // Weak: the worker's service holds the task's, as does the home's, which is made with it.
+  const auto home_on_attach =
+      std::make_shared<std::function<void(const proto::AttachRequest&)>>();
+  task_options.on_attach = [weak = std::weak_ptr(worker_service_),
+                            home_on_attach](const proto::AttachRequest& request) {
+    if (*home_on_attach) (*home_on_attach)(request);
+    if (auto service = weak.lock()) service->OnAttach(request);
+  };
+  task_options.on_shutdown = options_.on_shutdown;
+  task_options.orphan_timeout = options_.orphan_timeout;
+  task_options.on_orphaned = options_.on_orphaned;
+  task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
+  worker_service_->SetTaskService(task_service_);
+  if (!options_.make_home) return;
+  home_ = options_.make_home(world_, task_service_);
+  *home_on_attach = home_.on_attach;
+  home_transport_ = std::make_unique<InProcessTransport>(world_.clock, world_.executor);
+  worker_service_->SetHome(home_transport_->Connect(kHomeAddress, Lane::kData));
+}
+
+WorkerTask::~WorkerTask() {
+  server_.reset();
+  home_server_.reset();
+  worker_service_->Stop();
+  // An open Watch holds the services, which hold it.
+  task_service_->Stop();
+}
+
+absl::StatusOr<std::string> WorkerTask::Start() {
+  COHORT_CHECK(server_ == nullptr, "a task starts once");
+  std::vector<Service> services;
+  services.push_back(task_service_->service());
+  services.push_back(worker_service_->service());
+  services.push_back(worker_service_->collective_service());
+  if (home_transport_ != nullptr) {
+    services.push_back(home_.service);
+    ASSIGN_OR_RETURN(home_server_, home_transport_->Listen(kHomeAddress, {home_.service}));
+  }
+  ASSIGN_OR_RETURN(server_,
+                   world_.transport.Listen(options_.listen_address, std::move(services)));
+  return server_->address();
+}
+
+void WorkerTask::StartDraining() { task_service_->StartDraining(); }
+
+void WorkerTask::StartLeaving(absl::Duration patience) { task_service_->StartLeaving(patience); }
+
+void WorkerTask::Drain(absl::Duration grace) {
+  const absl::Time end = world_.clock.Now() + grace;
+  StartLeaving(grace * kLeavePart);
+  task_service_->WaitToLeave(grace * kLeavePart);
+  worker_service_->Stop();  // the frames of gangs under way are new calls, and refused from here on
+  if (server_) server_->Drain(end - world_.clock.Now());
+}
+
+}  // namespace cohort

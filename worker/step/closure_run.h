@@ -1,0 +1,146 @@
+#pragma once
+
+// One closure from its arrival to its reply, without a thread that waits:
+//
+//   Start --> next batch --+
+//         \-> pulls -------+--> compute (compute strand) --> pushes, assigns --> reply
+//
+//   Start --> next batch --> rows that it names --> pulls --> compute ...
+//
+// A gang pulls when it is its turn (gang_line.h), and its turn ends with its pushes. Replicas
+// compute on strands of their own (replicated_run.h). In a gang of several workers each runs this,
+// and they meet while they compute and behind it (group_sum.h); when it fails on one, it ends on
+// all.
+//
+// The batch and the pulls run at the same time, unless the batch says which rows to pull; and those
+// of the next closures while this one computes. The reply leaves when every push was acknowledged.
+// The epoch is checked again before the computation and before the pushes: what an old coordinator
+// sent changes nothing any more.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/task/task_service.h"
+#include "common/wire/typed_call.h"
+#include "common/wire/world.h"
+#include "proto/worker.pb.h"
+#include "worker/data/dataset.h"
+#include "worker/data/element_stream.h"
+#include "worker/gang/gang_answers.h"
+#include "worker/gang/gang_groups.h"
+#include "worker/gang/gang_line.h"
+#include "worker/program/replicated_run.h"
+#include "worker/program/worker_program.h"
+#include "worker/ps_client/ps_client.h"
+
+namespace cohort {
+
+// What closures share. The parts outlive every closure: each closure holds the whole.
+struct ClosureParts {
+  ClosureParts(World its_world, std::shared_ptr<PsClient> client,
+               ReplicaStrands::ExecutorOf compute_executor, std::shared_ptr<GangGroups> its_groups)
+      : world(its_world),
+        ps_client(std::move(client)),
+        compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))),
+        groups(std::move(its_groups)) {}
+
+  World world;
+  std::shared_ptr<TaskService> task_service;
+  std::shared_ptr<PsClient> ps_client;
+  const std::shared_ptr<ReplicaStrands> compute;  // shared with runs
+  GangLine gangs;
+  GangAnswers gang_answers;
+  const std::shared_ptr<GangGroups> groups;  // shared with groups that form
+  // What Attach said: this worker's place among the workers, from 0.
+  std::atomic<int64_t> worker_position{0};
+};
+
+// Where a closure's batch comes from: at most one is set.
+struct ClosureInput {
+  std::shared_ptr<ElementStream> stream;
+  std::shared_ptr<const Dataset> dataset;  // at `position`
+  proto::IteratorPosition position;
+};
+
+// Thread-safe.
+class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
+ public:
+  using Request = Envelope<proto::RunClosureRequest>;
+  using Replied = TypedReply<proto::RunClosureResponse>;
+
+  ClosureRun(std::shared_ptr<ClosureParts> parts,
+             std::shared_ptr<const WorkerProgram> program, Request request, Replied reply);
+
+  // Call once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the data; those of the data
+  // set (INPUT), of PsClient, and of the program (APPLICATION); FAILED_PRECONDITION (STALE). Each
+  // with closure, attempt and origin.
+  void Start(ClosureInput input);
+
+ private:
+  void StartBatch(ClosureInput input);
+  void TakeElement(Element element);
+  void LookUpAndPull();
+  // The part behind the batch: a gang's turn, and the pulls.
+  void AwaitTurn();
+  void EndAtDeadline();
+  void JoinGroup();
+  absl::Status LookUp();
+  void StartPulls();
+  void PartReady(absl::Status status);
+  bool IsGang() const { return header_.gang().generation() > 0; }
+  void Compute();
+  absl::Status CheckBatch() const;
+  absl::StatusOr<std::vector<Tensor>> GatherInputs();
+  std::vector<Tensor> RowsBefore() const;
+  void OnComputed(absl::StatusOr<ReplicatedRun::Outputs> outputs);
+  Tensor ContextTensor(proto::ContextValue value) const;
+  void SendOutputs(ReplicatedRun::Outputs outputs);
+  void Push(std::vector<Tensor> values, PsClient::PushDone done);
+  absl::Status CheckOutput(const Tensor& value, const OutputSink& sink) const;
+  size_t PushedRows(size_t variable) const;
+  std::vector<uint64_t> PushVersions() const;
+  TransferContext ContextOfTransfer() const;
+  PushContext ContextOfPush() const;
+  void Finish(absl::Status status);
+  absl::Status Described(const absl::Status& status) const;  // with class, origin and closure
+
+  const std::shared_ptr<ClosureParts> parts_;  // shared: outlives the task's own handle
+  const std::shared_ptr<const WorkerProgram> program_;
+  const proto::RunClosureRequest header_;
+  const absl::Time deadline_;  // nobody waits for the reply after it
+
+  // Each is written by one part before its PartReady and read when all are ready.
+  Payload argument_bytes_;
+  TimerId deadline_timer_;  // of a gang, while it waits for others or runs with them
+  Element element_;
+  proto::IteratorPosition position_;  // of the element, when it is an iterator's
+  std::optional<proto::IteratorPosition> next_position_;
+  PsClient::Rows rows_;            // by the pull plan's variables
+  std::vector<Tensor> positions_;  // that lookups gave
+  Pulled pulled_;
+  std::shared_ptr<GangGroup> group_;  // of a gang of several workers
+  // When it began, had its batch and its values, began to compute, and had computed.
+  struct Marks {
+    absl::Time start;
+    absl::Time batch;
+    absl::Time pulled;
+    absl::Time compute;
+    absl::Time computed;
+  };
+  Marks marks_;
+  std::atomic<uint64_t> open_rounds_{0};  // slices in which the closure's round waits for more
+  Envelope<proto::RunClosureResponse> response_;
+  Replied reply_;
+
+  Mutex mutex_;
+  int parts_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

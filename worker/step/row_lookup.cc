@@ -1,0 +1,170 @@
+#include "worker/step/row_lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/tensor/key_bucket.h"
+
+namespace cohort {
+
+namespace {
+
+// Rows of a table for each id that is looked up, below which each row has a mark.
+constexpr size_t kMarksPerId = 4;
+
+struct Entry {
+  uint64_t order = 0;  // no two rows have the same
+  uint32_t at = 0;     // counts the ids of all columns
+};
+
+// What ids name.
+struct Table {
+  const std::string& name;
+  int64_t num_rows = 0;
+  bool by_keys = false;  // any id is one
+};
+
+absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, int64_t id) {
+  const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
+  const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "id ", id, " of '", column.name, "' in row ", static_cast<int64_t>(position) / per_example,
+      " of the batch is no row of '", table.name, "', which has ", table.num_rows,
+      ": raise input_dim or fix the data"));
+}
+
+template <typename T>
+absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
+                    std::vector<int64_t>& keys, std::vector<Entry>& entries) {
+  const absl::Span<const T> ids = column.ids->span<T>();
+  size_t count = entries.size();
+  entries.resize(count + ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = ids[i];
+    if (id < 0 && column.negative_is_none) continue;
+    const uint32_t at = first + static_cast<uint32_t>(i);
+    if (table.by_keys) {
+      entries[count++] = {KeyOrder(id), at};
+      keys[at] = id;
+      continue;
+    }
+    if (id < 0 || id >= table.num_rows) return NoRow(table, column, i, id);
+    entries[count++] = {static_cast<uint64_t>(id), at};
+  }
+  entries.resize(count);
+  return absl::OkStatus();
+}
+
+// Of the ids' own type; row numbers of an int32 column fit it, and so do their positions.
+template <typename T>
+Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
+  Tensor tensor(DTypeOf<T>::value, shape);
+  std::transform(positions.begin(), positions.end(), tensor.mutable_data<T>(),
+                 [](int64_t position) { return static_cast<T>(position); });
+  return tensor;
+}
+
+// A radix sort, whose passes are as many as the numbers have digits.
+void Sort(std::vector<Entry>& entries) {
+  constexpr int kBits = 11;
+  constexpr size_t kDigits = size_t{1} << kBits;
+  uint64_t all = 0;
+  for (const Entry& entry : entries) all |= entry.order;
+  std::vector<Entry> sorted(entries.size());
+  const auto bits = static_cast<int>(std::bit_width(all));
+  for (int shift = 0; shift < bits; shift += kBits) {
+    std::array<uint32_t, kDigits> next{};
+    const auto digit = [&](const Entry& entry) {
+      return static_cast<size_t>(entry.order >> shift) & (kDigits - 1);
+    };
+    for (const Entry& entry : entries) ++next[digit(entry)];
+    uint32_t sum = 0;
+    for (uint32_t& place : next) sum += std::exchange(place, sum);
+    for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
+    entries.swap(sorted);
+  }
+}
+
+// Marks each row of a small table, which is cheaper than a sort.
+void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<int64_t>& rows,
+                 std::vector<int64_t>& positions) {
+  std::vector<uint32_t> marks(num_rows, 0);
+  for (const Entry& entry : entries) marks[entry.order] = 1;
+  for (size_t row = 0; row < num_rows; ++row) {
+    if (marks[row] == 0) continue;
+    marks[row] = static_cast<uint32_t>(rows.size());
+    rows.push_back(static_cast<int64_t>(row));
+  }
+  for (const Entry& entry : entries) positions[entry.at] = marks[entry.order];
+}
+
+absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> columns) {
+  RowLookup lookup;
+  std::vector<Entry> entries;
+  std::vector<int64_t> first;  // of each column among all ids
+  int64_t count = 0;
+  for (const IdColumn& column : columns) {
+    first.push_back(count);
+    count += column.ids->num_elements();
+    if (column.ids->shape().rank() < 1 || count > std::numeric_limits<uint32_t>::max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '",
+                       table.name, "' come in batches of fewer than 2^32"));
+    }
+  }
+  entries.reserve(static_cast<size_t>(count));
+  std::vector<int64_t> keys(table.by_keys ? static_cast<size_t>(count) : 0);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto offset = static_cast<uint32_t>(first[i]);
+    const DType dtype = columns[i].ids->dtype();
+    if (dtype == DType::kInt32) {
+      RETURN_IF_ERROR(AddIds<int32_t>(table, columns[i], offset, keys, entries));
+    } else if (dtype == DType::kInt64) {
+      RETURN_IF_ERROR(AddIds<int64_t>(table, columns[i], offset, keys, entries));
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("ids '", columns[i].name, "' of '",
+                                                     table.name, "' are ", DTypeName(dtype),
+                                                     ", not int32 or int64"));
+    }
+  }
+  std::vector<int64_t> positions(static_cast<size_t>(count), -1);
+  const auto num_rows = static_cast<size_t>(table.num_rows);
+  if (!table.by_keys && num_rows / kMarksPerId < entries.size()) {
+    FindByMarks(num_rows, entries, lookup.rows, positions);
+  } else {
+    Sort(entries);
+    for (const Entry& entry : entries) {
+      const int64_t id = table.by_keys ? keys[entry.at] : static_cast<int64_t>(entry.order);
+      if (lookup.rows.empty() || lookup.rows.back() != id) lookup.rows.push_back(id);
+      positions[entry.at] = static_cast<int64_t>(lookup.rows.size()) - 1;
+    }
+  }
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Tensor& ids = *columns[i].ids;
+    const absl::Span<const int64_t> own = absl::MakeConstSpan(positions).subspan(
+        static_cast<size_t>(first[i]), static_cast<size_t>(ids.num_elements()));
+    lookup.positions.push_back(ids.dtype() == DType::kInt32
+                                   ? PositionsOf<int32_t>(ids.shape(), own)
+                                   : PositionsOf<int64_t>(ids.shape(), own));
+  }
+  return lookup;
+}
+
+}  // namespace
+
+absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
+                                     absl::Span<const IdColumn> columns) {
+  return LookUp({table, num_rows, false}, columns);
+}
+
+absl::StatusOr<RowLookup> LookUpKeys(const std::string& table,
+                                     absl::Span<const IdColumn> columns) {
+  return LookUp({table, 0, true}, columns);
+}
+
+}  // namespace cohort
