@@ -40,7 +40,7 @@ Findings CheckCode(const SourceFile& file);
 Findings CheckTypeNames(const std::vector<SourceFile>& files);
 // Paths of one machine and hosts of package registries, in any text file.
 Findings CheckPortable(const SourceFile& file);
-// The arrows of ARCHITECTURE.md section 2.
+// The arrows of docs/architecture.svg.
 Findings CheckIncludes(const SourceFile& file);
 // The table of docs/COMPATIBILITY.md against the list of ids and the tests that exist.
 Findings CheckCompatibility(const std::string& table, const std::string& ids,
