@@ -20,7 +20,6 @@
 #include "common/wire/route/real_world.h"
 #include "worker/collective/nccl/nccl_library.h"
 #include "worker/devices/compute_share.h"
-#include "worker/devices/compute_threads.h"
 #include "worker/service/worker_task.h"
 #include "worker/variables_home/variables_home.h"
 

@@ -1,8 +1,10 @@
 #include "common/program/model_check.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,17 +12,122 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
-#include "common/program/node_types.h"
 #include "common/program/program.h"
-#include "common/program/symbolic_reshape.h"
 #include "common/program/tensor_proto.h"
 #include "common/program/value_types.h"
 #include "onnx/checker.h"
+#include "onnx/defs/data_type_utils.h"
 #include "onnx/defs/schema.h"
+#include "onnx/onnx_pb.h"
 #include "onnx/shape_inference/implementation.h"
 
 namespace cohort {
+
 namespace {
+
+// Inference loses the symbolic batch in Reshape([N,28,28], [-1,784]): the -1 becomes a symbol that
+// libonnx makes up ("unk__0"). Where the numbers prove that it equals the single named dimension of
+// the input, the name is put back.
+// Types of values, with names put back. Grows round by round.
+using NamedShapes = std::map<std::string, onnx::TypeProto>;
+
+// A shape as product * one dimension that is no number.
+struct Factored {
+  int64_t product = 1;
+  int open = -1;  // position of the dimension that is no number
+};
+
+// Nothing when no dimension or more than one is no number, or a number is 0: that proves nothing.
+std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
+  Factored result;
+  for (int i = 0; i < shape.dim_size(); ++i) {
+    if (!shape.dim(i).has_dim_value()) {
+      if (result.open >= 0) return std::nullopt;
+      result.open = i;
+    } else if (__builtin_mul_overflow(result.product, shape.dim(i).dim_value(), &result.product)) {
+      return std::nullopt;
+    }
+  }
+  if (result.open < 0 || result.product == 0) return std::nullopt;
+  return result;
+}
+
+// True for a symbol that libonnx made up.
+bool IsMadeUpSymbol(const std::string& dim_param) {
+  return dim_param.empty() || dim_param.rfind("unk__", 0) == 0;
+}
+
+// Adds to `named` the Reshape outputs of an inferred graph whose made-up symbol is proven to be a
+// name. Returns whether it added any; the caller then infers again with them.
+bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
+  const ValueTypes types(graph);
+  std::map<std::string, std::string> names;  // made-up symbol -> name, so a chain needs one round
+  bool added = false;
+  for (const auto& node : graph.node()) {
+    if (node.op_type() != "Reshape" || !node.domain().empty()) continue;
+    const auto* from = types.shape(node.input(0));
+    const auto* to = types.shape(node.output(0));
+    if (from == nullptr || to == nullptr) continue;
+    const auto x = Factor(*from);
+    const auto y = Factor(*to);
+    if (!x || !y || x->product != y->product) continue;
+    std::string name = from->dim(x->open).dim_param();
+    if (const auto known = names.find(name); known != names.end()) name = known->second;
+    const std::string& symbol = to->dim(y->open).dim_param();
+    if (IsMadeUpSymbol(name) || !IsMadeUpSymbol(symbol)) continue;
+    onnx::TypeProto type = *types.Find(node.output(0));
+    auto* dims = type.mutable_tensor_type()->mutable_shape();
+    dims->mutable_dim(y->open)->set_dim_param(name);
+    if (!symbol.empty()) names[symbol] = name;
+    added |= named.emplace(node.output(0), std::move(type)).second;
+  }
+  return added;
+}
+
+// nullptr for a type that libonnx has no name for; then it throws.
+onnx::DataType NamedType(const onnx::TypeProto& type) {
+  try {
+    return onnx::Utils::DataTypeUtils::ToType(type);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+// What is wrong with the element types of a node's inputs by its schema, one sentence each.
+// libonnx's own check stops at the first node of a graph; this is called for every node. The
+// operator is known in `opset`.
+std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
+                                         const ValueTypes& types) {
+  const onnx::OpSchema* schema =
+      onnx::OpSchemaRegistry::Schema(node.op_type(), opset, node.domain());
+  std::vector<std::string> wrong;
+  if (schema == nullptr || schema->inputs().empty()) return wrong;
+  std::map<std::string, std::string> bound;  // type parameter ("T") -> type
+  for (int i = 0; i < node.input_size(); ++i) {
+    const onnx::TypeProto* type = node.input(i).empty() ? nullptr : types.Find(node.input(i));
+    if (type == nullptr) continue;
+    const size_t last = schema->inputs().size() - 1;
+    const auto& formal = schema->inputs()[std::min(static_cast<size_t>(i), last)];
+    const onnx::DataType data_type = NamedType(*type);
+    if (data_type == nullptr) {
+      wrong.push_back(absl::StrCat("input ", i, " (", formal.GetName(), ") has no type of ONNX"));
+      continue;
+    }
+    if (formal.GetTypes().count(data_type) == 0) {
+      wrong.push_back(
+          absl::StrCat("input ", i, " (", formal.GetName(), ") cannot be ", *data_type));
+      continue;
+    }
+    if (!formal.GetIsHomogeneous()) continue;
+    const auto& first = bound.emplace(formal.GetTypeStr(), *data_type).first->second;
+    if (first != *data_type) {
+      wrong.push_back(absl::StrCat("input ", i, " (", formal.GetName(), ") is ", *data_type,
+                                   ", but another input of its type ", formal.GetTypeStr(), " is ",
+                                   first));
+    }
+  }
+  return wrong;
+}
 
 // A model lists so many problems; the rest is counted.
 constexpr size_t kProblemsMax = 50;

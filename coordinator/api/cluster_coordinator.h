@@ -14,19 +14,21 @@
 //   coordinator->Fetch(loss);
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/base/event.h"
 #include "common/base/mutex.h"
+#include "common/tensor/tensor.h"
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
 #include "coordinator/api/home_memory.h"
-#include "coordinator/api/read_cache.h"
 #include "coordinator/api/variable.h"
 #include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
@@ -38,6 +40,25 @@
 #include "coordinator/strategy/variable_creator.h"
 
 namespace cohort {
+
+// Values of variables that threads inside a caching scope (caching_scope.h) have read.
+// Thread-safe.
+class ReadCache {
+ public:
+  // The calling thread has a scope, which is empty. False: it had one before.
+  bool Enter();
+  void Leave(std::thread::id thread);
+
+  // What the calling thread's scope has of the variable. Without that, what `read` gives, which a
+  // scope keeps.
+  absl::StatusOr<Tensor> Read(const std::string& variable,
+                              absl::FunctionRef<absl::StatusOr<Tensor>()> read);
+
+ private:
+  using Values = std::map<std::string, Tensor>;  // by variable
+  Mutex mutex_;
+  std::map<std::thread::id, Values> scopes_ ABSL_GUARDED_BY(mutex_);
+};
 
 using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
 using DatasetHandle = std::shared_ptr<const RegisteredDataset>;

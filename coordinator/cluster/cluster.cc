@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,6 +27,37 @@ absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
 }
 
 }  // namespace
+
+uint64_t LossWatches::Add(std::optional<TaskId> task, Lost lost) {
+  MutexLock lock(mutex_);
+  watches_[++last_] = {task, std::move(lost)};
+  return last_;
+}
+
+void LossWatches::Forget(uint64_t watch) {
+  Watch forgotten;  // destroyed after the lock
+  MutexLock lock(mutex_);
+  const auto found = watches_.find(watch);
+  if (found == watches_.end()) return;
+  forgotten = std::move(found->second);
+  watches_.erase(found);
+}
+
+void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
+  std::vector<Lost> told;
+  {
+    MutexLock lock(mutex_);
+    for (auto watch = watches_.begin(); watch != watches_.end();) {
+      if (watch->second.task != task) {
+        ++watch;
+        continue;
+      }
+      told.push_back(std::move(watch->second.lost));
+      watch = watches_.erase(watch);
+    }
+  }
+  for (Lost& lost : told) lost(cause);
+}
 
 std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
   const std::shared_ptr<Cluster> cluster(new Cluster(world, std::move(options)));

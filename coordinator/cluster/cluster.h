@@ -16,6 +16,7 @@
 // So are those that were added, also behind a Claim, until they have got their first one. A home
 // that is removed is none any more; the last one that has a copy cannot be.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,18 +26,54 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
 #include "coordinator/cluster/cluster_options.h"
 #include "coordinator/cluster/edges.h"
 #include "coordinator/cluster/epoch_claim.h"
 #include "coordinator/cluster/farewell.h"
-#include "coordinator/cluster/loss_watches.h"
-#include "coordinator/cluster/member_waits.h"
 #include "coordinator/cluster/reach_watch.h"
 #include "coordinator/cluster/task_connection.h"
+#include "coordinator/cluster/worker_roster.h"
 
 namespace cohort {
+
+// A worker that is being removed: no member any more, and still watched.
+struct LeavingWorker {
+  Member member;
+  std::shared_ptr<TaskConnection> connection;  // none: it was never attached
+};
+
+// Until every home and so many workers serve.
+struct ReadyWait {
+  int min_workers = 0;
+  absl::AnyInvocable<void(absl::Status)> done;
+};
+
+// Who wants to hear when a task is lost, because a call to it would be waited for longer.
+// Thread-safe.
+class LossWatches {
+ public:
+  // Runs once, outside the lock.
+  using Lost = absl::AnyInvocable<void(absl::Status)>;
+
+  // Of a task, or of any home of variables. Returns the number of the watch.
+  uint64_t Add(std::optional<TaskId> task, Lost lost);
+  // `lost` does not run any more, unless it is running.
+  void Forget(uint64_t watch);
+  // Ends the watches of the task, or of homes.
+  void Tell(std::optional<TaskId> task, const absl::Status& cause);
+
+ private:
+  struct Watch {
+    std::optional<TaskId> task;
+    Lost lost;
+  };
+  Mutex mutex_;
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Watch> watches_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Thread-safe. Shared: the callbacks of its connections hold it.
 class Cluster : public std::enable_shared_from_this<Cluster> {

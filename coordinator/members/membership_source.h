@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/file_system.h"
-#include "coordinator/members/host_resolver.h"
 
 namespace cohort {
 

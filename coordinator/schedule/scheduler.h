@@ -13,6 +13,8 @@
 // Recovery (coordinator/recovery): Pause takes every closure back from the workers. Resume, once
 // the parameter servers hold a cut again, queues what it does not cover, under the old ids.
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +28,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/wire/typed_call.h"
+#include "coordinator/schedule/closure.h"
 #include "coordinator/schedule/closure_queue.h"
 #include "coordinator/schedule/gang_lineup.h"
 #include "coordinator/schedule/open_rounds.h"
@@ -33,13 +36,29 @@
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
-#include "coordinator/schedule/scheduler_state.h"
 #include "coordinator/schedule/waiting_calls.h"
 #include "coordinator/schedule/worker_lane.h"
 
 namespace cohort {
 
+// Whether an attempt ended without its worker saying so since the last fence.
+enum class Fence { kNotNeeded, kNeeded, kUnderWay };
+
+struct ErrorFence {
+  Fence state = Fence::kNotNeeded;
+  uint64_t round = 0;  // so many were begun
+};
+
+// Of the checkpoint that is being taken, or comes next.
+struct SnapshotState {
+  std::optional<ClosureId> before;  // while they are taken: only these run
+  ClosureId watermark;              // of their cut; no push is above it
+  size_t done_since = 0;            // steps since the last ones; what a checkpoint is due for
+  bool asked = false;               // for a checkpoint, since the last ones
+};
+
 struct SetUpEnd;
+
 // Thread-safe. Shared: calls in flight hold it.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
  public:

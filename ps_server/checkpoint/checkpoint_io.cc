@@ -64,9 +64,9 @@ WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
 // The logical tensors that a restore of these shards reads from a checkpoint that has `stored`, but
 // for those of dynamic tables.
 BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source,
-                        absl::Span<VariableShard* const> shards) {
+                        absl::Span<VariableSlice* const> shards) {
   BundleTensors tensors;
-  for (const VariableShard* shard : shards) {
+  for (const VariableSlice* shard : shards) {
     const SliceLayout& layout = shard->layout();
     if (layout.dynamic.has_value()) continue;
     const WantedRows value = WantedValue(source, layout);
@@ -81,12 +81,12 @@ BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source
 }
 
 // How many there are; the rows of a dynamic table, and each of their slots, are one.
-uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableShard* const> shards) {
+uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableSlice* const> shards) {
   const bool slots = source.slots || source.applied;
   const RestoreSource all = {source.prefix, source.slots, source.applied, /*new_slots=*/false};
   size_t count = TensorsOf({}, all, shards).size();
   std::set<std::string> tables;
-  for (const VariableShard* shard : shards) {
+  for (const VariableSlice* shard : shards) {
     const SliceLayout& layout = shard->layout();
     if (!layout.dynamic.has_value() || !tables.insert(layout.variable).second) continue;
     count += 1 + (slots ? layout.rule_spec.slots.size() : 0);
@@ -173,7 +173,7 @@ absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Paylo
 }
 
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
-                         VariableShard::Snapshot snapshot) {
+                         SliceSnapshot snapshot) {
   if (snapshot.table.has_value()) {
     for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
       RETURN_IF_ERROR(AddWhole(held, tensor.name, tensor.value));
@@ -198,12 +198,12 @@ absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
-                                                      absl::Span<VariableShard* const> shards,
+                                                      absl::Span<VariableSlice* const> shards,
                                                       absl::Span<const ExtraTensor> extras,
-                                                      VariableShard::AskGate gate) {
+                                                      VariableSlice::AskGate gate) {
   auto held = std::make_shared<HeldShard>(std::move(target));
-  for (VariableShard* shard : shards) {
-    ASSIGN_OR_RETURN(VariableShard::Snapshot snapshot, shard->TakeSnapshot(gate));
+  for (VariableSlice* shard : shards) {
+    ASSIGN_OR_RETURN(SliceSnapshot snapshot, shard->TakeSnapshot(gate));
     RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), std::move(snapshot)));
   }
   for (const ExtraTensor& extra : extras) {
@@ -245,11 +245,11 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
 }
 
 // Of what AddWanted has asked for: its part of the plan, and the rows that came.
-absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
+absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source,
                                                    const SliceLayout& layout,
                                                    absl::Span<const WantedRows> plan,
                                                    absl::Span<Tensor> rows) {
-  VariableShard::State state;
+  SliceState state;
   if (source.applied) {
     ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
     rows.remove_suffix(1);
@@ -279,7 +279,7 @@ absl::StatusOr<VariableShard::State> AssembleShard(const RestoreSource& source,
 
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
-                                                    absl::Span<VariableShard* const> shards) {
+                                                    absl::Span<VariableSlice* const> shards) {
   for (const auto& [name, tensor] : TensorsOf(tensors, source, shards)) {
     RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
   }
@@ -293,7 +293,7 @@ absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors
 }
 
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
-                                            absl::Span<VariableShard* const> shards,
+                                            absl::Span<VariableSlice* const> shards,
                                             absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows) {
   COHORT_CHECK(rows.size() == plan.size(), "the rows are those of the plan");
@@ -303,7 +303,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
   for (size_t i = 0; i < shards.size(); ++i) {
     const size_t first = at;
     while (at < plan.size() && plan[at].shard == i) ++at;
-    ASSIGN_OR_RETURN(VariableShard::State state,
+    ASSIGN_OR_RETURN(SliceState state,
                      AssembleShard(source, shards[i]->layout(), plan.subspan(first, at - first),
                                    absl::MakeSpan(rows).subspan(first, at - first)));
     loaded.states.push_back(std::move(state));
@@ -312,7 +312,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
 }
 
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
-                                        absl::Span<VariableShard* const> shards) {
+                                        absl::Span<VariableSlice* const> shards) {
   ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                    BundleReader::Open(files, source.prefix));
   ASSIGN_OR_RETURN(const std::vector<WantedRows> plan,
@@ -325,11 +325,11 @@ absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& 
   return AssembleShards(source, shards, plan, std::move(rows));
 }
 
-absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableShard* const> shards) {
+absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableSlice* const> shards) {
   LoadedShards loaded;
   loaded.tensors = CountTensors({.prefix = "", .slots = true}, shards);
-  for (const VariableShard* shard : shards) {
-    ASSIGN_OR_RETURN(VariableShard::State state, VariableShard::InitialState(shard->layout()));
+  for (const VariableSlice* shard : shards) {
+    ASSIGN_OR_RETURN(SliceState state, VariableSlice::InitialState(shard->layout()));
     loaded.states.push_back(std::move(state));
   }
   return loaded;

@@ -23,7 +23,7 @@
 #include "common/checkpoint/bundle.h"
 #include "proto/ps.pb.h"
 #include "ps_server/checkpoint/held_shard.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 namespace cohort {
 
@@ -43,9 +43,9 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
 // they are. Errors: those of
 // the gate; INVALID_ARGUMENT for an extra of a bad name.
 absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
-                                                      absl::Span<VariableShard* const> shards,
+                                                      absl::Span<VariableSlice* const> shards,
                                                       absl::Span<const ExtraTensor> extras,
-                                                      VariableShard::AskGate gate);
+                                                      VariableSlice::AskGate gate);
 
 using BundleTensors = std::map<std::string, BundleTensor>;
 
@@ -68,7 +68,7 @@ bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const 
 Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
 struct LoadedShards {
-  std::vector<VariableShard::State> states;  // in the order of the shards
+  std::vector<SliceState> states;  // in the order of the shards
   uint32_t tensors = 0;                      // logical ones: variables and slots
 };
 
@@ -88,18 +88,18 @@ struct WantedRows {
 // other slices; DATA_LOSS.
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
-                                                    absl::Span<VariableShard* const> shards);
+                                                    absl::Span<VariableSlice* const> shards);
 // `rows` are what `plan` wants. Errors: FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
-                                            absl::Span<VariableShard* const> shards,
+                                            absl::Span<VariableSlice* const> shards,
                                             absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows);
 
 // All three steps, from files. Errors: those of the steps and of BundleReader.
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
-                                        absl::Span<VariableShard* const> shards);
+                                        absl::Span<VariableSlice* const> shards);
 
 // The cut before the first push. Errors: INVALID_ARGUMENT from an initializer.
-absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableShard* const> shards);
+absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableSlice* const> shards);
 
 }  // namespace cohort

@@ -13,8 +13,8 @@ namespace {
 // Where the history of a slice has what.
 enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kRound, kIntervals };
 
-absl::StatusOr<VariableShard::History> DecodeHistory(absl::Span<const int64_t> fields) {
-  VariableShard::History history;
+absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {
+  SliceHistory history;
   history.version = static_cast<uint64_t>(fields[kVersion]);
   history.update = static_cast<uint64_t>(fields[kUpdate]);
   history.round = static_cast<uint64_t>(fields[kRound]);
@@ -43,7 +43,7 @@ std::string HistoryTensorName(const SliceLayout& layout) {
   return absl::StrCat(layout.variable, "/.COHORT_APPLIED/", layout.rows.begin);
 }
 
-Tensor EncodeHistory(const SliceLayout& layout, const VariableShard::History& history) {
+Tensor EncodeHistory(const SliceLayout& layout, const SliceHistory& history) {
   std::vector<int64_t> fields(kIntervals);
   fields[kRows] = layout.rows.count;
   fields[kVersion] = static_cast<int64_t>(history.version);
@@ -74,11 +74,11 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
   return WantedRows{name, DType::kInt64, found->second.shape, {0, fields}};
 }
 
-absl::StatusOr<VariableShard::History> ReadHistory(const Tensor& fields,
+absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields,
                                                    const RestoreSource& source,
                                                    const SliceLayout& layout) {
   if (fields.data<int64_t>()[kRows] != layout.rows.count) return OtherSlices(source, layout);
-  absl::StatusOr<VariableShard::History> history = DecodeHistory(fields.span<int64_t>());
+  absl::StatusOr<SliceHistory> history = DecodeHistory(fields.span<int64_t>());
   if (history.ok()) return history;
   return Annotate(history.status(), absl::StrCat("checkpoint ", source.prefix, ", '",
                                                  HistoryTensorName(layout), "'"));

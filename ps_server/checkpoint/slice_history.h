@@ -10,13 +10,13 @@
 #include "absl/status/statusor.h"
 #include "common/checkpoint/bundle.h"
 #include "ps_server/checkpoint/checkpoint_io.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 namespace cohort {
 
 std::string HistoryTensorName(const SliceLayout& layout);
 
-Tensor EncodeHistory(const SliceLayout& layout, const VariableShard::History& history);
+Tensor EncodeHistory(const SliceLayout& layout, const SliceHistory& history);
 
 // What a restore reads for the slice's history, from a checkpoint that has these tensors. Errors:
 // FAILED_PRECONDITION where the checkpoint was made with other slices; DATA_LOSS.
@@ -24,7 +24,7 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
                                          const SliceLayout& layout);
 
 // `fields` are what WantedHistory asked for. Errors: those of WantedHistory.
-absl::StatusOr<VariableShard::History> ReadHistory(const Tensor& fields,
+absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields,
                                                    const RestoreSource& source,
                                                    const SliceLayout& layout);
 

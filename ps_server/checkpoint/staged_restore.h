@@ -20,7 +20,7 @@ class StagedRestore {
  public:
   struct Plan {
     RestoreSource source;
-    std::vector<VariableShard*> shards;
+    std::vector<VariableSlice*> shards;
     std::vector<WantedRows> wanted;  // by PlanRestore
   };
   // Allocates all of the rows.

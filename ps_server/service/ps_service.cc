@@ -112,7 +112,7 @@ absl::Status PsService::Refusal(const absl::Status& status) const {
   return Attributed(status, proto::APPLICATION, task_service_->task_ref());
 }
 
-absl::Status CheckIsWhole(const VariableShard& shard) {
+absl::Status CheckIsWhole(const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
   if (!layout.dynamic.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -121,7 +121,7 @@ absl::Status CheckIsWhole(const VariableShard& shard) {
                    "push rows by their keys"));
 }
 
-absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,
+absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableSlice& shard,
                          const Shape& shape) {
   const SliceLayout& layout = shard.layout();
   const Shape came(

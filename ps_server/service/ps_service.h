@@ -106,7 +106,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
   // Of a numbered one.
   Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
-                                       absl::Span<VariableShard* const> shards);
+                                       absl::Span<VariableSlice* const> shards);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
   Answer<proto::WriteShardResponse> WriteShard(const Envelope<proto::WriteShardRequest>& request);
   Answer<proto::RestoreShardResponse> RestoreShard(
@@ -133,13 +133,13 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
   // Of a push that the gate has admitted.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
-                                    absl::Span<VariableShard* const> shards,
+                                    absl::Span<VariableSlice* const> shards,
                                     absl::Span<const PushedRows> rows, PsStats& stats);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
   // What LoadAndRestore brings to the slices, wherever it comes from.
   absl::StatusOr<LoadedShards> Load(const proto::RestoreShardRequest& request,
-                                    absl::Span<VariableShard* const> shards);
+                                    absl::Span<VariableSlice* const> shards);
   // What an older epoch held or staged goes. Errors: STALE for an old epoch.
   absl::Status EnterEpoch(uint64_t epoch);
   // Drops what is held or staged and idle, as long as there is any.
@@ -176,10 +176,10 @@ class PsService : public std::enable_shared_from_this<PsService> {
 };
 
 // Errors: INVALID_ARGUMENT for a slice of a dynamic table, which has no whole value.
-absl::Status CheckIsWhole(const VariableShard& shard);
+absl::Status CheckIsWhole(const VariableSlice& shard);
 // Checks that a tensor is of its shard's type and of this shape. Errors: INVALID_ARGUMENT naming
 // the variable, what came and what must.
-absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableShard& shard,
+absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableSlice& shard,
                          const Shape& shape);
 // Errors: INVALID_ARGUMENT where a payload has not as many bytes as its tensors need.
 absl::Status CheckPayload(size_t expected, size_t came);

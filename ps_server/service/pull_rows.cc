@@ -12,16 +12,16 @@ namespace cohort {
 
 namespace {
 
-absl::Status Bad(const VariableShard& shard, absl::string_view what) {
+absl::Status Bad(const VariableSlice& shard, absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("PullRequest.rows of ", shard.layout().ToString(), ": ", what));
 }
 
-size_t RowBytes(const VariableShard& shard) {
+size_t RowBytes(const VariableSlice& shard) {
   return shard.layout().row_width() * ElementSize(shard.layout().dtype);
 }
 
-absl::Status CheckIds(const VariableShard& shard, absl::Span<const int64_t> ids) {
+absl::Status CheckIds(const VariableSlice& shard, absl::Span<const int64_t> ids) {
   for (const int64_t id : ids) {
     if (!shard.layout().Holds(id)) return Bad(shard, shard.layout().NotHeld(id));
   }
@@ -31,7 +31,7 @@ absl::Status CheckIds(const VariableShard& shard, absl::Span<const int64_t> ids)
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
-    const Envelope<proto::PullRequest>& request, absl::Span<VariableShard* const> shards) {
+    const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards) {
   std::vector<std::vector<int64_t>> ids;
   PayloadReader reader(request.payload);
   size_t bytes = 0;
@@ -65,7 +65,7 @@ DType TravelDType(const SliceLayout& layout, DType asked) {
 }
 
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards, const RowsRead& read,
+                  absl::Span<VariableSlice* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response) {
   const auto& [round, asked] = read;
   const auto elements = [&](size_t i) { return ids[i].size() * shards[i]->layout().row_width(); };

@@ -9,14 +9,14 @@
 #include "absl/types/span.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 namespace cohort {
 
 // The ids of each of `request.rows`, whose slices are `shards`, checked. Errors: INVALID_ARGUMENT
 // naming the slice and the id that is not of it, or the payload that has not all ids.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
-    const Envelope<proto::PullRequest>& request, absl::Span<VariableShard* const> shards);
+    const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards);
 
 // As what the values of a slice travel where `asked` is wanted (PullRequest.value_dtype).
 DType TravelDType(const SliceLayout& layout, DType asked);
@@ -28,7 +28,7 @@ struct RowsRead {
   DType asked = DType::kUndefined;  // as PullRequest.value_dtype says
 };
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
-                  absl::Span<VariableShard* const> shards, const RowsRead& read,
+                  absl::Span<VariableSlice* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response);
 
 }  // namespace cohort

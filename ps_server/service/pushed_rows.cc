@@ -21,7 +21,7 @@ absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl:
 }
 
 // The shape that the gradient must have. Checks what can be without the ids themselves.
-absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableShard& shard) {
+absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
   if (slice.has_positions()) {
     const proto::TensorMeta& positions = slice.positions();
@@ -49,7 +49,7 @@ absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const Variabl
 }
 
 // What travels in 16 bits is widened.
-proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableShard& shard) {
+proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
     meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
   }
@@ -58,7 +58,7 @@ proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableShard& shard) {
 
 // Checks that each tensor fits its slice, and that the payload has just their bytes.
 absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
-                                   absl::Span<VariableShard* const> shards) {
+                                   absl::Span<VariableSlice* const> shards) {
   const size_t came = PayloadBytes(request.payload);
   size_t expected = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -77,7 +77,7 @@ absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
   return CheckPayload(expected, came);
 }
 
-absl::Status ReadPositions(const proto::PushSlice& slice, const VariableShard& shard,
+absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& shard,
                            PayloadCursor& cursor, PushedRows& pushed) {
   pushed.has_positions = true;
   pushed.positions.resize(static_cast<size_t>(slice.positions().dims(0)));
@@ -99,7 +99,7 @@ absl::Status ReadPositions(const proto::PushSlice& slice, const VariableShard& s
 // Of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id that is not of its
 // slice.
 absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
-                                                 absl::Span<VariableShard* const> shards) {
+                                                 absl::Span<VariableSlice* const> shards) {
   std::vector<PushedRows> rows(shards.size());
   PayloadCursor cursor(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
   return rows;
 }
 
-absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableShard* const> shards) {
+absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice* const> shards) {
   if (push.round() > 0 && push.aggregate() == 0) {
     return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
   }
@@ -147,7 +147,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableShard
 }  // namespace
 
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
-                                                  absl::Span<VariableShard* const> shards) {
+                                                  absl::Span<VariableSlice* const> shards) {
   const proto::PushRequest& push = request.header;
   std::set<uint32_t> seen;
   for (const proto::PushSlice& slice : push.slices()) {
@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequ
   RETURN_IF_ERROR(CheckRound(push, shards));
   const bool optimizer_needs_step = std::any_of(
       shards.begin(), shards.end(),
-      [](const VariableShard* shard) { return shard->layout().rule.op() != "assign_add"; });
+      [](const VariableSlice* shard) { return shard->layout().rule.op() != "assign_add"; });
   if (push.step() == 0 && optimizer_needs_step) {
     return absl::InvalidArgumentError("PushRequest.step is 0; steps count from 1");
   }

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 namespace cohort {
 
@@ -32,6 +32,6 @@ struct PushedRows {
 // payload that has not just their bytes, a learning rate that is no number, or a step that an
 // optimizer needs.
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
-                                                  absl::Span<VariableShard* const> shards);
+                                                  absl::Span<VariableSlice* const> shards);
 
 }  // namespace cohort

@@ -1,16 +1,79 @@
 // Assign with a number: values that are set or changed once.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "ps_server/service/change_elements.h"
+#include "common/tensor/dtype.h"
+#include "proto/ps.pb.h"
 #include "ps_server/service/ps_service.h"
 
 namespace cohort {
 
 namespace {
+
+// Whole numbers are added as unsigned ones: a peer's numbers must not be undefined behaviour.
+template <typename T>
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                             std::type_identity<T>>::type;
+
+template <typename T>
+T Divided(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0) return a;
+    if (b == -1) return static_cast<T>(0 - static_cast<Wrapping<T>>(a));
+  }
+  return a / b;
+}
+
+template <typename T, typename Op>
+void ForEach(T* value, const T* operand, size_t count, Op op) {
+  for (size_t i = 0; i < count; ++i) value[i] = op(value[i], operand[i]);
+}
+
+template <typename T>
+void Change(proto::ChangeOp op, T* value, const T* operand, size_t count) {
+  using U = Wrapping<T>;
+  const auto wrapping = [](auto f) {
+    return [f](T a, T b) { return static_cast<T>(f(static_cast<U>(a), static_cast<U>(b))); };
+  };
+  switch (op) {
+    case proto::CHANGE_ADD:
+      return ForEach(value, operand, count, wrapping([](U a, U b) { return a + b; }));
+    case proto::CHANGE_SUB:
+      return ForEach(value, operand, count, wrapping([](U a, U b) { return a - b; }));
+    case proto::CHANGE_MUL:
+      return ForEach(value, operand, count, wrapping([](U a, U b) { return a * b; }));
+    case proto::CHANGE_DIV:
+      return ForEach(value, operand, count, Divided<T>);
+    case proto::CHANGE_MIN:
+      return ForEach(value, operand, count, [](T a, T b) { return std::min(a, b); });
+    case proto::CHANGE_MAX:
+      return ForEach(value, operand, count, [](T a, T b) { return std::max(a, b); });
+    default:
+      std::memcpy(value, operand, count * sizeof(T));
+  }
+}
+
+template <typename T>
+void ChangeAs(proto::ChangeOp op, std::byte* value, const std::byte* operand, size_t bytes) {
+  Change(op, reinterpret_cast<T*>(value), reinterpret_cast<const T*>(operand), bytes / sizeof(T));
+}
+
+// value[i] = value[i] op operand[i], for `bytes` of whole elements of float32, int32 or int64,
+// aligned for them. Whole numbers wrap around; an operand of 0 does not divide: whoever checks the
+// message refuses it.
+void ChangeElements(proto::ChangeOp op, DType dtype, std::byte* value, const std::byte* operand,
+                    size_t bytes) {
+  if (dtype == DType::kInt32) return ChangeAs<int32_t>(op, value, operand, bytes);
+  if (dtype == DType::kInt64) return ChangeAs<int64_t>(op, value, operand, bytes);
+  ChangeAs<float>(op, value, operand, bytes);
+}
 
 Shape ShapeOf(const proto::TensorMeta& meta) {
   return Shape(
@@ -65,7 +128,7 @@ struct PartBytes {
   size_t operand = 0;
 };
 absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
-                                    const VariableShard& shard) {
+                                    const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
   const proto::TensorMeta& tensor = request.tensors(i);
   PartBytes bytes;
@@ -92,8 +155,8 @@ absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
   return bytes;
 }
 
-absl::StatusOr<std::vector<VariableShard::ValueChange>> CheckChange(
-    const Envelope<proto::AssignRequest>& request, absl::Span<VariableShard* const> shards) {
+absl::StatusOr<std::vector<VariableSlice::ValueChange>> CheckChange(
+    const Envelope<proto::AssignRequest>& request, absl::Span<VariableSlice* const> shards) {
   const proto::AssignRequest& header = request.header;
   const int count = header.slice_ids_size();
   if (header.tensors_size() != count || (header.ids_size() != 0 && header.ids_size() != count) ||
@@ -116,9 +179,9 @@ absl::StatusOr<std::vector<VariableShard::ValueChange>> CheckChange(
   }
   RETURN_IF_ERROR(CheckPayload(expected, came));
   PayloadCursor cursor(request.payload);
-  std::vector<VariableShard::ValueChange> changes(shards.size());
+  std::vector<VariableSlice::ValueChange> changes(shards.size());
   for (size_t i = 0; i < shards.size(); ++i) {
-    VariableShard::ValueChange& change = changes[i];
+    VariableSlice::ValueChange& change = changes[i];
     change.op = header.op();
     change.update = header.update();
     change.all = header.ids_size() == 0;
@@ -134,8 +197,8 @@ absl::StatusOr<std::vector<VariableShard::ValueChange>> CheckChange(
 }  // namespace
 
 absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Change(
-    const Envelope<proto::AssignRequest>& request, absl::Span<VariableShard* const> shards) {
-  ASSIGN_OR_RETURN(const std::vector<VariableShard::ValueChange> changes,
+    const Envelope<proto::AssignRequest>& request, absl::Span<VariableSlice* const> shards) {
+  ASSIGN_OR_RETURN(const std::vector<VariableSlice::ValueChange> changes,
                    CheckChange(request, shards));
   const auto gate = [&] { return push_gate_->Window(request.header.epoch()); };
   PayloadCursor cursor(request.payload);
@@ -146,7 +209,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Change(
   return Envelope<proto::AssignResponse>();
 }
 
-absl::StatusOr<bool> VariableShard::Change(const ValueChange& change, PayloadCursor& operand,
+absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCursor& operand,
                                            AskGate gate) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());

@@ -40,10 +40,10 @@ absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
 }
 
 // What a data shard has of the slices that are here: mirrored ones are in the first alone.
-std::vector<VariableShard*> SavedIn(int shard, std::vector<VariableShard*> slices) {
+std::vector<VariableSlice*> SavedIn(int shard, std::vector<VariableSlice*> slices) {
   if (shard == 0) return slices;
   slices.erase(std::remove_if(slices.begin(), slices.end(),
-                              [](const VariableShard* slice) { return slice->layout().mirrored; }),
+                              [](const VariableSlice* slice) { return slice->layout().mirrored; }),
                slices.end());
   return slices;
 }
@@ -142,7 +142,7 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
 }
 
 absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& request,
-                                             absl::Span<VariableShard* const> shards) {
+                                             absl::Span<VariableSlice* const> shards) {
   const RestoreSource source = {request.prefix(), request.slots(), request.applied(),
                                 request.new_slots()};
   if (source.prefix.empty()) return InitialShards(shards);
@@ -165,7 +165,7 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
 
 absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequest& request) {
   const std::shared_ptr<Contents> contents = this->contents();
-  const std::vector<VariableShard*> shards = contents->store.All();
+  const std::vector<VariableSlice*> shards = contents->store.All();
   ASSIGN_OR_RETURN(const LoadedShards loaded, Load(request, shards));
   if (request.applied()) {
     RETURN_IF_ERROR(push_gate_->RestoreWatermark(request.epoch(), request.watermark()));
@@ -185,7 +185,7 @@ absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
   size_t resident = 0;
   size_t intervals = 0;
   uint64_t copied = 0;
-  for (VariableShard* shard : contents->store.All()) {
+  for (VariableSlice* shard : contents->store.All()) {
     resident += shard->resident_bytes();
     copied += shard->copied_bytes();
     if (shard->layout().dynamic.has_value()) {

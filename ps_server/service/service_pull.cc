@@ -38,21 +38,21 @@ std::vector<uint32_t> RowSlicesOf(const proto::PullRequest& request) {
 size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
   const std::shared_ptr<Contents> contents = this->contents();
   const VariableStore& store = contents->store;
-  const absl::StatusOr<std::vector<VariableShard*>> shards = store.Find(request.slice_ids());
-  const absl::StatusOr<std::vector<VariableShard*>> row_shards = store.Find(RowSlicesOf(request));
+  const absl::StatusOr<std::vector<VariableSlice*>> shards = store.Find(request.slice_ids());
+  const absl::StatusOr<std::vector<VariableSlice*>> row_shards = store.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
   const auto asked = static_cast<DType>(request.value_dtype());
-  const auto element_bytes = [&](const VariableShard& shard) {
+  const auto element_bytes = [&](const VariableSlice& shard) {
     return ElementSize(TravelDType(shard.layout(), asked));
   };
   size_t bytes = 0;
-  for (const VariableShard* shard : *shards) {
+  for (const VariableSlice* shard : *shards) {
     bytes += static_cast<size_t>(shard->shape().num_elements()) * element_bytes(*shard);
   }
   for (size_t i = 0; i < row_shards->size(); ++i) {
     const absl::StatusOr<size_t> ids = BytesOf(request.rows(static_cast<int>(i)).ids());
     if (!ids.ok()) return 0;
-    const VariableShard& shard = *(*row_shards)[i];
+    const VariableSlice& shard = *(*row_shards)[i];
     const size_t row_bytes = shard.layout().row_width() * element_bytes(shard);
     const size_t rows = *ids / sizeof(int64_t);
     if (rows > kTensorBytesMax / std::max<size_t>(row_bytes, 1)) return 0;
@@ -96,10 +96,10 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::PullHolding(
 absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const Envelope<proto::PullRequest>& request) {
   const std::shared_ptr<Contents> contents = this->contents();
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
+  ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards,
                    contents->store.Find(request.header.slice_ids()));
-  for (const VariableShard* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> row_shards,
+  for (const VariableSlice* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
+  ASSIGN_OR_RETURN(const std::vector<VariableSlice*> row_shards,
                    contents->store.Find(RowSlicesOf(request.header)));
   ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));
   const auto asked = static_cast<DType>(request.header.value_dtype());
@@ -116,8 +116,8 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   Envelope<proto::PullResponse> response;
   response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
-  for (const VariableShard* shard : shards) {
-    VariableShard::Reading reading = shard->ReadFor(round);
+  for (const VariableSlice* shard : shards) {
+    VariableSlice::Reading reading = shard->ReadFor(round);
     proto::TensorMeta& meta = *response.header.add_tensors();
     const DType dtype = TravelDType(shard->layout(), asked);
     meta.set_dtype(static_cast<int32_t>(dtype));

@@ -32,7 +32,7 @@ absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& p
 }
 
 // The floats of a slice's gradient, where they did not come as such; else nothing.
-Payload Widened(const VariableShard& shard, const PushedRows& pushed, PayloadCursor& cursor) {
+Payload Widened(const VariableSlice& shard, const PushedRows& pushed, PayloadCursor& cursor) {
   const auto elements = static_cast<size_t>(shard.shape().num_elements());
   if (pushed.has_positions) {
     return ScatterNext(cursor, pushed.positions, pushed.dtype, elements);
@@ -57,14 +57,14 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
     const Envelope<proto::PushRequest>& request) {
   const std::vector<uint32_t> ids = SliceIdsOf(request.header);
   const std::shared_ptr<Contents> contents = this->contents();
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards, contents->store.Find(ids));
+  ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards, contents->store.Find(ids));
   ASSIGN_OR_RETURN(const std::vector<PushedRows> rows, CheckPush(request, shards));
   RETURN_IF_ERROR(push_gate_->Admit(TicketOf(request.header)));
   return Apply(request, shards, rows, contents->stats);
 }
 
 absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
-    const Envelope<proto::PushRequest>& request, absl::Span<VariableShard* const> shards,
+    const Envelope<proto::PushRequest>& request, absl::Span<VariableSlice* const> shards,
     absl::Span<const PushedRows> rows, PsStats& stats) {
   const proto::PushRequest& push = request.header;
   const PushTicket ticket = TicketOf(push);
@@ -117,7 +117,7 @@ absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
       push_gate_->Fence({header.epoch(), header.worker_incarnations(), header.watermark()}));
   // A push that the gate let through before is applied before the answer.
   const std::shared_ptr<Contents> contents = this->contents();
-  for (VariableShard* shard : contents->store.All()) {
+  for (VariableSlice* shard : contents->store.All()) {
     const auto gate = [&] { return push_gate_->Window(header.epoch()); };
     RETURN_IF_ERROR(shard->Settle(gate).status());
   }

@@ -40,7 +40,7 @@ absl::StatusOr<Envelope<proto::CreateVariablesResponse>> PsService::CreateVariab
       const std::vector<uint32_t> created,
       store.Create(request.header.variables(), [&] { return task_service_->CheckEpoch(epoch); }));
   size_t resident = 0;
-  for (const VariableShard* shard : store.All()) resident += shard->layout().resident_bytes();
+  for (const VariableSlice* shard : store.All()) resident += shard->layout().resident_bytes();
   Log(LogLevel::kInfo, "variables_created",
       {{"variables", request.header.variables_size()},
        {"slices_created", created.size()},
@@ -56,15 +56,15 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
     const Envelope<proto::AssignRequest>& request) {
   const proto::AssignRequest& header = request.header;
   const std::shared_ptr<Contents> contents = this->contents();
-  ASSIGN_OR_RETURN(const std::vector<VariableShard*> shards,
+  ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards,
                    contents->store.Find(header.slice_ids()));
   const auto admit = [&] { return task_service_->CheckEpoch(header.epoch()); };
   if (header.averages()) {
-    for (const VariableShard* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
-    for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
+    for (const VariableSlice* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
+    for (VariableSlice* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
     return Envelope<proto::AssignResponse>();
   }
-  for (const VariableShard* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
+  for (const VariableSlice* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
   if (header.update() != 0) return Change(request, shards);
   if (header.op() != proto::CHANGE_SET || header.ids_size() != 0) {
     return absl::InvalidArgumentError(
@@ -83,7 +83,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
   }
   RETURN_IF_ERROR(CheckPayload(expected, PayloadBytes(request.payload)));
   PayloadCursor cursor(request.payload);
-  for (VariableShard* shard : shards) RETURN_IF_ERROR(shard->Assign(cursor, admit));
+  for (VariableSlice* shard : shards) RETURN_IF_ERROR(shard->Assign(cursor, admit));
   return Envelope<proto::AssignResponse>();
 }
 

@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts&
 
 absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) const {
   size_t bytes = 0;
-  for (const VariableShard* shard : All()) bytes += shard->layout().resident_bytes();
+  for (const VariableSlice* shard : All()) bytes += shard->layout().resident_bytes();
   for (const SliceLayout& slice : missing) {
     const size_t more = slice.resident_bytes();
     if (more > options_.resident_bytes_max || bytes > options_.resident_bytes_max - more) {
@@ -61,16 +61,16 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<VariableShard>> VariableStore::Make(
+absl::StatusOr<std::unique_ptr<VariableSlice>> VariableStore::Make(
     const SliceLayout& slice) const {
-  if (slice.device.empty()) return VariableShard::Create(slice, HostMemory());
-  const auto in_memory = [&]() -> absl::StatusOr<std::unique_ptr<VariableShard>> {
+  if (slice.device.empty()) return VariableSlice::Create(slice, HostMemory());
+  const auto in_memory = [&]() -> absl::StatusOr<std::unique_ptr<VariableSlice>> {
     if (options_.find_memory == nullptr) {
       return absl::FailedPreconditionError(
           "this home keeps variables in its processor's memory: name no device for them");
     }
     ASSIGN_OR_RETURN(std::shared_ptr<VariableMemory> memory, options_.find_memory(slice.device));
-    return VariableShard::Create(slice, std::move(memory));
+    return VariableSlice::Create(slice, std::move(memory));
   };
   auto made = in_memory();
   if (made.ok()) return made;
@@ -84,24 +84,24 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
     const Layouts& layouts, absl::FunctionRef<absl::Status()> admit) {
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> missing, MissingOf(layouts));
   RETURN_IF_ERROR(CheckMemory(missing));
-  std::vector<std::unique_ptr<VariableShard>> made;
+  std::vector<std::unique_ptr<VariableSlice>> made;
   for (const SliceLayout& slice : missing) {
-    ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard, Make(slice));
+    ASSIGN_OR_RETURN(std::unique_ptr<VariableSlice> shard, Make(slice));
     made.push_back(std::move(shard));
   }
   RETURN_IF_ERROR(admit());
   std::vector<uint32_t> created;
   MutexLock lock(mutex_);
-  for (std::unique_ptr<VariableShard>& shard : made) {
+  for (std::unique_ptr<VariableSlice>& shard : made) {
     const uint32_t id = shard->layout().slice_id;
     if (shards_.emplace(id, std::move(shard)).second) created.push_back(id);
   }
   return created;
 }
 
-absl::StatusOr<std::vector<VariableShard*>> VariableStore::Find(
+absl::StatusOr<std::vector<VariableSlice*>> VariableStore::Find(
     absl::Span<const uint32_t> slice_ids) const {
-  std::vector<VariableShard*> found;
+  std::vector<VariableSlice*> found;
   found.reserve(slice_ids.size());
   MutexLock lock(mutex_);
   for (const uint32_t id : slice_ids) {
@@ -117,9 +117,9 @@ absl::StatusOr<std::vector<VariableShard*>> VariableStore::Find(
   return found;
 }
 
-std::vector<VariableShard*> VariableStore::All() const {
+std::vector<VariableSlice*> VariableStore::All() const {
   MutexLock lock(mutex_);
-  std::vector<VariableShard*> all;
+  std::vector<VariableSlice*> all;
   all.reserve(shards_.size());
   for (const auto& [id, shard] : shards_) all.push_back(shard.get());
   return all;

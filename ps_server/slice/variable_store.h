@@ -15,7 +15,7 @@
 #include "common/base/mutex.h"
 #include "google/protobuf/repeated_field.h"
 #include "proto/plan.pb.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 namespace cohort {
 
@@ -42,20 +42,20 @@ class VariableStore {
 
   // In the order of the ids. Errors: NOT_FOUND naming the id, of class PS_LOST when the store is
   // empty: a ps that was started again knows no slice.
-  absl::StatusOr<std::vector<VariableShard*>> Find(absl::Span<const uint32_t> slice_ids) const;
+  absl::StatusOr<std::vector<VariableSlice*>> Find(absl::Span<const uint32_t> slice_ids) const;
 
   // By ascending id.
-  std::vector<VariableShard*> All() const;
+  std::vector<VariableSlice*> All() const;
 
  private:
   absl::StatusOr<std::vector<SliceLayout>> MissingOf(const Layouts& layouts) const;
   absl::Status CheckMemory(absl::Span<const SliceLayout> missing) const;
-  absl::StatusOr<std::unique_ptr<VariableShard>> Make(const SliceLayout& slice) const;
+  absl::StatusOr<std::unique_ptr<VariableSlice>> Make(const SliceLayout& slice) const;
 
   const Options options_;
 
   mutable Mutex mutex_;
-  std::map<uint32_t, std::unique_ptr<VariableShard>> shards_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::unique_ptr<VariableSlice>> shards_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -8,7 +8,7 @@
 #include "common/base/prefetch.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 namespace cohort::bench {
 
@@ -27,7 +27,7 @@ proto::UpdateRule Adagrad() {
 // A slice of a variable with all its rows.
 class DenseTable final : public BenchTable {
  public:
-  explicit DenseTable(std::unique_ptr<VariableShard> shard) : shard_(std::move(shard)) {}
+  explicit DenseTable(std::unique_ptr<VariableSlice> shard) : shard_(std::move(shard)) {}
 
   void Pull(const RowBatch& batch, absl::Span<float> out) override {
     auto* const bytes = reinterpret_cast<std::byte*>(out.data());
@@ -39,7 +39,7 @@ class DenseTable final : public BenchTable {
                                        reinterpret_cast<const std::byte*>(gradients.data()),
                                        gradients.size() * sizeof(float)}};
     PayloadCursor cursor(payload);
-    VariableShard::UpdateContext context;
+    SlicePush context;
     context.learning_rate = kLearningRate;
     context.closure_id = ++closure_;
     const ClosureWindow window = {1, closure_};
@@ -48,7 +48,7 @@ class DenseTable final : public BenchTable {
   }
 
  private:
-  const std::unique_ptr<VariableShard> shard_;
+  const std::unique_ptr<VariableSlice> shard_;
   uint64_t closure_ = 0;
 };
 
@@ -140,8 +140,8 @@ absl::StatusOr<std::unique_ptr<BenchTable>> MakeDenseTable(const TableSizes& siz
   *layout.mutable_rule() = Adagrad();
   layout.mutable_initializer()->set_op("zeros");
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> slices, SlicesOf(layout));
-  ASSIGN_OR_RETURN(std::unique_ptr<VariableShard> shard,
-                   VariableShard::Create(slices[0], HostMemory()));
+  ASSIGN_OR_RETURN(std::unique_ptr<VariableSlice> shard,
+                   VariableSlice::Create(slices[0], HostMemory()));
   return std::make_unique<DenseTable>(std::move(shard));
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/program/gpu_number.h"
+#include "common/runtime/cuda/cuda_library.h"
 #include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/kernels/cuda/register.h"
 
@@ -23,7 +24,22 @@ absl::StatusOr<std::shared_ptr<CudaStream>> OpenGpu(int32_t number, const FindCu
   return CudaStream::Open(*table, number);
 }
 
+absl::StatusOr<int32_t> CountGpus(const FindCuda& find_cuda) {
+  ASSIGN_OR_RETURN(const CudaTable* const table, CudaOf(find_cuda));
+  ASSIGN_OR_RETURN(const int32_t count, CountCudaDevices(*table));
+  if (count > 0) return count;
+  return absl::FailedPreconditionError("this machine has no GPU");
+}
+
 }  // namespace
+
+LocalDevices ListLocalDevices(const FindCuda& find_cuda) {
+  const absl::StatusOr<int32_t> gpus = CountGpus(find_cuda);
+  if (!gpus.ok()) return {{"cpu:0"}, std::string(gpus.status().message())};
+  LocalDevices local;
+  for (int32_t i = 0; i < *gpus; ++i) local.names.push_back(absl::StrCat("gpu:", i));
+  return local;
+}
 
 absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda) {
   if (find_cuda != nullptr) return find_cuda();

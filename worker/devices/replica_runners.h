@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,15 @@ namespace cohort {
 // Asked when a program is to run on a GPU. Thread-safe. Errors: FAILED_PRECONDITION saying why
 // there is none, and what to do.
 using FindCuda = std::function<absl::StatusOr<const CudaTable*>()>;
+
+// The devices of this worker's machine.
+struct LocalDevices {
+  std::vector<std::string> names;  // all GPUs, or "cpu:0"
+  std::string no_gpu_reason;       // empty: there are GPUs
+};
+
+// May block: CUDA is looked for, and loaded.
+LocalDevices ListLocalDevices(const FindCuda& find_cuda);
 
 // Null, too, is none.
 absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda);

@@ -11,9 +11,12 @@
 #include "absl/types/span.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
-#include "worker/ps_client/transfer_meta.h"
+#include "worker/ps_client/transfer_plan.h"
 
 namespace cohort {
+
+// Row ids that requests on their way share. Null: none moves by rows.
+using SharedRows = std::shared_ptr<const RowIds>;
 
 struct Pulled {
   std::vector<Tensor> values;      // by the plan's variables

@@ -26,7 +26,6 @@
 #include "common/runtime/kernel/output_pool.h"
 #include "common/tensor/tensor.h"
 #include "worker/collective/nccl/nccl_local_group.h"
-#include "worker/replicas/gradient_packs.h"
 
 namespace cohort {
 

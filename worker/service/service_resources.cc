@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
 #include "common/wire/error_detail.h"
-#include "worker/devices/local_devices.h"
+#include "worker/devices/replica_runners.h"
 #include "worker/service/worker_service.h"
 
 namespace cohort {

@@ -1,20 +1,22 @@
 #include "common/wire/grpc/grpc_channel.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/frame.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc/grpc_bytes.h"
-#include "common/wire/grpc/grpc_later.h"
 #include "common/wire/grpc/grpc_loop.h"
 #include "common/wire/grpc/grpc_parts_call.h"
 #include "common/wire/grpc/grpc_settings.h"
@@ -25,6 +27,20 @@
 namespace cohort {
 
 namespace {
+
+// Runs it soon, on a thread of gRPC: for a completion that must not run inside the call that brings
+// it about.
+void RunLater(absl::AnyInvocable<void()> task) {
+  struct Pending {
+    grpc::Alarm alarm;
+    absl::AnyInvocable<void()> task;
+  };
+  auto* pending = new Pending{grpc::Alarm(), std::move(task)};
+  pending->alarm.Set(std::chrono::system_clock::now(), [pending](bool) {
+    const std::unique_ptr<Pending> owned(pending);
+    owned->task();
+  });
+}
 
 // What one call needs until its completion; the canceller may hold it longer.
 struct CallState {

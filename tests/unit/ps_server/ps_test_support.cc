@@ -104,8 +104,8 @@ Envelope<proto::PushRequest> PushRowsOf(const PushSpec& spec,
   return request;
 }
 
-std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec) {
-  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], HostMemory());
+std::unique_ptr<VariableSlice> MakeShard(const VariableSpec& spec) {
+  return *VariableSlice::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], HostMemory());
 }
 
 VariableSpec TableSpec(const std::string& name, int64_t width, const proto::UpdateRule& rule) {
@@ -129,11 +129,11 @@ bool SameBytes(const Tensor& a, const Tensor& b) {
   return a.num_bytes() == b.num_bytes() && std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0;
 }
 
-VariableShard::State StateOf(VariableShard& shard) {
-  const VariableShard::Snapshot snapshot =
+SliceState StateOf(VariableSlice& shard) {
+  const SliceSnapshot snapshot =
       *shard.TakeSnapshot([]() -> absl::StatusOr<ClosureWindow> { return ClosureWindow{7, 0}; });
   const SliceLayout& layout = shard.layout();
-  VariableShard::State state;
+  SliceState state;
   state.value = Joined(snapshot.value, layout.dtype, shard.shape());
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
     state.slots.push_back(Joined(snapshot.slots[i], DType::kFloat32,

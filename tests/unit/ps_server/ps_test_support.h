@@ -20,7 +20,7 @@
 #include "proto/ps.pb.h"
 #include "proto/task.pb.h"
 #include "ps_server/ps_task.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 #include "tests/support/test_seed.h"
 #include "tests/support/world/memory_file_system.h"
 
@@ -54,12 +54,12 @@ std::vector<proto::VariableLayout> LayOut(const std::vector<VariableSpec>& varia
 proto::CreateVariablesRequest CreateRequest(const std::vector<proto::VariableLayout>& layouts);
 
 // The only slice of a variable.
-std::unique_ptr<VariableShard> MakeShard(const VariableSpec& spec);
+std::unique_ptr<VariableSlice> MakeShard(const VariableSpec& spec);
 // A copy of what lies in pieces.
 Tensor Joined(const Payload& payload, DType dtype, const Shape& shape);
 bool SameBytes(const Tensor& a, const Tensor& b);
 // Copies of value and slots, and the history.
-VariableShard::State StateOf(VariableShard& shard);
+SliceState StateOf(VariableSlice& shard);
 
 struct PushSpec {
   uint64_t closure = 1;

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/wire/error_detail.h"
 
 namespace cohort {
 
@@ -39,6 +41,18 @@ absl::InlinedVector<int, 8> SendersTo(const RankPlan& plan) {
   }
   return ranks;
 }
+
+// A rank that is alive answers a question on a connection of its own within this.
+constexpr absl::Duration kAnswerWait = absl::Milliseconds(500);
+
+// The answers of all ranks to one question. Lives on the strand of the group.
+struct Answers {
+  size_t waits_for = 0;
+  std::map<int, std::string> missing;  // by rank, in words
+};
+
+// How long a rank waits for others' words about the cause. A lost one does not answer.
+constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
 
@@ -253,5 +267,290 @@ std::shared_ptr<const FlightRecorder> LaneCommunicator::recorder() const {
   return group_->recorder();
 }
 LaneCounters LaneCommunicator::counters() const { return group_->counters(); }
+
+void LaneGroup::SetTimer(CallState& state) {
+  if (state.call.timeout == absl::InfiniteDuration()) return;
+  state.timer = clock_.CallAt(state.started + state.call.timeout,
+                              [weak = weak_from_this(), sequence = state.sequence] {
+                                const auto self = weak.lock();
+                                if (self == nullptr) return;
+                                self->strand_.Post([self, sequence] { self->Late(sequence); });
+                              });
+}
+
+void LaneGroup::Late(uint64_t sequence) {
+  AskWhoIsMissing(sequence, [self = shared_from_this(), sequence](Missing missing) {
+    const auto found = self->calls_.find(sequence);
+    if (found == self->calls_.end()) return;
+    const CallState& state = found->second;
+    if (state.operation != nullptr && state.operation->done()) return;
+    self->Found(sequence,
+                LateError(sequence, DescribeCall(state.call), state.call.timeout, missing));
+  });
+}
+
+void LaneGroup::SetStallTimer() {
+  if (stall_timer_.value != 0 || options_.stall_after == absl::InfiniteDuration()) return;
+  stall_timer_ = clock_.CallAt(clock_.Now() + options_.stall_after, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->strand_.Post([self] { self->CheckStall(); });
+  });
+}
+
+void LaneGroup::CheckStall() {
+  stall_timer_ = {};
+  if (calls_.empty() || agreement_.begun() || left_) return;
+  SetStallTimer();
+  // A call may be done and not have retired, because answers to its frames wait.
+  const auto first = std::find_if(calls_.begin(), calls_.end(), [](const auto& call) {
+    return call.second.operation == nullptr || !call.second.operation->done();
+  });
+  if (first == calls_.end()) return;
+  const CallState& oldest = first->second;
+  const absl::Duration age = clock_.Now() - oldest.started;
+  if (age < options_.stall_after) return;
+  StalledCall stalled{
+      options_.name, options_.rank, oldest.sequence, DescribeCall(oldest.call), age, {}};
+  AskWhoIsMissing(oldest.sequence, [stalled = std::move(stalled)](const Missing& missing) mutable {
+    stalled.missing = missing;
+    LogStalledCall(stalled);
+  });
+}
+
+void LaneGroup::AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missing)> then) {
+  auto answers = std::make_shared<Answers>();
+  answers->waits_for = static_cast<size_t>(options_.size) - 1;
+  auto shared_then = std::make_shared<absl::AnyInvocable<void(Missing)>>(std::move(then));
+  const auto end = [answers, shared_then] {
+    Missing missing;
+    for (const auto& [rank, words] : answers->missing) missing.push_back(words);
+    (*shared_then)(std::move(missing));
+  };
+  if (answers->waits_for == 0) return end();
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank) continue;
+    lanes_->AskProgress(
+        rank, kAnswerWait,
+        [self = shared_from_this(), answers, end, rank,
+         sequence](absl::StatusOr<RankProgress> answer) {
+          self->strand_.Post([answers, end, rank, sequence, answer = std::move(answer)] {
+            if (!answer.ok()) {
+              answers->missing[rank] = absl::StrCat(
+                  "rank ", rank, " (does not answer: ", answer.status().message(), ")");
+            } else if (answer->calls_started <= sequence) {
+              answers->missing[rank] = MissingRank(rank, answer->last_done);
+            }
+            if (--answers->waits_for == 0) end();
+          });
+        });
+  }
+}
+
+void LaneGroup::OnAskProgress(ProgressReply reply) {
+  strand_.Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
+    reply(RankProgress{self->next_sequence_, self->recorder_->LastDone()});
+  });
+}
+
+void LaneGroup::WatchAll() {
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank) continue;
+    // Weak: the watch lasts as long as the peer.
+    lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<uint64_t> left) {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      self->strand_.Post([self, rank, left = std::move(left)] {
+        if (left.ok()) return self->PeerLeft(rank, *left);
+        self->Lost(self->next_begin_, rank, left.status());
+      });
+    });
+  }
+}
+
+void LaneGroup::OnWatch(LeftReply left) {
+  strand_.Post([self = shared_from_this(), left = std::move(left)]() mutable {
+    if (self->left_) return left(self->next_sequence_);
+    self->watchers_.push_back(std::move(left));
+  });
+}
+
+void LaneGroup::Leave() {
+  strand_.Post([self = shared_from_this()] {
+    self->left_ = true;
+    self->answers_.Release();
+    if (self->stall_timer_.value != 0) self->clock_.Cancel(self->stall_timer_);
+    for (LeftReply& left : self->watchers_) left(self->next_sequence_);
+    self->watchers_.clear();
+  });
+}
+
+void LaneGroup::PeerLeft(int rank, uint64_t calls_started) {
+  left_peers_[rank] = calls_started;
+  if (next_sequence_ > 0) CheckLeft(next_sequence_ - 1);
+}
+
+void LaneGroup::CheckLeft(uint64_t sequence) {
+  for (const auto& [rank, calls_started] : left_peers_) {
+    if (calls_started > sequence || calls_.count(sequence) == 0) continue;
+    Found(sequence, MakeError(absl::StatusCode::kFailedPrecondition,
+                              absl::StrCat("rank ", rank, " has left the group after ",
+                                           calls_started, " calls and does not take part in call ",
+                                           sequence, ", ", DescribeCall(calls_.at(sequence).call)),
+                              proto::APPLICATION));
+  }
+}
+
+void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kAborted) {
+    return Raise({AbortCause::Kind::kHeard, sequence, options_.rank,
+                  MakeError(absl::StatusCode::kAborted,
+                            absl::StrCat("rank ", rank, " has aborted the group"),
+                            proto::TRANSIENT)});
+  }
+  Lost(sequence, rank, status);
+}
+
+void LaneGroup::OnBadFrame(uint64_t sequence, const absl::Status& status) {
+  Found(sequence, status);
+}
+
+void LaneGroup::Found(uint64_t sequence, const absl::Status& status) {
+  Raise({AbortCause::Kind::kFound, sequence, options_.rank, status});
+}
+
+std::string LaneGroup::NameOf(int rank) const {
+  const auto index = static_cast<size_t>(rank);
+  if (index >= options_.tasks.size()) return absl::StrCat("rank ", rank);
+  return absl::StrCat("rank ", rank, ", ", TaskName(options_.tasks[index]), ",");
+}
+
+void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
+  const auto index = static_cast<size_t>(rank);
+  proto::ErrorDetail detail;
+  detail.set_error_class(proto::WORKER_LOST);
+  if (index < options_.tasks.size()) *detail.mutable_origin() = options_.tasks[index];
+  Raise({AbortCause::Kind::kLost, sequence, options_.rank,
+         WithDetail(absl::UnavailableError(
+                        absl::StrCat(NameOf(rank), " was lost: ", NameOf(options_.rank),
+                                     " does not reach it: ", status.message())),
+                    detail)});
+}
+
+// A rank that is said to be lost, and is not, says whom it does not reach itself: the same cause
+// then has two sides.
+std::string LaneGroup::Besides() const {
+  const auto own = static_cast<size_t>(options_.rank);
+  const AbortCause& cause = agreement_.best();
+  if (cause.kind != AbortCause::Kind::kLost || own >= options_.tasks.size() ||
+      TaskName(DetailOf(cause.status).origin()) != TaskName(options_.tasks[own])) {
+    return "";
+  }
+  std::string text;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank || agreement_.HasAnswered(rank)) continue;
+    absl::StrAppend(&text, "; besides, ", NameOf(options_.rank), " does not reach ",
+                    NameOf(rank), " either");
+  }
+  return text;
+}
+
+void LaneGroup::Abort(absl::Status cause) {
+  COHORT_CHECK(!cause.ok(), "an abort has a cause");
+  strand_.Post([self = shared_from_this(), cause = std::move(cause)] {
+    self->Found(self->next_sequence_, cause);
+  });
+}
+
+void LaneGroup::WhenAborted(Communicator::Done told) {
+  strand_.Post([self = shared_from_this(), told = std::move(told)]() mutable {
+    if (self->settled_) return self->Tell(std::move(told), self->end_);
+    self->tell_of_end_.push_back(std::move(told));
+  });
+}
+
+void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
+  strand_.Post(
+      [self = shared_from_this(), cause = std::move(cause), reply = std::move(reply)]() mutable {
+        if (!self->settled_ && !self->left_) {
+          self->StopAll();
+          if (self->agreement_.Offer(cause)) self->TellAll();
+        }
+        reply(self->agreement_.begun() ? self->agreement_.best() : cause);
+      });
+}
+
+// Only the first cause of a rank's own counts: what it finds later may be a consequence.
+void LaneGroup::Raise(const AbortCause& cause) {
+  if (agreement_.begun() || left_) return;
+  StopAll();
+  agreement_.Offer(cause);
+  TellAll();
+}
+
+void LaneGroup::StopAll() {
+  if (agreement_.begun()) return;
+  for (auto& [sequence, state] : calls_) {
+    if (state.operation != nullptr) state.operation->Stop();
+  }
+  for (auto& [sequence, frames] : parked_) {
+    for (ParkedFrame& parked : frames) {
+      parked.consumed(absl::AbortedError("the group has been aborted here"));
+    }
+  }
+  parked_.clear();
+  parked_frames_ = 0;
+  lanes_->CancelFrames();
+}
+
+void LaneGroup::TellAll() {
+  if (agreement_.round() == 1) {
+    clock_.CallAt(clock_.Now() + kAgreementWait, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self != nullptr) self->strand_.Post([self] { self->Settle(); });
+    });
+  }
+  const AbortCause& cause = agreement_.best();
+  // Whoever gave it up has waited for it, longer than for an answer here.
+  const int given_up = RankGivenUp(cause.status, options_.tasks);
+  if (given_up >= 0) agreement_.Excuse(given_up);
+  const uint64_t round = agreement_.round();
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank) continue;
+    lanes_->SendAbort(rank, cause, kAgreementWait,
+                      [self = shared_from_this(), round, rank](absl::StatusOr<AbortCause> answer) {
+                        self->strand_.Post([self, round, rank, answer = std::move(answer)] {
+                          self->Told(round, rank, answer);
+                        });
+                      });
+  }
+  if (agreement_.agreed()) Settle();
+}
+
+void LaneGroup::Told(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer) {
+  if (settled_) return;
+  if (agreement_.Answer(round, rank, answer)) return TellAll();
+  if (agreement_.agreed()) Settle();
+}
+
+void LaneGroup::Settle() {
+  if (settled_) return;
+  settled_ = true;
+  const absl::Status cause = AbortedBy(options_.name, agreement_.best().status);
+  end_ = WithDetail(absl::Status(cause.code(), absl::StrCat(cause.message(), Besides())),
+                    DetailOf(cause));
+  std::vector<std::shared_ptr<Operation>> operations;
+  std::vector<Communicator::Done> dones;  // of calls that were not begun
+  for (auto& [sequence, state] : calls_) {
+    if (state.operation != nullptr) {
+      operations.push_back(state.operation);
+      continue;
+    }
+    if (state.timer.value != 0) clock_.Cancel(state.timer);
+    dones.push_back(std::move(state.done));
+  }
+  for (Communicator::Done& told : std::exchange(tell_of_end_, {})) Tell(std::move(told), end_);
+  for (const std::shared_ptr<Operation>& operation : operations) operation->Fail(end_);
+  for (Communicator::Done& done : dones) Tell(std::move(done), end_);
+}
 
 }  // namespace cohort

@@ -1,22 +1,40 @@
 #include "worker/collective/shm/shm_barrier.h"
 
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "worker/collective/flight_recorder.h"
-#include "worker/collective/shm/futex.h"
 
 namespace cohort {
 
 namespace {
+
+// Sleeping on a word that several processes share. Internal to worker/collective.
+// Sleeps while `word` is `value`, at most `timeout`; may wake for no reason.
+inline void FutexWait(std::atomic<uint32_t>& word, uint32_t value, absl::Duration timeout) {
+  const timespec time = absl::ToTimespec(timeout);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &time, nullptr, 0);
+}
+
+inline void FutexWakeAll(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
 // A wake-up costs some 30 us: about twice as long whoever waits looks for the others.

@@ -106,7 +106,7 @@ TEST(Concurrency, ThirtyTwoWritersOfOneRowLoseNothingAndNoRowIsTorn) {
   RunThreads(
       [&](int thread) {
         if (thread >= kWriters) {  // as long as anybody writes
-          VariableShard::Reading held;
+          VariableSlice::Reading held;
           for (int i = 0; writing > 0; ++i) {
             read(kShared);
             if (i % 8 == 0) held = shard->Read();

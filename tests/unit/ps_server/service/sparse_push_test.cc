@@ -55,7 +55,7 @@ RandomRows NextRows(SequenceRng& rng) {
 
 // The same on one piece of memory.
 void ApplyToWhole(const SliceLayout& layout, const RandomRows& rows, uint64_t step_number,
-                  VariableShard::State& state) {
+                  SliceState& state) {
   const MergedRows merged(rows.ids, rows.gradients.span<float>(), kWidth);
   UpdateStep step;
   step.learning_rate = 0.01;
@@ -94,8 +94,8 @@ TEST(SparsePush, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneTableWhoeverRea
     SCOPED_TRACE(Replay(seed, "SparsePush.*") + " " + rule.ShortDebugString());
     SequenceRng rng(seed);
     const auto shard = MakeShard({"v", DType::kFloat32, kShape, rule});
-    VariableShard::State expected = StateOf(*shard);
-    VariableShard::Reading reading;
+    SliceState expected = StateOf(*shard);
+    VariableSlice::Reading reading;
     Tensor read;
     for (uint64_t step = 1; step <= 12; ++step) {
       const RandomRows rows = NextRows(rng);
@@ -104,7 +104,7 @@ TEST(SparsePush, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneTableWhoeverRea
       const Payload payload = CutAt(rows.gradients, step % 3 == 0 ? cuts : std::vector<size_t>());
       PayloadCursor cursor(payload);
       const auto snapshot = step % 4 == 0 ? shard->TakeSnapshot(Open)
-                                          : absl::StatusOr<VariableShard::Snapshot>();
+                                          : absl::StatusOr<SliceSnapshot>();
       const auto applied = shard->ApplyRows(rows.ids, cursor, {0.01, step, step}, Open);
       EXPECT_EQ(applied->version_before, step - 1);
       if (step % 2 == 0) continue;
@@ -115,7 +115,7 @@ TEST(SparsePush, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneTableWhoeverRea
       reading = shard->Read();
       read = Joined(reading.bytes, DType::kFloat32, kShape);
     }
-    const VariableShard::State held = StateOf(*shard);
+    const SliceState held = StateOf(*shard);
     EXPECT_TRUE(SameBytes(held.value, expected.value));
     for (size_t i = 0; i < held.slots.size(); ++i) {
       EXPECT_TRUE(SameBytes(held.slots[i], expected.slots[i])) << "slot " << i;
@@ -142,7 +142,7 @@ TEST(SparsePush, AReaderCostsACopyOfThePagesThatChangeAndNoMore) {
   const size_t page = kPageRows * kWidth * sizeof(float);
   push(0, 1000);
   EXPECT_EQ(shard->copied_bytes(), 0u) << "nobody reads";
-  const VariableShard::Reading reader = shard->Read();
+  const VariableSlice::Reading reader = shard->Read();
   EXPECT_EQ(reader.bytes.size(), 5u);
   push(5, 6);
   EXPECT_EQ(shard->copied_bytes(), page) << "slots have no reader";
@@ -150,7 +150,7 @@ TEST(SparsePush, AReaderCostsACopyOfThePagesThatChangeAndNoMore) {
   EXPECT_EQ(shard->copied_bytes(), page) << "the page is not the reader's any more";
   push(8, static_cast<int64_t>(kPageRows));
   EXPECT_EQ(shard->copied_bytes(), 2 * page);
-  const VariableShard::Snapshot snapshot = *shard->TakeSnapshot(Open);
+  const SliceSnapshot snapshot = *shard->TakeSnapshot(Open);
   push(1, 2);
   EXPECT_EQ(shard->copied_bytes(), 4 * page) << "a page of the value and one of the slot";
   EXPECT_LT(shard->copied_bytes(), shard->num_bytes());
@@ -163,7 +163,7 @@ TEST(SparsePush, ADuplicatePassesOverItsRows) {
   EXPECT_FALSE(shard->ApplyRows({3, 3}, cursor, {.closure_id = 1}, Open)->duplicate);
   EXPECT_TRUE(shard->ApplyRows({3, 3}, cursor, {.closure_id = 1}, Open)->duplicate);
   EXPECT_FALSE(shard->ApplyRows({0}, cursor, {.closure_id = 2}, Open)->duplicate);
-  const VariableShard::State state = StateOf(*shard);
+  const SliceState state = StateOf(*shard);
   EXPECT_THAT(state.value.span<float>(), testing::ElementsAre(5, 0, 0, 3));
 }
 

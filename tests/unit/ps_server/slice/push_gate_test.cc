@@ -4,7 +4,7 @@
 
 #include "common/base/rng.h"
 #include "common/wire/error_detail.h"
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {
@@ -26,16 +26,16 @@ class PushGateTest : public testing::Test {
   PushGateTest() { gate_.StartEpoch(kEpoch, kCoordinator); }
 
   // One slice of one push, as the service applies it.
-  absl::StatusOr<VariableShard::Applied> Apply(VariableShard& shard, const PushTicket& ticket) {
+  absl::StatusOr<AppliedPush> Apply(VariableSlice& shard, const PushTicket& ticket) {
     const Payload payload = {SliceOf(Tensor::Scalar<int64_t>(1))};
     PayloadCursor cursor(payload);
     return shard.Apply(cursor, {0, 1, ticket.closure_id}, [&] { return gate_.Check(ticket); });
   }
-  static std::unique_ptr<VariableShard> Counter() {
+  static std::unique_ptr<VariableSlice> Counter() {
     const VariableSpec spec = {"n", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"};
-    return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], HostMemory());
+    return *VariableSlice::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], HostMemory());
   }
-  size_t Intervals(VariableShard& shard, uint64_t epoch = kEpoch) {
+  size_t Intervals(VariableSlice& shard, uint64_t epoch = kEpoch) {
     return *shard.Settle([&] { return gate_.Window(epoch); });
   }
 
@@ -150,7 +150,7 @@ TEST_F(PushGateTest, APushOfAnOldEpochThatWasAdmittedCannotLandAfterTheRestore) 
   gate_.StartEpoch(kEpoch + 1, kCoordinator);
   ASSERT_TRUE(gate_.RestoreWatermark(kEpoch + 1, 1).ok());
   const auto gate = [&] { return gate_.Window(kEpoch + 1); };
-  ASSERT_TRUE(shard->Restore(*VariableShard::InitialState(shard->layout()), gate).ok());
+  ASSERT_TRUE(shard->Restore(*VariableSlice::InitialState(shard->layout()), gate).ok());
   EXPECT_EQ(ClassOf(Apply(*shard, Ticket(5)).status()), proto::STALE);
   EXPECT_EQ(shard->Read().version, 0u);
   EXPECT_FALSE(Apply(*shard, InEpoch(kEpoch + 1, Ticket(5)))->duplicate) << "it runs again";
@@ -173,7 +173,7 @@ TEST_F(PushGateTest, RandomPushesAgreeWithAModelThatForgetsNothing) {
     SCOPED_TRACE(Replay(seed, "PushGateTest.Random*"));
     SequenceRng rng(seed);
     gate_.StartEpoch(kEpoch, kCoordinator + seed);
-    std::vector<std::unique_ptr<VariableShard>> shards;
+    std::vector<std::unique_ptr<VariableSlice>> shards;
     for (int i = 0; i < 4; ++i) shards.push_back(Counter());
     std::set<std::pair<uint64_t, uint32_t>> applied;
     std::set<uint64_t> fenced;
@@ -195,7 +195,7 @@ TEST_F(PushGateTest, RandomPushesAgreeWithAModelThatForgetsNothing) {
       watermark = std::max(watermark, ticket.watermark);
       for (uint32_t s = 0; s < 4; ++s) {
         if (rng.Below(2) == 0) continue;
-        const absl::StatusOr<VariableShard::Applied> answer = Apply(*shards[s], ticket);
+        const absl::StatusOr<AppliedPush> answer = Apply(*shards[s], ticket);
         ASSERT_TRUE(answer.ok()) << answer.status();
         ASSERT_EQ(!answer->duplicate, applied.insert({closure, s}).second);
         ASSERT_LE(Intervals(*shards[s]), 14u) << "closures that can be under way";

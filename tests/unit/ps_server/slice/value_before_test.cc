@@ -19,12 +19,12 @@ constexpr uint64_t kCoordinator = 7;
 
 absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{kCoordinator, 0}; }
 
-Tensor Whole(VariableShard& shard, uint64_t round) {
+Tensor Whole(VariableSlice& shard, uint64_t round) {
   return Joined(shard.ReadFor({round, kCoordinator}).bytes, DType::kFloat32, kShape);
 }
 
-void ExpectReads(VariableShard& shard, uint64_t round, const Tensor& expected, uint64_t version) {
-  const VariableShard::Reading reading = shard.ReadFor({round, kCoordinator});
+void ExpectReads(VariableSlice& shard, uint64_t round, const Tensor& expected, uint64_t version) {
+  const VariableSlice::Reading reading = shard.ReadFor({round, kCoordinator});
   EXPECT_EQ(reading.version, version);
   EXPECT_TRUE(SameBytes(Joined(reading.bytes, DType::kFloat32, kShape), expected)) << round;
   const std::vector<int64_t> rows = {400, 0, 163, 164, 17, 400};
@@ -41,7 +41,7 @@ void ExpectReads(VariableShard& shard, uint64_t round, const Tensor& expected, u
 
 class RoundOfPushes {
  public:
-  RoundOfPushes(VariableShard& shard, uint64_t round) : shard_(shard), round_(round) {}
+  RoundOfPushes(VariableSlice& shard, uint64_t round) : shard_(shard), round_(round) {}
 
   // Of all rows, or of five.
   void Push(uint64_t member, bool all, SequenceRng& rng) {
@@ -62,7 +62,7 @@ class RoundOfPushes {
   }
 
  private:
-  VariableShard& shard_;
+  VariableSlice& shard_;
   const uint64_t round_;
 };
 
@@ -95,7 +95,7 @@ TEST(ValueBefore, IsForgottenByWhatReplacesTheValue) {
   SequenceRng rng(TestSeed(2));
   for (const bool all : {false, true}) {
     const auto shard = MakeShard({"v", DType::kFloat32, kShape, Rule("sgd", {})});
-    const VariableShard::State initial = StateOf(*shard);
+    const SliceState initial = StateOf(*shard);
     const auto apply_round = [&](uint64_t round) {
       RoundOfPushes pushes(*shard, round);
       pushes.Push(0, all, rng);
@@ -109,7 +109,7 @@ TEST(ValueBefore, IsForgottenByWhatReplacesTheValue) {
     ExpectReads(*shard, 1, zeros, 1);
     apply_round(2);
     PayloadCursor operand(payload);
-    VariableShard::ValueChange change;
+    VariableSlice::ValueChange change;
     change.update = 1;
     ASSERT_TRUE(*shard->Change(change, operand, Open));
     ExpectReads(*shard, 2, zeros, 2);
@@ -130,7 +130,7 @@ TEST(ValueBefore, IsNotReadByTheRoundsOfAnotherCoordinator) {
     pushes.Push(1, all, rng);
     const Tensor now = Whole(*shard, 0);
     const RoundRead by_another = {1, kCoordinator + 1};
-    const VariableShard::Reading read = shard->ReadFor(by_another);
+    const VariableSlice::Reading read = shard->ReadFor(by_another);
     EXPECT_EQ(read.version, 1u);
     EXPECT_TRUE(SameBytes(Joined(read.bytes, DType::kFloat32, kShape), now));
     Tensor rows(DType::kFloat32, kShape);

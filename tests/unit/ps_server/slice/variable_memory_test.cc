@@ -71,10 +71,10 @@ class WatchedMemory : public VariableMemory {
 constexpr int64_t kRows = 7;
 constexpr int64_t kWidth = 5000;
 
-std::unique_ptr<VariableShard> MakeIn(std::shared_ptr<VariableMemory> memory,
+std::unique_ptr<VariableSlice> MakeIn(std::shared_ptr<VariableMemory> memory,
                                       const proto::UpdateRule& rule) {
   const VariableSpec spec{"w", DType::kFloat32, Shape{kRows, kWidth}, rule};
-  return *VariableShard::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], std::move(memory));
+  return *VariableSlice::Create((*SlicesOf(LayOut({spec}, 1)[0]))[0], std::move(memory));
 }
 
 absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{kTestCoordinator, 1}; }
@@ -92,12 +92,12 @@ class InOtherMemory : public testing::TestWithParam<const char*> {
  protected:
   const proto::UpdateRule rule_ = Rule(GetParam(), {});
   const std::shared_ptr<WatchedMemory> memory_ = std::make_shared<WatchedMemory>();
-  const std::unique_ptr<VariableShard> there_ = MakeIn(memory_, rule_);
-  const std::unique_ptr<VariableShard> here_ = MakeIn(HostMemory(), rule_);
+  const std::unique_ptr<VariableSlice> there_ = MakeIn(memory_, rule_);
+  const std::unique_ptr<VariableSlice> here_ = MakeIn(HostMemory(), rule_);
 
   void ExpectSame() {
-    const VariableShard::State there = StateOf(*there_);
-    const VariableShard::State here = StateOf(*here_);
+    const SliceState there = StateOf(*there_);
+    const SliceState here = StateOf(*here_);
     EXPECT_TRUE(SameBytes(there.value, here.value));
     ASSERT_EQ(there.slots.size(), here.slots.size());
     for (size_t i = 0; i < here.slots.size(); ++i) {
@@ -110,11 +110,11 @@ TEST_P(InOtherMemory, APushIsOneUpdateOfAllAndTheValuesAreTheSame) {
   std::mt19937 random(1);
   for (uint64_t closure = 1; closure <= 3; ++closure) {
     const Tensor gradient = Gradient(random, kRows);
-    const VariableShard::UpdateContext context = {0.1, closure, closure};
+    const SlicePush context = {0.1, closure, closure};
     // A reader of the second push's value: it is written elsewhere.
     const auto reading =
-        closure == 2 ? std::optional(there_->Read()) : std::optional<VariableShard::Reading>();
-    for (VariableShard* shard : {there_.get(), here_.get()}) {
+        closure == 2 ? std::optional(there_->Read()) : std::optional<VariableSlice::Reading>();
+    for (VariableSlice* shard : {there_.get(), here_.get()}) {
       const Payload payload = CutAt(gradient, {3, 70'001});
       PayloadCursor cursor(payload);
       ASSERT_TRUE(shard->Apply(cursor, context, Open).ok());
@@ -125,7 +125,7 @@ TEST_P(InOtherMemory, APushIsOneUpdateOfAllAndTheValuesAreTheSame) {
 }
 
 TEST_P(InOtherMemory, AValueIsReadWhereItIsInOnePiece) {
-  const VariableShard::Reading reading = there_->Read();
+  const VariableSlice::Reading reading = there_->Read();
   ASSERT_EQ(reading.bytes.size(), 1u);
   EXPECT_TRUE(memory_->Has(reading.bytes[0].data, reading.bytes[0].size));
   EXPECT_EQ(reading.bytes[0].size, there_->num_bytes());
@@ -136,7 +136,7 @@ TEST_P(InOtherMemory, RowsAssignsAndRestoresAreThoseOfHostMemory) {
   const std::vector<int64_t> rows = {5, 0, 5, 6};
   const Tensor some = Gradient(random, static_cast<int64_t>(rows.size()));
   const Tensor value = Gradient(random, kRows);
-  for (VariableShard* shard : {there_.get(), here_.get()}) {
+  for (VariableSlice* shard : {there_.get(), here_.get()}) {
     const Payload assigned = CutAt(value, {11});
     PayloadCursor value_cursor(assigned);
     ASSERT_TRUE(shard->Assign(value_cursor, [] { return absl::OkStatus(); }).ok());
@@ -151,8 +151,8 @@ TEST_P(InOtherMemory, RowsAssignsAndRestoresAreThoseOfHostMemory) {
   there_->ReadRowsFor({}, asked, absl::MakeSpan(of_there));
   here_->ReadRowsFor({}, asked, absl::MakeSpan(of_here));
   EXPECT_EQ(of_there, of_here);
-  VariableShard::State saved = StateOf(*there_);
-  const std::unique_ptr<VariableShard> restored = MakeIn(memory_, rule_);
+  SliceState saved = StateOf(*there_);
+  const std::unique_ptr<VariableSlice> restored = MakeIn(memory_, rule_);
   ASSERT_TRUE(restored->Restore(saved, Open).ok());
   EXPECT_TRUE(SameBytes(StateOf(*restored).value, saved.value));
 }

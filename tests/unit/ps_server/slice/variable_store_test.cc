@@ -28,7 +28,7 @@ class VariableStoreTest : public testing::Test {
 TEST_F(VariableStoreTest, TakesItsOwnSlicesOnceAndKeepsTheirValues) {
   EXPECT_THAT(*Create(layouts_), ElementsAre(2u));
   EXPECT_THAT(*Create(layouts_), IsEmpty());
-  VariableShard* const shard = (*store_.Find({2}))[0];
+  VariableSlice* const shard = (*store_.Find({2}))[0];
   EXPECT_EQ(shard->layout().rows, (RowRange{5, 5}));
   EXPECT_EQ(store_.All().size(), 1u);
 }

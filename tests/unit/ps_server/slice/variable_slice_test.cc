@@ -1,4 +1,4 @@
-#include "ps_server/slice/variable_shard.h"
+#include "ps_server/slice/variable_slice.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 absl::StatusOr<ClosureWindow> Open() { return ClosureWindow{7, 0}; }
 absl::StatusOr<ClosureWindow> Stale() { return absl::FailedPreconditionError("stale"); }
 
-std::unique_ptr<VariableShard> Make(const VariableSpec& spec) { return MakeShard(spec); }
+std::unique_ptr<VariableSlice> Make(const VariableSpec& spec) { return MakeShard(spec); }
 
 Tensor RandomTensor(uint64_t seed, const Shape& shape) {
   return *InitialRows({"random_normal", 0, 1, seed}, "gradient", DType::kFloat32, shape,
@@ -46,7 +46,7 @@ std::vector<proto::UpdateRule> Rules() {
 
 // The kernel called once over the whole slice.
 void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step_number,
-                VariableShard::State& state) {
+                SliceState& state) {
   UpdateStep step;
   const size_t count = static_cast<size_t>(gradient.num_elements());
   step.gradient = gradient.span<float>();
@@ -62,7 +62,7 @@ void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step
   (*MakeUpdateKernel(layout.rule))->Apply(step);
 }
 
-TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) {
+TEST(VariableSlice, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) {
   SequenceRng rng(TestSeed(1));
   std::vector<std::pair<proto::UpdateRule, Shape>> cases;
   for (const proto::UpdateRule& rule : Rules()) cases.emplace_back(rule, kShape);
@@ -70,7 +70,7 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
   cases.emplace_back(Rule("rowwise_adagrad", {}), Shape{77});
   for (const auto& [rule, shape] : cases) {
     const auto shard = Make({"v", DType::kFloat32, shape, rule});
-    VariableShard::State expected = StateOf(*shard);
+    SliceState expected = StateOf(*shard);
     for (uint64_t step = 1; step <= 5; ++step) {
       const Tensor gradient = RandomTensor(step, shape);
       ApplyWhole(shard->layout(), gradient, step, expected);
@@ -81,12 +81,12 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
       PayloadCursor cursor(payload);
       // Some pushes find a reader of the value, some one of value and slots, so all ways of
       // writing are taken.
-      const VariableShard::Reading reader =
-          step % 2 == 0 ? shard->Read() : VariableShard::Reading();
+      const VariableSlice::Reading reader =
+          step % 2 == 0 ? shard->Read() : VariableSlice::Reading();
       const auto snapshot = step % 3 == 0 ? shard->TakeSnapshot(Open) : Stale().status();
       EXPECT_EQ(shard->Apply(cursor, {0.01, step, step}, Open)->version_before, step - 1);
     }
-    const VariableShard::State held = StateOf(*shard);
+    const SliceState held = StateOf(*shard);
     EXPECT_EQ(std::memcmp(held.value.raw(), expected.value.raw(), held.value.num_bytes()), 0)
         << rule.ShortDebugString();
     ASSERT_EQ(held.slots.size(), expected.slots.size());
@@ -99,20 +99,20 @@ TEST(VariableShard, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
   }
 }
 
-TEST(VariableShard, AReadingDoesNotChangeAndTheNextOneIsNew) {
+TEST(VariableSlice, AReadingDoesNotChangeAndTheNextOneIsNew) {
   const auto shard = Make({"v", DType::kFloat32, Shape{3}, Rule("assign_add", {}), "ones"});
-  const VariableShard::Reading before = shard->Read();
+  const VariableSlice::Reading before = shard->Read();
   const Payload payload = {SliceOf(Tensor::FromVector<float>({1, 2, 3}, Shape{3}))};
   PayloadCursor cursor(payload);
   ASSERT_TRUE(shard->Apply(cursor, {}, Open).ok());
-  const VariableShard::Reading after = shard->Read();
+  const VariableSlice::Reading after = shard->Read();
   EXPECT_EQ(reinterpret_cast<const float*>(before.bytes[0].data)[2], 1);
   EXPECT_EQ(reinterpret_cast<const float*>(after.bytes[0].data)[2], 4);
   EXPECT_EQ(before.version, 0u);
   EXPECT_EQ(after.version, 1u);
 }
 
-TEST(VariableShard, ADuplicateAndARefusedPushChangeNothing) {
+TEST(VariableSlice, ADuplicateAndARefusedPushChangeNothing) {
   const auto shard = Make({"v", DType::kFloat32, Shape{2}, Rule("assign_add", {}), "ones"});
   const Payload payload = {SliceOf(Tensor::FromVector<float>({5, 5, 6, 6, 7, 7}, Shape{6}))};
   PayloadCursor cursor(payload);
@@ -126,19 +126,19 @@ TEST(VariableShard, ADuplicateAndARefusedPushChangeNothing) {
   EXPECT_FALSE(shard->Apply(refused, {.closure_id = 5}, Stale).ok());
   EXPECT_FALSE(shard->Assign(refused, [] { return absl::FailedPreconditionError("stale"); }).ok());
   EXPECT_FALSE(shard->TakeSnapshot(Stale).ok());
-  EXPECT_FALSE(shard->Restore(*VariableShard::InitialState(shard->layout()), Stale).ok());
+  EXPECT_FALSE(shard->Restore(*VariableSlice::InitialState(shard->layout()), Stale).ok());
   EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes[0].data), 13);
   EXPECT_FALSE(shard->Apply(refused, {.closure_id = 5}, Open)->duplicate) << "not remembered";
 }
 
-TEST(VariableShard, BecomesItsAverage) {
+TEST(VariableSlice, BecomesItsAverage) {
   const auto rule = Rule("sgd", {{"use_ema", 1}, {"ema_momentum", 0.5}, {"momentum", 0.5}});
   const auto shard = Make({"v", DType::kFloat32, Shape{2}, rule, "ones"});
   const Payload payload = {SliceOf(Tensor::FromVector<float>({4, 8}, Shape{2}))};
   PayloadCursor cursor(payload);
   // The average is half way from the start to the value.
   ASSERT_TRUE(shard->Apply(cursor, {.learning_rate = 1, .step = 2, .closure_id = 2}, Open).ok());
-  const VariableShard::Reading before = shard->Read();
+  const VariableSlice::Reading before = shard->Read();
   EXPECT_FALSE(shard->AssignAverage([] { return absl::FailedPreconditionError("stale"); }).ok());
   EXPECT_EQ(*reinterpret_cast<const float*>(shard->Read().bytes[0].data), -3);
   ASSERT_TRUE(shard->AssignAverage([] { return absl::OkStatus(); }).ok());
@@ -154,7 +154,7 @@ TEST(VariableShard, BecomesItsAverage) {
   EXPECT_NE(status.message().find("w "), std::string::npos) << status;
 }
 
-TEST(VariableShard, AFullAppliedSetRefusesAndARisenWatermarkMakesRoom) {
+TEST(VariableSlice, AFullAppliedSetRefusesAndARisenWatermarkMakesRoom) {
   const auto shard = Make({"n", DType::kInt32, Shape{}, Rule("assign_add", {}), "zeros"});
   const Payload payload = {SliceOf(Tensor::Scalar<int32_t>(1))};
   uint64_t watermark = 0;
@@ -172,7 +172,7 @@ TEST(VariableShard, AFullAppliedSetRefusesAndARisenWatermarkMakesRoom) {
   EXPECT_FALSE(apply(next)->duplicate);
 }
 
-TEST(VariableShard, WholeNumbersAddAndWrapAround) {
+TEST(VariableSlice, WholeNumbersAddAndWrapAround) {
   const auto shard = Make({"count", DType::kInt64, Shape{}, Rule("assign_add", {}), "ones"});
   const int64_t most = std::numeric_limits<int64_t>::max();
   const Payload payload = {SliceOf(Tensor::Scalar<int64_t>(most))};
@@ -187,7 +187,7 @@ TEST(VariableShard, WholeNumbersAddAndWrapAround) {
   EXPECT_EQ(reinterpret_cast<const int32_t*>(small->Read().bytes[0].data)[0], -4);
 }
 
-TEST(VariableShard, ASnapshotCopiesNothingAndKeepsItsSlotsWhilePushesGoOn) {
+TEST(VariableSlice, ASnapshotCopiesNothingAndKeepsItsSlotsWhilePushesGoOn) {
   const auto shard = Make({"v", DType::kFloat32, kShape, Rule("adam", {})});
   const Tensor gradient = RandomTensor(1, kShape);
   const Payload payload = {SliceOf(gradient)};
@@ -208,7 +208,7 @@ TEST(VariableShard, ASnapshotCopiesNothingAndKeepsItsSlotsWhilePushesGoOn) {
   EXPECT_EQ(raw_slots(), before) << "in place without a snapshot";
   EXPECT_EQ(shard->resident_bytes(), alone);
   for (int i = 0; i < 5; ++i) {
-    const VariableShard::Snapshot snapshot = *shard->TakeSnapshot(Open);
+    const SliceSnapshot snapshot = *shard->TakeSnapshot(Open);
     const Tensor value = Joined(snapshot.value, DType::kFloat32, kShape);
     const Tensor slot = Joined(snapshot.slots[1], DType::kFloat32, kShape);
     push();
@@ -220,23 +220,23 @@ TEST(VariableShard, ASnapshotCopiesNothingAndKeepsItsSlotsWhilePushesGoOn) {
   EXPECT_EQ(shard->resident_bytes(), 2 * alone) << "one spare of the value and of each slot";
 }
 
-TEST(VariableShard, SlotsStartAtTheirInitialValues) {
+TEST(VariableSlice, SlotsStartAtTheirInitialValues) {
   const auto shard = Make({"v", DType::kFloat32, Shape{3}, Rule("adagrad", {})});
-  const VariableShard::State snapshot = StateOf(*shard);
+  const SliceState snapshot = StateOf(*shard);
   ASSERT_EQ(snapshot.slots.size(), 1u);
   EXPECT_EQ(snapshot.slots[0].span<float>()[2], 0.1f);
 }
 
-TEST(VariableShard, RestoreBringsBackASnapshot) {
+TEST(VariableSlice, RestoreBringsBackASnapshot) {
   const auto shard = Make({"v", DType::kFloat32, kShape, Rule("adam", {})});
   const auto other = Make({"w", DType::kFloat32, kShape, Rule("adam", {})});
   const Tensor gradient = RandomTensor(1, kShape);
   const Payload payload = {SliceOf(gradient)};
   PayloadCursor cursor(payload);
   ASSERT_TRUE(shard->Apply(cursor, {0.01, 1, 1}, Open).ok());
-  const VariableShard::State saved = StateOf(*shard);
+  const SliceState saved = StateOf(*shard);
   ASSERT_TRUE(other->Restore({saved.value, saved.slots, {}, {}}, Open).ok());
-  const VariableShard::State back = StateOf(*other);
+  const SliceState back = StateOf(*other);
   EXPECT_EQ(std::memcmp(back.value.raw(), saved.value.raw(), saved.value.num_bytes()), 0);
   EXPECT_EQ(std::memcmp(back.slots[1].raw(), saved.slots[1].raw(), saved.value.num_bytes()), 0);
   EXPECT_EQ(back.history->version, 0u) << "an ordinary restore leaves the history alone";

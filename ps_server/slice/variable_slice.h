@@ -20,26 +20,77 @@
 #include "common/base/mutex.h"
 #include "common/runtime/update/update_kernel.h"
 #include "common/runtime/update/variable_memory.h"
+#include "common/tensor/tensor.h"
 #include "common/wire/message.h"
 #include "proto/ps.pb.h"
+#include "ps_server/slice/applied_set.h"
 #include "ps_server/slice/dynamic_rows.h"
 #include "ps_server/slice/paged_value.h"
 #include "ps_server/slice/payload_cursor.h"
 #include "ps_server/slice/push_gate.h"
 #include "ps_server/slice/round_pushes.h"
-#include "ps_server/slice/shard_state.h"
 #include "ps_server/slice/slice_layout.h"
-#include "ps_server/slice/slice_push.h"
 #include "ps_server/slice/value_before.h"
 
 namespace cohort {
 
+// How many pushes are in the value and the slots, and of which closures.
+struct SliceHistory {
+  uint64_t version = 0;
+  AppliedSet applied;
+  uint64_t update = 0;  // number of the last change
+  uint64_t round = 0;   // the last one that was applied
+};
+
+// The value and the slots (in the order of the rule) at one version, leased: nothing is copied, and
+// no push waits for the reader. A dynamic table is a copy, and stands for both.
+struct SliceSnapshot {
+  Payload value;
+  std::vector<Payload> slots;
+  SliceHistory history;
+  std::optional<SavedTable> table = std::nullopt;
+};
+
+// What a restore brings; the shapes are those of the slice.
+struct SliceState {
+  Tensor value;
+  std::vector<Tensor> slots;  // empty: those of the slice stay
+  // Of a dynamic table, for value and slots. Without slots those of the rows begin anew.
+  LoadedTable table;
+  std::optional<SliceHistory> history;  // none: that of the slice stays
+};
+
+// What a push says beside its gradient.
+struct SlicePush {
+  double learning_rate = 0;
+  uint64_t step = 1;
+  uint64_t closure_id = 0;
+  uint64_t round = 0;      // 0: applied by itself
+  uint32_t aggregate = 1;  // of the round's pushes, which are applied as one
+  bool assign = false;     // of a round: the value itself
+  uint64_t time_ms = 0;    // when its step was first sent, by the coordinator's clock
+};
+
+// For which round a step reads. A coordinator counts its rounds anew.
+struct RoundRead {
+  uint64_t round = 0;  // 0: of none
+  uint64_t coordinator = 0;  // its incarnation
+};
+
+// What became of a push in one slice.
+struct AppliedPush {
+  bool duplicate = false;
+  uint64_t version_before = 0;
+  bool kept = false;     // for its round, which waits for more
+  bool dropped = false;  // its round was applied without it
+};
+
 // Thread-safe.
-class VariableShard {
+class VariableSlice {
  public:
   // Filled by the initializer, in `memory`, that of the layout's device; a dynamic table is empty.
   // Errors: INVALID_ARGUMENT of rule and initializer; those of the memory.
-  static absl::StatusOr<std::unique_ptr<VariableShard>> Create(
+  static absl::StatusOr<std::unique_ptr<VariableSlice>> Create(
       SliceLayout layout, std::shared_ptr<VariableMemory> memory);
 
   const SliceLayout& layout() const { return layout_; }
@@ -64,19 +115,17 @@ class VariableShard {
   // error ends the call, and nothing was changed.
   using AskGate = absl::FunctionRef<absl::StatusOr<ClosureWindow>()>;
 
-  using UpdateContext = SlicePush;
-  using Applied = AppliedPush;
   // Takes num_bytes() of gradient from the cursor, and applies it unless the closure's push was
   // applied before. A duplicate is answered only after the first has been applied. Errors: those of
   // the gate; RESOURCE_EXHAUSTED (TRANSIENT) when the applied set is full, and then nothing was
   // changed.
-  absl::StatusOr<Applied> Apply(PayloadCursor& gradient, const UpdateContext& context,
+  absl::StatusOr<AppliedPush> Apply(PayloadCursor& gradient, const SlicePush& context,
                                 AskGate gate);
   // The same for a gradient of some rows, by their numbers in the whole variable or their keys,
   // which are of this slice: takes a row of gradient for each. What happens to the other rows is
   // the rule's sparse mode.
-  absl::StatusOr<Applied> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
-                                    const UpdateContext& context, AskGate gate);
+  absl::StatusOr<AppliedPush> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
+                                    const SlicePush& context, AskGate gate);
 
   // A change that is no push: slots, version and applied closures stay.
   struct ValueChange {
@@ -98,16 +147,13 @@ class VariableShard {
   absl::Status CheckHasAverage() const;
   absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
 
-  using History = ShardHistory;
-  using Snapshot = ShardSnapshot;
   // Errors: those of the gate.
-  absl::StatusOr<Snapshot> TakeSnapshot(AskGate gate);
+  absl::StatusOr<SliceSnapshot> TakeSnapshot(AskGate gate);
 
-  using State = ShardState;
   // As the slice was made. Errors: INVALID_ARGUMENT from the initializer.
-  static absl::StatusOr<State> InitialState(const SliceLayout& layout);
+  static absl::StatusOr<SliceState> InitialState(const SliceLayout& layout);
   // Errors: those of the gate.
-  absl::Status Restore(const State& state, AskGate gate);
+  absl::Status Restore(const SliceState& state, AskGate gate);
 
   // Returns when the update that is being applied, if any, has been, and forgets closures that have
   // ended. The intervals of closures that are left. Errors: those of the gate.
@@ -130,28 +176,28 @@ class VariableShard {
 
   struct Parts {
     std::shared_ptr<VariableMemory> memory;
-    State initial;
+    SliceState initial;
     std::unique_ptr<UpdateKernel> kernel;
     std::unique_ptr<DynamicRows> rows;
   };
-  VariableShard(SliceLayout layout, Parts parts);
+  VariableSlice(SliceLayout layout, Parts parts);
 
   static SlotWidths WidthsOf(const SliceLayout& layout);
 
   void EnterLocked(const ClosureWindow& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False: the closure's push was applied before.
-  absl::StatusOr<bool> AdmitLocked(const UpdateContext& context, AskGate gate)
+  absl::StatusOr<bool> AdmitLocked(const SlicePush& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All rows without `rows`. Keeps what a push of a round has, or applies the round if it is whole.
-  absl::StatusOr<Applied> ApplyInRoundLocked(const std::optional<absl::Span<const int64_t>>& rows,
+  absl::StatusOr<AppliedPush> ApplyInRoundLocked(const std::optional<absl::Span<const int64_t>>& rows,
                                              PayloadCursor& gradient,
-                                             const UpdateContext& context, AskGate gate)
+                                             const SlicePush& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a push that its round does not need any more, or has.
-  std::optional<Applied> LateOrRepeatedLocked(const UpdateContext& context)
+  std::optional<AppliedPush> LateOrRepeatedLocked(const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
-                        const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                        const SlicePush& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadsBeforeLocked(const RoundRead& round) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `at`: of a dynamic table, which rows have expired.
@@ -161,16 +207,16 @@ class VariableShard {
   // Of a row of the whole variable, its place in the slice.
   size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
 
-  UpdateStep StepOf(const UpdateContext& context) const;
+  UpdateStep StepOf(const SlicePush& context) const;
   // By the rule.
-  void UpdateAllLocked(PayloadCursor& gradient, const UpdateContext& context)
+  void UpdateAllLocked(PayloadCursor& gradient, const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
-                        const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ApplyFloatsLocked(PayloadCursor& gradient, const UpdateContext& context)
+                        const SlicePush& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyFloatsLocked(PayloadCursor& gradient, const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
-                            const UpdateContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                            const SlicePush& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename T>
   void AddLocked(PayloadCursor& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename T>
@@ -190,7 +236,7 @@ class VariableShard {
   PagedValue value_ ABSL_GUARDED_BY(mutex_);
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  History history_ ABSL_GUARDED_BY(mutex_);
+  SliceHistory history_ ABSL_GUARDED_BY(mutex_);
   RoundPushes round_ ABSL_GUARDED_BY(mutex_);   // of a round that waits for more
   ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the last round that was applied
   // Coordinator incarnation whose closure ids the history has.
