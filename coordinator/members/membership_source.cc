@@ -5,13 +5,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/functional/any_invocable.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -19,7 +14,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
-#include "common/base/thread_pool.h"
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
 #include <nlohmann/json.hpp>
@@ -27,52 +21,6 @@
 namespace cohort {
 
 namespace {
-
-// Asks what addresses a host name has. Thread-safe.
-class HostResolver {
- public:
-  // IP literals without brackets, in any order.
-  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
-
-  virtual ~HostResolver() = default;
-  // Errors: NOT_FOUND, UNAVAILABLE.
-  virtual void Resolve(const std::string& host, Done done) = 0;
-};
-
-// The machine's own, on a thread of its own, because an answer may take seconds. The destructor
-// waits for it. Thread-safe.
-class SystemHostResolver final : public HostResolver {
- public:
-  void Resolve(const std::string& host, Done done) override;
-
- private:
-  ThreadPool thread_{{"resolver", 1}};
-};
-
-absl::StatusOr<std::vector<std::string>> Lookup(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
-    const std::string text = absl::StrCat("cannot resolve ", host, ": ", gai_strerror(error));
-    return error == EAI_NONAME ? absl::NotFoundError(text) : absl::UnavailableError(text);
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
-  std::vector<std::string> addresses;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    char text[NI_MAXHOST];
-    if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      addresses.emplace_back(text);
-    }
-  }
-  return addresses;
-}
-
-void SystemHostResolver::Resolve(const std::string& host, Done done) {
-  thread_.Run([host, done = std::move(done)]() mutable { done(Lookup(host)); });
-}
 
 constexpr absl::Duration kFileInterval = absl::Seconds(1);
 constexpr absl::Duration kDnsInterval = absl::Seconds(5);
@@ -160,7 +108,32 @@ class DnsMembership final : public MembershipSource {
   HostResolver& resolver_;
 };
 
+absl::StatusOr<std::vector<std::string>> Lookup(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
+    const std::string text = absl::StrCat("cannot resolve ", host, ": ", gai_strerror(error));
+    return error == EAI_NONAME ? absl::NotFoundError(text) : absl::UnavailableError(text);
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+  std::vector<std::string> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    char text[NI_MAXHOST];
+    if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      addresses.emplace_back(text);
+    }
+  }
+  return addresses;
+}
+
 }  // namespace
+
+void SystemHostResolver::Resolve(const std::string& host, Done done) {
+  thread_.Run([host, done = std::move(done)]() mutable { done(Lookup(host)); });
+}
 
 absl::StatusOr<std::vector<std::string>> ParseMembership(absl::string_view text) {
   const bool json = absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{");

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -14,36 +12,6 @@
 namespace cohort {
 
 namespace {
-
-// Elements of the run in which gradients travel between GPUs, one behind the other, in the order of
-// outputs. A gradient may lie in two packs; in the run it is whole.
-struct GradientPack {
-  int64_t begin = 0;
-  int64_t count = 0;
-
-  friend bool operator==(const GradientPack&, const GradientPack&) = default;
-};
-
-// `elements`: of each gradient. So many packs, none of which has an element more than another
-// needs; 0: each gradient by itself. Those without elements are left out.
-std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int64_t num_packs) {
-  std::vector<int64_t> ends;
-  const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
-  for (int64_t i = 1; i <= num_packs; ++i) {
-    // all * i / num_packs, which may be beyond 64 bits before the division
-    ends.push_back(all / num_packs * i + all % num_packs * i / num_packs);
-  }
-  if (num_packs == 0) {
-    for (const int64_t count : elements) ends.push_back((ends.empty() ? 0 : ends.back()) + count);
-  }
-  std::vector<GradientPack> packs;
-  int64_t begin = 0;
-  for (const int64_t end : ends) {
-    if (end > begin) packs.push_back({begin, end - begin});
-    begin = end;
-  }
-  return packs;
-}
 
 absl::Status CheckSummands(absl::Span<const DeviceSummands> outputs) {
   for (const DeviceSummands& output : outputs) {
@@ -124,6 +92,25 @@ Tensor RunOf(CudaStream& stream, absl::Span<const DeviceSummands> outputs, size_
 }
 
 }  // namespace
+
+std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int64_t num_packs) {
+  std::vector<int64_t> ends;
+  const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
+  for (int64_t i = 1; i <= num_packs; ++i) {
+    // all * i / num_packs, which may be beyond 64 bits before the division
+    ends.push_back(all / num_packs * i + all % num_packs * i / num_packs);
+  }
+  if (num_packs == 0) {
+    for (const int64_t count : elements) ends.push_back((ends.empty() ? 0 : ends.back()) + count);
+  }
+  std::vector<GradientPack> packs;
+  int64_t begin = 0;
+  for (const int64_t end : ends) {
+    if (end > begin) packs.push_back({begin, end - begin});
+    begin = end;
+  }
+  return packs;
+}
 
 DeviceSums::DeviceSums(Options options)
     : options_(std::move(options)),

@@ -29,6 +29,19 @@
 
 namespace cohort {
 
+// How gradients travel between GPUs: one behind the other in one run of elements, in the order of
+// outputs, which is cut into packs. A gradient may lie in two of them; in the run it is whole.
+struct GradientPack {
+  int64_t begin = 0;  // in elements of the run
+  int64_t count = 0;
+
+  friend bool operator==(const GradientPack&, const GradientPack&) = default;
+};
+
+// `elements`: of each gradient. So many packs, none of which has an element more than another
+// needs; 0: each gradient by itself. Those without elements are left out.
+std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int64_t num_packs);
+
 enum class SumWay { kReductionToOneDevice, kHierarchicalCopy, kNccl };
 
 // For who does not say. Both keep the bits. Of two GPUs one copies once either way, and the
