@@ -38,7 +38,7 @@ void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& re
 
 }  // namespace
 
-Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t epoch,
+Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t epoch,
                                                   ClosureId watermark) {
   const Closure& closure = *run.closure;
   Envelope<proto::RunClosureRequest> request;
@@ -59,7 +59,7 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t e
   return request;
 }
 
-PartOfSteps TakePart(const LaneRun& run, RunAnswer& response) {
+PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response) {
   PartOfSteps part;
   if (!response.ok()) return part;
   absl::StatusOr<FetchedTensors> fetched =

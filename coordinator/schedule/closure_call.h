@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/wire/typed_call.h"
-#include "coordinator/schedule/worker_lane.h"
+#include "coordinator/schedule/worker_slots.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {
@@ -15,7 +15,7 @@ namespace cohort {
 using RunAnswer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
 // All but what says where and how long it runs.
-Envelope<proto::RunClosureRequest> MakeRunRequest(const LaneRun& run, uint64_t epoch,
+Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t epoch,
                                                   ClosureId watermark);
 
 // What an answer brings.
@@ -26,7 +26,7 @@ struct PartOfSteps {
 // Reads the answer, and leaves the error of a step that has failed in its place. That of more steps
 // than the run has is OUT_OF_RANGE; an answer whose tensors cannot be read is malformed
 // (common/wire/malformed.h).
-PartOfSteps TakePart(const LaneRun& run, RunAnswer& response);
+PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response);
 
 // Returns what all of its steps fetched: `before` by the steps that were done before, then `last`.
 FetchedTensors JoinFetches(FetchedTensors before, FetchedTensors last);

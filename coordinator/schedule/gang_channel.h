@@ -26,7 +26,7 @@
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "common/wire/transport.h"
-#include "coordinator/schedule/worker_lane.h"
+#include "coordinator/schedule/worker_slots.h"
 
 namespace cohort {
 

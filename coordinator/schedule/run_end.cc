@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-bool NoteLoss(const LaneRun& run, const absl::Status& cause) {
+bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
   AttemptRecord& record = run.closure->record;
   // What ends while a worker is given its programs and data does not end with the closure.
   if (!run.called) return false;
@@ -26,7 +26,7 @@ bool NoteLoss(const LaneRun& run, const absl::Status& cause) {
   return !unanswered.empty();
 }
 
-bool NoteSilence(const LaneRun& run, const SetUpEnd& end) {
+bool NoteSilence(const WorkerRun& run, const SetUpEnd& end) {
   // Where the path loses large packets the connection breaks before the call runs out of its time.
   const bool silent = (absl::IsDeadlineExceeded(end.status) || absl::IsUnavailable(end.status)) &&
                       ClassifyOutcome(end.status) == Outcome::kWorkerLost;
@@ -38,7 +38,7 @@ bool NoteSilence(const LaneRun& run, const SetUpEnd& end) {
   return true;
 }
 
-absl::Status GiveUp(const LaneRun& run, const absl::Status& status, Outcome outcome,
+absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome outcome,
                     const GiveUpRule& rule) {
   Closure& closure = *run.closure;
   AttemptRecord& record = closure.record;

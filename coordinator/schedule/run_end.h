@@ -8,13 +8,13 @@
 #include "absl/time/time.h"
 #include "coordinator/cluster/unanswered_call.h"
 #include "coordinator/schedule/outcome.h"
-#include "coordinator/schedule/worker_lane.h"
+#include "coordinator/schedule/worker_slots.h"
 
 namespace cohort {
 
 // Records a run that was lost, as its call ended. Returns true if worker processes may have ended
 // with it.
-bool NoteLoss(const LaneRun& run, const absl::Status& cause);
+bool NoteLoss(const WorkerRun& run, const absl::Status& cause);
 
 // The end of a call that gives workers what a closure needs.
 struct SetUpEnd {
@@ -23,7 +23,7 @@ struct SetUpEnd {
   absl::Status status;
 };
 // Records a call that a worker has not answered in time, and returns true; false: of another end.
-bool NoteSilence(const LaneRun& run, const SetUpEnd& end);
+bool NoteSilence(const WorkerRun& run, const SetUpEnd& end);
 
 struct GiveUpRule {
   uint32_t attempts_max = 0;  // so many faults, and the closure fails
@@ -32,7 +32,7 @@ struct GiveUpRule {
 };
 // Records the end of a run whose closure is to run again. Returns the error of one that is not to;
 // else OK.
-absl::Status GiveUp(const LaneRun& run, const absl::Status& status, Outcome outcome,
+absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome outcome,
                     const GiveUpRule& rule);
 
 }  // namespace cohort

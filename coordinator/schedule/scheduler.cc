@@ -129,7 +129,7 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
   Effects effects;
   {
     MutexLock lock(mutex_);
-    WorkerLane& lane = lanes_[worker];
+    WorkerSlots& lane = lanes_[worker];
     if (!lane.on_drained.empty()) return;  // it is being removed
     done_on_.emplace(worker, 0);
     if (lane.task.incarnation() != task.incarnation()) {

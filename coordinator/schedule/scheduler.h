@@ -37,7 +37,7 @@
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
 #include "coordinator/schedule/waiting_calls.h"
-#include "coordinator/schedule/worker_lane.h"
+#include "coordinator/schedule/worker_slots.h"
 
 namespace cohort {
 
@@ -127,7 +127,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   std::string DescribeWait() const;  // for people: closures in flight and where, and who waits
 
  private:
-  using Run = LaneRun;
+  using Run = WorkerRun;
   using Effects = std::vector<absl::AnyInvocable<void()>>;  // to do once the lock is released
 
   Scheduler(Clock& clock, Options options);
@@ -202,7 +202,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, WorkerLane> lanes_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, WorkerSlots> lanes_ ABSL_GUARDED_BY(mutex_);
   std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);  // closures, by worker ever ready
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;

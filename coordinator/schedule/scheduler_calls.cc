@@ -42,7 +42,7 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
 }
 
 // Returns `timeout` or what is left of the closure's time.
-absl::Duration UntilDeadline(const LaneRun& run, absl::Duration timeout, absl::Time now) {
+absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl::Time now) {
   // A call that starts too late ends at once, in the same way.
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
@@ -150,7 +150,7 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   if (end.status.ok()) {
     run.closure->record.EndSilence();
     for (const GangMember& member : run.members) {
-      WorkerLane& lane = lanes_[member.worker];
+      WorkerSlots& lane = lanes_[member.worker];
       if (lane.task.incarnation() != member.task.incarnation()) continue;
       lane.prepared.insert(run.missing.front());
     }
@@ -290,7 +290,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   if (outcome == Outcome::kForgotten) {
     run.closure->begun = false;
     for (const GangMember& member : run.members) {
-      WorkerLane& lane = lanes_[member.worker];
+      WorkerSlots& lane = lanes_[member.worker];
       if (lane.task.incarnation() == member.task.incarnation()) lane.prepared.clear();
     }
   }

@@ -13,7 +13,7 @@ namespace cohort {
 
 std::vector<int> Scheduler::LanesForFrontLocked() {
   const absl::Time now = clock_.Now();
-  const auto has_room = [&](int worker, const WorkerLane& lane)
+  const auto has_room = [&](int worker, const WorkerSlots& lane)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
            lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker) &&
@@ -30,9 +30,9 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
     const bool are_enough = workers.size() >= static_cast<size_t>(options_.gang_min);
     return are_enough ? workers : std::vector<int>();
   }
-  const WorkerLane* best = nullptr;
+  const WorkerSlots* best = nullptr;
   int worker = -1;
-  const auto consider = [&](int index, const WorkerLane& lane)
+  const auto consider = [&](int index, const WorkerSlots& lane)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!has_room(index, lane)) return;
     if (best != nullptr && lane.in_flight >= best->in_flight) return;
@@ -51,7 +51,7 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
   return {worker};
 }
 
-LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
+WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   Run run;
   run.closure = queue_.Take();
   run.attempt = run.closure->attempt;
@@ -60,7 +60,7 @@ LaneRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
-    WorkerLane& lane = lanes_[worker];
+    WorkerSlots& lane = lanes_[worker];
     ++lane.in_flight;
     run.members.push_back({worker, lane.session, lane.task, lane.channel});
     if (alone) continue;
@@ -107,7 +107,7 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     }
     // What it has refused was fenced here.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
-    WorkerLane& lane = lanes_[member.worker];
+    WorkerSlots& lane = lanes_[member.worker];
     // What began before the worker was lost and came back says nothing of it now.
     if (lane.session != member.session || !lane.ready) continue;
     lane.ready = false;

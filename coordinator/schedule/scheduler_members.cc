@@ -10,7 +10,7 @@ void Scheduler::RemoveWorker(int worker, absl::AnyInvocable<void()> drained) {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    WorkerLane& lane = lanes_[worker];
+    WorkerSlots& lane = lanes_[worker];
     lane.ready = false;
     lane.on_drained.push_back(std::move(drained));
     gangs_.Leave(worker);

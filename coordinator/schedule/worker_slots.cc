@@ -7,14 +7,14 @@
 
 namespace cohort {
 
-const GangMember* LaneRun::Member(int worker) const {
+const GangMember* WorkerRun::Member(int worker) const {
   const auto found =
       std::find_if(members.begin(), members.end(),
                    [&](const GangMember& member) { return member.worker == worker; });
   return found == members.end() ? nullptr : &*found;
 }
 
-const GangMember* LaneRun::AtFault(const absl::Status& status) const {
+const GangMember* WorkerRun::AtFault(const absl::Status& status) const {
   const proto::TaskRef origin = DetailOf(status).origin();
   if (origin.role() != RoleName(Role::kWorker)) return nullptr;
   return Member(origin.index());

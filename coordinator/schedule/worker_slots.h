@@ -20,7 +20,7 @@ namespace cohort {
 
 class GangChannel;
 
-struct WorkerLane {
+struct WorkerSlots {
   bool ready = false;
   // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and those
   // after the return of the same process are not.
@@ -43,7 +43,7 @@ struct GangMember {
 };
 
 // One closure on one worker process, or on all of a gang.
-struct LaneRun {
+struct WorkerRun {
   std::shared_ptr<Closure> closure;  // shared with the queue
   std::vector<GangMember> members;   // by rank
   uint32_t attempt = 0;
