@@ -24,7 +24,7 @@
 #include "common/wire/payload_assembler.h"
 #include "common/wire/route/local_only_channel.h"
 #include "common/wire/route/shared_port.h"
-#include "common/wire/route/tcp_lane.h"
+#include "common/wire/route/tcp_route.h"
 
 namespace cohort {
 
@@ -86,8 +86,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
   AutoChannel(LocalLoops loops, Options options)
       : loops_(std::move(loops)),
         options_(std::move(options)),
-        tcp_(std::make_shared<TcpLane>(
-            loops_, TcpLane::Options{options_.address, options_.message_bytes_max,
+        tcp_(std::make_shared<TcpRoute>(
+            loops_, TcpRoute::Options{options_.address, options_.message_bytes_max,
                                      FreeBytesMax(options_.lane)})) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
@@ -153,7 +153,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
 
   const LocalLoops loops_;  // shared with the transport and its servers
   const Options options_;
-  const std::shared_ptr<TcpLane> tcp_;  // shared with what it waits for
+  const std::shared_ptr<TcpRoute> tcp_;  // shared with what it waits for
 
   Mutex mutex_;
   // Null while frames have a connection. Shared with a Start under way.

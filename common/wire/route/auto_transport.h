@@ -5,7 +5,7 @@
 // A client's data lane asks for the server's names with its first calls. When it can connect to the
 // local socket, both ends share a kernel, and its later calls go that way: payloads in memory that
 // both map, or on the socket where one end gives no such memory. Else they go over plain TCP as
-// soon as connections stand and the server has answered on them (tcp_lane.h); no call waits for
+// soon as connections stand and the server has answered on them (tcp_route.h); no call waits for
 // that. When the connection ends, calls go over gRPC and ask again. The control lane stays on gRPC.
 //
 // With kTcp a server has no local socket and a client uses none. With kShm or kUnix all of the data

@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kPauseMax{300};
 
 }  // namespace
 
-TcpLane::~TcpLane() {
+TcpRoute::~TcpRoute() {
   std::shared_ptr<StreamDial> dial;
   {
     MutexLock lock(mutex_);
@@ -24,13 +24,13 @@ TcpLane::~TcpLane() {
   if (dial != nullptr) dial->Cancel();
 }
 
-std::shared_ptr<LocalChannel> TcpLane::open() {
+std::shared_ptr<LocalChannel> TcpRoute::open() {
   MutexLock lock(mutex_);
   if (channel_ != nullptr && !channel_->open()) channel_.reset();
   return channel_;
 }
 
-void TcpLane::Offer(const Server& server) {
+void TcpRoute::Offer(const Server& server) {
   if (server.name.empty()) {
     return Refuse(server, absl::UnavailableError("the server offers nothing else"));
   }
@@ -47,7 +47,7 @@ void TcpLane::Offer(const Server& server) {
   Dial(server, StreamKind::kCalls);
 }
 
-void TcpLane::Dial(const Server& server, StreamKind kind) {
+void TcpRoute::Dial(const Server& server, StreamKind kind) {
   int step = 0;
   {
     MutexLock lock(mutex_);
@@ -63,7 +63,7 @@ void TcpLane::Dial(const Server& server, StreamKind kind) {
   if (step == dials_) dial_ = *std::move(dial);  // else it is over, and the next one is under way
 }
 
-std::shared_ptr<LocalSession> TcpLane::SessionOver(UniqueFd socket, StreamKind kind) {
+std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind kind) {
   LocalSession::Options options;
   options.address = options_.address;
   options.message_bytes_max = options_.message_bytes_max;
@@ -75,7 +75,7 @@ std::shared_ptr<LocalSession> TcpLane::SessionOver(UniqueFd socket, StreamKind k
                             std::move(socket), std::move(options));
 }
 
-void TcpLane::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket) {
+void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket) {
   if (!socket.ok()) return Refuse(server, socket.status());
   std::shared_ptr<LocalSession> session = SessionOver(*std::move(socket), kind);
   if (kind == StreamKind::kCalls) {
@@ -92,7 +92,7 @@ void TcpLane::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<Un
   refused_.clear();
 }
 
-void TcpLane::Refuse(const Server& server, const absl::Status& why) {
+void TcpRoute::Refuse(const Server& server, const absl::Status& why) {
   std::shared_ptr<LocalSession> calls;
   bool log = false;
   {

@@ -16,16 +16,16 @@
 namespace cohort {
 
 // Thread-safe.
-class TcpLane : public std::enable_shared_from_this<TcpLane> {
+class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
  public:
   struct Options {
     std::string address;  // of the server, for texts
     size_t message_bytes_max = 0;
     size_t free_bytes_max = kSmallRequestBytesMax;  // as in LocalSession
   };
-  TcpLane(LocalLoops loops, Options options)
+  TcpRoute(LocalLoops loops, Options options)
       : loops_(std::move(loops)), options_(std::move(options)) {}
-  ~TcpLane();
+  ~TcpRoute();
 
   // What calls go over; null while there is no connection.
   std::shared_ptr<LocalChannel> open();
