@@ -10,7 +10,7 @@
 //
 // A replica that fails leaves for good: those that wait, and those that come later, get its error.
 // Who has ended well has been to all meetings, since replicas run the same program. When the group
-// fails, all get its error; whoever loses a replica ends the group (gang_groups.h).
+// fails, all get its error; whoever loses a replica ends the group (group_sessions.h).
 
 #include <cstdint>
 #include <functional>

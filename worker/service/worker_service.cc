@@ -14,7 +14,7 @@ WorkerService::WorkerService(World world, Options options)
       parts_(std::make_shared<ClosureParts>(
           world, std::make_shared<PsClient>(world, options_.retry, reach_),
           options_.compute_executor,
-          std::make_shared<GangGroups>(world, options_.find_nccl, options_.flight_directory,
+          std::make_shared<GroupSessions>(world, options_.find_nccl, options_.flight_directory,
                                        reach_))),
       programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl,
                 options_.call_bytes_max),

@@ -34,7 +34,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     RetryPolicy retry;
     FindCuda find_cuda;  // null: programs run on the processor
     FindNccl find_nccl;  // null: NCCL joins no GPUs
-    std::string flight_directory;  // as in GangGroups
+    std::string flight_directory;  // as in GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
   };
   WorkerService(World world, Options options);

@@ -33,7 +33,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/element_stream.h"
 #include "worker/gang/gang_answers.h"
-#include "worker/gang/gang_groups.h"
+#include "worker/gang/group_sessions.h"
 #include "worker/gang/gang_line.h"
 #include "worker/program/replicated_run.h"
 #include "worker/program/worker_program.h"
@@ -44,7 +44,7 @@ namespace cohort {
 // What closures share. The parts outlive every closure: each closure holds the whole.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
-               ReplicaStrands::ExecutorOf compute_executor, std::shared_ptr<GangGroups> its_groups)
+               ReplicaStrands::ExecutorOf compute_executor, std::shared_ptr<GroupSessions> its_groups)
       : world(its_world),
         ps_client(std::move(client)),
         compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))),
@@ -56,7 +56,7 @@ struct ClosureParts {
   const std::shared_ptr<ReplicaStrands> compute;  // shared with runs
   GangLine gangs;
   GangAnswers gang_answers;
-  const std::shared_ptr<GangGroups> groups;  // shared with groups that form
+  const std::shared_ptr<GroupSessions> groups;  // shared with groups that form
   // What Attach said: this worker's place among the workers, from 0.
   std::atomic<int64_t> worker_position{0};
 };

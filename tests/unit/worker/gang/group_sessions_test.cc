@@ -24,16 +24,16 @@ using testing::SizeIs;
 
 constexpr char kFlights[] = "/flights";
 
-class GangGroupsTest : public testing::Test {
+class GroupSessionsTest : public testing::Test {
  protected:
-  GangGroupsTest() {
+  GroupSessionsTest() {
     gang_.set_generation(1);
     for (int i = 0; i < 2; ++i) {
       proto::TaskRef task;
       task.set_role("worker");
       task.set_index(i);
       workers_[i] =
-          std::make_shared<GangGroups>(
+          std::make_shared<GroupSessions>(
               World{sim_, sim_, files_[i], transport_}, nullptr, kFlights,
               std::make_shared<PeerReach>(World{sim_, sim_, files_[i], transport_}));
       workers_[i]->SetOwn(task);
@@ -43,7 +43,7 @@ class GangGroupsTest : public testing::Test {
       member.set_address(servers_[i]->address());
     }
   }
-  ~GangGroupsTest() override {
+  ~GroupSessionsTest() override {
     for (int i = 0; i < 2; ++i) workers_[i]->Leave();
     for (auto& group : groups_) group.reset();
     sim_.RunFor(absl::Minutes(1));
@@ -90,14 +90,14 @@ class GangGroupsTest : public testing::Test {
   SimWorld sim_{1};
   InProcessTransport transport_{sim_, sim_};
   std::array<MemoryFileSystem, 2> files_;
-  std::array<std::shared_ptr<GangGroups>, 2> workers_;
+  std::array<std::shared_ptr<GroupSessions>, 2> workers_;
   std::array<std::unique_ptr<Server>, 2> servers_;
   std::array<std::shared_ptr<GangGroup>, 2> groups_;
   std::array<std::array<float, 4>, 2> values_ = {};
   proto::Gang gang_;
 };
 
-TEST_F(GangGroupsTest, AFailedGenerationLeavesAFileWithAllItsCalls) {
+TEST_F(GroupSessionsTest, AFailedGenerationLeavesAFileWithAllItsCalls) {
   Join();
   const int calls = 100;  // more than a log line shows
   for (int i = 0; i < calls; ++i) {
@@ -131,7 +131,7 @@ TEST_F(GangGroupsTest, AFailedGenerationLeavesAFileWithAllItsCalls) {
   EXPECT_THAT(last.waits_for(), testing::ElementsAre(1));
 }
 
-TEST_F(GangGroupsTest, AGenerationThatIsOverLeavesNone) {
+TEST_F(GroupSessionsTest, AGenerationThatIsOverLeavesNone) {
   Join();
   Sum(0, "w");
   Sum(1, "w");
@@ -143,7 +143,7 @@ TEST_F(GangGroupsTest, AGenerationThatIsOverLeavesNone) {
   EXPECT_THAT(FilesOf(0), IsEmpty());
 }
 
-TEST_F(GangGroupsTest, SaysThatAFileCannotBeWritten) {
+TEST_F(GroupSessionsTest, SaysThatAFileCannotBeWritten) {
   Join();
   files_[0].SetCapacity(1);
   testing::internal::CaptureStderr();

@@ -84,7 +84,7 @@ std::string NameOf(uint64_t coordinator) {
 
 }  // namespace
 
-GangGroups::GangGroups(World world, FindNccl find_nccl, std::string flight_directory,
+GroupSessions::GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
                        std::shared_ptr<PeerReach> reach)
     : world_(world),
       find_nccl_(std::move(find_nccl)),
@@ -92,9 +92,9 @@ GangGroups::GangGroups(World world, FindNccl find_nccl, std::string flight_direc
       reach_(std::move(reach)),
       table_(std::make_shared<GroupTable>()) {}
 
-void GangGroups::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
+void GroupSessions::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
 
-void GangGroups::Leave() {
+void GroupSessions::Leave() {
   {
     MutexLock lock(mutex_);
     left_ = true;
@@ -102,7 +102,7 @@ void GangGroups::Leave() {
   EndPresent(0, Stopping());
 }
 
-void GangGroups::EndPresent(uint64_t coordinator, const absl::Status& why) {
+void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
   std::shared_ptr<Generation> before;
   {
     MutexLock lock(mutex_);
@@ -114,7 +114,7 @@ void GangGroups::EndPresent(uint64_t coordinator, const absl::Status& why) {
   table_->Only(NameOf(coordinator));
 }
 
-void GangGroups::Join(const proto::Gang& gang, Ready ready) {
+void GroupSessions::Join(const proto::Gang& gang, Ready ready) {
   if (gang.members_size() <= 1) return ready(nullptr);
   const std::shared_ptr<Generation> generation = Enter(gang);
   absl::StatusOr<std::shared_ptr<GangGroup>> known = Over();
@@ -132,12 +132,12 @@ void GangGroups::Join(const proto::Gang& gang, Ready ready) {
   ready(std::move(known));
 }
 
-void GangGroups::End(const proto::Gang& gang, const absl::Status& why) {
+void GroupSessions::End(const proto::Gang& gang, const absl::Status& why) {
   if (gang.members_size() <= 1) return;
   if (const auto generation = Enter(gang)) EndGeneration(*generation, why);
 }
 
-std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gang) {
+std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gang& gang) {
   std::shared_ptr<Generation> entered;
   std::shared_ptr<Generation> before;
   uint64_t coordinator = 0;
@@ -157,7 +157,7 @@ std::shared_ptr<GangGroups::Generation> GangGroups::Enter(const proto::Gang& gan
   return entered;
 }
 
-void GangGroups::WatchMembers(const proto::Gang& gang,
+void GroupSessions::WatchMembers(const proto::Gang& gang,
                               const std::shared_ptr<Generation>& generation) {
   std::vector<PeerReach::Need> needs;
   for (const proto::Peer& member : gang.members()) {
@@ -177,7 +177,7 @@ void GangGroups::WatchMembers(const proto::Gang& gang,
   if (generation->ended.ok()) generation->needs.swap(needs);
 }
 
-void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
+void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
                       std::shared_ptr<Generation> generation) {
   LaneGroupOptions group;
   group.name = {NameOf(coordinator), gang.generation()};
@@ -215,7 +215,7 @@ void GangGroups::Form(const proto::Gang& gang, uint64_t coordinator,
   });
 }
 
-void GangGroups::Formed(Generation& generation, FormedGroup formed) {
+void GroupSessions::Formed(Generation& generation, FormedGroup formed) {
   Log(LogLevel::kInfo, "gang_group",
       {{"generation", generation.number},
        {"rank", formed.communicator->rank()},
@@ -235,7 +235,7 @@ void GangGroups::Formed(Generation& generation, FormedGroup formed) {
   for (Ready& ready : waiting) ready(group);
 }
 
-void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) {
+void GroupSessions::EndGeneration(Generation& generation, const absl::Status& why) {
   std::shared_ptr<GangGroup> group;
   std::shared_ptr<const FlightRecorder> recorder;
   std::vector<Ready> waiting;
@@ -261,7 +261,7 @@ void GangGroups::EndGeneration(Generation& generation, const absl::Status& why) 
 }
 
 // Not in the caller: what comes next does not wait for the disk.
-void GangGroups::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
+void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
                             const absl::Status& why) {
   if (flight_directory_.empty()) return;
   world_.executor.Run([self = shared_from_this(), recorder = std::move(recorder), why] {

@@ -25,7 +25,7 @@
 namespace cohort {
 
 // Thread-safe. Always owned by a shared_ptr: groups that form hold it.
-class GangGroups : public std::enable_shared_from_this<GangGroups> {
+class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
  public:
   // Null for a gang of this worker alone. Errors: what the generation has ended with; ABORTED
   // (TRANSIENT) when a later one has begun; INVALID_ARGUMENT when this worker is no member.
@@ -34,7 +34,7 @@ class GangGroups : public std::enable_shared_from_this<GangGroups> {
   // Where the worker keeps what the calls of a generation did that has failed (flight_file.h);
   // empty: nowhere.
   // `reach` watches the other members of the present generation.
-  GangGroups(World world, FindNccl find_nccl, std::string flight_directory,
+  GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
              std::shared_ptr<PeerReach> reach);
 
   // Before all others: as whom this worker is a member.
