@@ -130,7 +130,7 @@ class LaneWork final : public CommunicatorWork {
   Communicator& communicator() override { return *communicator_; }
 
   RealWorld world_;
-  const std::shared_ptr<GroupTable> table_ = std::make_shared<GroupTable>();
+  const std::shared_ptr<FrameRouter> table_ = std::make_shared<FrameRouter>();
   std::unique_ptr<Server> server_;
   std::unique_ptr<LaneCommunicator> communicator_;
 };

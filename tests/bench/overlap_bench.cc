@@ -187,7 +187,7 @@ class Rank {
   ThreadPool compute_{{"compute", 1}};
   const std::shared_ptr<ReplicaStrands> strands_ =
       std::make_shared<ReplicaStrands>([this](size_t) -> Executor& { return compute_; });
-  const std::shared_ptr<GroupTable> table_ = std::make_shared<GroupTable>();
+  const std::shared_ptr<FrameRouter> table_ = std::make_shared<FrameRouter>();
   std::unique_ptr<Server> server_;
   std::shared_ptr<WorkerProgram> overlap_, behind_;
   std::shared_ptr<GangGroup> group_;

@@ -36,7 +36,7 @@ struct GroupResources {
   Clock& clock;
   Executor& executor;
   Transport& transport;
-  std::shared_ptr<GroupTable> table;  // shared by the groups of the worker
+  std::shared_ptr<FrameRouter> table;  // shared by the groups of the worker
 };
 
 // `formed` runs once, on the executor, after the shared memory's timeout at the latest.

@@ -38,7 +38,7 @@ absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) 
 
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
 
-// Of a generation that has failed: all that is kept is told who asks (group_table.h), and written
+// Of a generation that has failed: all that is kept is told who asks (frame_router.h), and written
 // to a file.
 constexpr size_t kCallsLogged = 16;
 void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
@@ -90,7 +90,7 @@ GroupSessions::GroupSessions(World world, FindNccl find_nccl, std::string flight
       find_nccl_(std::move(find_nccl)),
       flight_directory_(std::move(flight_directory)),
       reach_(std::move(reach)),
-      table_(std::make_shared<GroupTable>()) {}
+      table_(std::make_shared<FrameRouter>()) {}
 
 void GroupSessions::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
 

@@ -16,7 +16,7 @@
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/worker.pb.h"
-#include "worker/collective/lanes/group_table.h"
+#include "worker/collective/lanes/frame_router.h"
 #include "worker/collective/nccl/nccl_library.h"
 #include "worker/gang/form_group.h"
 #include "worker/gang/gang_group.h"
@@ -78,7 +78,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   const FindNccl find_nccl_;
   const std::string flight_directory_;
   const std::shared_ptr<PeerReach> reach_;   // shared with what else the worker needs
-  const std::shared_ptr<GroupTable> table_;  // shared by the communicators and the service
+  const std::shared_ptr<FrameRouter> table_;  // shared by the communicators and the service
   proto::TaskRef own_;                       // constant after SetOwn
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;

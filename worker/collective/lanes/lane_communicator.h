@@ -12,7 +12,7 @@
 #include "worker/collective/collective_errors.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/flight_recorder.h"
-#include "worker/collective/lanes/group_table.h"
+#include "worker/collective/lanes/frame_router.h"
 #include "worker/collective/lanes/lanes.h"
 #include "worker/collective/plan/algorithm_choice.h"
 
@@ -44,7 +44,7 @@ class LaneCommunicator final : public Communicator {
 
   // Clock and executor outlive it and its calls; the table is that of the worker's service. All
   // ranks listen before any makes its communicator.
-  LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<GroupTable> table,
+  LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> table,
                    std::unique_ptr<Lanes> lanes, LaneGroupOptions options);
   ~LaneCommunicator() override;
 
@@ -66,7 +66,7 @@ class LaneCommunicator final : public Communicator {
   LaneCounters counters() const;
 
  private:
-  const std::shared_ptr<GroupTable> table_;       // shared by the groups of the worker
+  const std::shared_ptr<FrameRouter> table_;       // shared by the groups of the worker
   const std::shared_ptr<class LaneGroup> group_;  // shared with frames and timers under way
 };
 

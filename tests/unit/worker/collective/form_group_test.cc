@@ -30,7 +30,7 @@ class FormedRanks {
                                         : std::move(transport)),
         groups_(static_cast<size_t>(size)) {
     for (int rank = 0; rank < size; ++rank) {
-      tables_.push_back(std::make_shared<GroupTable>());
+      tables_.push_back(std::make_shared<FrameRouter>());
       servers_.push_back(*transport_.Listen(address_, {tables_.back()->MakeService()}));
       addresses_.push_back(servers_.back()->address());
     }
@@ -106,7 +106,7 @@ class FormedRanks {
   const std::string address_;
   JoinedTransport transport_;
   std::vector<std::string> addresses_;
-  std::vector<std::shared_ptr<GroupTable>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> tables_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<FormedGroup> groups_;
 };
@@ -183,7 +183,7 @@ TEST(FormGroup, RecordsOverGrpcTellWhoWaits) {
 #endif
 
 TEST(FormGroup, TheLastFewGroupsAreKept) {
-  const auto table = std::make_shared<GroupTable>();
+  const auto table = std::make_shared<FrameRouter>();
   RealClock clock;
   ThreadPool pool({"pool", 1});
   InProcessTransport transport(clock, pool);

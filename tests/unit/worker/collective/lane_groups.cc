@@ -27,7 +27,7 @@ HostLayout HostsOf(int size, int ranks_on_host) {
 LaneRanks::LaneRanks(std::shared_ptr<LaneWorld> world, const LaneGroupSpec& spec)
     : world_(std::move(world)) {
   for (int rank = 0; rank < spec.size; ++rank) {
-    tables_.push_back(std::make_shared<GroupTable>());
+    tables_.push_back(std::make_shared<FrameRouter>());
     auto server = world_->TransportOf(rank).Listen(world_->ListenAddress(rank),
                                                    {tables_.back()->MakeService()});
     COHORT_CHECK(server.ok(), "a test listens");

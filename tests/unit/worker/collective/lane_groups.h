@@ -89,7 +89,7 @@ class LaneRanks final : public GroupUnderTest {
   Waiter& waiter() override { return world_->waiter(); }
   Executor& executor() { return world_->executor(); }
   LaneCommunicator& Lane(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  GroupTable& Table(int rank) { return *tables_[static_cast<size_t>(rank)]; }
+  FrameRouter& Table(int rank) { return *tables_[static_cast<size_t>(rank)]; }
   const std::vector<std::string>& addresses() const { return addresses_; }
 
   // Makes all communicators anew, of another generation.
@@ -100,7 +100,7 @@ class LaneRanks final : public GroupUnderTest {
 
  private:
   const std::shared_ptr<LaneWorld> world_;
-  std::vector<std::shared_ptr<GroupTable>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> tables_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<LaneCommunicator>> ranks_;

@@ -19,7 +19,7 @@ class FormedNcclRanks {
       : groups_(tables.size()) {
     std::vector<std::string> addresses;
     for (size_t rank = 0; rank < tables.size(); ++rank) {
-      tables_.push_back(std::make_shared<GroupTable>());
+      tables_.push_back(std::make_shared<FrameRouter>());
       servers_.push_back(*transport_.Listen("local:0", {tables_.back()->MakeService()}));
       addresses.push_back(servers_.back()->address());
     }
@@ -70,7 +70,7 @@ class FormedNcclRanks {
   RealClock clock_;
   ThreadPool pool_{{"ranks", 2}};
   JoinedTransport transport_{std::make_unique<InProcessTransport>(clock_, pool_)};
-  std::vector<std::shared_ptr<GroupTable>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> tables_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<FormedGroup> groups_;
 };

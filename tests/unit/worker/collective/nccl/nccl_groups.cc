@@ -38,7 +38,7 @@ NcclRanks::NcclRanks(std::vector<absl::StatusOr<const NcclTable*>> tables,
     : world_(InProcess, "local:0") {
   std::vector<std::string> addresses;
   for (int rank = 0; rank < spec.size; ++rank) {
-    tables_.push_back(std::make_shared<GroupTable>());
+    tables_.push_back(std::make_shared<FrameRouter>());
     auto server = world_.TransportOf(rank).Listen(world_.ListenAddress(rank),
                                                   {tables_.back()->MakeService()});
     COHORT_CHECK(server.ok(), "a test listens");

@@ -24,7 +24,7 @@
 namespace cohort {
 
 // Always owned by a shared_ptr: the service's handlers hold it. Thread-safe.
-class GroupTable : public std::enable_shared_from_this<GroupTable> {
+class FrameRouter : public std::enable_shared_from_this<FrameRouter> {
  public:
   // For Transport::Listen.
   Service MakeService();

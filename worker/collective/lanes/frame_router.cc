@@ -36,7 +36,7 @@ CollectiveFrame FrameOf(Envelope<proto::DeliverRequest> request) {
 
 // `use` gets the receiver with the request and the reply.
 template <typename Request, typename Response, typename Use>
-Handler GroupTable::HandlerOf(Use use) {
+Handler FrameRouter::HandlerOf(Use use) {
   return MakeHandler<Request, Response>(
       [self = shared_from_this(), use](Envelope<Request> request, TypedReply<Response> reply) {
         const proto::GroupMember& from = request.header.from();
@@ -49,7 +49,7 @@ Handler GroupTable::HandlerOf(Use use) {
       });
 }
 
-Service GroupTable::MakeService() {
+Service FrameRouter::MakeService() {
   Service service;
   service.descriptor =
       proto::DeliverRequest::descriptor()->file()->FindServiceByName("CollectiveService");
@@ -110,7 +110,7 @@ Service GroupTable::MakeService() {
   return service;
 }
 
-std::shared_ptr<ReceivePlace> GroupTable::PlaceOf(absl::string_view header, size_t bytes) {
+std::shared_ptr<ReceivePlace> FrameRouter::PlaceOf(absl::string_view header, size_t bytes) {
   Envelope<proto::DeliverRequest> request;
   if (!request.header.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
     return nullptr;  // the handler says so
@@ -125,13 +125,13 @@ std::shared_ptr<ReceivePlace> GroupTable::PlaceOf(absl::string_view header, size
   return receiver == nullptr ? nullptr : receiver->PlaceOf(FrameOf(std::move(request)), bytes);
 }
 
-void GroupTable::Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock) {
+void FrameRouter::Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock) {
   MutexLock lock(mutex_);
   flights_.push_back({std::move(recorder), &clock});
   if (flights_.size() > kFlightsMax) flights_.pop_front();
 }
 
-proto::GetFlightRecordResponse GroupTable::Flights(
+proto::GetFlightRecordResponse FrameRouter::Flights(
     const proto::GetFlightRecordRequest& request) const {
   std::deque<Flight> flights;
   {
@@ -147,7 +147,7 @@ proto::GetFlightRecordResponse GroupTable::Flights(
   return response;
 }
 
-void GroupTable::Find(const Key& key, Visit visit) {
+void FrameRouter::Find(const Key& key, Visit visit) {
   std::shared_ptr<LaneReceiver> receiver;
   absl::Status why;
   {
@@ -172,7 +172,7 @@ void GroupTable::Find(const Key& key, Visit visit) {
   visit(receiver.get(), why);
 }
 
-void GroupTable::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver) {
+void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver) {
   const Key key{GroupHash(group), group.generation};
   std::vector<Visit> visits;
   std::vector<std::pair<uint64_t, Visit>> over;  // with their generation
@@ -200,12 +200,12 @@ void GroupTable::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receive
   for (Visit& visit : visits) visit(alive.get(), absl::OkStatus());
 }
 
-void GroupTable::Remove(const GroupName& group) {
+void FrameRouter::Remove(const GroupName& group) {
   MutexLock lock(mutex_);
   receivers_.erase(Key{GroupHash(group), group.generation});
 }
 
-void GroupTable::Only(const std::string& name) {
+void FrameRouter::Only(const std::string& name) {
   const uint64_t only = GroupHash({name, 0});
   std::vector<std::pair<uint64_t, Visit>> over;  // with their generation
   {
@@ -225,7 +225,7 @@ void GroupTable::Only(const std::string& name) {
   for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
 }
 
-GroupTable::Stats GroupTable::stats() const {
+FrameRouter::Stats FrameRouter::stats() const {
   MutexLock lock(mutex_);
   return stats_;
 }
