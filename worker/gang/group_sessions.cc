@@ -1,4 +1,4 @@
-#include "worker/gang/gang_groups.h"
+#include "worker/gang/group_sessions.h"
 
 #include <algorithm>
 #include <map>

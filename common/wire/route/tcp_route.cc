@@ -1,4 +1,4 @@
-#include "common/wire/route/tcp_lane.h"
+#include "common/wire/route/tcp_route.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "proto/collective.pb.h"
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {
 

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "common/wire/receive_place.h"
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {
 

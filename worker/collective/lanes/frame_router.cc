@@ -1,4 +1,4 @@
-#include "worker/collective/lanes/group_table.h"
+#include "worker/collective/lanes/frame_router.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"

@@ -19,7 +19,7 @@
 #include "common/wire/transport.h"
 #include "worker/collective/collective_errors.h"
 #include "worker/collective/flight_recorder.h"
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {
 

@@ -13,7 +13,7 @@
 #include "worker/collective/communicator.h"
 #include "worker/collective/flight_recorder.h"
 #include "worker/collective/lanes/frame_router.h"
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 #include "worker/collective/plan/algorithm_choice.h"
 
 namespace cohort {
@@ -45,7 +45,7 @@ class LaneCommunicator final : public Communicator {
   // Clock and executor outlive it and its calls; the table is that of the worker's service. All
   // ranks listen before any makes its communicator.
   LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> table,
-                   std::unique_ptr<Lanes> lanes, LaneGroupOptions options);
+                   std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options);
   ~LaneCommunicator() override;
 
   int rank() const override;

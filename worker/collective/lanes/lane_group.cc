@@ -56,7 +56,7 @@ constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
 
-LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<Lanes> lanes,
+LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> lanes,
                      LaneGroupOptions options)
     : clock_(clock),
       executor_(executor),
@@ -231,7 +231,7 @@ void LaneGroup::OnRetired(uint64_t sequence) {
 }
 
 LaneCommunicator::LaneCommunicator(Clock& clock, Executor& executor,
-                                   std::shared_ptr<FrameRouter> table, std::unique_ptr<Lanes> lanes,
+                                   std::shared_ptr<FrameRouter> table, std::unique_ptr<PeerLinks> lanes,
                                    LaneGroupOptions options)
     : table_(std::move(table)),
       group_(std::make_shared<LaneGroup>(clock, executor, std::move(lanes), std::move(options))) {

@@ -24,7 +24,7 @@ class LaneGroup final : public LaneReceiver,
                         public OperationHost,
                         public std::enable_shared_from_this<LaneGroup> {
  public:
-  LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<Lanes> lanes,
+  LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> lanes,
             LaneGroupOptions options);
 
   const LaneGroupOptions& options() const { return options_; }
@@ -108,7 +108,7 @@ class LaneGroup final : public LaneReceiver,
   Clock& clock_;
   Executor& executor_;
   const LaneGroupOptions options_;
-  const std::unique_ptr<Lanes> lanes_;  // synchronise themselves
+  const std::unique_ptr<PeerLinks> lanes_;  // synchronise themselves
   // Synchronises itself. Shared with who looks at it, also when the group is over.
   const std::shared_ptr<FlightRecorder> recorder_;
   FramePlaces places_;  // synchronises itself

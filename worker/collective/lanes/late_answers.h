@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {
 

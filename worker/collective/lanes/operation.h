@@ -22,7 +22,7 @@
 #include "common/base/strand.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/lanes/frame_places.h"
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 #include "worker/collective/plan/plan.h"
 
 namespace cohort {
@@ -43,7 +43,7 @@ class OperationHost {
 // What the operations of a group share. Belongs to their host.
 struct OperationWays {
   Strand& strand;
-  Lanes& lanes;
+  PeerLinks& lanes;
   FramePlaces& places;
 };
 
@@ -137,7 +137,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   OperationHost& host_;
   const std::weak_ptr<OperationHost> life_of_host_;
   Strand& strand_;
-  Lanes& lanes_;
+  PeerLinks& lanes_;
   FramePlaces& places_;
   const OperationSetup setup_;
   const uint64_t fingerprint_;

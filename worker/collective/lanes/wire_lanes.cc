@@ -18,7 +18,7 @@ constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/WatchGroup
 constexpr absl::string_view kAskProgress = "/cohort.proto.CollectiveService/AskProgress";
 
 // Thread-safe.
-class WireLanes final : public Lanes {
+class WireLanes final : public PeerLinks {
  public:
   WireLanes(Transport& transport, const WireLanesOptions& options) {
     member_.set_generation(options.group.generation);
@@ -109,7 +109,7 @@ class WireLanes final : public Lanes {
 
 uint64_t GroupHash(const GroupName& group) { return StableHash(group.name); }
 
-std::unique_ptr<Lanes> MakeWireLanes(Transport& transport, WireLanesOptions options) {
+std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options) {
   return std::make_unique<WireLanes>(transport, options);
 }
 

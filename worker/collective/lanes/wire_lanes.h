@@ -10,7 +10,7 @@
 
 #include "common/wire/transport.h"
 #include "worker/collective/collective_errors.h"
-#include "worker/collective/lanes/lanes.h"
+#include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {
 
@@ -21,7 +21,7 @@ struct WireLanesOptions {
 };
 
 // The transport outlives them. Frames under way at the end go on; watches end.
-std::unique_ptr<Lanes> MakeWireLanes(Transport& transport, WireLanesOptions options);
+std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options);
 
 // As they are on the wire.
 uint64_t GroupHash(const GroupName& group);

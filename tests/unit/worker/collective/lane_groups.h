@@ -31,9 +31,9 @@ class SimWaiter final : public Waiter {
 };
 
 // Lanes that do what others do, for those that do one thing otherwise. Thread-safe.
-class PassingLanes : public Lanes {
+class PassingLanes : public PeerLinks {
  public:
-  explicit PassingLanes(std::unique_ptr<Lanes> lanes) : lanes_(std::move(lanes)) {}
+  explicit PassingLanes(std::unique_ptr<PeerLinks> lanes) : lanes_(std::move(lanes)) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     lanes_->Send(to, std::move(frame), std::move(consumed));
@@ -48,11 +48,11 @@ class PassingLanes : public Lanes {
   }
 
  private:
-  const std::unique_ptr<Lanes> lanes_;
+  const std::unique_ptr<PeerLinks> lanes_;
 };
 
 // Wraps the lanes of a rank, to disturb them.
-using LanesWrapper = std::function<std::unique_ptr<Lanes>(int rank, std::unique_ptr<Lanes>)>;
+using LanesWrapper = std::function<std::unique_ptr<PeerLinks>(int rank, std::unique_ptr<PeerLinks>)>;
 
 // So many ranks on each host, the last perhaps fewer.
 HostLayout HostsOf(int size, int ranks_on_host);

@@ -57,7 +57,7 @@ TEST(FramePlaces, WhatIsFinalIsReceivedInTheCallersOutput) {
 // Keeps what is sent on of what was received. Thread-safe.
 class KeepingLanes final : public PassingLanes {
  public:
-  KeepingLanes(std::unique_ptr<Lanes> lanes, std::vector<Payload>& kept)
+  KeepingLanes(std::unique_ptr<PeerLinks> lanes, std::vector<Payload>& kept)
       : PassingLanes(std::move(lanes)), kept_(kept) {}
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     if (frame.tag == Tag(Phase::kGather, 2)) kept_.push_back(frame.payload);
@@ -74,7 +74,7 @@ TEST(FramePlaces, WhatIsSentOnKeepsTheCallersMemory) {
   std::vector<Payload> kept;
   LaneGroupSpec spec;
   spec.size = 3;
-  spec.wrap = [&kept](int rank, std::unique_ptr<Lanes> lanes) -> std::unique_ptr<Lanes> {
+  spec.wrap = [&kept](int rank, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
     if (rank != 2) return lanes;
     return std::make_unique<KeepingLanes>(std::move(lanes), kept);
   };

@@ -17,7 +17,7 @@ struct Answered {
 // Belongs to the world's thread.
 class CountedLanes final : public PassingLanes {
  public:
-  CountedLanes(std::unique_ptr<Lanes> lanes, Answered& counts)
+  CountedLanes(std::unique_ptr<PeerLinks> lanes, Answered& counts)
       : PassingLanes(std::move(lanes)), counts_(counts) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
@@ -41,7 +41,7 @@ class LaneAnswers : public testing::Test {
   LaneAnswers() {
     LaneGroupSpec spec;
     spec.size = 2;
-    spec.wrap = [this](int rank, std::unique_ptr<Lanes> lanes) -> std::unique_ptr<Lanes> {
+    spec.wrap = [this](int rank, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
       if (rank != 0) return lanes;
       return std::make_unique<CountedLanes>(std::move(lanes), of_first_);
     };

@@ -98,7 +98,7 @@ TEST(LaneConformance, DelayedAndTwice) {
         [seed, faults](int size) {
           LaneGroupSpec spec;
           spec.size = size;
-          spec.wrap = [](int, std::unique_ptr<Lanes> lanes) -> std::unique_ptr<Lanes> {
+          spec.wrap = [](int, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
             return std::make_unique<TwiceLanes>(std::move(lanes));
           };
           return SimGroup(seed, spec, faults);

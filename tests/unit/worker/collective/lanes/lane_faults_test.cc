@@ -38,7 +38,7 @@ class DisturbedLanes final : public PassingLanes {
     std::vector<Payload> kept;
   };
 
-  DisturbedLanes(std::unique_ptr<Lanes> lanes, std::shared_ptr<Disturbance> disturbance)
+  DisturbedLanes(std::unique_ptr<PeerLinks> lanes, std::shared_ptr<Disturbance> disturbance)
       : PassingLanes(std::move(lanes)), disturbance_(std::move(disturbance)) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
@@ -55,7 +55,7 @@ LaneGroupSpec Disturbed(int size, int rank,
                         const std::shared_ptr<DisturbedLanes::Disturbance>& disturbance) {
   LaneGroupSpec spec;
   spec.size = size;
-  spec.wrap = [rank, disturbance](int of, std::unique_ptr<Lanes> lanes) -> std::unique_ptr<Lanes> {
+  spec.wrap = [rank, disturbance](int of, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
     if (of != rank) return lanes;
     return std::make_unique<DisturbedLanes>(std::move(lanes), disturbance);
   };
@@ -334,7 +334,7 @@ TEST(LaneFaults, AHelloToARankThatIsDoneAndHasLeftSaysNothing) {
   LateHellos* lanes = nullptr;
   LaneGroupSpec spec;
   spec.size = 3;
-  spec.wrap = [&lanes](int rank, std::unique_ptr<Lanes> inner) -> std::unique_ptr<Lanes> {
+  spec.wrap = [&lanes](int rank, std::unique_ptr<PeerLinks> inner) -> std::unique_ptr<PeerLinks> {
     if (rank != 0) return inner;
     auto late = std::make_unique<LateHellos>(std::move(inner));
     lanes = late.get();

@@ -48,9 +48,9 @@ using LeftReply = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;  // calls 
 using ProgressReply = absl::AnyInvocable<void(absl::StatusOr<RankProgress>)>;
 
 // Of one rank. Completions run once each, on any thread, perhaps inside the call. Thread-safe.
-class Lanes {
+class PeerLinks {
  public:
-  virtual ~Lanes() = default;
+  virtual ~PeerLinks() = default;
 
   // `consumed` says that the receiver has made use of the frame or never will; where the answer may
   // wait, the receiver gives it with those to a few frames that follow. The payload's
