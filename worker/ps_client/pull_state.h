@@ -15,9 +15,6 @@
 
 namespace cohort {
 
-// Row ids that requests on their way share. Null: none moves by rows.
-using SharedRows = std::shared_ptr<const RowIds>;
-
 struct Pulled {
   std::vector<Tensor> values;      // by the plan's variables
   std::vector<uint64_t> versions;  // by the plan's slices

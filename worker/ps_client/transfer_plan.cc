@@ -145,6 +145,35 @@ Shape RowsShape(const VariableType& type, size_t rows) {
   return SliceShape(type.shape, static_cast<int64_t>(std::max<size_t>(rows, 1)));
 }
 
+Shape RunShape(const VariableType& type, const RowRun& run) {
+  std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
+  dims[0] = static_cast<int64_t>(run.count);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta) {
+  meta->set_dtype(static_cast<int32_t>(type.dtype));
+  for (const int64_t dim : slice.shape.dims()) meta->add_dims(dim);
+}
+
+void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta) {
+  meta->set_dtype(static_cast<int32_t>(type.dtype));
+  const Shape shape = RunShape(type, run);
+  for (const int64_t dim : shape.dims()) meta->add_dims(dim);
+}
+
+void FillIdsMeta(size_t count, proto::TensorMeta* meta) {
+  meta->set_dtype(static_cast<int32_t>(DType::kInt64));
+  meta->add_dims(static_cast<int64_t>(count));
+}
+
+void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload& payload) {
+  if (run.count == 0) return;
+  payload.push_back(
+      ByteSlice{rows, reinterpret_cast<const std::byte*>((*rows)[variable].data() + run.begin),
+                run.count * sizeof(int64_t)});
+}
+
 absl::StatusOr<TransferPlan> MakeTransferPlan(
     absl::Span<const proto::VariableLayout* const> variables,
     const std::set<std::string>& by_rows, size_t call_bytes_max) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,8 +19,10 @@
 #include "absl/types/span.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/frame_limits.h"
+#include "common/wire/message.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
+#include "proto/tensor.pb.h"
 
 namespace cohort {
 
@@ -67,6 +70,9 @@ struct PsTransfer {
 // empty for variables that move whole.
 using RowIds = std::vector<std::vector<int64_t>>;
 
+// Row ids that requests on their way share. Null: none moves by rows.
+using SharedRows = std::shared_ptr<const RowIds>;
+
 // Where those of a slice lie among them.
 struct RowRun {
   size_t begin = 0;
@@ -77,6 +83,17 @@ RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice);
 // A tensor of rows has at least one, for graphs that read a row times zero: of zeros, and never
 // sent, where no row is named.
 Shape RowsShape(const VariableType& type, size_t rows);
+
+// The shape of the rows of one run alone, of which there may be none.
+Shape RunShape(const VariableType& type, const RowRun& run);
+
+// Describe, in a message, a whole slice, the rows of a run and their ids.
+void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta);
+void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta);
+void FillIdsMeta(size_t count, proto::TensorMeta* meta);
+
+// Adds the ids of a run to a payload, without a copy.
+void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload& payload);
 
 // How float32 values travel (proto/program.proto).
 struct Compression {

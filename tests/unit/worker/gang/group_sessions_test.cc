@@ -1,7 +1,7 @@
 // The groups of two workers that run gangs together, in a simulated world: what a worker keeps of a
 // generation that has failed.
 
-#include "worker/gang/gang_groups.h"
+#include "worker/gang/group_sessions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
