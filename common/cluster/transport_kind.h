@@ -8,7 +8,7 @@
 namespace cohort {
 
 // How the tensors of a program reach others (common/wire/route/auto_transport.h). kAuto: shared
-// memory between processes of one host that find each other, their local socket where one of them gives no
+// memory between processes of one host that find each other, their local socket where one has no
 // shared memory, plain TCP to all others, gRPC where the other end does not take that. kTcp: the
 // last two alone. kGrpc: gRPC alone. kUnix: the local socket alone. kShm: shared memory alone. With
 // the last two, peers of other hosts are refused.

@@ -37,7 +37,7 @@ class BatchNormNodes {
 
   // Over the batches of all replicas of the step, which may have different numbers of examples:
   // sums, sums of squares and the number of elements travel together.
-  std::string TrainTogether() {
+  std::string TrainSynchronized() {
     const std::string axes = Ints("axes", AxesOfSums());
     const auto sum = [&](const std::string& value) {
       return graph_.Op("ReduceSum", {value, axes}, {IntAttribute("keepdims", 0)});
@@ -147,7 +147,7 @@ std::string AddBatchNorm(const BatchNormalizationSpec& layer, const ChannelledVa
                          const LayerTarget& target) {
   BatchNormNodes nodes(layer, x, target);
   if (target.mode != ModelMode::kTraining) return nodes.Evaluate();
-  return layer.synchronized ? nodes.TrainTogether() : nodes.Train();
+  return layer.synchronized ? nodes.TrainSynchronized() : nodes.Train();
 }
 
 }  // namespace cohort

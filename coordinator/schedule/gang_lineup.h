@@ -1,7 +1,7 @@
 #pragma once
 
-// The order of gang closures, which a worker keeps (worker/gang/gang_line.h): each that is sent gets
-// the next place in a generation. When one of them does not end well, the worker refuses those behind
+// The order of gang closures, which a worker keeps (worker/gang/gang_line.h): each one sent gets
+// the next place in a generation. When one does not end well, the worker refuses those behind
 // it; so nothing more is sent until all that were have come back, and then a new generation begins
 // with the oldest closure that is not done. A gang never runs before an older one is done.
 //

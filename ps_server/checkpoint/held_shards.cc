@@ -12,15 +12,16 @@ namespace cohort {
 
 namespace {
 
-absl::Status NotHeld(uint64_t save, absl::string_view why) {
+absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
 absl::Status HeldNoLonger(uint64_t save) {
-  return NotHeld(save, absl::StrCat("it was written or released, a later one took its place, or "
-                                    "nobody asked for it in ",
-                                    absl::FormatDuration(kIdleMax)));
+  return SaveNotHeld(save,
+                     absl::StrCat("it was written or released, a later one took its place, or "
+                                  "nobody asked for it in ",
+                                  absl::FormatDuration(kIdleMax)));
 }
 
 }  // namespace
@@ -42,21 +43,21 @@ void HeldShards::EnterLocked(uint64_t epoch) {
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
     SaveId id, const std::string& prefix) {
   MutexLock lock(mutex_);
-  if (id.epoch < epoch_) return NotHeld(id.save, "its epoch has ended");
+  if (id.epoch < epoch_) return SaveNotHeld(id.save, "its epoch has ended");
   EnterLocked(id.epoch);
   if (const auto found = held_.find(id.save); found != held_.end()) return found->second.shard;
   const bool forgotten = ended_.size() == kEndedShardsRemembered && id.save < *ended_.begin();
   if (forgotten || ended_.count(id.save) > 0) return HeldNoLonger(id.save);
   const auto last = last_of_prefix_.find(prefix);
   if (last != last_of_prefix_.end() && id.save < last->second) {
-    return NotHeld(id.save, absl::StrCat("save ", last->second, " of ", prefix, " is later"));
+    return SaveNotHeld(id.save, absl::StrCat("save ", last->second, " of ", prefix, " is later"));
   }
   return nullptr;
 }
 
 absl::Status HeldShards::Hold(SaveId id, std::shared_ptr<HeldShard> shard, absl::Time now) {
   MutexLock lock(mutex_);
-  if (id.epoch < epoch_) return NotHeld(id.save, "its epoch has ended");
+  if (id.epoch < epoch_) return SaveNotHeld(id.save, "its epoch has ended");
   const std::string& prefix = shard->target().prefix;
   const auto last = last_of_prefix_.find(prefix);
   if (last != last_of_prefix_.end()) EndLocked(last->second);

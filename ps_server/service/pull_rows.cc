@@ -23,7 +23,7 @@ size_t RowBytes(const VariableSlice& shard) {
 
 absl::Status CheckIds(const VariableSlice& shard, absl::Span<const int64_t> ids) {
   for (const int64_t id : ids) {
-    if (!shard.layout().Holds(id)) return Bad(shard, shard.layout().NotHeld(id));
+    if (!shard.layout().Holds(id)) return Bad(shard, shard.layout().WhyOutside(id));
   }
   return absl::OkStatus();
 }

@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
       cursor.CopyTo(reinterpret_cast<std::byte*>(rows[i].ids.data()),
                     rows[i].ids.size() * sizeof(int64_t));
       for (const int64_t id : rows[i].ids) {
-        if (!layout.Holds(id)) return Bad(slice, layout, layout.NotHeld(id));
+        if (!layout.Holds(id)) return Bad(slice, layout, layout.WhyOutside(id));
       }
     }
     cursor.Skip(bytes);

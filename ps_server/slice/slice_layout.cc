@@ -177,7 +177,7 @@ bool SliceLayout::Holds(int64_t id) const {
   return row >= rows.begin && row - rows.begin < rows.count;
 }
 
-std::string SliceLayout::NotHeld(int64_t id) const {
+std::string SliceLayout::WhyOutside(int64_t id) const {
   std::string what = absl::StrCat("id ", id);
   if (dynamic.has_value()) {
     what = absl::StrCat("key ", id, " is in bucket ", KeyBucket(id), ", which");

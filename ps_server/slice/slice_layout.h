@@ -43,8 +43,8 @@ struct SliceLayout {
 
   // Whether this id of a row, or this key, is of the slice.
   bool Holds(int64_t id) const;
-  // Why it does not: "id 9 is not in [0, 5)".
-  std::string NotHeld(int64_t id) const;
+  // Says why it does not: "id 9 is not in [0, 5)".
+  std::string WhyOutside(int64_t id) const;
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
 
   // Of the rows of this slice; a scalar keeps its shape.

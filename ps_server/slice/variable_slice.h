@@ -189,9 +189,9 @@ class VariableSlice {
   absl::StatusOr<bool> AdmitLocked(const SlicePush& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All rows without `rows`. Keeps what a push of a round has, or applies the round if it is whole.
-  absl::StatusOr<AppliedPush> ApplyInRoundLocked(const std::optional<absl::Span<const int64_t>>& rows,
-                                             PayloadCursor& gradient,
-                                             const SlicePush& context, AskGate gate)
+  absl::StatusOr<AppliedPush> ApplyInRoundLocked(
+      const std::optional<absl::Span<const int64_t>>& rows, PayloadCursor& gradient,
+      const SlicePush& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a push that its round does not need any more, or has.
   std::optional<AppliedPush> LateOrRepeatedLocked(const SlicePush& context)

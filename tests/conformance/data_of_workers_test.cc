@@ -195,6 +195,44 @@ class EndsAtDataset final : public SimWatcher {
   int left_;
 };
 
+// Starts a worker when the first one is asked for the length of its data.
+class StartsAtDataset final : public SimWatcher {
+ public:
+  StartsAtDataset(SimCluster& cluster, TaskId task) : cluster_(cluster), task_(task) {
+    cluster_.tasks().Kill(task_);
+    cluster_.network().SetWatcher(this);
+  }
+  ~StartsAtDataset() override { cluster_.network().SetWatcher(nullptr); }
+
+  SimFate OnRequest(const SimMessage& message) override {
+    if (started_ || !absl::EndsWith(message.method, "/CreateDataset")) return {};
+    started_ = true;
+    cluster_.sim().CallAt(cluster_.sim().Now(), [this] { cluster_.tasks().Start(task_); });
+    return {};
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+ private:
+  SimCluster& cluster_;
+  const TaskId task_;
+  bool started_ = false;
+};
+
+// It takes as many examples as the first one has, so that both data sets are of one length.
+TEST(DataOfWorkers, OneThatComesLateWithMoreIsNamedWithAllThatItHas) {
+  SimCluster cluster(1, 1, 2, Disks::kPrivate);
+  PutData(cluster.FilesOf("worker:0"), 160);
+  PutData(cluster.FilesOf("worker:1"), 320);
+  StartsAtDataset late(cluster, {Role::kWorker, 1});
+  const auto summary = Train(cluster, TableJob({"fit.epochs=1000"}));
+  EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+  EXPECT_THAT(std::string(summary.status().message()),
+              AllOf(HasSubstr("worker:0 has 16 elements"),
+                    HasSubstr("worker:1 has 16 elements of int32[-1,1], uint8[-1], made of 320 "
+                              "examples")));
+}
+
 TEST(DataOfWorkers, AWorkerThatIsLostMeanwhileIsPassedOver) {
   for (int request = 0; request < 4; ++request) {
     SimCluster cluster(1, 1, 2);

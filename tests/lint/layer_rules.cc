@@ -91,7 +91,7 @@ Plans PlanOfCoordinator() {
   };
 }
 
-// What each room builds on, as docs/architecture.dot draws the house; what lies below those may be used
+// What each room builds on, as docs/architecture.dot draws the house; what lies below may be used
 // as well. A folder is a room of its own, or belongs to the nearest room above it.
 const Plans& Plan() {
   static const auto* const plan = [] {

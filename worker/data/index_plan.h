@@ -49,6 +49,7 @@ class IndexPlan {
   bool batched() const { return batch_size_ > 0; }
   int64_t batch_size() const { return batch_size_; }
   bool drop_remainder() const { return drop_remainder_; }
+  int64_t source_elements() const { return source_elements_; }  // before all transforms
   // Elements over all epochs of a final repeat.
   int64_t cardinality() const;
   int64_t elements_per_epoch() const;

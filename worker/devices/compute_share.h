@@ -15,7 +15,8 @@
 namespace cohort {
 
 // A thread for each replica that computes in this process, made when it is first asked for. One
-// thread for one replica keeps OpenMP at one team for each. Thread-safe. The destructor runs what is queued, then joins.
+// thread for one replica keeps OpenMP at one team for each. The destructor runs what is queued,
+// then joins. Thread-safe.
 class ComputeThreads {
  public:
   Executor& Of(size_t replica) {

@@ -20,17 +20,17 @@ class EarlySums::Taker final : public OutputTaker {
     RETURN_IF_ERROR(sums_.Add(replica_, output, value));
     return Told(sums_.status());
   }
-  bool was_told() const { return was_told_; }
+  bool relayed() const { return relayed_; }
 
  private:
   absl::Status Told(absl::Status status) {
-    was_told_ = !status.ok();
+    relayed_ = !status.ok();
     return status;
   }
 
   EarlySums& sums_;
   const size_t replica_;
-  bool was_told_ = false;
+  bool relayed_ = false;
 };
 
 absl::StatusOr<std::unique_ptr<EarlySums>> EarlySums::Make(
@@ -72,7 +72,7 @@ EarlySums::~EarlySums() = default;
 
 OutputTaker& EarlySums::TakerOf(size_t replica) { return *takers_[replica]; }
 
-bool EarlySums::WasTold(size_t replica) const { return takers_[replica]->was_told(); }
+bool EarlySums::WasRelayed(size_t replica) const { return takers_[replica]->relayed(); }
 
 absl::Status EarlySums::Add(size_t replica, size_t output, const Tensor& value) {
   const OutputSink& sink = program_->outputs[output];

@@ -41,8 +41,8 @@ class EarlySums {
   OutputTaker& TakerOf(size_t replica);
 
   bool Has(size_t output) const { return items_[output] >= 0; }
-  // Whether the replica was told what the group has ended with.
-  bool WasTold(size_t replica) const;
+  // Whether the error of the replica is that of the group, relayed to it.
+  bool WasRelayed(size_t replica) const;
   absl::Status status() const { return sum_->status(); }
 
   // When all replicas have ended well: `done` gets the sums, by output; no value for those that

@@ -29,7 +29,7 @@ ReplicaMeeting::ReplicaMeeting(const std::vector<double>& shares, std::shared_pt
       others_(std::move(others)),
       arrivals_(shares.size()),
       missing_(shares.size()),
-      told_(shares.size(), false) {
+      relayed_(shares.size(), false) {
   for (size_t rank = 0; rank < shares.size(); ++rank) {
     seats_.push_back(std::make_unique<ReplicaSeat>(*this, rank, shares[rank]));
   }
@@ -49,7 +49,7 @@ void ReplicaMeeting::Join(size_t rank, const ExchangeCall& call, ReplicaExchange
     MutexLock lock(mutex_);
     error = error_;
     if (!error.ok()) {
-      told_[rank] = true;
+      relayed_[rank] = true;
     } else {
       arrivals_[rank] = {call, std::move(done)};
       arrivals_[rank].call.value = *std::move(copy);
@@ -71,7 +71,7 @@ void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
     meeting.waiting.push_back(std::move(arrival.done));
     calls.push_back(std::move(arrival.call));
   }
-  absl::StatusOr<ExchangeCall> joined = JoinedHere(std::move(calls));
+  absl::StatusOr<ExchangeCall> joined = JoinLocalCalls(std::move(calls));
   if (!joined.ok()) return HandOut(std::move(meeting), joined.status());
   meeting.call = *joined;
   meeting.call.value = Tensor();
@@ -93,7 +93,7 @@ void ReplicaMeeting::HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whol
   const size_t here = meeting.waiting.size();
   std::vector<absl::StatusOr<Tensor>> answers(here, absl::UnknownError("no answer"));
   if (whole.ok()) {
-    answers = HandedOut(meeting.call, *std::move(whole), meeting.sizes,
+    answers = SplitResult(meeting.call, *std::move(whole), meeting.sizes,
                         others_.has_value() ? others_->replicas : static_cast<int64_t>(here));
   } else {
     answers.assign(here, whole.status());
@@ -124,16 +124,16 @@ void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {
     error_ = error;
     for (size_t other = 0; other < arrivals_.size(); ++other) {
       if (!arrivals_[other].done || other == rank) continue;
-      told_[other] = true;
+      relayed_[other] = true;
       waiting.push_back(std::move(arrivals_[other].done));
     }
   }
   for (ReplicaExchange::Done& done : waiting) done(error);
 }
 
-bool ReplicaMeeting::WasTold(size_t rank) const {
+bool ReplicaMeeting::WasRelayed(size_t rank) const {
   MutexLock lock(mutex_);
-  return told_[rank];
+  return relayed_[rank];
 }
 
 }  // namespace cohort

@@ -49,8 +49,8 @@ class ReplicaMeeting {
 
   // Replica `rank` has failed. The first one counts.
   void Leave(size_t rank, const absl::Status& error);
-  // Whether the replica was told another one's error.
-  bool WasTold(size_t rank) const;
+  // Whether the error of the replica is another one's, relayed to it.
+  bool WasRelayed(size_t rank) const;
   // What ended the group while replicas waited for it.
   absl::Status GroupError() const;
 
@@ -83,7 +83,7 @@ class ReplicaMeeting {
   size_t missing_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   absl::Status group_error_ ABSL_GUARDED_BY(mutex_);
-  std::vector<bool> told_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> relayed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

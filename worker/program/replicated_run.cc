@@ -161,7 +161,7 @@ void ReplicatedRun::RunReplica(size_t replica) {
 
 void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs) {
   if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
-  const bool told = early_ != nullptr && early_->WasTold(replica);
+  const bool told = early_ != nullptr && early_->WasRelayed(replica);
   if (all_parts_ > 1 && !outputs.ok() && !told) {
     outputs = Annotate(outputs.status(), absl::StrCat("replica ", NumberOf(replica)));
   }
@@ -288,19 +288,19 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
   std::exchange(done_, nullptr)(std::move(outputs));
 }
 
-// Of a replica that has one of its own, before one that it was told.
+// An error of a replica's own goes before one that was relayed to it.
 absl::Status ReplicatedRun::ErrorOfReplicas() const {
   if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
-  absl::Status told;
+  absl::Status relayed;
   for (size_t replica = 0; replica < results_.size(); ++replica) {
-    if (meeting_ != nullptr && meeting_->WasTold(replica)) continue;  // who told it is among them
-    if (early_ != nullptr && early_->WasTold(replica)) {
-      told.Update(results_[replica].status());
+    if (meeting_ != nullptr && meeting_->WasRelayed(replica)) continue;  // its source is among them
+    if (early_ != nullptr && early_->WasRelayed(replica)) {
+      relayed.Update(results_[replica].status());
     } else {
       RETURN_IF_ERROR(results_[replica].status());
     }
   }
-  return told;
+  return relayed;
 }
 
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,

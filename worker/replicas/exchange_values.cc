@@ -50,7 +50,7 @@ std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis
 
 }  // namespace
 
-absl::StatusOr<ExchangeCall> JoinedHere(std::vector<ExchangeCall> calls) {
+absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls) {
   ExchangeCall joined = calls[0];
   joined.size = 0;
   std::vector<Tensor> values;
@@ -71,7 +71,7 @@ absl::StatusOr<ExchangeCall> JoinedHere(std::vector<ExchangeCall> calls) {
   return joined;
 }
 
-std::vector<absl::StatusOr<Tensor>> HandedOut(const ExchangeCall& call, WholeExchange whole,
+std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeExchange whole,
                                               absl::Span<const int64_t> sizes, int64_t replicas) {
   if (call.op == ExchangeCall::Op::kSumPart) {
     return PartsOf(whole, static_cast<int>(call.axis), sizes);

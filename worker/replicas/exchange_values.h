@@ -21,16 +21,16 @@ struct WholeExchange {
   int64_t size = 0;
 };
 
-// The calls of the replicas of one worker, by rank, at least one, as one call: the sum, also of
-// what is to be a mean, or what is gathered, and `size` of all parts. A sum is made in the first
-// call's value. Errors: INVALID_ARGUMENT for values that do not fit together; INTERNAL for replicas
+// Joins the calls of the replicas of one worker, by rank, at least one, into one call: the sum,
+// also of what is to be a mean, or what is gathered, and `size` of all parts. A sum is made in the
+// first call's value. Errors: INVALID_ARGUMENT for values that do not fit together; INTERNAL for replicas
 // that are at different nodes.
-absl::StatusOr<ExchangeCall> JoinedHere(std::vector<ExchangeCall> calls);
+absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls);
 
-// Of each replica of this worker, whose parts have these sizes; `replicas` are those of all
-// workers, of which a mean is. Errors: INVALID_ARGUMENT for a type that has no mean, and for parts
-// that are not those of the whole.
-std::vector<absl::StatusOr<Tensor>> HandedOut(const ExchangeCall& call, WholeExchange whole,
+// Splits the result of a call into that of each replica of this worker, whose parts have these
+// sizes; a mean is over `replicas`, those of all workers. Errors: INVALID_ARGUMENT for a type that
+// has no mean, and for parts that are not those of the whole.
+std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeExchange whole,
                                               absl::Span<const int64_t> sizes, int64_t replicas);
 
 }  // namespace cohort

@@ -53,9 +53,11 @@ bool IsShardOfWorker(const proto::DatasetSpec& spec) {
 }
 
 // Compares what `worker` has found with what another one has: a job reads one data set, whichever
-// worker makes a batch of it.
+// worker makes a batch of it. A worker that came after the length was asked for takes as many of
+// its `source_elements` as the first one has, so the text tells how many there are.
 absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
-                           const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
+                           const proto::CreateDatasetResponse& found, int64_t source_elements,
+                           proto::TaskRef worker) {
   if (!request.has_expected()) return absl::OkStatus();
   const proto::ExpectedData& expected = request.expected();
   const bool own_shard = IsShardOfWorker(request.spec());
@@ -72,6 +74,9 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
       files.empty() ? "" : absl::StrCat(" under the same name (", files, ")"), ": ",
       DescribeData(other, expected.cardinality(), expected.element_spec()), "; ",
       DescribeData(worker, found.cardinality(), found.element_spec()),
+      source_elements == found.cardinality() || source_elements < 0
+          ? ""
+          : absl::StrCat(", made of ", source_elements, " examples"),
       same_content ? ""
                    : absl::StrCat("; their checksums are ",
                                   absl::Hex(expected.content(), absl::kZeroPad8), " and ",
@@ -110,7 +115,8 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   response.header.set_cardinality((*dataset)->cardinality());
   response.header.set_content((*dataset)->content());
   const absl::Status same =
-      CheckExpected(request, response.header, parts_->task_service->task_ref());
+      CheckExpected(request, response.header, (*dataset)->plan().source_elements(),
+                    parts_->task_service->task_ref());
   if (!same.ok()) return InputError(same);
   return response;
 }

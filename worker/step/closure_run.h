@@ -44,7 +44,8 @@ namespace cohort {
 // What closures share. The parts outlive every closure: each closure holds the whole.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
-               ReplicaStrands::ExecutorOf compute_executor, std::shared_ptr<GroupSessions> its_groups)
+               ReplicaStrands::ExecutorOf compute_executor,
+               std::shared_ptr<GroupSessions> its_groups)
       : world(its_world),
         ps_client(std::move(client)),
         compute(std::make_shared<ReplicaStrands>(std::move(compute_executor))),

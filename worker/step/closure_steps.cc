@@ -100,10 +100,10 @@ void ClosureSteps::Ended(size_t step, Answer answer) {
     }
   }
   if (next < num_steps_) return Begin(next);
-  if (reply) reply(Together(std::move(answers)));
+  if (reply) reply(JoinAnswers(std::move(answers)));
 }
 
-ClosureSteps::Answer ClosureSteps::Together(std::vector<std::optional<Answer>> answers) {
+ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>> answers) {
   Response together;
   for (size_t step = 0; step < answers.size(); ++step) {
     Answer& answer = *answers[step];

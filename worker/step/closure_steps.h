@@ -41,8 +41,8 @@ class ClosureSteps : public std::enable_shared_from_this<ClosureSteps> {
   void Begin(size_t step);
   ClosureRun::Request RequestOf(size_t step) const;
   void Ended(size_t step, Answer answer);
-  // Of all steps, or of those before one that has failed.
-  static Answer Together(std::vector<std::optional<Answer>> answers);
+  // Joins the answers of all steps, or of those before one that has failed.
+  static Answer JoinAnswers(std::vector<std::optional<Answer>> answers);
 
   const std::shared_ptr<ClosureParts> parts_;           // shared with all closures
   const std::shared_ptr<const WorkerProgram> program_;  // shared with the runs

@@ -4,7 +4,7 @@ namespace cohort {
 
 namespace {
 
-class OfProcessor : public VariableMemory {
+class HostVariableMemory : public VariableMemory {
  public:
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
     return Buffer::Allocate(bytes);
@@ -19,7 +19,7 @@ class OfProcessor : public VariableMemory {
 }  // namespace
 
 const std::shared_ptr<VariableMemory>& HostMemory() {
-  static const auto& memory = *new std::shared_ptr<VariableMemory>(new OfProcessor);
+  static const auto& memory = *new std::shared_ptr<VariableMemory>(new HostVariableMemory);
   return memory;
 }
 

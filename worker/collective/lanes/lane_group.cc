@@ -231,8 +231,8 @@ void LaneGroup::OnRetired(uint64_t sequence) {
 }
 
 LaneCommunicator::LaneCommunicator(Clock& clock, Executor& executor,
-                                   std::shared_ptr<FrameRouter> table, std::unique_ptr<PeerLinks> lanes,
-                                   LaneGroupOptions options)
+                                   std::shared_ptr<FrameRouter> table,
+                                   std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options)
     : table_(std::move(table)),
       group_(std::make_shared<LaneGroup>(clock, executor, std::move(lanes), std::move(options))) {
   table_->Add(group_->options().name, group_);

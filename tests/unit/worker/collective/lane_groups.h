@@ -52,7 +52,8 @@ class PassingLanes : public PeerLinks {
 };
 
 // Wraps the lanes of a rank, to disturb them.
-using LanesWrapper = std::function<std::unique_ptr<PeerLinks>(int rank, std::unique_ptr<PeerLinks>)>;
+using LanesWrapper =
+    std::function<std::unique_ptr<PeerLinks>(int rank, std::unique_ptr<PeerLinks>)>;
 
 // So many ranks on each host, the last perhaps fewer.
 HostLayout HostsOf(int size, int ranks_on_host);

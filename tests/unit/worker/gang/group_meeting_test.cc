@@ -206,7 +206,7 @@ TEST_F(WaitingWorkers, TheEndOfTheGroupIsToldToWhoWaitsAndToWhoComesLater) {
   EXPECT_THAT(given_, ElementsAre(HasSubstr("worker:2 is lost"), HasSubstr("worker:2 is lost")))
       << "of worker 1 one has yet to come";
   EXPECT_TRUE(absl::IsUnavailable(meetings_[0]->GroupError()));
-  EXPECT_FALSE(meetings_[0]->WasTold(0)) << "no replica of its own is to blame";
+  EXPECT_FALSE(meetings_[0]->WasRelayed(0)) << "no replica of its own is to blame";
   Come(1, 1);
   EXPECT_THAT(given_, testing::SizeIs(4));
   EXPECT_THAT(given_, Each(HasSubstr("worker:2 is lost")));

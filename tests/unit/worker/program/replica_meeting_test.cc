@@ -79,8 +79,8 @@ TEST(ReplicaMeeting, AFailureReachesWhoWaitsAndWhoComesLater) {
   meeting.Come(2, Sum(1));
   EXPECT_THAT(meeting.given(), ElementsAre(std::pair(0, "replica 1 has no such row"),
                                            std::pair(2, "replica 1 has no such row")));
-  EXPECT_TRUE(meeting.meeting().WasTold(0));
-  EXPECT_FALSE(meeting.meeting().WasTold(1));
+  EXPECT_TRUE(meeting.meeting().WasRelayed(0));
+  EXPECT_FALSE(meeting.meeting().WasRelayed(1));
 }
 
 TEST(ReplicaMeeting, WhatDoesNotFitTogetherIsAnErrorOfAll) {

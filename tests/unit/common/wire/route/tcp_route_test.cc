@@ -23,7 +23,7 @@ constexpr char kName[] = "0123456789abcdef0123456789abcdef";
 constexpr char kOtherName[] = "fedcba9876543210fedcba9876543210";
 
 // A port with a gRPC server and one of frames, told apart by what they answer.
-class TcpLaneTest : public testing::Test {
+class TcpRouteTest : public testing::Test {
  protected:
   static Service Answering(const std::string& text) {
     Service service;
@@ -107,47 +107,47 @@ class TcpLaneTest : public testing::Test {
   std::unique_ptr<LocalServer> frames_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST_F(TcpLaneTest, TheDataLaneGoesOverToFramesAndNoCallWaitsForThat) {
+TEST_F(TcpRouteTest, TheDataLaneGoesOverToFramesAndNoCallWaitsForThat) {
   Start(kName, kName);
   const auto channel = transport_.Connect(address_, Lane::kData);
   EXPECT_EQ(AskWhile(*channel, "by gRPC"), "by frames");
   EXPECT_EQ(Ask(*channel), "by frames");
 }
 
-TEST_F(TcpLaneTest, AnAutomaticTransportGoesThereToo) {
+TEST_F(TcpRouteTest, AnAutomaticTransportGoesThereToo) {
   Start(kName, kName);
   AutoTransport transport;
   const auto channel = transport.Connect(address_, Lane::kData);
   EXPECT_EQ(AskWhile(*channel, "by gRPC"), "by frames");
 }
 
-TEST_F(TcpLaneTest, TheControlLaneStaysOnGrpc) {
+TEST_F(TcpRouteTest, TheControlLaneStaysOnGrpc) {
   Start(kName, kName);
   const auto channel = transport_.Connect(address_, Lane::kControl);
   for (int i = 0; i < kManyCalls; ++i) ASSERT_EQ(Ask(*channel), "by gRPC");
 }
 
-TEST_F(TcpLaneTest, AServerThatTellsNoNameIsCalledByGrpc) {
+TEST_F(TcpRouteTest, AServerThatTellsNoNameIsCalledByGrpc) {
   Start("", kName);
   const auto channel = transport_.Connect(address_, Lane::kData);
   for (int i = 0; i < kManyCalls; ++i) ASSERT_EQ(Ask(*channel), "by gRPC");
 }
 
-TEST_F(TcpLaneTest, AnotherServerAtTheSameAddressGetsNoCalls) {
+TEST_F(TcpRouteTest, AnotherServerAtTheSameAddressGetsNoCalls) {
   Start(kName, kOtherName);
   const auto channel = transport_.Connect(address_, Lane::kData);
   for (int i = 0; i < kManyCalls; ++i) ASSERT_EQ(Ask(*channel), "by gRPC");
 }
 
 // As a proxy is that speaks HTTP/2 alone.
-TEST_F(TcpLaneTest, AnAddressWhereOnlyGrpcAnswersIsCalledByGrpc) {
+TEST_F(TcpRouteTest, AnAddressWhereOnlyGrpcAnswersIsCalledByGrpc) {
   auto grpc = StartGrpcServer({"127.0.0.1:0", {Answering("by gRPC")}, kMessageBytesMax, "", kName});
   ASSERT_TRUE(grpc.ok()) << grpc.status();
   const auto channel = transport_.Connect((*grpc)->address(), Lane::kData);
   for (int i = 0; i < kManyCalls; ++i) ASSERT_EQ(Ask(*channel), "by gRPC");
 }
 
-TEST_F(TcpLaneTest, WhenTheConnectionsEndCallsGoOverGrpcAndComeBack) {
+TEST_F(TcpRouteTest, WhenTheConnectionsEndCallsGoOverGrpcAndComeBack) {
   Start(kName, kName);
   const auto channel = transport_.Connect(address_, Lane::kData);
   EXPECT_EQ(AskWhile(*channel, "by gRPC"), "by frames");
@@ -165,7 +165,7 @@ TEST_F(TcpLaneTest, WhenTheConnectionsEndCallsGoOverGrpcAndComeBack) {
   EXPECT_EQ(answer, "by frames");
 }
 
-TEST_F(TcpLaneTest, OneServerServesEveryKindOfClient) {
+TEST_F(TcpRouteTest, OneServerServesEveryKindOfClient) {
   AutoTransport servers;
   const auto server = servers.Listen("127.0.0.1:0", {Answering("here")});
   ASSERT_TRUE(server.ok()) << server.status();

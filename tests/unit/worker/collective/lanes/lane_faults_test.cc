@@ -55,7 +55,8 @@ LaneGroupSpec Disturbed(int size, int rank,
                         const std::shared_ptr<DisturbedLanes::Disturbance>& disturbance) {
   LaneGroupSpec spec;
   spec.size = size;
-  spec.wrap = [rank, disturbance](int of, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
+  spec.wrap = [rank, disturbance](
+                  int of, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
     if (of != rank) return lanes;
     return std::make_unique<DisturbedLanes>(std::move(lanes), disturbance);
   };
