@@ -81,6 +81,26 @@ TEST_F(House, CompatibilityTableIsTrue) {
   EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
 }
 
+TEST_F(House, DocumentsNameWhatIsThere) {
+  Findings findings = CheckQuotedPaths(files_);
+  for (const char* const document : {"docs/ARCHITECTURE.md", "docs/CONTRIBUTING.md",
+                                     "docs/INVARIANTS.md", "docs/SECURITY.md", "docs/TESTING.md"}) {
+    const Findings names = CheckQuotedNames(File(document), files_);
+    findings.insert(findings.end(), names.begin(), names.end());
+  }
+  EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
+}
+
+TEST(CheckQuotes, FindsPathsAndNamesThatAreNotThere) {
+  const std::vector<SourceFile> files = {
+      MakeFile("worker/gang/gang_line.h", "class GangLine { void TakeTurn(); };"),
+      MakeFile("docs/A.md", "`worker/gang`, `worker/gang/gang_line`, `worker/gang/gang_line.h`\n"
+                            "`worker/gone.h`, `GangLine::TakeTurn`, `GangLane.*`, `PS`, `gone/x`")};
+  EXPECT_THAT(CheckQuotedPaths(files), ElementsAre("docs/A.md:2: there is no worker/gone.h"));
+  EXPECT_THAT(CheckQuotedNames(files[1], files),
+              ElementsAre("docs/A.md:2: nothing is called GangLane, of GangLane.*"));
+}
+
 TEST(CodeOnly, BlanksCommentsLiteralsAndDirectives) {
   EXPECT_EQ(CodeOnly("a // b\nc /* d\n */ e"), "a     \nc     \n    e");
   EXPECT_EQ(CodeOnly("f(\"x\\\"y\", 'z');"), "f(      ,    );");

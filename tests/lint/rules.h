@@ -42,6 +42,10 @@ Findings CheckTypeNames(const std::vector<SourceFile>& files);
 Findings CheckPortable(const SourceFile& file);
 // The arrows of docs/architecture.svg.
 Findings CheckIncludes(const SourceFile& file);
+// Paths between backticks in documents: each is a file, with or without its ending, or a folder.
+Findings CheckQuotedPaths(const std::vector<SourceFile>& files);
+// Types and tests between backticks in a document, by each word of their names.
+Findings CheckQuotedNames(const SourceFile& document, const std::vector<SourceFile>& files);
 // The table of docs/COMPATIBILITY.md against the list of ids and the tests that exist.
 Findings CheckCompatibility(const std::string& table, const std::string& ids,
                             const std::vector<SourceFile>& files);

@@ -23,8 +23,8 @@ struct WholeExchange {
 
 // Joins the calls of the replicas of one worker, by rank, at least one, into one call: the sum,
 // also of what is to be a mean, or what is gathered, and `size` of all parts. A sum is made in the
-// first call's value. Errors: INVALID_ARGUMENT for values that do not fit together; INTERNAL for replicas
-// that are at different nodes.
+// first call's value. Errors: INVALID_ARGUMENT for values that do not fit together; INTERNAL for
+// replicas that are at different nodes.
 absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls);
 
 // Splits the result of a call into that of each replica of this worker, whose parts have these

@@ -1,0 +1,101 @@
+// Documents name what is there: paths, types and tests.
+
+#include <regex>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/lint/rules.h"
+
+namespace cohort::lint {
+
+namespace {
+
+struct Quote {
+  std::string text;
+  size_t line = 0;
+};
+
+// What stands between two backticks of one line.
+std::vector<Quote> QuotesOf(const SourceFile& document) {
+  std::vector<Quote> quotes;
+  size_t line = 0;
+  for (const absl::string_view text : absl::StrSplit(document.text, '\n')) {
+    ++line;
+    const std::vector<std::string> parts = absl::StrSplit(text, '`');
+    for (size_t i = 1; i + 1 < parts.size(); i += 2) quotes.push_back({parts[i], line});
+  }
+  return quotes;
+}
+
+// Paths of files, of files without their ending, and of folders.
+std::set<std::string> PathsOf(const std::vector<SourceFile>& files) {
+  std::set<std::string> paths;
+  for (const SourceFile& file : files) {
+    paths.insert(file.path);
+    paths.insert(file.path.substr(0, file.path.rfind('.')));
+    for (size_t end = file.path.rfind('/'); end != std::string::npos && end > 0;
+         end = file.path.rfind('/', end - 1)) {
+      paths.insert(file.path.substr(0, end));
+    }
+  }
+  return paths;
+}
+
+std::set<std::string> WordsOf(const std::vector<SourceFile>& files) {
+  std::set<std::string> words;
+  for (const SourceFile& file : files) {
+    if (!IsCpp(file) && !absl::EndsWith(file.path, ".proto")) continue;
+    for (size_t begin = 0, end = 0; begin < file.text.size(); begin = end + 1) {
+      const auto in_word = [&](size_t at) {
+        return at < file.text.size() &&
+               (absl::ascii_isalnum(static_cast<unsigned char>(file.text[at])) ||
+                file.text[at] == '_');
+      };
+      for (end = begin; in_word(end);) ++end;
+      if (end > begin) words.insert(file.text.substr(begin, end - begin));
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+Findings CheckQuotedPaths(const std::vector<SourceFile>& files) {
+  static const std::regex path(
+      "(common|coordinator|deploy|docs|proto|ps_server|tests|worker)/[\\w./-]+");
+  const std::set<std::string> paths = PathsOf(files);
+  Findings findings;
+  for (const SourceFile& file : files) {
+    if (!absl::EndsWith(file.path, ".md")) continue;
+    for (const Quote& quote : QuotesOf(file)) {
+      std::string named = quote.text;
+      if (!std::regex_match(named, path)) continue;
+      if (absl::EndsWith(named, "/")) named.pop_back();
+      if (paths.count(named) > 0) continue;
+      findings.push_back(absl::StrCat(file.path, ":", quote.line, ": there is no ", quote.text));
+    }
+  }
+  return findings;
+}
+
+Findings CheckQuotedNames(const SourceFile& document, const std::vector<SourceFile>& files) {
+  // Of at least two humps: a type, a member of one, or a test, perhaps with a star for many.
+  static const std::regex name("[A-Z][a-z0-9]+[A-Z]\\w*((::|\\.)[A-Z]\\w*|\\.\\*)*");
+  const std::set<std::string> words = WordsOf(files);
+  Findings findings;
+  for (const Quote& quote : QuotesOf(document)) {
+    if (!std::regex_match(quote.text, name)) continue;
+    for (const absl::string_view part :
+         absl::StrSplit(quote.text, absl::ByAnyChar(":.*"), absl::SkipEmpty())) {
+      if (words.count(std::string(part)) > 0) continue;
+      findings.push_back(absl::StrCat(document.path, ":", quote.line, ": nothing is called ", part,
+                                      ", of ", quote.text));
+    }
+  }
+  return findings;
+}
+
+}  // namespace cohort::lint
