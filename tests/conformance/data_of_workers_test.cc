@@ -195,10 +195,11 @@ class EndsAtDataset final : public SimWatcher {
   int left_;
 };
 
-// Starts a worker when the first one is asked for the length of its data.
+// Starts a worker, with so many examples, when the first one is asked for the length of its data.
 class StartsAtDataset final : public SimWatcher {
  public:
-  StartsAtDataset(SimCluster& cluster, TaskId task) : cluster_(cluster), task_(task) {
+  StartsAtDataset(SimCluster& cluster, TaskId task, int examples)
+      : cluster_(cluster), task_(task), examples_(examples) {
     cluster_.tasks().Kill(task_);
     cluster_.network().SetWatcher(this);
   }
@@ -207,7 +208,10 @@ class StartsAtDataset final : public SimWatcher {
   SimFate OnRequest(const SimMessage& message) override {
     if (started_ || !absl::EndsWith(message.method, "/CreateDataset")) return {};
     started_ = true;
-    cluster_.sim().CallAt(cluster_.sim().Now(), [this] { cluster_.tasks().Start(task_); });
+    cluster_.sim().CallAt(cluster_.sim().Now(), [this] {
+      cluster_.tasks().Start(task_);
+      PutData(cluster_.FilesOf(task_.ToString()), examples_);
+    });
     return {};
   }
   void OnArrival(const SimMessage&) override {}
@@ -216,6 +220,7 @@ class StartsAtDataset final : public SimWatcher {
  private:
   SimCluster& cluster_;
   const TaskId task_;
+  const int examples_;
   bool started_ = false;
 };
 
@@ -223,8 +228,7 @@ class StartsAtDataset final : public SimWatcher {
 TEST(DataOfWorkers, OneThatComesLateWithMoreIsNamedWithAllThatItHas) {
   SimCluster cluster(1, 1, 2, Disks::kPrivate);
   PutData(cluster.FilesOf("worker:0"), 160);
-  PutData(cluster.FilesOf("worker:1"), 320);
-  StartsAtDataset late(cluster, {Role::kWorker, 1});
+  StartsAtDataset late(cluster, {Role::kWorker, 1}, 320);
   const auto summary = Train(cluster, TableJob({"fit.epochs=1000"}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),
