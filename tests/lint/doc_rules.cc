@@ -18,7 +18,7 @@ struct Quote {
   size_t line = 0;
 };
 
-// What stands between two backticks of one line.
+// Returns what stands between two backticks of one line.
 std::vector<Quote> QuotesOf(const SourceFile& document) {
   std::vector<Quote> quotes;
   size_t line = 0;
@@ -75,24 +75,28 @@ Findings CheckQuotedPaths(const std::vector<SourceFile>& files) {
       if (!std::regex_match(named, path)) continue;
       if (absl::EndsWith(named, "/")) named.pop_back();
       if (paths.count(named) > 0) continue;
-      findings.push_back(absl::StrCat(file.path, ":", quote.line, ": there is no ", quote.text));
+      findings.push_back(At(file, quote.line, "there is no " + quote.text));
     }
   }
   return findings;
 }
 
-Findings CheckQuotedNames(const SourceFile& document, const std::vector<SourceFile>& files) {
-  // Of at least two humps: a type, a member of one, or a test, perhaps with a star for many.
+Findings CheckQuotedNames(const std::set<std::string>& documents,
+                          const std::vector<SourceFile>& files) {
+  // The name has at least two humps: a type, its member, or a test, perhaps with a star for many.
   static const std::regex name("[A-Z][a-z0-9]+[A-Z]\\w*((::|\\.)[A-Z]\\w*|\\.\\*)*");
   const std::set<std::string> words = WordsOf(files);
   Findings findings;
-  for (const Quote& quote : QuotesOf(document)) {
-    if (!std::regex_match(quote.text, name)) continue;
-    for (const absl::string_view part :
-         absl::StrSplit(quote.text, absl::ByAnyChar(":.*"), absl::SkipEmpty())) {
-      if (words.count(std::string(part)) > 0) continue;
-      findings.push_back(absl::StrCat(document.path, ":", quote.line, ": nothing is called ", part,
-                                      ", of ", quote.text));
+  for (const SourceFile& file : files) {
+    if (documents.count(file.path) == 0) continue;
+    for (const Quote& quote : QuotesOf(file)) {
+      if (!std::regex_match(quote.text, name)) continue;
+      for (const absl::string_view part :
+           absl::StrSplit(quote.text, absl::ByAnyChar(":.*"), absl::SkipEmpty())) {
+        if (words.count(std::string(part)) > 0) continue;
+        findings.push_back(
+            At(file, quote.line, absl::StrCat("nothing is called ", part, ", of ", quote.text)));
+      }
     }
   }
   return findings;

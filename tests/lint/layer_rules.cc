@@ -91,8 +91,8 @@ Plans PlanOfCoordinator() {
   };
 }
 
-// What each room builds on, as docs/architecture.dot draws the house; what lies below may be used
-// as well. A folder is a room of its own, or belongs to the nearest room above it.
+// Lists what each room builds on, as docs/architecture.dot draws the house. A room may use what
+// lies below as well. A folder is a room of its own, or belongs to the nearest room above it.
 const Plans& Plan() {
   static const auto* const plan = [] {
     auto* const all = new Plans(PlanOfCommon());

@@ -3,6 +3,7 @@
 // The rules, one function each. Sizes are measured first and judged with the exceptions later.
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ Findings CheckPortable(const SourceFile& file);
 Findings CheckIncludes(const SourceFile& file);
 // Paths between backticks in documents: each is a file, with or without its ending, or a folder.
 Findings CheckQuotedPaths(const std::vector<SourceFile>& files);
-// Types and tests between backticks in a document, by each word of their names.
-Findings CheckQuotedNames(const SourceFile& document, const std::vector<SourceFile>& files);
+// Types and tests between backticks in the documents of these paths, by each word of their names.
+Findings CheckQuotedNames(const std::set<std::string>& documents,
+                          const std::vector<SourceFile>& files);
 // The table of docs/COMPATIBILITY.md against the list of ids and the tests that exist.
 Findings CheckCompatibility(const std::string& table, const std::string& ids,
                             const std::vector<SourceFile>& files);
