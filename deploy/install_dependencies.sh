@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Cohort builds with. Needs root (or sudo) only when one is missing.
+# usage: deploy/install_dependencies.sh [--tests]
+# Installs the Debian 12 packages that Cohort builds with, and with --tests also those that only its tests need. Needs root
+# (or sudo) only when one is missing.
 set -euo pipefail
 
 packages=(
@@ -9,6 +11,7 @@ packages=(
   libonnx-dev libleveldb-dev libsnappy-dev libdnnl-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev iproute2
 )
+[[ ${1:-} != --tests ]] || packages+=(clang-format-14)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -27,7 +27,7 @@ reason_holds() {
     "needs AVX2"*) ! grep -qw avx2 /proc/cpuinfo ;;
     "needs IPv6"*) [[ ! -s /proc/net/if_inet6 ]] ;;
     "needs a build without sanitizers"*) ! grep -q "^COHORT_SANITIZE:STRING=$" "$cache" ;;
-    "needs docker-compose"* | "needs kubectl"* | "needs podman"* | "needs runc"* | "needs python3"*)
+    "needs docker-compose"* | "needs kubectl"* | "needs podman"* | "needs runc"* | "needs python3"* | "needs clang-format-14"*)
       local -a words
       read -ra words <<<"$1"
       ! command -v "${words[1]}" >/dev/null

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-deploy/install_dependencies.sh
+deploy/install_dependencies.sh --tests
 
 if [[ -n ${COHORT_DATA_DIR:-} ]]; then
   for file in train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte; do

@@ -27,10 +27,10 @@ absl::StatusOr<proto::Program> TrainStep() {
   ASSIGN_OR_RETURN(const onnx::ModelProto forward, graph.Finish());
   ASSIGN_OR_RETURN(const GradientGraph step, AddGradients(forward, loss, {w, b}));
   Bindings bindings;
-  bindings.inputs = {{x, FromBatch(0)}, {y, FromBatch(1)},
-                     {w, FromVariable("w")}, {b, FromVariable("b")}};
-  bindings.outputs = {{loss, ToFetch()}, {step.gradients[0], ToPush("w")},
-                      {step.gradients[1], ToPush("b")}};
+  bindings.inputs = {
+      {x, FromBatch(0)}, {y, FromBatch(1)}, {w, FromVariable("w")}, {b, FromVariable("b")}};
+  bindings.outputs = {
+      {loss, ToFetch()}, {step.gradients[0], ToPush("w")}, {step.gradients[1], ToPush("b")}};
   return BindProgram("train_step", step.model, bindings);
 }
 

@@ -110,10 +110,11 @@ void CheckClassComments(const SourceFile& file, Findings& findings) {
     std::smatch match;
     if (!std::regex_match(lines[i], match, definition)) continue;
     if (!std::regex_search(CommentAbove(lines, i), threads)) {
-      findings.push_back(At(file, i + 1, absl::StrCat("the comment of class ", match[2].str(),
-                                                      " does not end with \"Thread-safe.\", "
-                                                      "\"Thread-compatible.\" or \"Lives on "
-                                                      "strand X.\"")));
+      findings.push_back(At(file, i + 1,
+                            absl::StrCat("the comment of class ", match[2].str(),
+                                         " does not end with \"Thread-safe.\", "
+                                         "\"Thread-compatible.\" or \"Lives on "
+                                         "strand X.\"")));
     }
   }
 }
@@ -186,8 +187,8 @@ Findings JudgeSizes(const std::vector<Excess>& excesses, const std::string& exce
     if (exception == allowed.end() || excess.size > exception->second) {
       findings.push_back(excess.finding);
     } else if (excess.size < exception->second) {
-      findings.push_back(absl::StrCat("exceptions.txt: lower ", exception->first, " to ",
-                                      excess.size));
+      findings.push_back(
+          absl::StrCat("exceptions.txt: lower ", exception->first, " to ", excess.size));
     }
     if (exception != allowed.end()) allowed.erase(exception);
   }
@@ -211,8 +212,9 @@ Findings CheckCode(const SourceFile& file) {
     Forbid(file, file.code, "\\b(getenv|secure_getenv|environ)\\b",
            "the environment is read in common/cluster only", findings);
   }
-  Forbid(file, file.code, "std::(mutex|shared_mutex|recursive_mutex|condition_variable)\\b|"
-                          "absl::Mutex\\b",
+  Forbid(file, file.code,
+         "std::(mutex|shared_mutex|recursive_mutex|condition_variable)\\b|"
+         "absl::Mutex\\b",
          "the only lock is common/base/mutex.h", findings);
   if (file.path == "common/base/mutex.h") findings.clear();
   if (IsHeader(file)) {
@@ -230,8 +232,7 @@ Findings CheckPortable(const SourceFile& file) {
   if (!absl::EndsWith(file.path, ".md")) {
     Forbid(file, file.text, open_end, "open ends belong into an issue", findings);
   }
-  Forbid(file, file.text, absl::StrCat("(^|[^\\w.])/wo", "rk/"), "a path of one machine",
-         findings);
+  Forbid(file, file.text, absl::StrCat("(^|[^\\w.])/wo", "rk/"), "a path of one machine", findings);
   Forbid(file, file.text, absl::StrCat("py", "pi\\.org|pythonho", "sted|proxy\\.gol", "ang"),
          "the host of a package registry", findings);
   return findings;

@@ -45,8 +45,7 @@ TEST_F(House, SizesAreInBounds) {
   for (const SourceFile& file : files_) {
     for (Excess& excess : MeasureSizes(file)) excesses.push_back(std::move(excess));
   }
-  for (const std::string& finding :
-       JudgeSizes(excesses, File("tests/lint/exceptions.txt").text)) {
+  for (const std::string& finding : JudgeSizes(excesses, File("tests/lint/exceptions.txt").text)) {
     ADD_FAILURE() << finding;
   }
 }
@@ -94,8 +93,9 @@ TEST_F(House, DocumentsNameWhatIsThere) {
 TEST(CheckQuotes, FindsPathsAndNamesThatAreNotThere) {
   const std::vector<SourceFile> files = {
       MakeFile("worker/gang/gang_line.h", "class GangLine { void TakeTurn(); };"),
-      MakeFile("docs/A.md", "`worker/gang`, `worker/gang/gang_line`, `worker/gang/gang_line.h`\n"
-                            "`worker/gone.h`, `GangLine::TakeTurn`, `GangLane.*`, `PS`, `gone/x`")};
+      MakeFile("docs/A.md",
+               "`worker/gang`, `worker/gang/gang_line`, `worker/gang/gang_line.h`\n"
+               "`worker/gone.h`, `GangLine::TakeTurn`, `GangLane.*`, `PS`, `gone/x`")};
   EXPECT_THAT(CheckQuotedPaths(files), ElementsAre("docs/A.md:2: there is no worker/gone.h"));
   EXPECT_THAT(CheckQuotedNames({"docs/A.md"}, files),
               ElementsAre("docs/A.md:2: nothing is called GangLane, of GangLane.*"));

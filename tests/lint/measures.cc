@@ -187,9 +187,8 @@ Measures MeasureHouse(const std::vector<SourceFile>& files) {
         absl::StrCat(folder, ": ", names.size(), " stems, over ", kStemsMax));
   }
   const auto share = [&](size_t count) {
-    return absl::StrFormat("%.1f %%", measures.comment_blocks == 0
-                                          ? 0.0
-                                          : 100.0 * count / measures.comment_blocks);
+    return absl::StrFormat(
+        "%.1f %%", measures.comment_blocks == 0 ? 0.0 : 100.0 * count / measures.comment_blocks);
   };
   measures.report = absl::StrCat(
       "product files: ", headers.size() + sources.size(), "\n",
@@ -197,8 +196,9 @@ Measures MeasureHouse(const std::vector<SourceFile>& files) {
       "lines of sources: ", Spread(sources), "\n", "lines of pairs: ", Spread(pair_sizes), "\n",
       "lines of functions: ", Spread(functions), "\n",
       "comments in headers: ", comments.Share(true), ", in sources: ", comments.Share(false), "\n",
-      "comment blocks: ", measures.comment_blocks, ", opening with a verb: ",
-      share(measures.open_with_verb), ", with a fragment: ", share(measures.open_with_fragment),
+      "comment blocks: ", measures.comment_blocks,
+      ", opening with a verb: ", share(measures.open_with_verb),
+      ", with a fragment: ", share(measures.open_with_fragment),
       ", trailing \"of\": ", measures.trailing_of, "\n",
       "circles of folders: ", measures.folder_circles.size(),
       ", of pairs: ", measures.pair_circles.size(), "\n  ",

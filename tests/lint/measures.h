@@ -18,8 +18,8 @@ struct Measures {
   size_t comment_blocks = 0;  // that stand on lines of their own, but for those that open a file
   size_t open_with_verb = 0;  // "Returns ...", "Releases ..."
   size_t open_with_fragment = 0;  // "Of ...", "What ...", "Who ...": they lean on the name
-  size_t trailing_of = 0;  // comments behind code that begin with "of"
-  std::string report;  // the figures, a line each
+  size_t trailing_of = 0;         // comments behind code that begin with "of"
+  std::string report;             // the figures, a line each
 };
 
 Measures MeasureHouse(const std::vector<SourceFile>& files);

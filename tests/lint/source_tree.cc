@@ -51,10 +51,26 @@ size_t EndOfDirective(const std::string& text, size_t i) {
 }
 
 const std::set<std::string>& KnownTopLevel() {
-  static const auto* const names = new std::set<std::string>{
-      "CMakeLists.txt", "proto", "coordinator", "ps_server", "worker", "common", "deploy", "tests",
-      "docs", "README.md", "LICENSE", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy",
-      ".gitignore", ".gitattributes", ".dockerignore", ".editorconfig"};
+  static const auto* const names = new std::set<std::string>{"CMakeLists.txt",
+                                                             "proto",
+                                                             "coordinator",
+                                                             "ps_server",
+                                                             "worker",
+                                                             "common",
+                                                             "deploy",
+                                                             "tests",
+                                                             "docs",
+                                                             "README.md",
+                                                             "LICENSE",
+                                                             "CMakePresets.json",
+                                                             ".ci",
+                                                             ".clang-format",
+                                                             ".git-blame-ignore-revs",
+                                                             ".clang-tidy",
+                                                             ".gitignore",
+                                                             ".gitattributes",
+                                                             ".dockerignore",
+                                                             ".editorconfig"};
   return *names;
 }
 
@@ -109,8 +125,8 @@ std::vector<SourceFile> ReadTree(const std::string& root) {
       if (IsMadeByTools(entry->path().filename().string())) {
         entry.disable_recursion_pending();
       } else if (entry->is_regular_file()) {
-        files.push_back(MakeFile(fs::relative(entry->path(), root).generic_string(),
-                                 ReadText(entry->path())));
+        files.push_back(
+            MakeFile(fs::relative(entry->path(), root).generic_string(), ReadText(entry->path())));
       }
     }
   }

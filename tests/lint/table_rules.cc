@@ -72,7 +72,6 @@ Findings CheckCompatibility(const std::string& table, const std::string& ids,
   std::set<std::string> missing = absl::StrSplit(ids, '\n', absl::SkipWhitespace());
 
   for (const Row& row : ReadRows(table, findings)) {
-
     if (missing.erase(row.id) == 0) {
       findings.push_back(absl::StrCat(row.id, ": is not in requirement_ids.txt or is repeated"));
     }
