@@ -20,10 +20,8 @@ PsTask::PsTask(World world, Options options)
   };
   task_options.granted = options_.granted;
   if (!options_.grant_file.empty()) {
-    task_options.on_grant = [&files = world_.files,
-                             path = options_.grant_file](const EpochGrant& grant) {
-      return WriteGrant(files, path, grant);
-    };
+    task_options.on_grant = [&files = world_.files, path = options_.grant_file](
+                                const EpochGrant& grant) { return WriteGrant(files, path, grant); };
   }
   task_options.on_shutdown = options_.on_shutdown;
   task_options.orphan_timeout = options_.orphan_timeout;

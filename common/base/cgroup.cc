@@ -22,7 +22,7 @@ constexpr uint64_t kNoMemoryLimit = uint64_t{1} << 62;
 struct Mount {
   std::string point;
   std::string root;
-  bool unified = false;                // version 2
+  bool unified = false;               // version 2
   std::set<std::string> controllers;  // of version 1
 };
 
@@ -119,8 +119,7 @@ void LimitMemory(const std::string& file, CgroupLimits& limits) {
 void LimitProcessors(const std::vector<std::string>& quota_and_period, CgroupLimits& limits) {
   double quota = 0;
   double period = 0;
-  const bool read = quota_and_period.size() == 2 &&
-                    absl::SimpleAtod(quota_and_period[0], &quota) &&
+  const bool read = quota_and_period.size() == 2 && absl::SimpleAtod(quota_and_period[0], &quota) &&
                     absl::SimpleAtod(quota_and_period[1], &period);
   if (!read || !(quota > 0) || !(period > 0)) return;
   limits.processors = std::min(quota / period, limits.processors.value_or(quota / period));

@@ -10,9 +10,9 @@ namespace cohort {
 
 }  // namespace cohort
 
-#define COHORT_CHECK(condition, message)                                         \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]] {                                             \
-      ::cohort::CheckFailed(__FILE__, __LINE__, #condition, message);            \
-    }                                                                            \
+#define COHORT_CHECK(condition, message)                              \
+  do {                                                                \
+    if (!(condition)) [[unlikely]] {                                  \
+      ::cohort::CheckFailed(__FILE__, __LINE__, #condition, message); \
+    }                                                                 \
   } while (false)

@@ -43,8 +43,7 @@ void AppendField(std::string& line, absl::string_view key, const std::string& va
 // component.
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
-    auto* made =
-        new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
     made->flush_on(spdlog::level::info);
     return made;

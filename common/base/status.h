@@ -20,11 +20,11 @@ namespace cohort {
 
 }  // namespace cohort
 
-#define RETURN_IF_ERROR(expression)                             \
-  do {                                                          \
+#define RETURN_IF_ERROR(expression)                                       \
+  do {                                                                    \
     if (absl::Status cohort_status = (expression); !cohort_status.ok()) { \
-      return cohort_status;                                     \
-    }                                                           \
+      return cohort_status;                                               \
+    }                                                                     \
   } while (false)
 
 #define COHORT_CONCAT_INNER(a, b) a##b

@@ -130,8 +130,7 @@ class BundleReader::Impl {
                                                  ", which Cohort has not; leave it out"));
   }
 
-  absl::Status CheckRows(const std::string& name, const StoredTensor& stored,
-                         RowRange rows) const {
+  absl::Status CheckRows(const std::string& name, const StoredTensor& stored, RowRange rows) const {
     const int64_t rows_all = stored.shape.rank() == 0 ? 1 : stored.shape.dim(0);
     if (rows.begin < 0 || rows.count < 0 || rows.count > rows_all ||
         rows.begin > rows_all - rows.count || (stored.shape.rank() == 0 && rows.count != 1)) {

@@ -71,8 +71,8 @@ absl::StatusOr<std::vector<std::string>> NamesIn(FileSystem& files, const std::s
 
 absl::Status WithRemedy(const absl::Status& error, FileSystem& files,
                         const std::string& directory) {
-  return absl::Status(error.code(), absl::StrCat(error.message(), "; ",
-                                                 IntactCheckpointsRemedy(files, directory)));
+  return absl::Status(
+      error.code(), absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, directory)));
 }
 
 absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
@@ -91,7 +91,8 @@ absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::strin
   return absl::FailedPreconditionError(absl::StrCat(
       directory, " has checkpoints (", absl::StrJoin(*names, ", "),
       ") but no state file 'checkpoint' that says which is the latest: name one by its prefix, "
-      "such as ", JoinPath(directory, names->front())));
+      "such as ",
+      JoinPath(directory, names->front())));
 }
 
 }  // namespace
@@ -162,17 +163,16 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
                                            const std::string& which) {
   if (which != "latest") {
     absl::string_view prefix = which;
-    const bool completed = absl::ConsumeSuffix(&prefix, kIndexSuffix) &&
-                           !files.Open(IndexPath(which)).ok();
+    const bool completed =
+        absl::ConsumeSuffix(&prefix, kIndexSuffix) && !files.Open(IndexPath(which)).ok();
     return completed ? std::string(prefix) : which;
   }
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files, directory);
   if (absl::IsNotFound(state.status())) return FindWithoutState(files, directory);
   if (absl::IsDataLoss(state.status())) return WithRemedy(state.status(), files, directory);
   RETURN_IF_ERROR(state.status());
-  const std::string prefix = absl::StartsWith(state->latest, "/")
-                                 ? state->latest
-                                 : JoinPath(directory, state->latest);
+  const std::string prefix =
+      absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
   if (!absl::IsNotFound(files.Open(IndexPath(prefix)).status())) return prefix;
   return WithRemedy(
       absl::NotFoundError(absl::StrCat(JoinPath(directory, kStateFile), " names '",

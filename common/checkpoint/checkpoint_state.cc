@@ -42,8 +42,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
     if (file->size() > kStateBytesMax) {
-      return absl::DataLossError(
-          absl::StrCat(path, " has more than ", kStateBytesMax, " bytes"));
+      return absl::DataLossError(absl::StrCat(path, " has more than ", kStateBytesMax, " bytes"));
     }
   }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path));
@@ -55,8 +54,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   if (text.empty()) return absl::DataLossError(absl::StrCat(path, " is empty"));
   const std::string begins = absl::StrCat("; it begins with '", Excerpt(text), "'");
   if (!parser.ParseFromString(text, &message)) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": not in text form, ", error.text(), begins));
+    return absl::DataLossError(absl::StrCat(path, ": not in text form, ", error.text(), begins));
   }
   if (message.model_checkpoint_path().empty()) {
     return absl::DataLossError(absl::StrCat(path, ": model_checkpoint_path is not set", begins));

@@ -43,8 +43,7 @@ absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
   RETURN_IF_ERROR(CheckNotComplete(files, target.prefix));
   ASSIGN_OR_RETURN(
       std::unique_ptr<TemporaryFile> file,
-      TemporaryFile::Create(files,
-                            DataShardPath(target.prefix, target.shard, target.num_shards)));
+      TemporaryFile::Create(files, DataShardPath(target.prefix, target.shard, target.num_shards)));
   std::unique_ptr<DataShardCopy> copy(
       new DataShardCopy(files, target, std::move(slices), std::move(file)));
   copy->EndSlices();
@@ -72,9 +71,9 @@ void DataShardCopy::EndSlices() {
 
 absl::Status DataShardCopy::Append(absl::string_view bytes) {
   if (bytes.size() > size_ - received_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", bytes.size(), " bytes came where ", size_ - received_, " of ",
-                     size_, " are missing"));
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": ", bytes.size(), " bytes came where ",
+                                                   size_ - received_, " of ", size_,
+                                                   " are missing"));
   }
   RETURN_IF_ERROR(file_->Append(bytes));
   while (!bytes.empty()) {

@@ -44,11 +44,11 @@ absl::Status RowStream::Read(absl::Span<char> out) {
 }
 
 absl::Status RowStream::SkipTo(const Part& part, int64_t end) {
-  std::vector<char> piece(static_cast<size_t>(std::min(std::max<int64_t>(end - position_, 0),
-                                                       kSkipBytes)));
+  std::vector<char> piece(
+      static_cast<size_t>(std::min(std::max<int64_t>(end - position_, 0), kSkipBytes)));
   while (position_ < end) {
-    const absl::Span<char> bytes(piece.data(), static_cast<size_t>(std::min(end - position_,
-                                                                            kSkipBytes)));
+    const absl::Span<char> bytes(piece.data(),
+                                 static_cast<size_t>(std::min(end - position_, kSkipBytes)));
     const absl::Status status =
         part.file->Read(static_cast<uint64_t>(part.offset + position_), bytes);
     if (absl::IsOutOfRange(status)) return DamagedFile(part.path, status.message());
@@ -61,8 +61,7 @@ absl::Status RowStream::SkipTo(const Part& part, int64_t end) {
 
 absl::Status RowStream::ReadPart(const Part& part, absl::Span<char> out) {
   RETURN_IF_ERROR(SkipTo(part, part.begin));
-  const absl::Status status =
-      part.file->Read(static_cast<uint64_t>(part.offset + position_), out);
+  const absl::Status status = part.file->Read(static_cast<uint64_t>(part.offset + position_), out);
   if (absl::IsOutOfRange(status)) return DamagedFile(part.path, status.message());
   RETURN_IF_ERROR(status);
   crc_ = ExtendCrc32c(crc_, absl::string_view(out.data(), out.size()));

@@ -17,8 +17,8 @@ absl::Status CheckSlice(const BundleTensor& tensor, RowRange rows) {
   const bool whole = rows == RowRange{0, rows_all};
   if (rows.begin < 0 || rows.count < 0 || rows.count > rows_all ||
       rows.begin > rows_all - rows.count || (!whole && rows.count == 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("no rows ", rows.begin, "+", rows.count, " of ",
-                                                   tensor.shape.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no rows ", rows.begin, "+", rows.count, " of ", tensor.shape.ToString()));
   }
   return absl::OkStatus();
 }

@@ -38,8 +38,8 @@ absl::StatusOr<absl::Duration> TimeoutFromText(absl::string_view text) {
   const bool read = absl::ParseDuration(text, &timeout);
   if (read && timeout == absl::ZeroDuration()) return timeout;
   if (read && timeout >= absl::Seconds(1) && timeout <= absl::Hours(365 * 24)) return timeout;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is not 0 (never) or a time from 1s to 8760h, such as 30s or 5m"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is not 0 (never) or a time from 1s to 8760h, such as 30s or 5m"));
 }
 
 FlagParser::FlagParser(const std::string& program, const std::string& description)

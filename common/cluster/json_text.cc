@@ -111,8 +111,7 @@ std::string LineAndColumn(absl::string_view text, size_t position) {
   const absl::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const size_t newline = before.rfind('\n');
-  const size_t column =
-      before.size() - (newline == absl::string_view::npos ? 0 : newline + 1) + 1;
+  const size_t column = before.size() - (newline == absl::string_view::npos ? 0 : newline + 1) + 1;
   return absl::StrCat("line ", line, ", column ", column);
 }
 
@@ -126,9 +125,9 @@ absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
         absl::StrCat("not valid JSON: more than ", kJsonDepthMax, " levels deep"));
   }
   if (!parsed) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("not valid JSON at ", LineAndColumn(text, checker.error_position()), ": ",
-                     checker.error_text()));
+    return absl::InvalidArgumentError(absl::StrCat("not valid JSON at ",
+                                                   LineAndColumn(text, checker.error_position()),
+                                                   ": ", checker.error_text()));
   }
   if (!checker.repeated().empty()) {
     return absl::InvalidArgumentError(absl::StrJoin(checker.repeated(), "\n"));
@@ -141,8 +140,7 @@ std::string JsonLine(const nlohmann::json& value) {
 }
 
 std::string JsonExcerpt(const nlohmann::json& value) {
-  std::string text =
-      value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   return Excerpt(text);
 }
 

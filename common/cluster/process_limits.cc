@@ -32,10 +32,9 @@ absl::Status RaiseOpenFiles() {
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
   if (limit.rlim_cur >= static_cast<rlim_t>(kOpenFilesMin)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("this process may have ", OpenFilesLimit(),
-                   " files open (ulimit -n), and needs ", kOpenFilesMin,
-                   " and more with every task of its cluster; raise the limit"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "this process may have ", OpenFilesLimit(), " files open (ulimit -n), and needs ",
+      kOpenFilesMin, " and more with every task of its cluster; raise the limit"));
 }
 
 absl::Status CheckOpenFilesLeft() {

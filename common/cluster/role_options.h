@@ -26,11 +26,11 @@ struct RoleOptions {
   std::string listen_address;  // what to bind; default: ListenAddressOf(own_address)
   // Of a task that has variables: where it keeps the last epoch that it granted.
   std::string grant_file;
-  std::string address_file;    // see AnnounceAddress; empty: none
+  std::string address_file;  // see AnnounceAddress; empty: none
   // Of the same: how many bytes of requests, and of answers to pulls, it holds at a time.
   int receive_buffer_mib = 1024;
   int send_buffer_mib = 1024;
-  int compute_threads = 0;     // as given; 0 means one per processor
+  int compute_threads = 0;  // as given; 0 means one per processor
   TransportKind transport = TransportKind::kAuto;
   // Of a worker: for files with what the calls of groups that have failed did; empty: none.
   std::string flight_directory;
@@ -47,8 +47,7 @@ using RoleCommand = std::variant<RoleOptions, PrintAndExit>;
 // (kExitBadConfig).
 absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
                                                  const std::vector<std::string>& arguments,
-                                                 const Environment& environment,
-                                                 FileSystem& files);
+                                                 const Environment& environment, FileSystem& files);
 
 // The options as JSON that --config reads back.
 std::string RoleOptionsToJson(const RoleOptions& options);

@@ -43,8 +43,8 @@ class Reader {
 
   TfConfig config_;
   std::vector<std::string> problems_;
-  bool bad_cluster_ = false;                        // then the task cannot be judged against it
-  std::map<std::string, std::string> path_of_;     // address -> where it was first seen
+  bool bad_cluster_ = false;                    // then the task cannot be judged against it
+  std::map<std::string, std::string> path_of_;  // address -> where it was first seen
 };
 
 // Null counts as absent, as Python's None does.
@@ -243,9 +243,9 @@ absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json) {
 absl::Status CheckMeantLocal(const TfConfig& config) {
   if (!config.cluster.empty()) return absl::OkStatus();
   if (!config.task.has_value() && config.cluster_lookalike.empty()) return absl::OkStatus();
-  const std::string task =
-      config.task.has_value() ? absl::StrCat("names the task ", config.task->ToString(), " but ")
-                              : "";
+  const std::string task = config.task.has_value()
+                               ? absl::StrCat("names the task ", config.task->ToString(), " but ")
+                               : "";
   const std::string key =
       config.cluster_lookalike.empty()
           ? ""

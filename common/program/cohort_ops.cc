@@ -245,26 +245,26 @@ OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
 }  // namespace
 
 std::vector<OpSchema> CohortSchemas() {
-  std::vector<OpSchema> schemas = {ReduceToShapeOfSchema(),
-                                   ReshapeLikeSchema(),
-                                   ZerosLikeSchema(),
-                                   ElementwiseGradSchema("ReluGrad"),
-                                   ElementwiseGradSchema("SigmoidGrad"),
-                                   ElementwiseGradSchema("TanhGrad"),
-                                   SoftmaxGradSchema("SoftmaxGrad"),
-                                   SoftmaxGradSchema("LogSoftmaxGrad"),
-                                   ReduceGradSchema(),
-                                   ConcatGradSchema(),
-                                   ClipByNormSchema(),
-                                   ClipByValueSchema(),
-                                   GatherGradSchema(),
-                                   DropoutGradSchema(),
-                                   SoftmaxCrossEntropyGradSchema(),
-                                   CrossentropySchema("CategoricalCrossentropy", "T", false),
-                                   CrossentropySchema("CategoricalCrossentropyGrad", "T", true),
-                                   CrossentropySchema("SparseCategoricalCrossentropy", "L", false),
-                                   CrossentropySchema("SparseCategoricalCrossentropyGrad", "L",
-                                                      true)};
+  std::vector<OpSchema> schemas = {
+      ReduceToShapeOfSchema(),
+      ReshapeLikeSchema(),
+      ZerosLikeSchema(),
+      ElementwiseGradSchema("ReluGrad"),
+      ElementwiseGradSchema("SigmoidGrad"),
+      ElementwiseGradSchema("TanhGrad"),
+      SoftmaxGradSchema("SoftmaxGrad"),
+      SoftmaxGradSchema("LogSoftmaxGrad"),
+      ReduceGradSchema(),
+      ConcatGradSchema(),
+      ClipByNormSchema(),
+      ClipByValueSchema(),
+      GatherGradSchema(),
+      DropoutGradSchema(),
+      SoftmaxCrossEntropyGradSchema(),
+      CrossentropySchema("CategoricalCrossentropy", "T", false),
+      CrossentropySchema("CategoricalCrossentropyGrad", "T", true),
+      CrossentropySchema("SparseCategoricalCrossentropy", "L", false),
+      CrossentropySchema("SparseCategoricalCrossentropyGrad", "L", true)};
   AddImageSchemas(schemas);
   return schemas;
 }

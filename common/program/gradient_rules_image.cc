@@ -15,12 +15,12 @@ std::vector<onnx::AttributeProto> WindowAttributes(const GradientSite& site) {
 absl::Status Conv(GradientSite& site) {
   const auto attributes = WindowAttributes(site);
   if (site.Wants(0)) {
-    site.Set(0, site.Cohort("ConvInputGrad", {site.dy(), site.input(1), site.input(0)},
-                            attributes));
+    site.Set(0,
+             site.Cohort("ConvInputGrad", {site.dy(), site.input(1), site.input(0)}, attributes));
   }
   if (site.Wants(1)) {
-    site.Set(1, site.Cohort("ConvWeightGrad", {site.dy(), site.input(0), site.input(1)},
-                            attributes));
+    site.Set(1,
+             site.Cohort("ConvWeightGrad", {site.dy(), site.input(0), site.input(1)}, attributes));
   }
   if (site.Wants(2)) {
     const auto rank = site.forward().types().rank(site.output(0));
@@ -28,8 +28,8 @@ absl::Status Conv(GradientSite& site) {
     std::vector<int64_t> axes(static_cast<size_t>(*rank) - 1);
     std::iota(axes.begin(), axes.end(), 1);
     axes[0] = 0;  // all but the channels
-    site.Set(2, site.Onnx("ReduceSum", {site.dy(), site.Int64s(axes)},
-                          {IntAttribute("keepdims", 0)}));
+    site.Set(2,
+             site.Onnx("ReduceSum", {site.dy(), site.Int64s(axes)}, {IntAttribute("keepdims", 0)}));
   }
   return absl::OkStatus();
 }

@@ -423,8 +423,7 @@ absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_pro
 }
 
 absl::Status CheckAndInfer(onnx::ModelProto& model) {
-  return CheckAndInfer(
-      model, [](const auto&, const auto&) { return std::vector<std::string>(); });
+  return CheckAndInfer(model, [](const auto&, const auto&) { return std::vector<std::string>(); });
 }
 
 absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems) {

@@ -98,22 +98,23 @@ absl::Status CheckFades(const proto::UpdateRule& rule) {
   if (!root && op != "adamax") return absl::OkStatus();
   const double beta_1 = ParameterOf(rule, "beta_1");
   if ((root ? beta_1 * beta_1 : beta_1) < ParameterOf(rule, "beta_2")) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "optimizer \"", op, "\": lazy_compensated needs ", root ? "beta_1^2" : "beta_1",
-      " < beta_2; they are ", beta_1, " and ", ParameterOf(rule, "beta_2")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer \"", op, "\": lazy_compensated needs ", root ? "beta_1^2" : "beta_1",
+                   " < beta_2; they are ", beta_1, " and ", ParameterOf(rule, "beta_2")));
 }
 
 absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   if (!proto::SparseMode_IsValid(rule.sparse())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sparse mode ", static_cast<int>(rule.sparse()), " is unknown: it is one of ",
-                     absl::StrJoin(kSparseModes, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("sparse mode ", static_cast<int>(rule.sparse()),
+                                                   " is unknown: it is one of ",
+                                                   absl::StrJoin(kSparseModes, ", ")));
   }
   if (rule.sparse() == proto::DENSE_EXACT || rule.op() == "assign_add") return absl::OkStatus();
   if (ParameterOf(rule, "use_ema") != 0 && ParameterOf(rule, "ema_overwrite_frequency") != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("optimizer \"", rule.op(), "\": ema_overwrite_frequency = ",
-                     ParameterOf(rule, "ema_overwrite_frequency"), " makes whole variables their "
+        absl::StrCat("optimizer \"", rule.op(),
+                     "\": ema_overwrite_frequency = ", ParameterOf(rule, "ema_overwrite_frequency"),
+                     " makes whole variables their "
                      "averages; sparse updates must be dense_exact then"));
   }
   return rule.sparse() == proto::LAZY_COMPENSATED ? CheckFades(rule) : absl::OkStatus();
@@ -134,7 +135,7 @@ const char* Needed(Range range, double value) {
       return value <= 0 && std::isfinite(value) ? "" : "0 or less";
     case Range::kCount:
       return value >= 0 && value <= 1e15 && std::floor(value) == value ? ""
-                                                                      : "a whole number from 0 on";
+                                                                       : "a whole number from 0 on";
   }
   return "of a known range";
 }
@@ -152,8 +153,8 @@ absl::Status CheckRule(const proto::UpdateRule& rule) {
   if (known == nullptr) {
     std::vector<std::string> ops;
     for (const KnownRule& each : KnownRules()) ops.push_back(each.op);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown optimizer \"", rule.op(), "\": it is one of ", absl::StrJoin(ops, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("unknown optimizer \"", rule.op(),
+                                                   "\": it is one of ", absl::StrJoin(ops, ", ")));
   }
   std::set<std::string> seen;
   for (const proto::HyperParameter& parameter : rule.parameters()) {

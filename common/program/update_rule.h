@@ -74,7 +74,7 @@ enum class ParameterRange {
   kFractionClosed,  // [0, 1]
   kNotNegative,
   kNotPositive,
-  kCount,           // a whole number >= 0
+  kCount,  // a whole number >= 0
 };
 
 struct RuleParameter {

@@ -49,8 +49,8 @@ DType ValueTypes::dtype(const std::string& value) const {
 
 std::string ValueTypes::ElementTypeName(const std::string& value) const {
   const onnx::TypeProto* type = Find(value);
-  const bool known = type != nullptr && !(type->has_tensor_type() &&
-                                          type->tensor_type().elem_type() == 0);
+  const bool known =
+      type != nullptr && !(type->has_tensor_type() && type->tensor_type().elem_type() == 0);
   return known ? ElementName(*type) : "";
 }
 

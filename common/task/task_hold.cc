@@ -28,13 +28,15 @@ absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time
   const bool kept = manner == Manner::kIfFree && !SameJob(wanted.job, grant_.job) &&
                     Kept(now) > absl::ZeroDuration();
   if (kept && wanted.epoch >= grant_.epoch) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("Attach for ", JobName(wanted.job), " refused: the task is kept "
-                                  "for ", Holder(), ", which was heard from ",
-                                  absl::FormatDuration(
-                                      absl::Trunc(now - heard_at_, absl::Milliseconds(1))),
-                                  " ago"),
-                     proto::CONFIGURATION);
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("Attach for ", JobName(wanted.job),
+                     " refused: the task is kept "
+                     "for ",
+                     Holder(), ", which was heard from ",
+                     absl::FormatDuration(absl::Trunc(now - heard_at_, absl::Milliseconds(1))),
+                     " ago"),
+        proto::CONFIGURATION);
   }
   if (wanted.epoch > grant_.epoch) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition,

@@ -99,9 +99,9 @@ int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const 
   const int signal = signals.Wait();
   if (signal == 0 && task.orphaned->load()) {
     Log(LogLevel::kWarning, "orphaned",
-        {{"cause", absl::StrCat("no coordinator came for ",
-                                absl::FormatDuration(options.orphan_timeout),
-                                " (--orphan_timeout)")}});
+        {{"cause",
+          absl::StrCat("no coordinator came for ", absl::FormatDuration(options.orphan_timeout),
+                       " (--orphan_timeout)")}});
     return DrainAndReport(task, options.drain_timeout, clock, kExitOrphaned);
   }
   Log(LogLevel::kInfo, "stopping", {{"signal", signal}});

@@ -76,17 +76,16 @@ absl::StatusOr<uint64_t> TaskService::State::TakeEpoch(const proto::AttachReques
     ends = stopped_ || shut_down_ || state_ != proto::SERVING;
   }
   if (ends) {
-    return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
-                                absl::StrCat(TaskName(ref_), " is shutting down"),
-                                proto::TRANSIENT),
-                      ref_);
+    return WithOrigin(
+        MakeError(absl::StatusCode::kUnavailable, absl::StrCat(TaskName(ref_), " is shutting down"),
+                  proto::TRANSIENT),
+        ref_);
   }
   if (!refused.ok()) return WithOrigin(Annotate(refused, TaskName(ref_)), ref_);
   if (!is_held && options_.on_grant) {
     if (absl::Status status = options_.on_grant(wanted); !status.ok()) {
-      return WithOrigin(MakeError(absl::StatusCode::kUnavailable, status.message(),
-                                  proto::TRANSIENT),
-                        ref_);
+      return WithOrigin(
+          MakeError(absl::StatusCode::kUnavailable, status.message(), proto::TRANSIENT), ref_);
     }
   }
   uint64_t before = 0;
@@ -172,8 +171,7 @@ void TaskService::State::StartLeaving(absl::Duration patience) {
   const absl::Time now = clock_.Now();
   {
     MutexLock lock(mutex_);
-    const bool waits =
-        lets_go_ && !shut_down_ && hold_.Kept(now) > absl::ZeroDuration();
+    const bool waits = lets_go_ && !shut_down_ && hold_.Kept(now) > absl::ZeroDuration();
     leaves_in_ = waits ? patience : absl::ZeroDuration();
     state_ = proto::DRAINING;
   }

@@ -32,9 +32,9 @@ class TaskService {
  public:
   struct Options {
     TaskId task;
-    uint64_t incarnation = 0;  // one process start
+    uint64_t incarnation = 0;   // one process start
     uint64_t memory_bytes = 0;  // that the process may have; 0: it does not say
-    EpochGrant granted;        // by an earlier start of the task
+    EpochGrant granted;         // by an earlier start of the task
     // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
     std::function<absl::Status(const EpochGrant&)> on_grant;
     // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A

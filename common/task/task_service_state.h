@@ -82,8 +82,8 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);  // as the coordinator says, by name
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;  // of the holder
-  absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);         // zero: it does not wait
+  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;      // of the holder
+  absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);  // zero: it does not wait
   Event heard_of_leave_;
   Event may_leave_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

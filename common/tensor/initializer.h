@@ -39,7 +39,6 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
 
 // The first values of `stream` in the distribution of `spec`, which CheckInitializer has passed for
 // float32; for rows that have a stream of their own.
-void FillFromStream(const InitializerSpec& spec, const RandomStream& stream,
-                    absl::Span<float> out);
+void FillFromStream(const InitializerSpec& spec, const RandomStream& stream, absl::Span<float> out);
 
 }  // namespace cohort

@@ -53,8 +53,8 @@ absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
 }
 
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task) {
-  const bool unreachable = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-                           absl::IsCancelled(status);
+  const bool unreachable =
+      absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
   const proto::ErrorClass lost = task.role() == "ps" ? proto::PS_LOST : proto::WORKER_LOST;
   return Attributed(status, unreachable ? lost : proto::APPLICATION, task);
 }

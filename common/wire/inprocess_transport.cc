@@ -266,10 +266,10 @@ class InProcessTransport::InProcessChannel final : public Channel {
         call->Finish(fits.ok() ? std::move(result) : std::move(fits));
         if (const auto listener = weak.lock()) listener->Close(id);
       };
-      executor.Run([listener, id, method, request = std::move(request),
-                    reply = std::move(reply)]() mutable {
-        listener->Dispatch(id, method, std::move(request), std::move(reply));
-      });
+      executor.Run(
+          [listener, id, method, request = std::move(request), reply = std::move(reply)]() mutable {
+            listener->Dispatch(id, method, std::move(request), std::move(reply));
+          });
     };
     if (budget == nullptr) {
       dispatch(nullptr);

@@ -23,9 +23,7 @@ proto::TensorMeta MetaOf(const Tensor& tensor) {
   return meta;
 }
 
-ByteSlice SliceOf(const Tensor& tensor) {
-  return SliceOf(tensor, {0, tensor.num_bytes()});
-}
+ByteSlice SliceOf(const Tensor& tensor) { return SliceOf(tensor, {0, tensor.num_bytes()}); }
 
 ByteSlice SliceOf(const Tensor& tensor, ByteRange bytes) {
   ByteSlice slice{tensor.buffer(), tensor.raw() + bytes.begin, bytes.count};

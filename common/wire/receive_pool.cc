@@ -19,10 +19,8 @@ std::shared_ptr<Buffer> ReceivePool::Take(size_t bytes) {
   if (buffer == nullptr) buffer = Buffer::Allocate(bytes);
   Buffer* const raw = buffer.get();
   // The tensors share what comes back here when the last of them is gone.
-  return std::shared_ptr<Buffer>(
-      raw, [pool = shared_from_this(), buffer = std::move(buffer)](Buffer*) mutable {
-        pool->Return(std::move(buffer));
-      });
+  return std::shared_ptr<Buffer>(raw, [pool = shared_from_this(), buffer = std::move(buffer)](
+                                          Buffer*) mutable { pool->Return(std::move(buffer)); });
 }
 
 void ReceivePool::Return(std::shared_ptr<Buffer> buffer) {

@@ -2,8 +2,7 @@
 
 namespace cohort {
 
-absl::StatusOr<std::unique_ptr<CachingScope>> CachingScope::Enter(
-    ClusterCoordinator& coordinator) {
+absl::StatusOr<std::unique_ptr<CachingScope>> CachingScope::Enter(ClusterCoordinator& coordinator) {
   if (coordinator.read_cache_.Enter()) {
     return std::unique_ptr<CachingScope>(new CachingScope(coordinator.read_cache_));
   }

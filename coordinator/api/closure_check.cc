@@ -22,9 +22,8 @@ absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::str
         absl::StrCat("Schedule got no ", what, ": give it what ", maker, " returned"));
   }
   if (handle->owner == owner) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("Schedule got the ", what,
-                                                 " of another coordinator: make it with ", maker,
-                                                 " of this one"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Schedule got the ", what, " of another coordinator: make it with ", maker, " of this one"));
 }
 
 bool IsShardedByWorker(const proto::DatasetSpec& spec) {
@@ -51,8 +50,7 @@ absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions&
     return CheckHandle(iterator->get(), "iterator", "MakeIterator", owner);
   }
   if (const auto* split = std::get_if<SplitInput>(&options.input)) {
-    RETURN_IF_ERROR(
-        CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", owner));
+    RETURN_IF_ERROR(CheckHandle(split->dataset.get(), "data set", "CreatePerWorkerDataset", owner));
     if (IsShardedByWorker(split->dataset->spec)) {
       return absl::InvalidArgumentError(
           "a split names the same examples on every worker, and this data set is sharded by "
@@ -81,9 +79,9 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
     if (!alone) RETURN_IF_ERROR(replicas.Check());
   }
   if (!updates.empty() || closure.gang) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "program '", program.request.program().name(),
-      "' changes no variable: a round waits for updates; schedule it without one"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("program '", program.request.program().name(),
+                   "' changes no variable: a round waits for updates; schedule it without one"));
 }
 
 // A round that waits for its last closures has to leave room for them.
@@ -91,8 +89,8 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
                         const ClusterCoordinator::Options& options) {
   RETURN_IF_ERROR(CheckInReplicaContext(program, closure));
   if (closure.gang && closure.round.aggregate != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a gang closure is a round of one, not of ",
-                                                   closure.round.aggregate));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a gang closure is a round of one, not of ", closure.round.aggregate));
   }
   const bool by_iterator = std::holds_alternative<IteratorHandle>(closure.input);
   if (closure.gang && by_iterator && options.mirrored &&
@@ -103,9 +101,9 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
   }
   const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
   if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a round of ", closure.round.aggregate, " closures: it has from 1 to ", room,
-        ", half of what the queue holds and of what may run again after a loss"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a round of ", closure.round.aggregate, " closures: it has from 1 to ", room,
+                     ", half of what the queue holds and of what may run again after a loss"));
   }
   if (closure.replayable && !options.steps_ahead_max) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -63,11 +63,11 @@ absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Sche
   absl::Duration longest;
   for (const Cluster::Silent& silent : cluster.silent()) {
     const bool serves = silent.since < absl::InfiniteDuration();
-    absl::StrAppend(&text, "; ", silent.task.ToString(),
-                    serves ? absl::StrCat(" has been silent for ",
-                                          absl::FormatDuration(absl::Trunc(
-                                              silent.since, absl::Milliseconds(10))))
-                           : " is not there");
+    absl::StrAppend(
+        &text, "; ", silent.task.ToString(),
+        serves ? absl::StrCat(" has been silent for ", absl::FormatDuration(absl::Trunc(
+                                                           silent.since, absl::Milliseconds(10))))
+               : " is not there");
     if (silent.since <= longest) continue;
     longest = silent.since;
     detail.mutable_origin()->set_role(RoleName(silent.task.role));
@@ -131,8 +131,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
   return Variable(std::move(layout), options_.homes);
 }
 
-absl::Status ClusterCoordinator::CreateVariables(
-    absl::Span<const proto::VariableLayout> layouts) {
+absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {
   RETURN_IF_ERROR(memory_->Add(layouts));
   if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
@@ -207,9 +206,9 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
   for (const auto& [name, is_wanted] : wanted) {
     const auto layout = layouts_.find(name);
     if (layout == layouts_.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("program ", program.name(), " is bound to variable '", name,
-                       "', which was not created inside a scope"));
+      return absl::InvalidArgumentError(absl::StrCat("program ", program.name(),
+                                                     " is bound to variable '", name,
+                                                     "', which was not created inside a scope"));
     }
     *registered->request.add_variables() = layout->second;
   }
@@ -301,9 +300,8 @@ absl::StatusOr<bool> ClusterCoordinator::Done(absl::Duration timeout) {
   return idle;
 }
 
-absl::Status ClusterCoordinator::Wait(
-    absl::Duration timeout, absl::string_view what,
-    absl::FunctionRef<WaitId(Scheduler::Done)> start) {
+absl::Status ClusterCoordinator::Wait(absl::Duration timeout, absl::string_view what,
+                                      absl::FunctionRef<WaitId(Scheduler::Done)> start) {
   return AwaitOrAbandon<bool>(
              waiter_, timeout, [&] { return TimedOut(timeout, what, *scheduler_, *cluster_); },
              [&](auto done) {

@@ -68,9 +68,9 @@ using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 
 struct ScheduleOptions {
   std::vector<Argument> arguments;  // tensors, and results of earlier closures
-  InputChoice input = {};   // an IteratorHandle, a SplitInput, or nothing
+  InputChoice input = {};           // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
-  uint64_t step = 0;         // 0: the closure's own number
+  uint64_t step = 0;  // 0: the closure's own number
   // With a SplitInput: steps behind the first, one after another in one call of the worker. The
   // result has what each fetches, one after another. Ids, steps and rounds count up by one.
   std::vector<LaterStep> later_steps = {};
@@ -203,10 +203,10 @@ class ClusterCoordinator {
   Waiter& waiter_;
   const Options options_;
   const std::shared_ptr<HomeMemory> memory_;  // shared with the cluster's callbacks
-  std::shared_ptr<Scheduler> scheduler_;  // shared with calls in flight
-  std::shared_ptr<Cluster> cluster_;      // shared with its connections
-  std::shared_ptr<Recovery> recovery_;    // shared with its calls; none without a directory
-  std::shared_ptr<Copies> copies_;        // shared with its calls; none unless mirrored
+  std::shared_ptr<Scheduler> scheduler_;      // shared with calls in flight
+  std::shared_ptr<Cluster> cluster_;          // shared with its connections
+  std::shared_ptr<Recovery> recovery_;        // shared with its calls; none without a directory
+  std::shared_ptr<Copies> copies_;            // shared with its calls; none unless mirrored
   std::unique_ptr<PsControl> ps_;
   std::atomic<bool> resumed_{false};
   Mutex mutex_;

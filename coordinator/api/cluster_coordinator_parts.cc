@@ -68,11 +68,9 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     : world_(world),
       waiter_(waiter),
       options_(std::move(options)),
-      memory_(std::make_shared<HomeMemory>(
-          HomeMemory::Options{options_.homes, options_.cluster.Indices(options_.homes),
-                              options_.one_machine})),
-      creator_(options_.cluster.Indices(options_.homes), options_.partitioner,
-               options_.placement) {
+      memory_(std::make_shared<HomeMemory>(HomeMemory::Options{
+          options_.homes, options_.cluster.Indices(options_.homes), options_.one_machine})),
+      creator_(options_.cluster.Indices(options_.homes), options_.partitioner, options_.placement) {
   auto parts = std::make_shared<Parts>();
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
@@ -239,8 +237,8 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
     scheduler->SetApart({IndicesOf(apart.idle), IndicesOf(apart.left_out)});
     if (const auto copies = parts->copies.lock()) copies->OnReach();
   };
-  options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done,
-                        end_job, lease = options_.lease](const absl::Status& error) {
+  options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done, end_job,
+                        lease = options_.lease](const absl::Status& error) {
     const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
@@ -289,15 +287,13 @@ absl::Status ClusterCoordinator::WaitForCluster() {
   if (!epoch.ok()) return not_ready(epoch.status());
   scheduler_->SetEpoch(*epoch);
   const absl::Status ready =
-      Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks",
-                  [&](auto done) {
-                    cluster_->WhenReady(options_.workers.min,
-                                        [done = std::move(done)](absl::Status status) mutable {
-                                          if (!status.ok()) return done(status);
-                                          done(true);
-                                        });
-                  })
-          .status();
+      Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks", [&](auto done) {
+        cluster_->WhenReady(options_.workers.min,
+                            [done = std::move(done)](absl::Status status) mutable {
+                              if (!status.ok()) return done(status);
+                              done(true);
+                            });
+      }).status();
   if (!ready.ok()) return not_ready(ready);
   if (recovery_ != nullptr) recovery_->Start();
   return absl::OkStatus();
@@ -335,21 +331,20 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
   const bool starts_anew = left.checkpoints.empty();
   for (const RecoveryStore::Committed& one : left.checkpoints) {
     if (one.state.job() == options_.job) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the recovery directory ", options_.recovery_directory, " holds the state of job '",
-        one.state.job(), "', this is job '", options_.job,
-        "': give each job a directory of its own, or remove the files to start anew"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the recovery directory ", options_.recovery_directory,
+                     " holds the state of job '", one.state.job(), "', this is job '", options_.job,
+                     "': give each job a directory of its own, or remove the files to start anew"));
   }
   if (!left.damage.ok()) {
     Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
         {{"cause", left.damage.message()}, {"taken", left.checkpoints.front().prefix}});
   }
-  ASSIGN_OR_RETURN(const proto::CoordinatorState state,
-                   (Await<proto::CoordinatorState>(
-                       waiter_, absl::InfiniteDuration(), "the last checkpoint to be restored",
-                       [&](auto done) {
-                         recovery_->Adopt(std::move(left.checkpoints), std::move(done));
-                       })));
+  ASSIGN_OR_RETURN(
+      const proto::CoordinatorState state,
+      (Await<proto::CoordinatorState>(
+          waiter_, absl::InfiniteDuration(), "the last checkpoint to be restored",
+          [&](auto done) { recovery_->Adopt(std::move(left.checkpoints), std::move(done)); })));
   resumed_ = true;
   if (starts_anew) return std::optional<proto::CoordinatorState>();
   if (state.watermark() > 1) scheduler_->SkipTo(ClosureId{state.watermark()});
@@ -362,9 +357,8 @@ void ClusterCoordinator::SetApplicationState(Recovery::ApplicationState state) {
 
 absl::Status ClusterCoordinator::MakeDurable() {
   if (recovery_ == nullptr) return absl::OkStatus();
-  return WaitFor("a recovery checkpoint", [&](Recovery::Done done) {
-    recovery_->Checkpoint(std::move(done));
-  });
+  return WaitFor("a recovery checkpoint",
+                 [&](Recovery::Done done) { recovery_->Checkpoint(std::move(done)); });
 }
 
 bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {

@@ -28,8 +28,8 @@ struct ClusterCoordinatorOptions {
   // Of a strategy that mirrors variables: its replicas, which have values of their own of variables
   // of synchronization ON_READ made in a scope. 0: such variables are as others.
   int64_t replicas = 0;
-  bool one_machine = false;  // all tasks are on one, whose memory their variables share
-  uint64_t shared_memory = 0;  // of such gangs: Gang.shared_memory
+  bool one_machine = false;            // all tasks are on one, whose memory their variables share
+  uint64_t shared_memory = 0;          // of such gangs: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
   // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same
   // job takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
@@ -38,7 +38,7 @@ struct ClusterCoordinatorOptions {
   std::optional<uint64_t> settings;
   bool take_over = false;  // tasks of other jobs too, also while these live
   uint64_t seed = 0;
-  std::shared_ptr<const Partitioner> partitioner;  // nullptr: nothing is partitioned
+  std::shared_ptr<const Partitioner> partitioner;            // nullptr: nothing is partitioned
   PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // of variables made in a scope
   size_t slice_bytes_max = kCallBytesMax;  // of a variable made in a scope (CutPieces)
   WorkerLimits workers;  // it starts when `min` serve, and later ones may come and go
@@ -55,13 +55,13 @@ struct ClusterCoordinatorOptions {
   absl::Duration call_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
   std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
-  uint64_t incarnation = 0;  // of this process start; 0: from the clock
+  uint64_t incarnation = 0;                    // of this process start; 0: from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
   size_t checkpoint_chunk_bytes = kShardChunkBytes;  // of a shard that streams
   std::string recovery_directory;  // empty: the loss of a parameter server is an error
   absl::Duration recovery_interval = absl::Seconds(10);
   size_t recovery_interval_closures = 0;  // done since the last one; 0: only time counts
-  size_t redo_max = 65536;  // closures between two checkpoints
+  size_t redo_max = 65536;                // closures between two checkpoints
 };
 
 }  // namespace cohort

@@ -138,10 +138,14 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
 absl::StatusOr<Tensor> ReduceAny(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                  const std::set<int>& axes, bool by_axes) {
   switch (replicas[0].dtype()) {
-    case DType::kFloat32: return ReduceOf<float>(op, replicas, axes, by_axes);
-    case DType::kFloat64: return ReduceOf<double>(op, replicas, axes, by_axes);
-    case DType::kInt32: return ReduceOf<int32_t>(op, replicas, axes, by_axes);
-    default: return ReduceOf<int64_t>(op, replicas, axes, by_axes);
+    case DType::kFloat32:
+      return ReduceOf<float>(op, replicas, axes, by_axes);
+    case DType::kFloat64:
+      return ReduceOf<double>(op, replicas, axes, by_axes);
+    case DType::kInt32:
+      return ReduceOf<int32_t>(op, replicas, axes, by_axes);
+    default:
+      return ReduceOf<int64_t>(op, replicas, axes, by_axes);
   }
 }
 
@@ -197,8 +201,8 @@ absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor>
 absl::StatusOr<Tensor> ReduceShared(ReplicaReduce op, const Tensor& value, int64_t replicas) {
   if (op == ReplicaReduce::kMean || replicas == 1 || IsZeros(value)) return value;
   return absl::InvalidArgumentError(absl::StrCat(
-      "the SUM over ", replicas, " replicas of a value that no replica made, ",
-      value.TypeString(), ": run a program that fetches it on each replica, or take the MEAN"));
+      "the SUM over ", replicas, " replicas of a value that no replica made, ", value.TypeString(),
+      ": run a program that fetches it on each replica, or take the MEAN"));
 }
 
 absl::StatusOr<Tensor> GatherReplicas(absl::Span<const Tensor> replicas, int64_t axis) {

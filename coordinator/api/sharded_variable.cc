@@ -11,12 +11,12 @@ namespace cohort {
 namespace {
 
 absl::StatusOr<std::vector<int64_t>> IdsOf(const Tensor& ids, const std::string& variable) {
-  if (ids.dtype() == DType::kInt64) return std::vector<int64_t>(ids.span<int64_t>().begin(),
-                                                                ids.span<int64_t>().end());
-  if (ids.dtype() == DType::kInt32) return std::vector<int64_t>(ids.span<int32_t>().begin(),
-                                                                ids.span<int32_t>().end());
-  return absl::InvalidArgumentError(absl::StrCat("variable ", variable, ": ids are ",
-                                                 ids.TypeString(), ", not int32 or int64"));
+  if (ids.dtype() == DType::kInt64)
+    return std::vector<int64_t>(ids.span<int64_t>().begin(), ids.span<int64_t>().end());
+  if (ids.dtype() == DType::kInt32)
+    return std::vector<int64_t>(ids.span<int32_t>().begin(), ids.span<int32_t>().end());
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable ", variable, ": ids are ", ids.TypeString(), ", not int32 or int64"));
 }
 
 // `head` with the axes of `value` from `axis` on behind it.
@@ -47,8 +47,7 @@ absl::StatusOr<Tensor> ShardedVariable::ReadRows(absl::Span<const int64_t> rows)
 absl::StatusOr<Tensor> ShardedVariable::Slice(absl::Span<const SliceItem> items) const {
   const absl::StatusOr<SlicingPlan> plan = PlanSlicing(variable_.shape(), items);
   if (!plan.ok()) return Annotate(plan.status(), absl::StrCat("variable ", variable_.name()));
-  absl::StatusOr<Tensor> rows =
-      plan->axes.empty() ? ConvertToTensor() : ReadRows(plan->rows());
+  absl::StatusOr<Tensor> rows = plan->axes.empty() ? ConvertToTensor() : ReadRows(plan->rows());
   if (!rows.ok()) return rows;
   return PickFromRows(*plan, *rows);
 }
@@ -134,8 +133,8 @@ absl::Status ShardedVariable::AssignSub(const Tensor& delta) const {
 absl::Status ShardedVariable::Scatter(proto::ChangeOp op, const Tensor& ids,
                                       const Tensor& updates) const {
   if (ids.shape().rank() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "variable ", variable_.name(), ": ids are [n], these are ", ids.TypeString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable ", variable_.name(), ": ids are [n], these are ", ids.TypeString()));
   }
   ASSIGN_OR_RETURN(std::vector<int64_t> rows, IdsOf(ids, variable_.name()));
   return coordinator_.Change(variable_, {op, std::move(rows), updates});

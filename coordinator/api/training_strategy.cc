@@ -4,8 +4,7 @@
 
 namespace cohort {
 
-TrainingStrategy::TrainingStrategy(World world, Waiter& waiter,
-                                   ClusterCoordinator::Options options)
+TrainingStrategy::TrainingStrategy(World world, Waiter& waiter, ClusterCoordinator::Options options)
     : world_(world), waiter_(waiter), options_(std::move(options)) {}
 
 absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {

@@ -45,9 +45,8 @@ std::string Variable::DeviceOf(uint32_t ps) const {
 std::vector<VariableComponent> Variable::OfReplicas() const {
   std::vector<VariableComponent> values;
   for (uint32_t i = 0; i < layout_.replicas(); ++i) {
-    values.push_back(
-        {i == 0 ? name() : absl::StrCat(name(), "/replica_", i), shape(),
-         DeviceOf(layout_.slices(0).ps())});
+    values.push_back({i == 0 ? name() : absl::StrCat(name(), "/replica_", i), shape(),
+                      DeviceOf(layout_.slices(0).ps())});
   }
   return values;
 }

@@ -16,7 +16,7 @@ namespace cohort {
 
 // One component of a sharded variable.
 struct VariableComponent {
-  std::string name;    // "embedding/part_0"; the variable's own name when it is not cut
+  std::string name;  // "embedding/part_0"; the variable's own name when it is not cut
   Shape shape;
   std::string device;  // "/job:ps/replica:0/task:1/device:CPU:0"
 };

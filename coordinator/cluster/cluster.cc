@@ -332,8 +332,8 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   }
   reach_->OnServing(link.task);
   if (ps_restarted) {
-    const absl::Status lost = PsLost(task, link.task.incarnation(), "the process was restarted",
-                                     options_.ps_lost_remedy);
+    const absl::Status lost =
+        PsLost(task, link.task.incarnation(), "the process was restarted", options_.ps_lost_remedy);
     options_.on_ps_lost(lost);
     TellOfLoss(task, lost);
   }
@@ -363,8 +363,7 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   }
   reach_->OnLost(task);
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
-  const absl::Status lost =
-      PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
+  const absl::Status lost = PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
   if (is_home) options_.on_ps_lost(lost);  // one that leaves is none
   TellOfLoss(task, is_home ? lost : cause);
 }

@@ -208,13 +208,13 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool claiming_ ABSL_GUARDED_BY(mutex_) = false;  // from Claim until it is granted
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<ReachWatch> reach_;  // constant after Create
-  std::set<int> dropped_ ABSL_GUARDED_BY(mutex_);  // homes without a copy
+  std::shared_ptr<ReachWatch> reach_;                       // constant after Create
+  std::set<int> dropped_ ABSL_GUARDED_BY(mutex_);           // homes without a copy
   std::map<int, uint64_t> joined_ ABSL_GUARDED_BY(mutex_);  // homes that got one, in this order
   uint64_t last_joined_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<int> joining_ ABSL_GUARDED_BY(mutex_);  // homes that never had one
-  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // that have begun
-  int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // and not ended
+  std::set<int> joining_ ABSL_GUARDED_BY(mutex_);              // homes that never had one
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;               // that have begun
+  int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;               // and not ended
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, LeavingWorker> leaving_ ABSL_GUARDED_BY(mutex_);

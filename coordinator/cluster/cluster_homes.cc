@@ -16,8 +16,8 @@ absl::Status WorkerLost(TaskId task, absl::string_view cause) {
   detail.set_error_class(proto::WORKER_LOST);
   detail.mutable_origin()->set_role(RoleName(task.role));
   detail.mutable_origin()->set_index(task.index);
-  return WithDetail(
-      absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", cause)), detail);
+  return WithDetail(absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", cause)),
+                    detail);
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ absl::Status Cluster::CheckLeavesACopyLocked(TaskId task) const {
   const std::vector<int> have = claiming_ ? HomesLocked() : HomesInStepLocked();
   if (have != std::vector<int>{task.index}) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(task.ToString(), " cannot be removed now: no other worker has the variables; "
+      absl::StrCat(task.ToString(),
+                   " cannot be removed now: no other worker has the variables; "
                    "ask again when another one has got a copy (log line worker_in_step)"));
 }
 

@@ -38,9 +38,9 @@ struct ClusterOptions {
   // once.
   std::function<void(TaskId, absl::Duration patience, absl::AnyInvocable<void()> let_go)>
       on_leaving;
-  std::function<void(int worker)> on_home_added;  // a member that is to get a copy
+  std::function<void(int worker)> on_home_added;        // a member that is to get a copy
   std::function<void(const absl::Status&)> on_ps_lost;  // class PS_LOST, origin filled in
-  std::string ps_lost_remedy;  // ends its text
+  std::string ps_lost_remedy;                           // ends its text
   // Who does nothing now, as pairs of tasks do not reach each other. May be repeated.
   std::function<void(const Apart&)> on_apart;
   // Another coordinator holds a task: class STALE. Not for workers that were added.

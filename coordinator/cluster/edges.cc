@@ -52,10 +52,9 @@ Positions MostBrokenFirst(Pairs pairs) {
         });
     const size_t worst = most->first;
     chosen.insert(worst);
-    pairs.erase(std::remove_if(pairs.begin(), pairs.end(),
-                               [&](const auto& pair) {
-                                 return pair.first == worst || pair.second == worst;
-                               }),
+    pairs.erase(std::remove_if(
+                    pairs.begin(), pairs.end(),
+                    [&](const auto& pair) { return pair.first == worst || pair.second == worst; }),
                 pairs.end());
   }
   return chosen;
@@ -63,9 +62,8 @@ Positions MostBrokenFirst(Pairs pairs) {
 
 bool IsBrokenWithAny(TaskId task, const std::vector<TaskId>& others,
                      const std::set<TaskPair>& broken) {
-  return std::any_of(others.begin(), others.end(), [&](TaskId other) {
-    return broken.count(PairOf(task, other)) > 0;
-  });
+  return std::any_of(others.begin(), others.end(),
+                     [&](TaskId other) { return broken.count(PairOf(task, other)) > 0; });
 }
 
 }  // namespace

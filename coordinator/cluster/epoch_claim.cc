@@ -32,9 +32,11 @@ absl::Status KeptFor(const proto::GetStatusResponse& answer) {
 absl::Status Lives(const proto::GetStatusResponse& answer) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
-                absl::StrCat(JobName(answer.job()), " runs on this cluster: its coordinator "
-                             "(incarnation ", answer.coordinator_incarnation(), ") holds ",
-                             TaskName(answer.task()), " and was heard from just now; wait for its "
+                absl::StrCat(JobName(answer.job()),
+                             " runs on this cluster: its coordinator "
+                             "(incarnation ",
+                             answer.coordinator_incarnation(), ") holds ", TaskName(answer.task()),
+                             " and was heard from just now; wait for its "
                              "end, give this job other tasks, or take these with --take_over"),
                 proto::CONFIGURATION),
       answer.task());
@@ -123,9 +125,8 @@ void EpochClaim::Probe(TaskId task) {
       *channel, kGetStatus, Envelope<proto::GetStatusRequest>(), options_.call_timeout,
       [self = shared_from_this(), channel, task, address = std::move(address)](
           const absl::StatusOr<Envelope<proto::GetStatusResponse>>& answer) {
-        const absl::Status status = answer.ok()
-                                        ? CheckAnswers(task, address, answer->header.task())
-                                        : answer.status();
+        const absl::Status status =
+            answer.ok() ? CheckAnswers(task, address, answer->header.task()) : answer.status();
         if (!status.ok()) return self->OnProbed(task, status);
         self->OnProbed(task, answer->header);
       });
@@ -179,8 +180,8 @@ bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
 bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
   // A draining process is about to end and grants nothing for long.
   const bool serves = answer.ok() && answer->state() == proto::SERVING;
-  errors_[task] = serves || !answer.ok() ? answer.status()
-                                         : absl::UnavailableError("it is shutting down");
+  errors_[task] =
+      serves || !answer.ok() ? answer.status() : absl::UnavailableError("it is shutting down");
   if (serves) highest_ = std::max(highest_, answer->epoch());
   if (serves || !IsHome(task)) unanswered_.erase(task);
   if (epoch_ != 0 || !unanswered_.empty()) return false;
@@ -220,8 +221,7 @@ void EpochClaim::Attach(size_t position) {
       });
 }
 
-void EpochClaim::OnAttached(size_t position,
-                            const absl::StatusOr<proto::AttachResponse>& answer) {
+void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachResponse>& answer) {
   const absl::Status& status = answer.status();
   const TaskId task = options_.ps[position];
   if (HasLeft(task)) return Attach(position + 1);

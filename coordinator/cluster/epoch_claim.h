@@ -52,7 +52,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
     std::vector<TaskId> workers;  // that are none
     // Asked before each call: a restarted task may move.
     std::function<std::string(TaskId)> address;
-    uint64_t floor = 0;                          // the epoch is above this one
+    uint64_t floor = 0;  // the epoch is above this one
     // The epoch that this coordinator has held until now. Whoever holds a higher one by now has
     // taken over: the claim ends, it does not take back. 0: none, whoever holds a task is taken
     // over.

@@ -21,13 +21,12 @@ constexpr absl::Duration kTimeout = absl::Seconds(4);
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
 template <typename Response, typename Request>
-void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request,
-          Done done) {
-  StartCall<Response>(*control, method, Envelope<Request>{std::move(request), {}}, kTimeout,
-                      [control, done = std::move(done)](
-                          const absl::StatusOr<Envelope<Response>>& answer) mutable {
-                        done(answer.status());
-                      });
+void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request, Done done) {
+  StartCall<Response>(
+      *control, method, Envelope<Request>{std::move(request), {}}, kTimeout,
+      [control, done = std::move(done)](const absl::StatusOr<Envelope<Response>>& answer) mutable {
+        done(answer.status());
+      });
 }
 
 // Makes the call to one home after another, until one has answered. Returns how many were asked.
@@ -40,9 +39,9 @@ absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
   while (asked < homes.size()) {
     const TaskLink& home = homes[asked++];
     const absl::Status answer =
-        Await<bool>(waiter, absl::InfiniteDuration(), "a home",
-                    [&](auto done) { ask(home, StatusTo(std::move(done))); })
-            .status();
+        Await<bool>(waiter, absl::InfiniteDuration(), "a home", [&](auto done) {
+          ask(home, StatusTo(std::move(done)));
+        }).status();
     // A process that was started again meanwhile knows no coordinator: nobody has taken it over.
     const uint64_t answered_by = DetailOf(answer).origin().incarnation();
     const bool same = answered_by == 0 || answered_by == home.task.incarnation();
@@ -110,8 +109,8 @@ absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster) {
   const auto ask = [&](const TaskLink& link, Done done) {
     proto::WatchRequest request;  // of no state: it is answered at once
     request.set_epoch(cluster.epoch());
-    Tell<proto::WatchResponse>(link.control, "/cohort.proto.TaskService/Watch",
-                               std::move(request), std::move(done));
+    Tell<proto::WatchResponse>(link.control, "/cohort.proto.TaskService/Watch", std::move(request),
+                               std::move(done));
   };
   return AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), ask).status();
 }

@@ -30,14 +30,13 @@ constexpr double kGracePart = 0.1;
 constexpr double kAttachPart = 0.15;  // of an attempt to attach a task that is not there (yet)
 }  // namespace
 
-absl::Status CheckAnswers(TaskId task, const std::string& address,
-                          const proto::TaskRef& answers) {
+absl::Status CheckAnswers(TaskId task, const std::string& address, const proto::TaskRef& answers) {
   if (answers.role() == RoleName(task.role) && answers.index() == task.index) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("at ", address, " answers ", TaskName(answers), ", not ", task.ToString(),
-                   ": check the addresses in TF_CONFIG"));
+  return absl::FailedPreconditionError(absl::StrCat("at ", address, " answers ", TaskName(answers),
+                                                    ", not ", task.ToString(),
+                                                    ": check the addresses in TF_CONFIG"));
 }
 
 std::shared_ptr<TaskConnection> TaskConnection::Create(World world, Options options) {
@@ -125,8 +124,8 @@ void TaskConnection::SendAttach(uint64_t round, proto::AttachRequest request,
   Channel& control = *link.control;
   StartCall<proto::AttachResponse>(
       control, kAttach, Envelope<proto::AttachRequest>{std::move(request), {}}, timeout,
-      [self = shared_from_this(), round, on_failure, link = std::move(link)](
-          absl::StatusOr<Envelope<proto::AttachResponse>> response) mutable {
+      [self = shared_from_this(), round, on_failure,
+       link = std::move(link)](absl::StatusOr<Envelope<proto::AttachResponse>> response) mutable {
         absl::Status status = response.status();
         if (status.ok()) {
           status = CheckAnswers(self->options_.task, link.address, response->header.task());
@@ -261,15 +260,14 @@ void TaskConnection::Watch(uint64_t generation) {
   request.header.set_max_wait_ms(absl::ToInt64Milliseconds(options_.lease * kWatchPart));
   StartCall<proto::WatchResponse>(
       *control, kWatch, std::move(request), options_.lease * kSuspectPart,
-      [self = shared_from_this(), generation](
-          absl::StatusOr<Envelope<proto::WatchResponse>> response) {
+      [self = shared_from_this(),
+       generation](absl::StatusOr<Envelope<proto::WatchResponse>> response) {
         if (!response.ok()) return self->OnWatched(generation, response.status());
         self->OnWatched(generation, response->header);
       });
 }
 
-void TaskConnection::OnWatched(uint64_t generation,
-                               absl::StatusOr<proto::WatchResponse> response) {
+void TaskConnection::OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response) {
   if (!response.ok()) return Lose(generation, response.status(), Certainty::kSuspected);
   if (response->state() != proto::SERVING) {
     const absl::Duration patience = absl::Milliseconds(response->leaves_in_ms());
@@ -280,9 +278,8 @@ void TaskConnection::OnWatched(uint64_t generation,
     if (BeginLeaving(generation)) {
       Log(LogLevel::kInfo, "task_leaves",
           {{"task", TaskName(response->task())}, {"within", absl::FormatDuration(patience)}});
-      options_.on_leaving(patience, [self = shared_from_this(), generation] {
-        self->LetGo(generation);
-      });
+      options_.on_leaving(patience,
+                          [self = shared_from_this(), generation] { self->LetGo(generation); });
     }
   }
   bool changed = false;
@@ -331,8 +328,8 @@ void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certai
     task = link_.task;
     backoff_ = kBackoffMin;
     refused_attempts_ = 0;
-    suspect_until_ = std::max(last_contact_ + options_.lease,
-                              world_.clock.Now() + options_.lease * kGracePart);
+    suspect_until_ =
+        std::max(last_contact_ + options_.lease, world_.clock.Now() + options_.lease * kGracePart);
   }
   Log(LogLevel::kWarning, certainty == Certainty::kGone ? "task_gone" : "task_suspected",
       {{"task", TaskName(task)}, {"cause", cause.message()}});

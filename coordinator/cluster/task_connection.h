@@ -120,11 +120,11 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   absl::Time last_contact_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
-  bool reported_ ABSL_GUARDED_BY(mutex_) = false;  // on_ready ran, and on_lost not since
+  bool reported_ ABSL_GUARDED_BY(mutex_) = false;     // on_ready ran, and on_lost not since
   int refused_attempts_ ABSL_GUARDED_BY(mutex_) = 0;  // since it is a suspect
   absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);  // then it is lost
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // counts successful attachments
-  uint64_t leaving_ ABSL_GUARDED_BY(mutex_) = 0;     // the generation that leaves
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;   // counts successful attachments
+  uint64_t leaving_ ABSL_GUARDED_BY(mutex_) = 0;      // the generation that leaves
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach of this attachment
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);

@@ -22,14 +22,14 @@ absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
   const std::string task = TaskName(DetailOf(failure).origin());
   const std::string bytes = call.bytes == 0 ? "" : absl::StrCat(" of ", call.bytes, " bytes");
   return WithDetail(
-      absl::Status(failure.code(),
-                   absl::StrCat("chief:0's call ", call.method, bytes, " to ", task,
-                                " got no answer for ",
-                                absl::FormatDuration(absl::Trunc(lasted, absl::Milliseconds(100))),
-                                ", although ", task,
-                                " answers small calls; the network between the two may lose large "
-                                "packets: check the path MTU (ping -M do -s 1400); last failure: ",
-                                failure.message())),
+      absl::Status(
+          failure.code(),
+          absl::StrCat("chief:0's call ", call.method, bytes, " to ", task, " got no answer for ",
+                       absl::FormatDuration(absl::Trunc(lasted, absl::Milliseconds(100))),
+                       ", although ", task,
+                       " answers small calls; the network between the two may lose large "
+                       "packets: check the path MTU (ping -M do -s 1400); last failure: ",
+                       failure.message())),
       DetailOf(failure));
 }
 

@@ -48,10 +48,10 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
   std::set<int32_t> asked;
   while (true) {
     std::vector<TaskLink> links = ServingWorkers(cluster);
-    links.erase(std::remove_if(
-                    links.begin(), links.end(),
-                    [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
-                links.end());
+    links.erase(
+        std::remove_if(links.begin(), links.end(),
+                       [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
+        links.end());
     if (links.empty()) return error;
     if (asked.empty()) links.erase(links.begin() + 1, links.end());
     for (const TaskLink& link : links) asked.insert(link.task.index());

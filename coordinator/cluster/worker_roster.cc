@@ -60,11 +60,11 @@ absl::Status WorkerRoster::Remove(TaskId task) {
   if (absl::Status worker = CheckIsWorker(task); !worker.ok()) return worker;
   const std::vector<TaskId> workers = Tasks(Role::kWorker);
   if (Find(task) == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        task.ToString(), " is not a worker of this job; they are ",
-        absl::StrJoin(workers, ", ", [](std::string* out, TaskId worker) {
-          absl::StrAppend(out, worker.ToString());
-        })));
+    return absl::NotFoundError(
+        absl::StrCat(task.ToString(), " is not a worker of this job; they are ",
+                     absl::StrJoin(workers, ", ", [](std::string* out, TaskId worker) {
+                       absl::StrAppend(out, worker.ToString());
+                     })));
   }
   if (workers.size() <= static_cast<size_t>(limits_.min)) {
     return absl::FailedPreconditionError(

@@ -92,15 +92,14 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
 void CoordinatorDaemon::Interrupt(absl::string_view reason) {
   MutexLock lock(interruption_->mutex);
   interruption_->error =
-      MakeError(absl::StatusCode::kCancelled,
-                absl::StrCat("the job was interrupted by ", reason), proto::CANCELLED);
+      MakeError(absl::StatusCode::kCancelled, absl::StrCat("the job was interrupted by ", reason),
+                proto::CANCELLED);
   ClusterCoordinator* const connected = interruption_->connected;
   if (connected == nullptr) return;
   // The rest of the time is for the tasks to end.
   const bool waits = connected->CheckpointAndHold(
-      options_.drain_timeout * kKeepPart, [interruption = interruption_](absl::Status kept) {
-        EndInterrupted(*interruption, kept);
-      });
+      options_.drain_timeout * kKeepPart,
+      [interruption = interruption_](absl::Status kept) { EndInterrupted(*interruption, kept); });
   if (!waits) connected->Abort(interruption_->error);
 }
 
@@ -139,8 +138,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
     interruption_->connected = coordinator->get();
     if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
   }
-  const absl::Status ready =
-      OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
+  const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
   absl::StatusOr<std::string> summary =
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
   bool interrupted = false;
@@ -156,8 +154,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   }
   // Tasks that waited in vain for others wait for the next coordinator.
   const bool is_over = ready.ok() || interrupted;
-  const absl::Status left = (*coordinator)->Leave(
-      is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
+  const absl::Status left =
+      (*coordinator)
+          ->Leave(is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
   // Whatever else has failed, has failed for that.
   if (!left.ok() && !summary.ok() && !interrupted) return left;
   return summary;
@@ -244,8 +243,8 @@ std::string CoordinatorDaemon::RecoveryDirectory() const {
 absl::Status CoordinatorDaemon::ProbeDirectories() const {
   const JobSpec& job = options_.job;
   const std::string& onnx = job.export_to.onnx;
-  const bool recovers = job.recovery.enabled &&
-                        !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
+  const bool recovers =
+      job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
   const std::pair<std::string, absl::string_view> wanted[] = {
       {job.checkpoint.directory,
        "checkpoint.directory: name one that can be written to, or leave it out (checkpoint.restore "

@@ -138,8 +138,8 @@ void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
   }
 }
 
-void ResolveCluster(const Flags& flags, const Environment& environment,
-                    CoordinatorOptions& options, std::vector<std::string>& problems) {
+void ResolveCluster(const Flags& flags, const Environment& environment, CoordinatorOptions& options,
+                    std::vector<std::string>& problems) {
   if (!flags.local.empty()) {
     LocalTasks tasks;
     Take(ParseLocalTasks(flags.local), tasks, problems);
@@ -164,8 +164,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment,
                                     ", but this program is the coordinator: use chief, or leave "
                                     "task out"));
   }
-  if (const absl::Status dialable = CheckDialable(config->cluster, config->task);
-      !dialable.ok()) {
+  if (const absl::Status dialable = CheckDialable(config->cluster, config->task); !dialable.ok()) {
     problems.push_back(absl::StrCat("TF_CONFIG: ", dialable.message()));
   }
   options.cluster = config->cluster;
@@ -230,8 +229,9 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
     const absl::Status good = CheckMembership(flags.membership);
     if (!good.ok()) problems.push_back(absl::StrCat("--membership: ", good.message()));
     if (options.local.has_value()) {
-      problems.emplace_back("--membership: local tasks are this coordinator's own; name the "
-                            "cluster in TF_CONFIG, or leave it out");
+      problems.emplace_back(
+          "--membership: local tasks are this coordinator's own; name the "
+          "cluster in TF_CONFIG, or leave it out");
     }
   }
   if (flags.ctl_address == "none") return;
@@ -322,10 +322,9 @@ absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
     const bool known = pair[0] == "ps" || pair[0] == "worker";
     if (pair.size() != 2 || !known || !absl::SimpleAtoi(pair[1], &count) || count < 1 ||
         count > kLocalTasksMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--local: '", part, "' in '", text,
-                       "' is not ps=N or worker=N with N from 1 to ", kLocalTasksMax,
-                       "; write ps=2,worker=3"));
+      return absl::InvalidArgumentError(absl::StrCat("--local: '", part, "' in '", text,
+                                                     "' is not ps=N or worker=N with N from 1 to ",
+                                                     kLocalTasksMax, "; write ps=2,worker=3"));
     }
     (pair[0] == "ps" ? tasks.ps : tasks.workers) = count;
   }
@@ -337,8 +336,7 @@ absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
 }
 
 absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
-    const std::vector<std::string>& arguments, const Environment& environment,
-    FileSystem& files) {
+    const std::vector<std::string>& arguments, const Environment& environment, FileSystem& files) {
   FlagParser parser("coordinator", "Cohort's coordinator");
   Flags flags;
   Declare(parser, flags);

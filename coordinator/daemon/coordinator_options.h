@@ -37,11 +37,11 @@ struct CoordinatorOptions {
   // Where operators are served; a file that gets the address. Empty: nowhere.
   std::string ctl_address;
   std::string ctl_address_file;
-  bool ctl_required = false;        // --ctl_address was given: without it the job does not begin
-  std::string membership;           // membership_source.h; empty: the workers are the cluster's
+  bool ctl_required = false;  // --ctl_address was given: without it the job does not begin
+  std::string membership;     // membership_source.h; empty: the workers are the cluster's
   absl::Duration drain_timeout = absl::Seconds(10);  // after SIGTERM
-  bool keep_tasks = false;          // leave TF_CONFIG's tasks running for the next job
-  bool take_over = false;           // take TF_CONFIG's tasks from another job that lives
+  bool keep_tasks = false;  // leave TF_CONFIG's tasks running for the next job
+  bool take_over = false;   // take TF_CONFIG's tasks from another job that lives
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
 };

@@ -45,10 +45,9 @@ absl::Status CheckOperand(const proto::VariableLayout& variable,
         absl::StrCat("variable ", variable.name(), ": a whole number is divided by 0"));
   }
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("variable ", variable.name(), " takes ",
-                   DTypeName(static_cast<DType>(variable.dtype())), expected.ToString(),
-                   ", the value is ", change.operand.TypeString()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable ", variable.name(), " takes ", DTypeName(static_cast<DType>(variable.dtype())),
+      expected.ToString(), ", the value is ", change.operand.TypeString()));
 }
 
 Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {

@@ -117,9 +117,7 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
     waiter_.Wait(never, kLossNoticed);
   }
   return Await<bool>(waiter_, deadline - world_.clock.Now(), "a recovery to end",
-                     [&](auto done) {
-                       options_.when_stable(StatusTo(std::move(done)));
-                     })
+                     [&](auto done) { options_.when_stable(StatusTo(std::move(done))); })
       .status();
 }
 
@@ -186,8 +184,8 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
       *request.header.add_variables() = variable;
     }
   }
-  ASSIGN_OR_RETURN(const auto answers, CallAll<proto::CreateVariablesResponse>(
-                                           kCreateVariables, std::move(requests)));
+  ASSIGN_OR_RETURN(const auto answers,
+                   CallAll<proto::CreateVariablesResponse>(kCreateVariables, std::move(requests)));
   SayReplaced(answers);
   return absl::OkStatus();
 }
@@ -212,8 +210,7 @@ absl::StatusOr<Tensor> PsControl::ReadAll(const proto::VariableLayout& variable)
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   std::vector<SliceLoad> loads;
   for (size_t i = 0; i < homes.size(); ++i) {
-    loads.push_back(
-        {homes[i], BytesOfSlice(whole, variable.slices(static_cast<int>(i))).count});
+    loads.push_back({homes[i], BytesOfSlice(whole, variable.slices(static_cast<int>(i))).count});
   }
   for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
     RETURN_IF_ERROR(ReadSlices(variable, homes, round, whole));
@@ -228,15 +225,14 @@ absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
   for (const size_t i : slices) {
     requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
   }
-  ASSIGN_OR_RETURN(const auto responses,
-                   CallAll<proto::PullResponse>(kPull, std::move(requests)));
+  ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (const size_t i : slices) {
     const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
-    RETURN_IF_ERROR(Annotate(readers[homes[i]].Read(
-                                 absl::MakeSpan(whole.mutable_raw() + range.begin, range.count)),
-                             absl::StrCat("reading ", variable.name())));
+    RETURN_IF_ERROR(Annotate(
+        readers[homes[i]].Read(absl::MakeSpan(whole.mutable_raw() + range.begin, range.count)),
+        absl::StrCat("reading ", variable.name())));
   }
   return absl::OkStatus();
 }
@@ -278,8 +274,7 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
     *asked.mutable_ids() = MetaOf(wanted[i]);
     request.payload.push_back(SliceOf(wanted[i]));
   }
-  ASSIGN_OR_RETURN(const auto responses,
-                   CallAll<proto::PullResponse>(kPull, std::move(requests)));
+  ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (size_t i = 0; i < homes.size(); ++i) {
@@ -300,8 +295,8 @@ uint64_t PsControl::NextUpdate() {
   return last_update_;
 }
 
-absl::Status PsControl::Change(const proto::VariableLayout& variable,
-                               const VariableChange& change, uint64_t update) {
+absl::Status PsControl::Change(const proto::VariableLayout& variable, const VariableChange& change,
+                               uint64_t update) {
   std::vector<VariablePart> parts;
   if (variable.replicas() > 0) {
     ASSIGN_OR_RETURN(const VariableChange of_all, ChangeOfReplicas(variable, change));
@@ -378,20 +373,20 @@ absl::Status PsControl::Restore(const std::string& prefix, Slots slots) {
   order.prefix = prefix;
   order.slots = slots == Slots::kOfCheckpoint;
   order.new_slots = true;
-  return UntilStable<bool>({"Restore"}, [&] {
-           order.epoch = cluster_->epoch();
-           return AwaitHomes<bool>(
-               absl::InfiniteDuration(), "the shards to be restored", [&](auto done) {
-                 transfer_->Restore(order, StatusTo(std::move(done)));
-               });
-         })
+  return UntilStable<bool>(
+             {"Restore"},
+             [&] {
+               order.epoch = cluster_->epoch();
+               return AwaitHomes<bool>(
+                   absl::InfiniteDuration(), "the shards to be restored",
+                   [&](auto done) { transfer_->Restore(order, StatusTo(std::move(done))); });
+             })
       .status();
 }
 
 absl::StatusOr<proto::PsStatsResponse> PsControl::Stats() {
-  ASSIGN_OR_RETURN(const auto responses,
-                   CallAll<proto::PsStatsResponse>(
-                       kGetStats, ForEach<proto::PsStatsRequest>(num_ps())));
+  ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PsStatsResponse>(
+                                             kGetStats, ForEach<proto::PsStatsRequest>(num_ps())));
   proto::PsStatsResponse sum;
   for (const auto& response : responses) AddPsStats(response.header, sum);
   return sum;

@@ -91,8 +91,8 @@ class PsControl {
 
  private:
   template <typename Response, typename Request>
-  absl::StatusOr<std::vector<Envelope<Response>>> CallAll(
-      const std::string& method, std::vector<Envelope<Request>> requests);
+  absl::StatusOr<std::vector<Envelope<Response>>> CallAll(const std::string& method,
+                                                          std::vector<Envelope<Request>> requests);
   // How many requests CallAll needs: one for each home, or one that is the same for all. Copies
   // come and go, so nothing is counted or placed by how many there are now.
   int NumRequests(bool mirrored) const { return mirrored ? 1 : num_ps(); }
@@ -108,8 +108,8 @@ class PsControl {
                             size_t row_bytes, std::byte* out);
   // Changes these slices by one call to each holder, with what `numbered` says of the change.
   absl::Status ChangeSlices(const proto::VariableLayout& variable,
-                            absl::Span<const VariablePart> parts,
-                            absl::Span<const size_t> slices, const proto::AssignRequest& numbered);
+                            absl::Span<const VariablePart> parts, absl::Span<const size_t> slices,
+                            const proto::AssignRequest& numbered);
 
   // What `start` gives, or the loss of a home.
   template <typename T, typename Start>

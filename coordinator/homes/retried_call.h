@@ -48,9 +48,8 @@ void StartRetried(const TaskLink& link, const std::string& method, Envelope<Requ
       [link, method, request = std::move(request), timeout, done = std::move(done),
        attempt](absl::StatusOr<Envelope<Response>> response) mutable {
         const absl::Status& status = response.status();
-        const bool unanswered =
-            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
-            ClassOf(status) == proto::ERROR_CLASS_UNKNOWN;
+        const bool unanswered = (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
+                                ClassOf(status) == proto::ERROR_CLASS_UNKNOWN;
         const bool again = unanswered || ClassOf(status) == proto::TRANSIENT;
         if (again && attempt < kCallAttemptsMax) {
           Log(LogLevel::kInfo, "call_repeated",

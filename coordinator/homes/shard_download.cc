@@ -64,8 +64,8 @@ void ShardDownload::OnChunk(const Envelope<proto::ReadShardResponse>& chunk) {
 absl::Status ShardDownload::Append(const Payload& chunk) {
   if (PayloadBytes(chunk) == 0) return absl::InternalError("ReadShard answered no bytes");
   for (const ByteSlice& slice : chunk) {
-    RETURN_IF_ERROR(copy_->Append(
-        absl::string_view(reinterpret_cast<const char*>(slice.data), slice.size)));
+    RETURN_IF_ERROR(
+        copy_->Append(absl::string_view(reinterpret_cast<const char*>(slice.data), slice.size)));
   }
   return absl::OkStatus();
 }

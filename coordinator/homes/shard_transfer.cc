@@ -314,13 +314,13 @@ void ShardTransfer::RestoreStreamed(const proto::RestoreShardRequest& request, c
       {links.size(), kStreamedAtOnce},
       [self = shared_from_this(), staged, links,
        reader = std::shared_ptr<const BundleReader>(*std::move(reader))](size_t i, auto one) {
-        ShardUpload::Start(self->world_,
-                           {links[i], reader, staged, self->options_.call_timeout,
-                            self->options_.chunk_bytes},
-                           [one = std::move(one)](absl::Status status) mutable {
-                             if (!status.ok()) return one(status);
-                             one(true);
-                           });
+        ShardUpload::Start(
+            self->world_,
+            {links[i], reader, staged, self->options_.call_timeout, self->options_.chunk_bytes},
+            [one = std::move(one)](absl::Status status) mutable {
+              if (!status.ok()) return one(status);
+              one(true);
+            });
       },
       [done = std::move(done)](auto all) mutable { done(all.status()); });
 }

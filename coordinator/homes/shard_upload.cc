@@ -50,8 +50,8 @@ proto::StageRestoreRequest ShardUpload::StageRequest() const {
 
 absl::Status ShardUpload::OpenRow() {
   const proto::StagedRows& row = rows_[row_];
-  ASSIGN_OR_RETURN(stream_, options_.reader->StreamRows(row.tensor(),
-                                                        {row.row_begin(), row.row_count()}));
+  ASSIGN_OR_RETURN(stream_,
+                   options_.reader->StreamRows(row.tensor(), {row.row_begin(), row.row_count()}));
   if (stream_->left() == row.size()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("'", row.tensor(), "' has ", stream_->left(),
                                           " bytes where the ps asks for ", row.size()));
@@ -92,9 +92,9 @@ void ShardUpload::SendNext() {
 }
 
 void ShardUpload::Restore() {
-  Call<proto::RestoreShardResponse>(
-      "RestoreShard", Envelope<proto::RestoreShardRequest>{options_.request, {}},
-      [this](auto answer) { done_(answer.status()); });
+  Call<proto::RestoreShardResponse>("RestoreShard",
+                                    Envelope<proto::RestoreShardRequest>{options_.request, {}},
+                                    [this](auto answer) { done_(answer.status()); });
 }
 
 }  // namespace cohort

@@ -71,7 +71,8 @@ std::vector<int64_t> ReadBuckets(ObjectReader& config) {
   const std::optional<std::vector<int64_t>> all = ReadInts(*value, path, kBuckets, config.errors());
   if (!all) return otherwise;
   if (all->size() == kCategories) return *all;
-  config.AddError("hash_buckets", absl::StrCat("has ", all->size(), " numbers; it must be one, or "
+  config.AddError("hash_buckets", absl::StrCat("has ", all->size(),
+                                               " numbers; it must be one, or "
                                                "one for each of the 26 categories"));
   return otherwise;
 }
@@ -106,9 +107,9 @@ DataSourceSpec ReadSource(const json& value, const std::string& path, const std:
   } else if (form.class_name == "ClickLog" || form.class_name == "SyntheticClickLog") {
     source = ReadClickLog(form.class_name, config);
   } else {
-    errors.Add(path, UnknownName("data set", form.class_name,
-                                 {"MNIST", "IDX", "SyntheticDigits", "ClickLog",
-                                  "SyntheticClickLog"}));
+    errors.Add(path,
+               UnknownName("data set", form.class_name,
+                           {"MNIST", "IDX", "SyntheticDigits", "ClickLog", "SyntheticClickLog"}));
     return source;
   }
   config.Finish();
@@ -143,8 +144,8 @@ std::optional<TransformSpec> ReadTransform(const json& value, const std::string&
     return std::nullopt;
   }
   config.Choice("component", columns, &component);
-  transform.component = static_cast<uint32_t>(
-      std::find(columns.begin(), columns.end(), component) - columns.begin());
+  transform.component =
+      static_cast<uint32_t>(std::find(columns.begin(), columns.end(), component) - columns.begin());
   config.Ignore("name");
   config.Finish();
   return transform;

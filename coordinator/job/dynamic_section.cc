@@ -25,8 +25,7 @@ const std::vector<std::string>& EvictNames() {
 }
 
 const std::vector<std::string>& RowTypes() {
-  static const auto* const kNames =
-      new std::vector<std::string>{"float32", "float16", "bfloat16"};
+  static const auto* const kNames = new std::vector<std::string>{"float32", "float16", "bfloat16"};
   return *kNames;
 }
 
@@ -40,8 +39,7 @@ DynamicTableSpec ReadDynamicTable(const json& value, const std::string& path, Js
                 &table.admit_probability);
   if (reader.Find("ttl_seconds") != nullptr) {
     double seconds = 1;
-    reader.Number("ttl_seconds", {.min = 0, .max = kTtlSecondsMax, .min_excluded = true},
-                  &seconds);
+    reader.Number("ttl_seconds", {.min = 0, .max = kTtlSecondsMax, .min_excluded = true}, &seconds);
     table.ttl_seconds = seconds;
   }
   reader.OptionalInt("max_bytes_per_ps", {.min = kTableBytesLeast, .max = kTableBytesMax},

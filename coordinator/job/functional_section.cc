@@ -96,8 +96,7 @@ class FunctionalReader {
     for (const TensorName& tensor : *input_tensors) {
       const std::optional<size_t> call = Find(tensor);
       if (!call) return;
-      if (!IsInput(*call) ||
-          std::count(model_.inputs.begin(), model_.inputs.end(), *call) > 0) {
+      if (!IsInput(*call) || std::count(model_.inputs.begin(), model_.inputs.end(), *call) > 0) {
         errors_.Add(tensor.path, absl::StrCat("names '", tensor.layer,
                                               "', which is no InputLayer, or there twice"));
         return;
@@ -199,7 +198,8 @@ class FunctionalReader {
     if (args == nullptr) return false;
     const std::string args_path = JoinPath(path, "args");
     if (!args->is_array() || args->size() != 1) {
-      errors_.Add(args_path, absl::StrCat("is ", JsonExcerpt(*args), "; it must be one tensor, or "
+      errors_.Add(args_path, absl::StrCat("is ", JsonExcerpt(*args),
+                                          "; it must be one tensor, or "
                                           "one list of tensors"));
       return false;
     }
@@ -334,8 +334,7 @@ class FunctionalReader {
       const std::string& name = LayerName(model_.layers[model_.calls[i].layer]);
       if (!used[i]) {
         errors_.Add(outputs_path, absl::StrCat("does not depend on layer '", name, "'"));
-      } else if (IsInput(i) &&
-                 std::count(model_.inputs.begin(), model_.inputs.end(), i) == 0) {
+      } else if (IsInput(i) && std::count(model_.inputs.begin(), model_.inputs.end(), i) == 0) {
         errors_.Add(inputs_path, absl::StrCat("does not name InputLayer '", name, "'"));
       }
     }

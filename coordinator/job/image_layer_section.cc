@@ -135,9 +135,9 @@ ReshapeSpec ReadReshape(LayerReader& reader) {
   const bool bad = dims->size() > kRankMax || std::count(dims->begin(), dims->end(), 0) > 0 ||
                    std::count(dims->begin(), dims->end(), -1) > 1;
   if (bad) {
-    reader.config.AddError("target_shape",
-                           absl::StrCat("is ", JsonExcerpt(*shape), "; it must be at most ",
-                                        kRankMax, " numbers from 1 on, of which one may be -1"));
+    reader.config.AddError(
+        "target_shape", absl::StrCat("is ", JsonExcerpt(*shape), "; it must be at most ", kRankMax,
+                                     " numbers from 1 on, of which one may be -1"));
     return layer;
   }
   layer.target_shape = *dims;

@@ -56,7 +56,7 @@ struct GlobalAveragePooling2DSpec {
 // Over all axes but that of the channels, which is the last.
 struct BatchNormalizationSpec {
   std::string name;
-  int64_t axis = -1;  // counts the batch as 0
+  int64_t axis = -1;       // counts the batch as 0
   double momentum = 0.99;  // what the moving statistics keep in a step
   double epsilon = 1e-3;
   bool center = true;  // has beta

@@ -15,8 +15,7 @@ ModelSpec ReadModel(const nlohmann::json& value, const std::string& path, JsonEr
 CompileSpec ReadCompile(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 OptimizerSpec ReadOptimizer(const nlohmann::json& value, const std::string& path,
                             JsonErrors& errors);
-ScheduleSpec ReadSchedule(const nlohmann::json& value, const std::string& path,
-                          JsonErrors& errors);
+ScheduleSpec ReadSchedule(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 DynamicTableSpec ReadDynamicTable(const nlohmann::json& value, const std::string& path,

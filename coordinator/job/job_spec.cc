@@ -76,12 +76,9 @@ CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonEr
 }
 
 ordered_json ToJson(const CheckpointSpec& checkpoint) {
-  return {{"directory", checkpoint.directory},
-          {"max_to_keep", checkpoint.max_to_keep},
-          {"every_epochs", checkpoint.every_epochs},
-          {"restore", checkpoint.restore},
-          {"weights_only", checkpoint.weights_only},
-          {"mode", checkpoint.mode}};
+  return {{"directory", checkpoint.directory},       {"max_to_keep", checkpoint.max_to_keep},
+          {"every_epochs", checkpoint.every_epochs}, {"restore", checkpoint.restore},
+          {"weights_only", checkpoint.weights_only}, {"mode", checkpoint.mode}};
 }
 
 void ReadMilliseconds(const std::string& key, ObjectReader& reader, absl::Duration* out) {

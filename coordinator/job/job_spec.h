@@ -57,7 +57,7 @@ struct RecoverySpec {
   std::string directory;
   absl::Duration interval = absl::Seconds(10);
   int64_t interval_steps = 0;  // steps that ask for one before `interval` does; 0: only time does
-  int64_t max_steps = 65536;  // that may run again after a loss
+  int64_t max_steps = 65536;   // that may run again after a loss
 
   friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;
 };
@@ -73,9 +73,9 @@ struct ClusterOptionsSpec {
   absl::Duration lease_timeout = absl::Seconds(5);     // a task silent for so long is lost
   absl::Duration call_timeout = absl::Seconds(60);     // deadline of one call
   int64_t max_attempts = 10;                           // of one closure, before it has failed
-  int64_t quarantine_after = 3;   // worker processes that end together with one closure
-  bool skip_quarantined = false;  // go on without it
-  int64_t queue_size = 256;                            // closures queued and in flight
+  int64_t quarantine_after = 3;        // worker processes that end together with one closure
+  bool skip_quarantined = false;       // go on without it
+  int64_t queue_size = 256;            // closures queued and in flight
   int64_t min_workers = 1;             // the job starts with, and is never left with fewer
   std::optional<int64_t> max_workers;  // absent: any number
 

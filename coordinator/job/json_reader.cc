@@ -81,8 +81,8 @@ std::string Nearest(absl::string_view name, absl::Span<const std::string> known)
   }
   const std::vector<std::string> nearest = NearestNames(name, known, 1);
   if (nearest.empty()) return "; none is known here";
-  return absl::StrCat("; the nearest is '", nearest.front(), "' (known: ",
-                      absl::StrJoin(known, ", "), ")");
+  return absl::StrCat("; the nearest is '", nearest.front(),
+                      "' (known: ", absl::StrJoin(known, ", "), ")");
 }
 
 bool InRange(double value, NumberRange range) {
@@ -219,9 +219,9 @@ void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> 
   const json* value = Find(key);
   if (value == nullptr) return;
   const std::string text = value->is_string() ? value->get<std::string>() : "";
-  const auto choice = std::find_if(
-      choices.begin(), choices.end(),
-      [&](const std::string& one) { return absl::EqualsIgnoreCase(one, text); });
+  const auto choice = std::find_if(choices.begin(), choices.end(), [&](const std::string& one) {
+    return absl::EqualsIgnoreCase(one, text);
+  });
   if (choice == choices.end()) {
     return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be one of '",
                                       absl::StrJoin(choices, "', '"), "'"));

@@ -149,8 +149,7 @@ void LayerReader::Padding(bool* same) {
   *same = padding == "same";
 }
 
-std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key,
-                                                               const json& value) {
+std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key, const json& value) {
   if (!value.is_array() || value.empty() || !value[0].is_null()) {
     config.AddError(key, absl::StrCat("is ", JsonExcerpt(value),
                                       "; it must be a list that begins with null, the batch"));
@@ -158,8 +157,7 @@ std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key,
   }
   json rest = json::array();
   rest.insert(rest.end(), value.begin() + 1, value.end());
-  return ReadInts(rest, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
-                  config.errors());
+  return ReadInts(rest, JoinPath(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
 }
 absl::string_view ActivationName(Activation activation) {
   return ActivationNames()[static_cast<size_t>(activation)];

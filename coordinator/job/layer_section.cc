@@ -102,7 +102,8 @@ void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
   if (NeedsInputDim(layer.embeddings_initializer)) {
     reader.config.AddError(
         "embeddings_initializer",
-        absl::StrCat("is ", layer.embeddings_initializer.class_name, ", which is scaled by the "
+        absl::StrCat("is ", layer.embeddings_initializer.class_name,
+                     ", which is scaled by the "
                      "number of rows, and a dynamic table has none; use RandomUniform, "
                      "RandomNormal, TruncatedNormal, Zeros, Ones or Constant"));
   }
@@ -139,16 +140,26 @@ EmbeddingBagSpec ReadEmbeddingBag(LayerReader& reader) {
   std::string name(CombinerName(layer.combiner));
   reader.config.Choice("combiner", CombinerNames(), &name);
   const std::vector<std::string>& names = CombinerNames();
-  layer.combiner = static_cast<Combiner>(std::find(names.begin(), names.end(), name) -
-                                         names.begin());
+  layer.combiner =
+      static_cast<Combiner>(std::find(names.begin(), names.end(), name) - names.begin());
   return layer;
 }
 
 const std::vector<std::string>& LayerClasses() {
-  static const auto* const kNames = new std::vector<std::string>{
-      "InputLayer", "Dense", "Dropout", "Flatten", "Activation", "Concatenate", "Embedding",
-      "EmbeddingBag", "Conv2D", "MaxPooling2D", "AveragePooling2D", "GlobalAveragePooling2D",
-      "BatchNormalization", "Reshape"};
+  static const auto* const kNames = new std::vector<std::string>{"InputLayer",
+                                                                 "Dense",
+                                                                 "Dropout",
+                                                                 "Flatten",
+                                                                 "Activation",
+                                                                 "Concatenate",
+                                                                 "Embedding",
+                                                                 "EmbeddingBag",
+                                                                 "Conv2D",
+                                                                 "MaxPooling2D",
+                                                                 "AveragePooling2D",
+                                                                 "GlobalAveragePooling2D",
+                                                                 "BatchNormalization",
+                                                                 "Reshape"};
   return *kNames;
 }
 

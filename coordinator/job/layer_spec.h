@@ -70,8 +70,8 @@ struct ConcatenateSpec {
 // Cohort's own: a table without a number of rows. Ids are keys, any integers; a key's row begins
 // when it is first pushed, or when the table admits it.
 struct DynamicTableSpec {
-  int64_t admit_after = 1;       // pushes of a key until it has a row
-  double admit_probability = 1;  // of each such push
+  int64_t admit_after = 1;                                 // pushes of a key until it has a row
+  double admit_probability = 1;                            // of each such push
   std::optional<double> ttl_seconds = std::nullopt;        // without a push; absent: for ever
   std::optional<int64_t> max_bytes_per_ps = std::nullopt;  // absent: no limit
   std::string evict = "lru";                               // at the limit; or "lfu"
@@ -83,10 +83,9 @@ struct DynamicTableSpec {
 // A row of a table for each id.
 struct EmbeddingSpec {
   std::string name;
-  int64_t input_dim = 1;   // rows; kKeyBuckets of a dynamic table
+  int64_t input_dim = 1;  // rows; kKeyBuckets of a dynamic table
   int64_t output_dim = 1;
-  KerasInitializerSpec embeddings_initializer{
-      .class_name = "RandomUniform", .a = -0.05, .b = 0.05};
+  KerasInitializerSpec embeddings_initializer{.class_name = "RandomUniform", .a = -0.05, .b = 0.05};
   std::optional<DynamicTableSpec> dynamic = std::nullopt;
 
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
@@ -101,8 +100,7 @@ struct EmbeddingBagSpec {
   int64_t input_dim = 1;
   int64_t output_dim = 1;
   Combiner combiner = Combiner::kMean;
-  KerasInitializerSpec embeddings_initializer{
-      .class_name = "RandomUniform", .a = -0.05, .b = 0.05};
+  KerasInitializerSpec embeddings_initializer{.class_name = "RandomUniform", .a = -0.05, .b = 0.05};
   std::optional<DynamicTableSpec> dynamic = std::nullopt;
 
   friend bool operator==(const EmbeddingBagSpec&, const EmbeddingBagSpec&) = default;
@@ -111,10 +109,10 @@ struct EmbeddingBagSpec {
 // "sum", "mean", "sqrtn".
 absl::string_view CombinerName(Combiner combiner);
 
-using LayerSpec = std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec,
-                               ConcatenateSpec, EmbeddingSpec, EmbeddingBagSpec, Conv2DSpec,
-                               Pooling2DSpec, GlobalAveragePooling2DSpec, BatchNormalizationSpec,
-                               ReshapeSpec>;
+using LayerSpec =
+    std::variant<InputLayerSpec, DenseSpec, DropoutSpec, FlattenSpec, ActivationSpec,
+                 ConcatenateSpec, EmbeddingSpec, EmbeddingBagSpec, Conv2DSpec, Pooling2DSpec,
+                 GlobalAveragePooling2DSpec, BatchNormalizationSpec, ReshapeSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
 // Of an embedding with one; null for all other layers.

@@ -22,7 +22,7 @@ constexpr NumberRange kNotNegative = {.min = 0};
 struct OptimizerClass {
   const char* class_name;
   const char* op;
-  double learning_rate;                      // Keras's default
+  double learning_rate;                     // Keras's default
   std::optional<double> weight_decay = {};  // where its default is not that of the others
 };
 

@@ -115,10 +115,10 @@ void ReadPieces(ObjectReader& config, ScheduleSpec& spec) {
   spec.values = ReadNumbers("values", config);
   if (config.errors().size() > errors) return;
   if (spec.boundaries.empty() || spec.values.size() != spec.boundaries.size() + 1) {
-    config.AddError("values", absl::StrCat("has ", spec.values.size(), " numbers for ",
-                                           spec.boundaries.size(),
-                                           " boundaries; it needs one more than there are "
-                                           "boundaries, of which there must be one"));
+    config.AddError(
+        "values", absl::StrCat("has ", spec.values.size(), " numbers for ", spec.boundaries.size(),
+                               " boundaries; it needs one more than there are "
+                               "boundaries, of which there must be one"));
   }
   for (size_t i = 1; i < spec.boundaries.size(); ++i) {
     if (spec.boundaries[i] > spec.boundaries[i - 1]) continue;

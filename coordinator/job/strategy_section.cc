@@ -85,15 +85,14 @@ ConsistencySpec ReadConsistency(const json& value, const std::string& path, Json
 void ReadDevices(const std::string& key, ObjectReader& reader, std::vector<std::string>* out) {
   const json* const value = reader.Find(key);
   if (value == nullptr) return;
-  const bool all = value->is_array() &&
-                   std::all_of(value->begin(), value->end(), [](const json& one) {
-                     return one.is_string();
-                   });
+  const bool all =
+      value->is_array() &&
+      std::all_of(value->begin(), value->end(), [](const json& one) { return one.is_string(); });
   if (!all) {
-    return reader.AddError(key, absl::StrCat("is ", value->dump(-1, ' ', false,
-                                                                json::error_handler_t::replace),
-                                             "; it must be a list of devices such as [\"cpu:0\", "
-                                             "\"cpu:1\"]"));
+    return reader.AddError(
+        key, absl::StrCat("is ", value->dump(-1, ' ', false, json::error_handler_t::replace),
+                          "; it must be a list of devices such as [\"cpu:0\", "
+                          "\"cpu:1\"]"));
   }
   *out = value->get<std::vector<std::string>>();
 }
@@ -129,8 +128,8 @@ ordered_json ToJson(const BoundedStalenessSpec& spec) {
 }
 
 ordered_json ToJson(const SynchronousSpec& spec) {
-  return ClassFormToJson(kSynchronous, {{"aggregate", spec.aggregate},
-                                        {"backup_steps", spec.backup_steps}});
+  return ClassFormToJson(kSynchronous,
+                         {{"aggregate", spec.aggregate}, {"backup_steps", spec.backup_steps}});
 }
 
 ordered_json ToJson(const FixedShardsPartitionerSpec& spec) {
@@ -162,12 +161,10 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
   }
   reader.Choice("placement", {"round_robin", "bytes", "measured"}, &strategy.placement);
   if (const json* consistency = reader.Find("consistency")) {
-    strategy.consistency =
-        ReadConsistency(*consistency, JoinPath(path, "consistency"), errors);
+    strategy.consistency = ReadConsistency(*consistency, JoinPath(path, "consistency"), errors);
   }
   if (const json* compression = reader.Find("compression")) {
-    strategy.compression =
-        ReadCompression(*compression, JoinPath(path, "compression"), errors);
+    strategy.compression = ReadCompression(*compression, JoinPath(path, "compression"), errors);
   }
   reader.String("device", &strategy.device);
   ReadDevices("devices", reader, &strategy.devices);
@@ -186,9 +183,9 @@ StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors
 }
 
 const std::vector<std::string>& StrategyTypes() {
-  static const auto* const types = new std::vector<std::string>{
-      kParameterServer, kMultiWorkerMirrored, "mirrored",
-      "central_storage", "one_device",        "default"};
+  static const auto* const types =
+      new std::vector<std::string>{kParameterServer,  kMultiWorkerMirrored, "mirrored",
+                                   "central_storage", "one_device",         "default"};
   return *types;
 }
 
@@ -211,11 +208,10 @@ ordered_json StrategyToJson(const StrategySpec& strategy) {
   section["num_packs"] = strategy.num_packs;
   section["compute_devices"] = strategy.compute_devices;
   section["parameter_device"] = strategy.parameter_device;
-  section["communication_options"] = {
-      {"implementation", strategy.communication.implementation},
-      {"bytes_per_pack", strategy.communication.bytes_per_pack},
-      {"timeout_seconds", strategy.communication.timeout_seconds},
-      {"gradient_dtype", strategy.communication.gradient_dtype}};
+  section["communication_options"] = {{"implementation", strategy.communication.implementation},
+                                      {"bytes_per_pack", strategy.communication.bytes_per_pack},
+                                      {"timeout_seconds", strategy.communication.timeout_seconds},
+                                      {"gradient_dtype", strategy.communication.gradient_dtype}};
   return section;
 }
 

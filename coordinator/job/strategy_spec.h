@@ -78,9 +78,9 @@ inline constexpr char kMultiWorkerMirrored[] = "multi_worker_mirrored";
 // How the workers of multi_worker_mirrored add up their gradients (docs/JOB_FILE.md,
 // strategy.communication_options).
 struct CommunicationSpec {
-  std::string implementation = "auto";  // "ring", "nccl"
-  int64_t bytes_per_pack = 0;           // 0: chosen
-  double timeout_seconds = 0;           // of one exchange; 0: none
+  std::string implementation = "auto";     // "ring", "nccl"
+  int64_t bytes_per_pack = 0;              // 0: chosen
+  double timeout_seconds = 0;              // of one exchange; 0: none
   std::string gradient_dtype = "float32";  // as which gradients travel; "float16", "bfloat16"
 
   friend bool operator==(const CommunicationSpec&, const CommunicationSpec&) = default;
@@ -102,7 +102,7 @@ struct StrategySpec {
   CompressionSpec compression;
   // The others, with the names of TensorFlow's arguments (coordinator/strategy/local_strategy.h,
   // multi_worker_mirrored_strategy.h).
-  std::string device = "cpu:0";              // one_device
+  std::string device = "cpu:0";  // one_device
   // mirrored, and multi_worker_mirrored of each worker; none: all that it has.
   std::vector<std::string> devices;
   std::string cross_device_ops = "auto";     // mirrored
@@ -110,7 +110,7 @@ struct StrategySpec {
   std::vector<std::string> compute_devices;  // central_storage; none: all that the worker has
   // central_storage; none: the GPU where one alone computes, else the processor.
   std::string parameter_device;
-  CommunicationSpec communication;           // multi_worker_mirrored
+  CommunicationSpec communication;  // multi_worker_mirrored
 
   // nullptr: steps are not of rounds.
   const SynchronousSpec* synchronous() const {

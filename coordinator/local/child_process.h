@@ -19,10 +19,10 @@ namespace cohort {
 // `record` it gets SIGTERM from the kernel when the thread that started it ends: start such
 // children from threads that live as long as they are needed.
 struct ChildOptions {
-  std::string program;                            // path
-  std::vector<std::string> arguments;             // without argv[0]
-  std::map<std::string, std::string> environment; // added to this process's own
-  std::string output_file;                        // stdout and stderr are appended here
+  std::string program;                             // path
+  std::vector<std::string> arguments;              // without argv[0]
+  std::map<std::string, std::string> environment;  // added to this process's own
+  std::string output_file;                         // stdout and stderr are appended here
   // A child that outlives a killed parent, so that the next one adopts it. Runs before the child
   // runs its program, and the program never runs when the parent dies first or this fails: no child
   // lives that is not written down.

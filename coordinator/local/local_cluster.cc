@@ -34,10 +34,9 @@ absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, W
   absl::Status error = cluster->Begin();
   cluster->Poll();
   if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
-    error = absl::DeadlineExceededError(
-        absl::StrCat("local tasks did not listen within ",
-                     absl::FormatDuration(cluster->options_.start_timeout), "; their logs are in ",
-                     cluster->options_.state_directory));
+    error = absl::DeadlineExceededError(absl::StrCat(
+        "local tasks did not listen within ", absl::FormatDuration(cluster->options_.start_timeout),
+        "; their logs are in ", cluster->options_.state_directory));
   }
   if (error.ok()) {
     MutexLock lock(cluster->mutex_);
@@ -66,8 +65,7 @@ absl::Status LocalCluster::Begin() {
   return absl::OkStatus();
 }
 
-absl::Status LocalCluster::TakeOverLocked(
-    const std::map<TaskId, StateDirectory::Record>& records) {
+absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records) {
   for (const auto& [task, record] : records) {
     absl::StatusOr<SupervisedProcess> process = SupervisedProcess::Adopt(record.process);
     if (absl::IsNotFound(process.status())) {
@@ -121,8 +119,8 @@ std::string LocalCluster::TfConfig(TaskId task) const {
   if (options_.ps > 0) {
     config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
   }
-  const int workers = task.role == Role::kWorker ? std::max(options_.workers, task.index + 1)
-                                                 : options_.workers;
+  const int workers =
+      task.role == Role::kWorker ? std::max(options_.workers, task.index + 1) : options_.workers;
   config["cluster"]["worker"] = std::vector<std::string>(workers, "127.0.0.1:0");
   config["task"] = {{"type", RoleName(task.role)}, {"index", task.index}};
   return config.dump();
@@ -154,8 +152,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   };
   ASSIGN_OR_RETURN(child.process, SupervisedProcess::Start(options));
   child.started_at = world_.clock.Now();
-  Log(LogLevel::kInfo, "child_started",
-      {{"task", task.ToString()}, {"pid", child.process->pid()}});
+  Log(LogLevel::kInfo, "child_started", {{"task", task.ToString()}, {"pid", child.process->pid()}});
   return absl::OkStatus();
 }
 
@@ -214,8 +211,7 @@ void LocalCluster::PollChildLocked(TaskId task, Child& child) {
   }
   if (const auto how = child.process->Poll()) return OnEndLocked(task, child, *how);
   if (child.address.empty()) {
-    const absl::StatusOr<std::string> text =
-        ReadFile(world_.files, directory_->AddressFile(task));
+    const absl::StatusOr<std::string> text = ReadFile(world_.files, directory_->AddressFile(task));
     if (text.ok()) child.address = std::string(absl::StripAsciiWhitespace(*text));
   }
 }
@@ -229,8 +225,8 @@ void LocalCluster::OnEndLocked(TaskId task, Child& child, const std::string& how
   child.address.clear();
   Forget(task);
   if (stopping_) return;
-  const std::string cause = absl::StrCat(task.ToString(), " ended: ", how, "; its log is ",
-                                         directory_->LogFile(task));
+  const std::string cause =
+      absl::StrCat(task.ToString(), " ended: ", how, "; its log is ", directory_->LogFile(task));
   if (fails_at_start) {
     start_error_ = absl::FailedPreconditionError(cause);
     return;
@@ -282,8 +278,8 @@ void LocalCluster::RemoveWorker(TaskId task) {
   if (found == children_.end() || task.role != Role::kWorker || stopping_) return;
   if (found->second.process.has_value()) {
     found->second.process->Signal(SIGTERM);
-    leftovers_.emplace(task, Leftover{*std::move(found->second.process),
-                                      world_.clock.Now() + kLeftoverGrace});
+    leftovers_.emplace(
+        task, Leftover{*std::move(found->second.process), world_.clock.Now() + kLeftoverGrace});
   }
   children_.erase(found);
 }

@@ -32,9 +32,8 @@ absl::StatusOr<uint64_t> StartTimeOfStat(absl::string_view stat) {
   const size_t name_end = stat.rfind(')');
   constexpr size_t kState = 3, kStartTime = 22;  // as proc(5) counts, from 1
   const std::vector<absl::string_view> fields = absl::StrSplit(
-      absl::StripAsciiWhitespace(stat.substr(name_end == absl::string_view::npos
-                                                 ? stat.size()
-                                                 : name_end + 1)),
+      absl::StripAsciiWhitespace(
+          stat.substr(name_end == absl::string_view::npos ? stat.size() : name_end + 1)),
       ' ');
   uint64_t start_time = 0;
   if (fields.size() <= kStartTime - kState ||
@@ -56,7 +55,8 @@ absl::StatusOr<ProcessId> IdentifyProcess(pid_t pid) {
 }
 
 bool RunsProgram(pid_t pid, const std::string& program) {
-  struct stat running{}, file{};
+  struct stat running {
+  }, file{};
   return stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &running) == 0 &&
          stat(program.c_str(), &file) == 0 && running.st_dev == file.st_dev &&
          running.st_ino == file.st_ino;

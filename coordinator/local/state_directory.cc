@@ -128,8 +128,8 @@ absl::StatusOr<std::map<TaskId, StateDirectory::Record>> StateDirectory::Read() 
     const absl::StatusOr<Json> json = ParseJsonText(text);
     const std::optional<Record> record = json.ok() ? RecordFromJson(*json) : std::nullopt;
     if (!record.has_value()) {
-      return Misused(absl::StrCat(JoinPath(path_, name), " is damaged: see that ",
-                                  task->ToString(), " of this directory has ended, and remove it"));
+      return Misused(absl::StrCat(JoinPath(path_, name), " is damaged: see that ", task->ToString(),
+                                  " of this directory has ended, and remove it"));
     }
     records.emplace(*task, *record);
   }

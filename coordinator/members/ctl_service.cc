@@ -28,8 +28,8 @@ Envelope<proto::AddWorkerResponse> AddAnswer(const WorkerChanges::Added& added) 
 
 void AddWorker(const CtlParts& parts, const proto::AddWorkerRequest& request,
                TypedReply<proto::AddWorkerResponse> reply) {
-  auto answer = [reply = std::move(reply)](
-                          const absl::StatusOr<WorkerChanges::Added>& added) mutable {
+  auto answer = [reply =
+                     std::move(reply)](const absl::StatusOr<WorkerChanges::Added>& added) mutable {
     if (!added.ok()) return reply(added.status());
     reply(AddAnswer(*added));
   };
@@ -50,13 +50,13 @@ void RemoveWorker(const CtlParts& parts, const proto::RemoveWorkerRequest& reque
                   TypedReply<proto::RemoveWorkerResponse> reply) {
   const absl::StatusOr<TaskId> task = Named(parts, request);
   if (!task.ok()) return reply(task.status());
-  parts.changes->Remove(*task, [task = *task, reply = std::move(reply)](
-                                   absl::Status status) mutable {
-    if (!status.ok()) return reply(std::move(status));
-    Envelope<proto::RemoveWorkerResponse> answer;
-    FillRef(task, 0, *answer.header.mutable_task());
-    reply(std::move(answer));
-  });
+  parts.changes->Remove(*task,
+                        [task = *task, reply = std::move(reply)](absl::Status status) mutable {
+                          if (!status.ok()) return reply(std::move(status));
+                          Envelope<proto::RemoveWorkerResponse> answer;
+                          FillRef(task, 0, *answer.header.mutable_task());
+                          reply(std::move(answer));
+                        });
 }
 
 proto::MemberState StateOf(const Cluster::TaskStatus& member) {
@@ -123,8 +123,8 @@ Service MakeCtlService(const CtlParts& parts) {
       proto::GetJobStatusResponse, proto::RemoveWorkerRequest, proto::RemoveWorkerResponse;
   Service service;
   service.descriptor = AddWorkerRequest::descriptor()->file()->FindServiceByName("CtlService");
-  service.handlers["AddWorker"] = MakeHandler<AddWorkerRequest, AddWorkerResponse>(
-      [parts](const auto& request, auto reply) {
+  service.handlers["AddWorker"] =
+      MakeHandler<AddWorkerRequest, AddWorkerResponse>([parts](const auto& request, auto reply) {
         AddWorker(parts, request.header, std::move(reply));
       });
   service.handlers["RemoveWorker"] = MakeHandler<RemoveWorkerRequest, RemoveWorkerResponse>(

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -16,7 +17,6 @@
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
-#include <nlohmann/json.hpp>
 
 namespace cohort {
 

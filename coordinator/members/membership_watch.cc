@@ -11,8 +11,8 @@ std::shared_ptr<MembershipWatch> MembershipWatch::Create(World world,
                                                          std::unique_ptr<MembershipSource> source,
                                                          std::shared_ptr<Cluster> cluster,
                                                          std::shared_ptr<WorkerChanges> changes) {
-  return std::shared_ptr<MembershipWatch>(new MembershipWatch(
-      world, std::move(source), std::move(cluster), std::move(changes)));
+  return std::shared_ptr<MembershipWatch>(
+      new MembershipWatch(world, std::move(source), std::move(cluster), std::move(changes)));
 }
 
 MembershipWatch::MembershipWatch(World world, std::unique_ptr<MembershipSource> source,
@@ -80,12 +80,12 @@ void MembershipWatch::AddListed() {
   }
   if (asked_.empty()) return RemoveUnlisted();
   for (const std::string& address : List(asked_.begin(), asked_.end())) {
-    changes_->Add(address, [self = shared_from_this(),
-                            address](absl::StatusOr<WorkerChanges::Added> added) {
-      self->Post([self = self.get(), address, added = std::move(added)] {
-        self->OnAdded(address, added);
-      });
-    });
+    changes_->Add(address,
+                  [self = shared_from_this(), address](absl::StatusOr<WorkerChanges::Added> added) {
+                    self->Post([self = self.get(), address, added = std::move(added)] {
+                      self->OnAdded(address, added);
+                    });
+                  });
   }
 }
 

@@ -31,8 +31,7 @@ std::shared_ptr<WorkerChanges> WorkerChanges::Create(World world, std::shared_pt
 WorkerChanges::WorkerChanges(World world, std::shared_ptr<Cluster> cluster, Options options)
     : world_(world), cluster_(std::move(cluster)), options_(std::move(options)) {}
 
-void WorkerChanges::Add(std::string address,
-                        absl::AnyInvocable<void(absl::StatusOr<Added>)> done) {
+void WorkerChanges::Add(std::string address, absl::AnyInvocable<void(absl::StatusOr<Added>)> done) {
   if (const absl::Status status = CheckCanBeDialed(address); !status.ok()) return done(status);
   const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
   StartCall<proto::GetStatusResponse>(
@@ -41,8 +40,8 @@ void WorkerChanges::Add(std::string address,
       [self = shared_from_this(), channel, address, done = std::move(done)](
           const absl::StatusOr<Envelope<proto::GetStatusResponse>>& answer) mutable {
         if (!answer.ok()) {
-          return done(absl::NotFoundError(absl::StrCat("no worker answers at ", address, ": ",
-                                                       answer.status().message())));
+          return done(absl::NotFoundError(
+              absl::StrCat("no worker answers at ", address, ": ", answer.status().message())));
         }
         done(self->Take(address, answer->header));
       });
@@ -60,10 +59,9 @@ absl::Status WorkerChanges::CheckIsFree(const std::string& address,
   // under a later epoch it would refuse us.
   const bool ours = SameJob(answer.job(), self.job) || answer.kept_ms() == 0;
   if (!held || (ours && answer.epoch() < cluster_->epoch())) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(TaskName(answer.task()), " at ", address, " belongs to ",
-                   JobName(answer.job()), " of another coordinator (epoch ", answer.epoch(),
-                   "): remove it there, or start it again"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      TaskName(answer.task()), " at ", address, " belongs to ", JobName(answer.job()),
+      " of another coordinator (epoch ", answer.epoch(), "): remove it there, or start it again"));
 }
 
 absl::StatusOr<WorkerChanges::Added> WorkerChanges::Take(const std::string& address,

@@ -26,10 +26,10 @@ class BatchNormNodes {
   }
 
   std::string Train() {
-    const auto outputs = graph_.OpN(
-        "BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
-        {Epsilon(), FloatAttribute("momentum", static_cast<float>(layer_.momentum)),
-         IntAttribute("training_mode", 1)});
+    const auto outputs =
+        graph_.OpN("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
+                   {Epsilon(), FloatAttribute("momentum", static_cast<float>(layer_.momentum)),
+                    IntAttribute("training_mode", 1)});
     state_[mean_] = outputs[1];
     state_[variance_] = outputs[2];
     return outputs[0];
@@ -43,17 +43,15 @@ class BatchNormNodes {
       return graph_.Op("ReduceSum", {value, axes}, {IntAttribute("keepdims", 0)});
     };
     const std::string squares = graph_.Op("Mul", {x_.value, x_.value});
-    const std::string all = graph_.Op(
-        "AllReduce",
-        {graph_.Op("Concat", {sum(x_.value), sum(squares), CountOfChannel()},
-                   {IntAttribute("axis", 0)})},
-        {StringAttribute("reduction", "sum")}, kCohortDomain);
+    const std::string all =
+        graph_.Op("AllReduce",
+                  {graph_.Op("Concat", {sum(x_.value), sum(squares), CountOfChannel()},
+                             {IntAttribute("axis", 0)})},
+                  {StringAttribute("reduction", "sum")}, kCohortDomain);
     const std::string count = Part(all, 2 * x_.channels, 1);
     const std::string mean = graph_.Op("Div", {Part(all, 0, x_.channels), count});
-    const std::string mean_square =
-        graph_.Op("Div", {Part(all, x_.channels, x_.channels), count});
-    const std::string variance =
-        graph_.Op("Sub", {mean_square, graph_.Op("Mul", {mean, mean})});
+    const std::string mean_square = graph_.Op("Div", {Part(all, x_.channels, x_.channels), count});
+    const std::string variance = graph_.Op("Sub", {mean_square, graph_.Op("Mul", {mean, mean})});
     Move(mean_, mean);
     Move(variance_, variance);
     return Normalize(mean, variance);
@@ -96,9 +94,8 @@ class BatchNormNodes {
 
   // Elements of one channel in this replica's batch, float32[1].
   std::string CountOfChannel() {
-    const std::string size =
-        graph_.Op("Cast", {graph_.Op("Size", {x_.value})},
-                  {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
+    const std::string size = graph_.Op("Cast", {graph_.Op("Size", {x_.value})},
+                                       {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
     const std::string count =
         graph_.Op("Div", {size, Number("channels", static_cast<double>(x_.channels))});
     return graph_.Op("Reshape", {count, Ints("one", {1})});
@@ -112,14 +109,13 @@ class BatchNormNodes {
 
   void Move(const std::string& variable, const std::string& towards) {
     const std::string kept = graph_.Op("Mul", {Now(variable), Number("kept", layer_.momentum)});
-    const std::string added =
-        graph_.Op("Mul", {towards, Number("added", 1 - layer_.momentum)});
+    const std::string added = graph_.Op("Mul", {towards, Number("added", 1 - layer_.momentum)});
     state_[variable] = graph_.Op("Add", {kept, added});
   }
 
   std::string Normalize(const std::string& mean, const std::string& variance) {
-    const std::string root = graph_.Op(
-        "Sqrt", {graph_.Op("Add", {variance, Number("epsilon", layer_.epsilon)})});
+    const std::string root =
+        graph_.Op("Sqrt", {graph_.Op("Add", {variance, Number("epsilon", layer_.epsilon)})});
     const std::string factor = graph_.Op("Div", {Gamma(), root});
     const std::string offset = graph_.Op("Sub", {Beta(), graph_.Op("Mul", {mean, factor})});
     return graph_.Op("Add", {graph_.Op("Mul", {x_.value, AsChannels(factor)}), AsChannels(offset)});

@@ -16,8 +16,9 @@ std::string ChannelsFirst(const ModelOutput& input, GraphBuilder& graph) {
 
 std::string ReshapeTo(const std::string& value, std::vector<int64_t> dims, GraphBuilder& graph) {
   const auto rank = static_cast<int64_t>(dims.size());
-  return graph.Op("Reshape", {value, graph.Constant("shape", Tensor::FromVector<int64_t>(
-                                                                 std::move(dims), {rank}))});
+  return graph.Op(
+      "Reshape",
+      {value, graph.Constant("shape", Tensor::FromVector<int64_t>(std::move(dims), {rank}))});
 }
 
 // ONNX's pads for Keras's padding: all begins, then all ends.
@@ -36,8 +37,8 @@ ModelOutput AddNodes(const Conv2DSpec& layer, const LayerInputs& inputs,
                      const LayerTarget& target) {
   GraphBuilder& graph = target.graph;
   const std::string x = ChannelsFirst(inputs.values[0], graph);
-  const std::string kernel = graph.Op("Transpose", {layer.name + "/kernel"},
-                                      {IntsAttribute("perm", {3, 2, 0, 1})});
+  const std::string kernel =
+      graph.Op("Transpose", {layer.name + "/kernel"}, {IntsAttribute("perm", {3, 2, 0, 1})});
   Extents extents = {};
   for (size_t i = 0; i < 2; ++i) {
     extents[i] = (layer.kernel_size[i] - 1) * layer.dilation_rate[i] + 1;
@@ -48,8 +49,7 @@ ModelOutput AddNodes(const Conv2DSpec& layer, const LayerInputs& inputs,
       "Conv", operands,
       {IntsAttribute("kernel_shape", layer.kernel_size), IntsAttribute("strides", layer.strides),
        IntsAttribute("dilations", layer.dilation_rate),
-       IntsAttribute("pads",
-                     Pads(inputs.first_shape, extents, layer.strides, layer.same_padding)),
+       IntsAttribute("pads", Pads(inputs.first_shape, extents, layer.strides, layer.same_padding)),
        IntAttribute("group", layer.groups)});
   return {y, "", true};
 }
@@ -61,16 +61,15 @@ ModelOutput AddNodes(const Pooling2DSpec& layer, const LayerInputs& inputs,
   const std::string y = graph.Op(
       layer.kind == PoolKind::kMax ? "MaxPool" : "AveragePool", {x},
       {IntsAttribute("kernel_shape", layer.pool_size), IntsAttribute("strides", layer.strides),
-       IntsAttribute("pads", Pads(inputs.first_shape, layer.pool_size, layer.strides,
-                                  layer.same_padding))});
+       IntsAttribute(
+           "pads", Pads(inputs.first_shape, layer.pool_size, layer.strides, layer.same_padding))});
   return {y, "", true};
 }
 
 ModelOutput AddNodes(const GlobalAveragePooling2DSpec& layer, const LayerInputs& inputs,
                      const LayerTarget& target) {
   GraphBuilder& graph = target.graph;
-  const std::string y =
-      graph.Op("GlobalAveragePool", {ChannelsFirst(inputs.values[0], graph)});
+  const std::string y = graph.Op("GlobalAveragePool", {ChannelsFirst(inputs.values[0], graph)});
   if (layer.keepdims) return {y, "", true};
   return {graph.Op("Flatten", {y}, {IntAttribute("axis", 1)}), ""};
 }

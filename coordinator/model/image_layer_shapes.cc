@@ -39,8 +39,7 @@ absl::StatusOr<Shape> Slide(const std::string& layer, const Shape& input,
     if (!window.same_padding && window.extent > size) {
       return WrongInput(layer, input,
                         absl::StrCat("its window of ", window.extent, " does not fit into ", size,
-                                     i == 0 ? " rows" : " columns",
-                                     "; padding 'same' makes room"));
+                                     i == 0 ? " rows" : " columns", "; padding 'same' makes room"));
     }
     dims.push_back(window.Positions(size));
     if (elements > kElementsMax / dims.back()) {
@@ -128,8 +127,8 @@ absl::StatusOr<Shape> OutputShape(const ReshapeSpec& layer, const Shape& input) 
 
 std::vector<VariableSpec> Variables(const Conv2DSpec& layer, const Shape& input, uint64_t seed) {
   std::vector<VariableSpec> variables;
-  const Shape kernel({layer.kernel_size[0], layer.kernel_size[1], input.dim(2) / layer.groups,
-                      layer.filters});
+  const Shape kernel(
+      {layer.kernel_size[0], layer.kernel_size[1], input.dim(2) / layer.groups, layer.filters});
   variables.push_back(MakeVariable(layer.name + "/kernel", kernel, layer.kernel_initializer, seed));
   if (layer.use_bias) {
     variables.push_back(

@@ -52,9 +52,7 @@ class LayerNodes {
     return {graph_.Op("Flatten", {x}, {IntAttribute("axis", 1)}), ""};
   }
 
-  ModelOutput operator()(const ActivationSpec& layer) {
-    return Activate(layer.activation, x_);
-  }
+  ModelOutput operator()(const ActivationSpec& layer) { return Activate(layer.activation, x_); }
 
   ModelOutput operator()(const ConcatenateSpec& layer) {
     std::vector<std::string> values;
@@ -84,12 +82,10 @@ class LayerNodes {
     const std::string marks = graph_.Op("Relu", {graph_.Op("Add", {ids, one})});
     const std::string mask = IsNotZero(marks);
     const std::string safe = graph_.Op("Relu", {ids});
-    const std::string rows =
-        graph_.Op("Gather", {TableOf(layer), safe}, {IntAttribute("axis", 0)});
+    const std::string rows = graph_.Op("Gather", {TableOf(layer), safe}, {IntAttribute("axis", 0)});
     const std::string column = graph_.Constant(
         layer.name + "/column", Tensor::FromVector<int64_t>({0, 0, 1}, {3}));  // 0 keeps
-    const std::string kept =
-        graph_.Op("Mul", {rows, graph_.Op("Reshape", {mask, column})});
+    const std::string kept = graph_.Op("Mul", {rows, graph_.Op("Reshape", {mask, column})});
     const std::string axis =
         graph_.Constant(layer.name + "/axis", Tensor::FromVector<int64_t>({1}, {1}));
     const std::string sum = graph_.Op("ReduceSum", {kept, axis}, {IntAttribute("keepdims", 0)});

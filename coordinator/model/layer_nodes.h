@@ -41,7 +41,7 @@ struct LayerInputs {
 struct LayerTarget {
   GraphBuilder& graph;
   const ModelMode mode;  // kEvaluation also in a training step, of a call with `training` false
-  StateValues& state;  // of the layers so far; theirs are added
+  StateValues& state;    // of the layers so far; theirs are added
 };
 
 // The layer is no InputLayer.

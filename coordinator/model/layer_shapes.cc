@@ -127,7 +127,7 @@ proto::DynamicTable MakeDynamicTable(const DynamicTableSpec& spec) {
 template <typename Spec>
 VariableSpec Table(const Spec& layer, uint64_t seed) {
   VariableSpec table = MakeVariable(TableOf(layer), Shape({layer.input_dim, layer.output_dim}),
-                                layer.embeddings_initializer, seed);
+                                    layer.embeddings_initializer, seed);
   if (layer.dynamic) table.dynamic = MakeDynamicTable(*layer.dynamic);
   return table;
 }

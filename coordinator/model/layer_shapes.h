@@ -19,8 +19,7 @@ absl::StatusOr<Shape> LayerOutputShape(const LayerSpec& layer, absl::Span<const 
 
 // The variables of a layer for inputs that LayerOutputShape takes, in Keras's order. `seed` is for
 // initializers without one.
-std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& input,
-                                         uint64_t seed);
+std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& input, uint64_t seed);
 
 // The name of an embedding's table; empty for a layer that looks nothing up.
 std::string TableOf(const LayerSpec& layer);

@@ -59,9 +59,7 @@ double Cosine(const ScheduleSpec& schedule, double step) {
 }
 
 // Periods of lengths 1, t, t^2, ...: the sum of the first n.
-double PeriodsUntil(double t, double n) {
-  return t == 1 ? n : (std::pow(t, n) - 1) / (t - 1);
-}
+double PeriodsUntil(double t, double n) { return t == 1 ? n : (std::pow(t, n) - 1) / (t - 1); }
 
 double CosineRestarts(const ScheduleSpec& schedule, double step) {
   const double t = Get(schedule, "t_mul");

@@ -43,10 +43,9 @@ absl::Status CheckMetrics(const CompileSpec& compile) {
                                                   : MetricKind::kSparseCategoricalAccuracy;
   for (const MetricSpec& metric : compile.metrics) {
     if (metric.kind != wrong) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("compile.metrics: '", metric.name, "' does not fit the labels of '",
-                     LossName(compile.loss.kind),
-                     "'; use 'accuracy', which is resolved by the loss"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "compile.metrics: '", metric.name, "' does not fit the labels of '",
+        LossName(compile.loss.kind), "'; use 'accuracy', which is resolved by the loss"));
   }
   return absl::OkStatus();
 }

@@ -54,10 +54,10 @@ absl::Status CheckDeclaredType(const InputLayerSpec& layer, DType data) {
   const bool wider =
       IsInteger(layer.dtype) && IsInteger(data) && ElementSize(layer.dtype) > ElementSize(data);
   if (wider) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "layer '", layer.name, "' declares ", DTypeName(layer.dtype), ", and the data is ",
-      DTypeName(data), ", which is not cast; declare ", DTypeName(data),
-      data == DType::kFloat32 ? "" : " or float32"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer '", layer.name, "' declares ", DTypeName(layer.dtype),
+                   ", and the data is ", DTypeName(data), ", which is not cast; declare ",
+                   DTypeName(data), data == DType::kFloat32 ? "" : " or float32"));
 }
 
 bool LacksChannels(const Shape& declared, const Shape& actual) {
@@ -76,8 +76,9 @@ std::string ToShape(const std::string& value, const Shape& from, const Shape& to
   std::vector<int64_t> dims{-1};
   dims.insert(dims.end(), to.dims().begin(), to.dims().end());
   const auto rank = static_cast<int64_t>(dims.size());
-  return graph.Op("Reshape", {value, graph.Constant("shape", Tensor::FromVector<int64_t>(
-                                                                 std::move(dims), {rank}))});
+  return graph.Op(
+      "Reshape",
+      {value, graph.Constant("shape", Tensor::FromVector<int64_t>(std::move(dims), {rank}))});
 }
 
 }  // namespace
@@ -150,12 +151,12 @@ absl::Status Model::TakeColumns(const ModelSpec& spec, const proto::ElementSpec&
     const proto::ComponentSpec& component = batch.components(static_cast<int>(column.component));
     RETURN_IF_ERROR(CheckColumn(column.name, component));
     column.dtype = static_cast<DType>(component.dtype());
-    column.shape = Shape(absl::MakeConstSpan(component.dims().data(),
-                                             static_cast<size_t>(component.dims_size()))
-                             .subspan(1));
+    column.shape = Shape(
+        absl::MakeConstSpan(component.dims().data(), static_cast<size_t>(component.dims_size()))
+            .subspan(1));
     if (!spec.functional() && !std::holds_alternative<InputLayerSpec>(spec.layers.front())) {
-      std::get<InputLayerSpec>(layers_[0]).shape.assign(column.shape.dims().begin(),
-                                                        column.shape.dims().end());
+      std::get<InputLayerSpec>(layers_[0])
+          .shape.assign(column.shape.dims().begin(), column.shape.dims().end());
     }
     columns_.push_back(std::move(column));
   }
@@ -171,9 +172,9 @@ absl::StatusOr<uint32_t> Model::FindComponent(const std::string& name, size_t po
     if (known.back() == name) return static_cast<uint32_t>(i);
   }
   if (!known.empty() && !known[0].empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model reads '", name, "', but the data has no such column; it has ",
-                     absl::StrJoin(known, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("the model reads '", name,
+                                                   "', but the data has no such column; it has ",
+                                                   absl::StrJoin(known, ", ")));
   }
   if (position < known.size()) return static_cast<uint32_t>(position);
   return absl::InvalidArgumentError(
@@ -321,8 +322,7 @@ ModelOutput Model::AddInput(const Column& column, const Call& call, GraphBuilder
 
 std::string Model::AddIds(const Column& column, const Call& call, const std::string& table,
                           ModelMode mode, GraphBuilder& graph) const {
-  const std::string ids =
-      IsByRows(mode, table) ? LookupName(table, column.name) : column.name;
+  const std::string ids = IsByRows(mode, table) ? LookupName(table, column.name) : column.name;
   return ToShape(ids, column.shape, call.shape, graph);
 }
 

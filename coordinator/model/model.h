@@ -63,7 +63,7 @@ class Model {
     std::string name;  // in graphs
     uint32_t component = 0;
     DType dtype = DType::kFloat32;
-    Shape shape;                      // of one example, in the data
+    Shape shape;            // of one example, in the data
     bool is_value = false;  // some layer computes with it
     std::vector<Lookup> lookups;
   };
@@ -97,7 +97,7 @@ class Model {
   std::vector<Column> columns_;  // by inputs_
   std::vector<VariableSpec> variables_;
   std::vector<size_t> variable_layers_;
-  std::set<std::string> tables_;  // variables that are read by rows
+  std::set<std::string> tables_;          // variables that are read by rows
   std::set<std::string> dynamic_tables_;  // of them
   proto::ElementSpec batch_;
   uint32_t labels_ = 0;

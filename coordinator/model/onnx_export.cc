@@ -20,9 +20,9 @@ absl::StatusOr<ExportedVariable> VariableOf(const proto::InputBinding& binding,
   std::vector<int64_t> dims;
   for (const auto& dim : type.shape().dim()) {
     if (!dim.has_dim_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "variable '", binding.variable(), "' has an axis of no fixed size, '", dim.dim_param(),
-          "'; a model holds whole values"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", binding.variable(), "' has an axis of no fixed size, '",
+                       dim.dim_param(), "'; a model holds whole values"));
     }
     dims.push_back(dim.dim_value());
   }

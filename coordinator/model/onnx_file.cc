@@ -119,10 +119,8 @@ InlineModel LayOut(const OnnxExport& exported) {
     const std::string meta =
         absl::StrCat(MetaOf(variable).SerializeAsString(),
                      FieldHead(onnx::TensorProto::kRawDataFieldNumber, variable.bytes()));
-    const std::string head =
-        absl::StrCat(FieldHead(onnx::GraphProto::kInitializerFieldNumber,
-                               meta.size() + variable.bytes()),
-                     meta);
+    const std::string head = absl::StrCat(
+        FieldHead(onnx::GraphProto::kInitializerFieldNumber, meta.size() + variable.bytes()), meta);
     laid.graph_bytes += head.size() + variable.bytes();
     laid.heads.push_back(head);
   }
@@ -133,8 +131,7 @@ absl::Status WriteInline(FileSystem& files, const std::string& path, const OnnxE
                          const InlineModel& laid, ReadVariable read) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
   RETURN_IF_ERROR(file->Append(laid.model));
-  RETURN_IF_ERROR(
-      file->Append(FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes)));
+  RETURN_IF_ERROR(file->Append(FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes)));
   RETURN_IF_ERROR(file->Append(laid.graph));
   for (size_t i = 0; i < exported.variables.size(); ++i) {
     ASSIGN_OR_RETURN(const Tensor value, ReadChecked(exported.variables[i], read));
@@ -160,8 +157,8 @@ onnx::TensorProto ExternalTensor(const ExportedVariable& variable, const std::st
   return tensor;
 }
 
-absl::Status WriteExternal(FileSystem& files, const std::string& path,
-                           const OnnxExport& exported, ReadVariable read) {
+absl::Status WriteExternal(FileSystem& files, const std::string& path, const OnnxExport& exported,
+                           ReadVariable read) {
   const std::string data_path = absl::StrCat(path, ".data");
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> data,
                    TemporaryFile::Create(files, data_path));
@@ -190,8 +187,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path,
 absl::Status WriteOnnx(FileSystem& files, const std::string& path, const OnnxExport& exported,
                        ReadVariable read, size_t file_bytes_max) {
   const InlineModel laid = LayOut(exported);
-  const std::string graph_head =
-      FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes);
+  const std::string graph_head = FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes);
   const size_t bytes = laid.model.size() + graph_head.size() + laid.graph_bytes;
   return bytes <= file_bytes_max ? WriteInline(files, path, exported, laid, read)
                                  : WriteExternal(files, path, exported, read);

@@ -67,8 +67,9 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
     RETURN_IF_ERROR(Annotate(described.status(), context));
     if (!variable.dynamic.has_value() || !described->sweeps) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        context, " is a dynamic table, and dense_exact updates change every row at each step; set "
-                 "compile.optimizer.config.sparse_updates to lazy or lazy_compensated for it"));
+        context,
+        " is a dynamic table, and dense_exact updates change every row at each step; set "
+        "compile.optimizer.config.sparse_updates to lazy or lazy_compensated for it"));
   }
   return absl::OkStatus();
 }

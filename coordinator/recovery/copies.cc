@@ -25,10 +25,10 @@ constexpr char kHeldPrefix[] = "/copy";
 absl::Status NoneLeft(const absl::Status& cause) {
   proto::ErrorDetail detail = DetailOf(cause);
   detail.set_error_class(proto::PS_LOST);
-  return WithDetail(absl::UnavailableError(absl::StrCat(
-                        "no worker is left that has the variables; the last was ",
-                        TaskName(detail.origin()), ": ", cause.message())),
-                    detail);
+  return WithDetail(
+      absl::UnavailableError(absl::StrCat("no worker is left that has the variables; the last was ",
+                                          TaskName(detail.origin()), ": ", cause.message())),
+      detail);
 }
 
 }  // namespace

@@ -124,8 +124,8 @@ class Copies : public std::enable_shared_from_this<Copies> {
   // Each waits for its own failures alone.
   struct Waiting {
     uint64_t session = 0;
-    int failures = 0;    // of copies, in a row
-    uint64_t tried = 0;  // in which round: once in each, so that gangs do not stand for long
+    int failures = 0;      // of copies, in a row
+    uint64_t tried = 0;    // in which round: once in each, so that gangs do not stand for long
     bool joining = false;  // it never had a copy, so a restore brings it none
     absl::Time not_before = absl::InfinitePast();
   };

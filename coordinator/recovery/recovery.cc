@@ -183,9 +183,8 @@ void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> 
   if (!held.ok()) return EndSave(held.status());
   scheduler_->EndSnapshots();  // training goes on while the shards are written
   transfer_->Write(*std::move(held), [self = shared_from_this(), saving](auto saved) {
-    self->Post([self = self.get(), saving, saved = std::move(saved)] {
-      self->OnSaved(saving, saved);
-    });
+    self->Post(
+        [self = self.get(), saving, saved = std::move(saved)] { self->OnSaved(saving, saved); });
   });
 }
 

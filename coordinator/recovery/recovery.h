@@ -118,8 +118,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void SaveIfAsked();
   void OnRoundsHeld(const absl::Status& status);
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
-  void OnSaved(const Saving& saving,
-               const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);
+  void OnSaved(const Saving& saving, const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);
   bool IsPresent(const Saving& saving) const;
   void EndSave(const absl::Status& status);
   // A ps was away: it is asked again, or found to be lost.
@@ -143,8 +142,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
   const World world_;
   const Options options_;
-  const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
-  const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
+  const std::shared_ptr<Scheduler> scheduler_;     // shared with the coordinator
   const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
   Strand strand_;
   // On the strand.
@@ -155,21 +154,21 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::map<std::string, proto::VariableLayout> variables_;
   RecoveryStore::Committed committed_;  // without a prefix: the initial values
   uint64_t saves_begun_ = 0;
-  std::set<int> savers_;                // of mirrored variables, of the one that is under way
-  std::vector<Done> asked_;             // wait for a checkpoint that has not begun
-  std::vector<Done> saving_;            // wait for the one that is under way
-  uint64_t hold_ = 0;                   // counts the times that closures were held back
-  uint64_t held_ = 0;                   // the last one whose checkpoint was asked for
+  std::set<int> savers_;      // of mirrored variables, of the one that is under way
+  std::vector<Done> asked_;   // wait for a checkpoint that has not begun
+  std::vector<Done> saving_;  // wait for the one that is under way
+  uint64_t hold_ = 0;         // counts the times that closures were held back
+  uint64_t held_ = 0;         // the last one whose checkpoint was asked for
   uint64_t last_waiter_ = 0;
-  std::map<uint64_t, Done> on_held_;    // wait for that of the last one
-  int holders_ = 0;                     // CheckpointAndHold without Release
-  bool adopted_ = false;                // what an earlier coordinator left, or the start
-  Adopted adopting_;                                // null: nobody waits
+  std::map<uint64_t, Done> on_held_;             // wait for that of the last one
+  int holders_ = 0;                              // CheckpointAndHold without Release
+  bool adopted_ = false;                         // what an earlier coordinator left, or the start
+  Adopted adopting_;                             // null: nobody waits
   std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
-  absl::Status damage_;                            // of the newest one that was left
+  absl::Status damage_;                          // of the newest one that was left
   absl::Time recovering_since_;
   int failed_restores_ = 0;  // in a row, that no lost ps explains
-  absl::Status stopped_;  // why, in that phase
+  absl::Status stopped_;     // why, in that phase
 };
 
 }  // namespace cohort

@@ -39,21 +39,22 @@ void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
 
 void Recovery::SaveBeforeLeave(const std::string& task, absl::Duration patience,
                                absl::AnyInvocable<void()> let_go) {
-  CheckpointAndHold(patience * kHoldPart, [weak = weak_from_this(), task,
-                                           let_go = std::move(let_go)](
-                                              const absl::Status& kept) mutable {
-    if (kept.ok()) {
-      Log(LogLevel::kInfo, "saved_before_leave", {{"task", task}});
-    } else {
-      Log(LogLevel::kWarning, "not_saved_before_leave",
-          {{"task", task},
-           {"effect", "what was done since the last recovery checkpoint may run again"},
-           {"cause", kept.message()}});
-    }
-    let_go();
-    // Behind the recovery that the loss of a home begins: what would begin now would be taken back.
-    if (const auto self = weak.lock()) self->Release();
-  });
+  CheckpointAndHold(
+      patience * kHoldPart, [weak = weak_from_this(), task,
+                             let_go = std::move(let_go)](const absl::Status& kept) mutable {
+        if (kept.ok()) {
+          Log(LogLevel::kInfo, "saved_before_leave", {{"task", task}});
+        } else {
+          Log(LogLevel::kWarning, "not_saved_before_leave",
+              {{"task", task},
+               {"effect", "what was done since the last recovery checkpoint may run again"},
+               {"cause", kept.message()}});
+        }
+        let_go();
+        // Behind the recovery that the loss of a home begins: what would begin now would be taken
+        // back.
+        if (const auto self = weak.lock()) self->Release();
+      });
 }
 
 void Recovery::SaveHeld(uint64_t hold) {

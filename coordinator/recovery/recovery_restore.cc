@@ -71,10 +71,10 @@ void Recovery::Recover(const absl::Status& cause) {
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
   EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
   scheduler_->EndDrain();
-  cluster_->Claim(committed_.state.epoch(), [self = shared_from_this(),
-                                             round](absl::StatusOr<uint64_t> epoch) {
-    self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
-  });
+  cluster_->Claim(
+      committed_.state.epoch(), [self = shared_from_this(), round](absl::StatusOr<uint64_t> epoch) {
+        self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
+      });
 }
 
 void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {

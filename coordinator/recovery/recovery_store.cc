@@ -58,8 +58,8 @@ absl::StatusOr<Places> ListPlaces(FileSystem& files, const std::string& director
     if (!place.has_value()) continue;
     Files& of_place = places[*place];
     of_place.names.push_back(name);
-    of_place.complete = of_place.complete || JoinPath(directory, name) ==
-                                                 IndexPath(PrefixOf(directory, *place));
+    of_place.complete =
+        of_place.complete || JoinPath(directory, name) == IndexPath(PrefixOf(directory, *place));
   }
   return places;
 }
@@ -120,9 +120,9 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
     left.checkpoints.push_back(std::move(committed));
   }
   if (left.checkpoints.empty() && !left.damage.ok()) {
-    return absl::DataLossError(absl::StrCat(
-        "no recovery checkpoint is whole; remove ", directory_,
-        "/recovery-* to start anew. Of the newest one ", left.damage.message()));
+    return absl::DataLossError(absl::StrCat("no recovery checkpoint is whole; remove ", directory_,
+                                            "/recovery-* to start anew. Of the newest one ",
+                                            left.damage.message()));
   }
   return left;
 }

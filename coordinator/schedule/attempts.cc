@@ -54,10 +54,9 @@ void AttemptRecord::OnGivenUp(const proto::TaskRef& process) {
 }
 
 void AttemptRecord::OnServing(const proto::TaskRef& process) {
-  unanswered_.erase(
-      std::remove_if(unanswered_.begin(), unanswered_.end(),
-                     [&](const Unanswered& u) { return IsSame(u.process, process); }),
-      unanswered_.end());
+  unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
+                                   [&](const Unanswered& u) { return IsSame(u.process, process); }),
+                    unanswered_.end());
   for (Unanswered& u : unanswered_) {
     u.ended = u.ended || u.process.index() == process.index();
   }

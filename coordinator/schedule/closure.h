@@ -46,7 +46,7 @@ struct ClosureId {
 // A program that workers can be given: registered on a worker before its first closure there.
 // Immutable.
 struct RegisteredProgram {
-  std::string id;  // content hash
+  std::string id;      // content hash
   uint64_t owner = 0;  // incarnation of the coordinator that made it, as in the two below
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
 };
@@ -137,10 +137,10 @@ struct Closure {
   size_t steps_done = 0;
   FetchedTensors fetched;
   bool round_applied = false;  // as a worker says of the closure's last run
-  uint32_t attempt = 0;  // counts from 1 when it first runs
-  AttemptRecord record;  // how its attempts ended, those that a restore took back left out
-  bool replayable = true;  // false: it must not begin twice, and is lost where it would have to
-  bool begun = false;      // a worker was told to run it
+  uint32_t attempt = 0;        // counts from 1 when it first runs
+  AttemptRecord record;        // how its attempts ended, those that a restore took back left out
+  bool replayable = true;      // false: it must not begin twice, and is lost where it would have to
+  bool begun = false;          // a worker was told to run it
   absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
   std::weak_ptr<RemoteValueState> result;
 

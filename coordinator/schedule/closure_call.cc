@@ -47,8 +47,7 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t
   header.set_attempt(closure.attempt);
   header.set_program_id(closure.program->id);
   header.set_watermark(watermark.value);
-  header.set_time_ms(static_cast<uint64_t>(
-      std::max<int64_t>(absl::ToUnixMillis(closure.time), 0)));
+  header.set_time_ms(static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMillis(closure.time), 0)));
   header.set_discard_fetches(closure.result.expired());
   SetSteps(closure, run.first_step, header);
   for (const Argument& argument : closure.arguments) {
@@ -72,8 +71,8 @@ PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response) {
   if (!response->header.has_failure()) return part;
   const proto::StepFailure failure = response->header.failure();
   if (failure.steps_done() >= run.num_steps()) {
-    response = absl::OutOfRangeError(absl::StrCat(
-        failure.steps_done(), " steps are said to be done of ", run.num_steps()));
+    response = absl::OutOfRangeError(
+        absl::StrCat(failure.steps_done(), " steps are said to be done of ", run.num_steps()));
     return part;
   }
   part.steps = failure.steps_done();

@@ -86,9 +86,9 @@ void ClosureQueue::PutBack(ClosureId id) {
   const auto found = unfinished_.find(id);
   COHORT_CHECK(found != unfinished_.end(), "a closure that is queued has not ended");
   // Oldest first, so that the watermark moves on and an old batch is not starved.
-  const auto place = std::upper_bound(
-      queue_.begin(), queue_.end(), id,
-      [](ClosureId wanted, const auto& waiting) { return wanted < waiting->id; });
+  const auto place =
+      std::upper_bound(queue_.begin(), queue_.end(), id,
+                       [](ClosureId wanted, const auto& waiting) { return wanted < waiting->id; });
   queue_.insert(place, found->second);
 }
 
@@ -115,9 +115,8 @@ void ClosureQueue::OnServing(const proto::TaskRef& process) {
 }
 
 bool ClosureQueue::HasQueuedReplay() const {
-  return !replays_.empty() && absl::c_any_of(queue_, [this](const auto& queued) {
-    return IsReplay(queued->id);
-  });
+  return !replays_.empty() &&
+         absl::c_any_of(queue_, [this](const auto& queued) { return IsReplay(queued->id); });
 }
 
 std::vector<std::shared_ptr<Closure>> ClosureQueue::Struck() const {
@@ -176,12 +175,11 @@ absl::Status ClosureQueue::TakeError() {
   const std::vector<std::string> others = std::exchange(other_errors_, {});
   const bool left_out = std::exchange(errors_left_out_, false);
   if (others.empty()) return first;
-  absl::Status error(first.code(), absl::StrCat(first.message(), "; after it: ",
-                                                absl::StrJoin(others, "; "),
-                                                left_out ? "; and others" : ""));
-  first.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    error.SetPayload(url, payload);
-  });
+  absl::Status error(first.code(),
+                     absl::StrCat(first.message(), "; after it: ", absl::StrJoin(others, "; "),
+                                  left_out ? "; and others" : ""));
+  first.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
   return error;
 }
 

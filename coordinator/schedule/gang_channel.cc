@@ -26,13 +26,20 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // Which of two errors says more; the lower one.
 int RankOf(const absl::Status& status) {
   switch (ClassifyOutcome(status)) {
-    case Outcome::kFailed: return 0;
-    case Outcome::kExpired: return 1;
-    case Outcome::kWorkerLost: return 2;
-    case Outcome::kPsLost: return 3;
-    case Outcome::kForgotten: return 4;
-    case Outcome::kTransient: return 5;
-    case Outcome::kDone: return 6;
+    case Outcome::kFailed:
+      return 0;
+    case Outcome::kExpired:
+      return 1;
+    case Outcome::kWorkerLost:
+      return 2;
+    case Outcome::kPsLost:
+      return 3;
+    case Outcome::kForgotten:
+      return 4;
+    case Outcome::kTransient:
+      return 5;
+    case Outcome::kDone:
+      return 6;
   }
   return 6;
 }

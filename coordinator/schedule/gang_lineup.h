@@ -82,9 +82,7 @@ class GangLineup {
   bool IsIdle(int worker) const { return apart_.idle.count(worker) > 0; }
   // Whether a member is there, although others say that it is not: its own call has not broken, by
   // which it would be out of step.
-  bool IsAlive(int worker) const {
-    return IsInStep(worker) || apart_.left_out.count(worker) > 0;
-  }
+  bool IsAlive(int worker) const { return IsInStep(worker) || apart_.left_out.count(worker) > 0; }
 
   // Nothing is sent from now on.
   using Held = absl::AnyInvocable<void(absl::Status)>;

@@ -10,12 +10,12 @@ namespace cohort {
 
 enum class Outcome {
   kDone,
-  kWorkerLost,   // put back; the worker takes nothing more until it is attached again
-  kTransient,    // put back
-  kPsLost,       // put back; the worker could not reach a parameter server, which is now a suspect
-  kForgotten,    // put back; the worker no longer holds what it was given: give it again
-  kFailed,       // recorded as the error of the queue
-  kExpired,      // the same, at the closure's deadline; its worker may still be at it
+  kWorkerLost,  // put back; the worker takes nothing more until it is attached again
+  kTransient,   // put back
+  kPsLost,      // put back; the worker could not reach a parameter server, which is now a suspect
+  kForgotten,   // put back; the worker no longer holds what it was given: give it again
+  kFailed,      // recorded as the error of the queue
+  kExpired,     // the same, at the closure's deadline; its worker may still be at it
 };
 
 Outcome ClassifyOutcome(const absl::Status& status);

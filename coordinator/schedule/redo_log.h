@@ -27,7 +27,7 @@ struct Cut {
   };
   std::vector<Covered> covered;  // ascending; not durable before
   std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
-  ClosureId next;                  // given to no closure yet
+  ClosureId next;                // given to no closure yet
   bool Covers(ClosureId id) const;
   // Of the parameter servers' logs in this cut: every closure below is durable once it is
   // committed.

@@ -52,7 +52,7 @@ std::vector<std::string> ResourceCatalog::KeysFor(const Closure& closure) {
 }
 
 ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::string& key,
-                                       int worker) const {
+                                         int worker) const {
   if (absl::StartsWith(key, "program:")) {
     proto::RegisterProgramRequest request = closure.program->request;
     request.set_epoch(epoch_);
@@ -84,9 +84,9 @@ SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredData
                                       int64_t worker_position,
                                       const proto::IteratorPosition& position) {
   const auto& transforms = dataset->spec.transforms();
-  const bool is_own =
-      std::any_of(transforms.begin(), transforms.end(),
-                  [](const auto& transform) { return transform.shard().by_worker(); });
+  const bool is_own = std::any_of(transforms.begin(), transforms.end(), [](const auto& transform) {
+    return transform.shard().by_worker();
+  });
   if (!is_own) return {dataset, position};
   // Above all ids that a coordinator gives, which count from 1.
   const uint64_t id = dataset->id | (static_cast<uint64_t>(worker_position) + 1) << 32;
@@ -108,15 +108,14 @@ SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredData
 void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse& answer,
                                     Closure& closure) {
   if (!answer.has_next_position()) return;
-  const auto* iterator =
-      std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input);
+  const auto* iterator = std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input);
   if (iterator == nullptr) return;
   SetPosition((*iterator)->id, worker, answer.next_position());
   closure.taken = ElementOf((*iterator)->dataset, answer.worker_position(), answer.position());
 }
 
 void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,
-                                const proto::IteratorPosition& position) {
+                                  const proto::IteratorPosition& position) {
   proto::IteratorPosition& held = positions_[{iterator_id, worker}];
   // Replies of closures that ran side by side come in any order: the furthest position counts.
   const auto at = [](const proto::IteratorPosition& p) {

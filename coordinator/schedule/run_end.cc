@@ -33,8 +33,8 @@ bool NoteSilence(const WorkerRun& run, const SetUpEnd& end) {
   if (!silent) return false;
   AttemptRecord& record = run.closure->record;
   const absl::Duration silent_for = record.silent_for() + end.lasted;
-  record.AddSilence(silent_for, UnansweredError(end.call, silent_for,
-                                                AttributedCall(end.status, run.task())));
+  record.AddSilence(silent_for,
+                    UnansweredError(end.call, silent_for, AttributedCall(end.status, run.task())));
   return true;
 }
 

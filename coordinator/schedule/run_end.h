@@ -26,9 +26,9 @@ struct SetUpEnd {
 bool NoteSilence(const WorkerRun& run, const SetUpEnd& end);
 
 struct GiveUpRule {
-  uint32_t attempts_max = 0;  // so many faults, and the closure fails
+  uint32_t attempts_max = 0;   // so many faults, and the closure fails
   absl::Duration silence_max;  // of set-up calls in a row
-  bool behind = false;        // an older closure has not ended
+  bool behind = false;         // an older closure has not ended
 };
 // Records the end of a run whose closure is to run again. Returns the error of one that is not to;
 // else OK.

@@ -77,10 +77,8 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
       });
       Pump(effects);
     } else {
-      effects.push_back(
-          [done = std::move(done), idle = queue_.IsIdle() && paused_.empty()]() mutable {
-            done(idle);
-          });
+      effects.push_back([done = std::move(done),
+                         idle = queue_.IsIdle() && paused_.empty()]() mutable { done(idle); });
     }
   }
   RunAll(effects);
@@ -206,10 +204,9 @@ void Scheduler::Pump(Effects& effects) {
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
   if (waiting_.empty()) return;
-  const absl::Status cancelled =
-      MakeError(absl::StatusCode::kCancelled,
-                "the closure was cancelled because another one failed; schedule it again",
-                proto::CANCELLED);
+  const absl::Status cancelled = MakeError(
+      absl::StatusCode::kCancelled,
+      "the closure was cancelled because another one failed; schedule it again", proto::CANCELLED);
   for (std::shared_ptr<Closure>& closure : queue_.CancelQueued()) {
     CancelLocked(std::move(closure), cancelled, effects);
   }
@@ -220,9 +217,8 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!closed_.ok()) queue_.RecordError(closed_);
   WaitingCalls::Admission observer = waiting_.TakeObserver();
   if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), cancelled, effects);
-  effects.push_back([observer = std::move(observer.admitted), error]() mutable {
-    observer(error);
-  });
+  effects.push_back(
+      [observer = std::move(observer.admitted), error]() mutable { observer(error); });
   for (Done& other : waiting_.TakeDones()) {
     effects.push_back([other = std::move(other)]() mutable { other(absl::OkStatus()); });
   }
@@ -238,12 +234,11 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
   if (snapshots_.before.has_value() && fence_.state == Fence::kNeeded) return false;
   if (fence_.state == Fence::kUnderWay) return false;
   fence_.state = Fence::kUnderWay;
-  effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),
-                     round = ++fence_.round] {
-    self->options_.fence(watermark.value, [self, round](absl::Status status) {
-      self->OnFenced(round, status);
-    });
-  });
+  effects.push_back(
+      [self = shared_from_this(), watermark = queue_.watermark(), round = ++fence_.round] {
+        self->options_.fence(watermark.value,
+                             [self, round](absl::Status status) { self->OnFenced(round, status); });
+      });
   return false;
 }
 
@@ -286,8 +281,7 @@ void Scheduler::FinishJoinsLocked(Effects& effects) {
 
 void Scheduler::AdmitLocked(Effects& effects) {
   // A Join is a cut: what is scheduled while it waits is not its business, so it waits in turn.
-  while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() &&
-         queue_.HasRoom()) {
+  while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() && queue_.HasRoom()) {
     if (!redo_.HasRoom()) {
       if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
       return;
@@ -306,9 +300,8 @@ void Scheduler::AdmitLocked(Effects& effects) {
         if (const auto self = weak.lock()) self->Expire(id);
       });
     }
-    effects.push_back([admitted = std::move(admission.admitted)]() mutable {
-      admitted(absl::OkStatus());
-    });
+    effects.push_back(
+        [admitted = std::move(admission.admitted)]() mutable { admitted(absl::OkStatus()); });
   }
 }
 
@@ -364,15 +357,13 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
     effects.push_back([held = std::move(held)]() mutable { held(absl::OkStatus()); });
   }
   if (in_flight_.empty() && IsDrainedLocked() && *drain_ != nullptr) {
-    effects.push_back([idle = std::exchange(*drain_, nullptr)]() mutable {
-      idle(absl::OkStatus());
-    });
+    effects.push_back(
+        [idle = std::exchange(*drain_, nullptr)]() mutable { idle(absl::OkStatus()); });
   }
   OpenRounds::Ready ready = rounds_.TakeReady(IsRoundBrokenLocked());
   if (ready == nullptr) return;
-  effects.push_back([ready = std::move(ready), status = rounds_.HoldStatus()]() mutable {
-    ready(status);
-  });
+  effects.push_back(
+      [ready = std::move(ready), status = rounds_.HoldStatus()]() mutable { ready(status); });
 }
 
 void Scheduler::DispatchLocked(Effects& effects) {

@@ -154,8 +154,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // else it waits
   void OnFenced(uint64_t round, const absl::Status& status);
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status,
-                    Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnInput(ClosureId id);  // one of the results that the closure takes is there
@@ -185,21 +185,20 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndLostLocked(absl::string_view why, Effects& effects)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLostLocked(absl::string_view why, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForCheckpointLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpAtLocked(absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Clock& clock_;
   const Options options_;
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
-  std::string paused_ ABSL_GUARDED_BY(mutex_);       // why; empty: not
+  std::string paused_ ABSL_GUARDED_BY(mutex_);  // why; empty: not
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
   std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // whom Drain tells, until EndDrain
-  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait
+  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;            // that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, WorkerSlots> lanes_ ABSL_GUARDED_BY(mutex_);

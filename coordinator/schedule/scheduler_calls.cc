@@ -34,11 +34,10 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
   *detail.mutable_origin() = task;
   detail.set_closure_id(closure.id.value);
   detail.set_attempt(closure.attempt);
-  return WithDetail(
-      absl::DeadlineExceededError(absl::StrCat(
-          "closure ", closure.id.value, " was not done at its deadline: attempt ",
-          closure.attempt, " was in flight on ", TaskName(task))),
-      detail);
+  return WithDetail(absl::DeadlineExceededError(absl::StrCat(
+                        "closure ", closure.id.value, " was not done at its deadline: attempt ",
+                        closure.attempt, " was in flight on ", TaskName(task))),
+                    detail);
 }
 
 // Returns `timeout` or what is left of the closure's time.
@@ -75,20 +74,20 @@ void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl:
 
 void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause,
                             int tries) {
-  options_.fence_worker(sessions, [self = shared_from_this(), sessions, cause,
-                                   tries](const absl::Status& fenced) {
-    if (fenced.ok()) return self->TakeBack(sessions, cause);
-    Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-    // A ps that cannot be told is lost, and with it what a late push could have changed. That one
-    // message was lost does not say so yet.
-    if (tries == kFenceTriesMax) return self->TakeBack(sessions, cause);
-    self->clock_.CallAt(self->clock_.Now() + kFenceRetry,
-                        [weak = self->weak_from_this(), sessions, cause, tries] {
-                          if (const auto self = weak.lock()) {
-                            self->AskForFence(sessions, cause, tries + 1);
-                          }
-                        });
-  });
+  options_.fence_worker(
+      sessions, [self = shared_from_this(), sessions, cause, tries](const absl::Status& fenced) {
+        if (fenced.ok()) return self->TakeBack(sessions, cause);
+        Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
+        // A ps that cannot be told is lost, and with it what a late push could have changed. That
+        // one message was lost does not say so yet.
+        if (tries == kFenceTriesMax) return self->TakeBack(sessions, cause);
+        self->clock_.CallAt(self->clock_.Now() + kFenceRetry,
+                            [weak = self->weak_from_this(), sessions, cause, tries] {
+                              if (const auto self = weak.lock()) {
+                                self->AskForFence(sessions, cause, tries + 1);
+                              }
+                            });
+      });
 }
 
 void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
@@ -183,8 +182,7 @@ void Scheduler::Call(Run run) {
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
-  const absl::Duration of_steps =
-      options_.closure_timeout * static_cast<double>(run.num_steps());
+  const absl::Duration of_steps = options_.closure_timeout * static_cast<double>(run.num_steps());
   const absl::Duration timeout = UntilDeadline(run, of_steps, clock_.Now());
   Envelope<proto::RunClosureRequest> request = MakeRunRequest(run, epoch, watermark);
   request.header.set_session(run.session);
@@ -296,8 +294,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
   queue_.PutBack(id);
-  const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout,
-                           queue_.watermark() < id};
+  const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout, queue_.watermark() < id};
   if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {
     queue_.RecordError(error);
     return FailQueuedLocked(id, error, effects);

@@ -13,8 +13,8 @@ namespace cohort {
 
 std::vector<int> Scheduler::LanesForFrontLocked() {
   const absl::Time now = clock_.Now();
-  const auto has_room = [&](int worker, const WorkerSlots& lane)
-                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  const auto has_room = [&](int worker,
+                            const WorkerSlots& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
            lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker) &&
            !gangs_.IsIdle(worker);
@@ -34,11 +34,11 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
   int worker = -1;
   const auto consider = [&](int index, const WorkerSlots& lane)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!has_room(index, lane)) return;
-    if (best != nullptr && lane.in_flight >= best->in_flight) return;
-    best = &lane;
-    worker = index;
-  };
+                              if (!has_room(index, lane)) return;
+                              if (best != nullptr && lane.in_flight >= best->in_flight) return;
+                              best = &lane;
+                              worker = index;
+                            };
   // Ties go round: the search starts behind the lane that was served last.
   for (auto it = lanes_.upper_bound(last_lane_); it != lanes_.end(); ++it) {
     consider(it->first, it->second);

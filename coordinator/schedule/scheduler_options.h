@@ -25,18 +25,18 @@ enum class Quarantine {
 
 struct SchedulerOptions {
   uint64_t epoch = 0;
-  size_t queue_bound = 262144;      // TensorFlow's
-  int closures_in_flight = 2;       // K, per worker
-  int gang_size = 1;                // workers that run a gang closure: all that are in step
-  std::set<int> gang_workers;       // they, of several, at first; empty: those below gang_size
-  int gang_min = 1;                 // of gangs of several: with fewer in step they wait
-  uint64_t shared_memory = 0;       // of gangs of several workers: Gang.shared_memory
+  size_t queue_bound = 262144;         // TensorFlow's
+  int closures_in_flight = 2;          // K, per worker
+  int gang_size = 1;                   // workers that run a gang closure: all that are in step
+  std::set<int> gang_workers;          // they, of several, at first; empty: those below gang_size
+  int gang_min = 1;                    // of gangs of several: with fewer in step they wait
+  uint64_t shared_memory = 0;          // of gangs of several workers: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
   // Bounded staleness: a closure starts only when its last step is at most so many ids ahead of the
   // oldest one that has not ended. So what was scheduled more than that before it is in what it
   // reads.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
-  uint32_t attempts_max = 10;       // of one closure
+  uint32_t attempts_max = 10;  // of one closure
   // A closure that ended together with so many worker processes is quarantined: not run again.
   size_t quarantine_after = 3;
   // Whether an error stops the queue at once, or, as in TensorFlow, when a call observes it.
@@ -80,7 +80,7 @@ struct SchedulerStats {
   uint64_t replayed = 0;     // done once more after a restore
   uint64_t recoveries = 0;   // restores
   uint64_t checkpoints = 0;  // that were committed, for recovery
-  size_t queued = 0;  // or waiting for its arguments
+  size_t queued = 0;         // or waiting for its arguments
   size_t in_flight = 0;
   int workers_ready = 0;
   proto::StepTimes times;  // sums over the answers of closures that were done

@@ -27,9 +27,9 @@ absl::Status Resolve(Closure& closure) {
     if (!result.ok()) {
       proto::ErrorDetail detail = DetailOf(result.status());
       detail.set_error_class(proto::INPUT);
-      return WithDetail(Annotate(result.status(), absl::StrCat("an argument of closure ",
-                                                               closure.id.value)),
-                        detail);
+      return WithDetail(
+          Annotate(result.status(), absl::StrCat("an argument of closure ", closure.id.value)),
+          detail);
     }
     for (const Tensor& tensor : *result) resolved.push_back(tensor);
   }
@@ -116,13 +116,13 @@ void Scheduler::Expire(ClosureId id) {
     timers_.erase(id);
     const Closure* const closure = queue_.FindQueued(id);
     if (closure == nullptr) return;
-    const absl::Status error = MakeError(
-        absl::StatusCode::kDeadlineExceeded,
-        absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",
-                     closure->attempt, " attempts: ",
-                     closure->inputs_left > 0 ? "an argument was not there yet"
-                                              : "no worker had room for it"),
-        proto::APPLICATION);
+    const absl::Status error =
+        MakeError(absl::StatusCode::kDeadlineExceeded,
+                  absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",
+                               closure->attempt, " attempts: ",
+                               closure->inputs_left > 0 ? "an argument was not there yet"
+                                                        : "no worker had room for it"),
+                  proto::APPLICATION);
     queue_.RecordError(error);
     FailQueuedLocked(id, error, effects);
     Pump(effects);

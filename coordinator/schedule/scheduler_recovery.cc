@@ -156,8 +156,8 @@ void Scheduler::Resume(uint64_t epoch) {
         queue_.PutAgain(closure);
       }
     }
-    Log(LogLevel::kInfo, "resumed", {{"epoch", epoch}, {"replays", queue_.replays()},
-                                     {"queued", queue_.queued()}});
+    Log(LogLevel::kInfo, "resumed",
+        {{"epoch", epoch}, {"replays", queue_.replays()}, {"queued", queue_.queued()}});
     Pump(effects);
   }
   RunAll(effects);

@@ -13,9 +13,8 @@ constexpr size_t kClosuresShownMax = 3;
 std::string SchedulerStats::ToString() const {
   return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
                       " quarantined=", quarantined, " replayed=", replayed,
-                      " recoveries=", recoveries, " checkpoints=", checkpoints,
-                      " queued=", queued, " in_flight=", in_flight,
-                      " workers_ready=", workers_ready);
+                      " recoveries=", recoveries, " checkpoints=", checkpoints, " queued=", queued,
+                      " in_flight=", in_flight, " workers_ready=", workers_ready);
 }
 
 Scheduler::Stats Scheduler::stats() const {
@@ -29,8 +28,8 @@ Scheduler::Stats Scheduler::stats() const {
 
 std::string Scheduler::DescribeWait() const {
   MutexLock lock(mutex_);
-  std::string text = absl::StrCat(queue_.queued(), " closures queued, ", queue_.in_flight(),
-                                  " in flight");
+  std::string text =
+      absl::StrCat(queue_.queued(), " closures queued, ", queue_.in_flight(), " in flight");
   if (queue_.waiting() > 0) {
     absl::StrAppend(&text, ", ", queue_.waiting(), " waiting for results of others");
   }
@@ -43,9 +42,9 @@ std::string Scheduler::DescribeWait() const {
                     " on wait for the snapshots of a checkpoint");
   }
   if (IsTooFarAheadLocked()) {
-    absl::StrAppend(&text, "; those from ", queue_.Front()->id.value,
-                    " on are too far ahead of ", queue_.watermark().value,
-                    ", and may be ", options_.steps_ahead_max, " steps ahead");
+    absl::StrAppend(&text, "; those from ", queue_.Front()->id.value, " on are too far ahead of ",
+                    queue_.watermark().value, ", and may be ", options_.steps_ahead_max,
+                    " steps ahead");
   }
   size_t shown = 0;
   for (const auto& [id, run] : in_flight_) {

@@ -8,9 +8,9 @@
 namespace cohort {
 
 const GangMember* WorkerRun::Member(int worker) const {
-  const auto found =
-      std::find_if(members.begin(), members.end(),
-                   [&](const GangMember& member) { return member.worker == worker; });
+  const auto found = std::find_if(members.begin(), members.end(), [&](const GangMember& member) {
+    return member.worker == worker;
+  });
   return found == members.end() ? nullptr : &*found;
 }
 

@@ -48,12 +48,12 @@ struct WorkerRun {
   std::vector<GangMember> members;   // by rank
   uint32_t attempt = 0;
   size_t first_step = 0;  // those of the closure before it are done
-  uint64_t session = 0;  // by which its pushes are fenced: the lane's, or of the gang's generation
-  std::shared_ptr<Channel> channel;  // to all members
+  uint64_t session = 0;   // by which its pushes are fenced: the lane's, or of the gang's generation
+  std::shared_ptr<Channel> channel;           // to all members
   std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
-  proto::Gang gang;  // of a gang closure: its place among those of the members
+  proto::Gang gang;     // of a gang closure: its place among those of the members
   bool called = false;  // its members were told to run it; before, they are given what it needs
-  bool waits_for_fence = false;  // its calls have ended, and it may not run again yet
+  bool waits_for_fence = false;      // its calls have ended, and it may not run again yet
   std::vector<std::string> missing;  // resources still to be made, first one first
 
   const proto::TaskRef& task() const { return members.front().task; }

@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
     if (!device.ok()) return Annotate(device.status(), field);
     if (!seen.insert(*device).second && !IsGpu(*device)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(field, ": ", *device, " is named twice; each replica has a device of its "
+          absl::StrCat(field, ": ", *device,
+                       " is named twice; each replica has a device of its "
                        "own, and cpu:0, cpu:1, ... may share a processor"));
     }
     devices.push_back(*std::move(device));

@@ -66,8 +66,8 @@ absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> de
 // As in TensorFlow, the only GPU that computes keeps the variables, where nothing else is said.
 std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) const {
   if (IsGpu(parameter_device_)) return parameter_device_;
-  const bool to_choose = type_ == "one_device" ||
-                         (type_ == kCentralStorage && parameter_device_.empty());
+  const bool to_choose =
+      type_ == "one_device" || (type_ == kCentralStorage && parameter_device_.empty());
   const bool one = std::all_of(devices.begin(), devices.end(),
                                [&](const std::string& device) { return device == devices[0]; });
   return to_choose && one && !devices.empty() && IsGpu(devices[0]) ? devices[0] : "";
@@ -85,10 +85,11 @@ void LocalStrategy::SetSums(proto::Replicas& replicas) const {
 
 absl::Status LocalStrategy::CheckCluster(const ClusterShape& cluster) const {
   if (!cluster.ps.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "strategy '", type_, "' keeps the variables in its worker, but the cluster has ",
-        cluster.ps.size(), " ps: leave ps out of the cluster (--local worker=1), or set "
-        "strategy.type to parameter_server"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy '", type_,
+                     "' keeps the variables in its worker, but the cluster has ", cluster.ps.size(),
+                     " ps: leave ps out of the cluster (--local worker=1), or set "
+                     "strategy.type to parameter_server"));
   }
   if (cluster.workers.size() == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

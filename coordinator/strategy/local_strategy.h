@@ -53,7 +53,6 @@ class LocalStrategy final : public Strategy {
   std::string ParameterGpu(absl::Span<const std::string> devices) const;
   void SetSums(proto::Replicas& replicas) const;
 
-
   const std::string type_;
   const std::string cross_device_ops_;      // of mirrored
   const int64_t num_packs_;                 // the same

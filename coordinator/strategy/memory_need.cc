@@ -81,9 +81,13 @@ absl::Status CheckMemory(const std::map<int, MemoryNeed>& needs, const MemoryLim
   }
   if (!lacking.empty()) return TooLittle(absl::StrJoin(lacking, "; "));
   if (!limits.shared || static_cast<uint64_t>(together) <= least) return absl::OkStatus();
-  return TooLittle(absl::StrCat("the ", needs.size(), " homes of variables are on one machine and "
-                                "need ", together, " bytes of memory together for variables and "
-                                "slots, and may have ", least));
+  return TooLittle(absl::StrCat("the ", needs.size(),
+                                " homes of variables are on one machine and "
+                                "need ",
+                                together,
+                                " bytes of memory together for variables and "
+                                "slots, and may have ",
+                                least));
 }
 
 }  // namespace cohort

@@ -54,8 +54,7 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MultiWorkerMirroredStrategy::Mak
     const StrategySpec& spec) {
   ASSIGN_OR_RETURN(std::vector<std::string> devices,
                    ReplicaDevices("strategy.devices", spec.devices));
-  ASSIGN_OR_RETURN(proto::Communication communication,
-                   ReadCommunication(spec.communication));
+  ASSIGN_OR_RETURN(proto::Communication communication, ReadCommunication(spec.communication));
   std::unique_ptr<const MultiWorkerMirroredStrategy> made(new MultiWorkerMirroredStrategy(
       std::move(devices), spec.communication.implementation, std::move(communication)));
   RETURN_IF_ERROR(made->CheckImplementation(made->devices_));
@@ -71,7 +70,8 @@ absl::Status MultiWorkerMirroredStrategy::CheckCluster(const ClusterShape& clust
   if (cluster.ps.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "strategy 'multi_worker_mirrored' keeps the variables in its workers, but the cluster has ",
-      cluster.ps.size(), " ps: leave ps out of the cluster (--local worker=3), or set "
+      cluster.ps.size(),
+      " ps: leave ps out of the cluster (--local worker=3), or set "
       "strategy.type to parameter_server"));
 }
 
@@ -92,8 +92,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
 }
 
 int64_t MultiWorkerMirroredStrategy::NumReplicasInSync(const ClusterShape& cluster) const {
-  return static_cast<int64_t>(cluster.workers.size() *
-                              DevicesIn(devices_, cluster.devices).size());
+  return static_cast<int64_t>(cluster.workers.size() * DevicesIn(devices_, cluster.devices).size());
 }
 
 }  // namespace cohort

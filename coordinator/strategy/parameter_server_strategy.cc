@@ -78,8 +78,6 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   return plan;
 }
 
-int64_t ParameterServerStrategy::NumReplicasInSync(const ClusterShape&) const {
-  return 1;
-}
+int64_t ParameterServerStrategy::NumReplicasInSync(const ClusterShape&) const { return 1; }
 
 }  // namespace cohort

@@ -109,8 +109,8 @@ absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name) 
   if (name == "round_robin") return PlacementPolicy::kRoundRobin;
   if (name == "bytes") return PlacementPolicy::kBytes;
   if (name == "measured") return PlacementPolicy::kMeasured;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "strategy.placement is '", name, "'; it must be round_robin, bytes or measured"));
+  return absl::InvalidArgumentError(absl::StrCat("strategy.placement is '", name,
+                                                 "'; it must be round_robin, bytes or measured"));
 }
 
 int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
@@ -118,8 +118,7 @@ int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& 
   int64_t row_elements = 1;
   for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
   const int64_t elements = slice.row_count() * row_elements;
-  int64_t bytes =
-      elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
+  int64_t bytes = elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
   // A rule that is none is the parameter server's to refuse.
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;

@@ -40,8 +40,8 @@ struct PiecePlacement {
   std::string name;  // "dense/kernel/part_1"
   RowRange rows;
   bool dynamic = false;  // rows under keys: `rows` are buckets of them
-  int64_t bytes = 0;  // value and slots
-  int64_t load = 0;   // bytes moved in the earlier run; 0 without a measurement
+  int64_t bytes = 0;     // value and slots
+  int64_t load = 0;      // bytes moved in the earlier run; 0 without a measurement
   uint32_t ps = 0;
   std::string reason;
 };

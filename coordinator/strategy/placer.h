@@ -30,8 +30,7 @@ class Placer {
   uint32_t Place(int64_t bytes) {
     const size_t least =
         static_cast<size_t>(std::min_element(given_.begin(), given_.end()) - given_.begin());
-    const size_t chosen =
-        policy_ == PlacementPolicy::kRoundRobin ? counter_++ % ps_.size() : least;
+    const size_t chosen = policy_ == PlacementPolicy::kRoundRobin ? counter_++ % ps_.size() : least;
     given_[chosen] += bytes;
     return static_cast<uint32_t>(ps_[chosen]);
   }

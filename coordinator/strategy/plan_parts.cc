@@ -124,12 +124,12 @@ absl::Status CheckPrograms(const ModelPrograms& model) {
   return absl::OkStatus();
 }
 
-absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type,
-                            int64_t replicas) {
+absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type, int64_t replicas) {
   if (!model.exchanges || replicas == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the model normalizes by the batches of all replicas of a step (BatchNormalization with "
-      "synchronized true), but the ", replicas, " replicas of a step of strategy '", type,
+      "synchronized true), but the ",
+      replicas, " replicas of a step of strategy '", type,
       "' do not meet while they compute; set synchronized to false, or strategy.type to mirrored, "
       "whose replicas do"));
 }

@@ -36,9 +36,9 @@ bool IsMirrored(const Plan& plan) {
 
 std::string ReplicasText(const Plan& plan, size_t workers) {
   const auto& devices = plan.train_step.replicas().devices();
-  return absl::StrCat(
-      IsMirrored(plan) ? absl::StrCat(workers, " workers, in each ") : "", devices.size(),
-      devices.size() == 1 ? " replica on " : " replicas on ", absl::StrJoin(devices, ", "));
+  return absl::StrCat(IsMirrored(plan) ? absl::StrCat(workers, " workers, in each ") : "",
+                      devices.size(), devices.size() == 1 ? " replica on " : " replicas on ",
+                      absl::StrJoin(devices, ", "));
 }
 
 Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster) {
@@ -59,9 +59,8 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
   summary.homes = plan.homes;
   summary.measured =
       plan.homes == Role::kPs && spec.placement == "measured" && !cluster.loads.empty();
-  summary.max_over_mean =
-      MaxOverMean(plan.placement, homes,
-                  summary.measured ? &PiecePlacement::load : &PiecePlacement::bytes);
+  summary.max_over_mean = MaxOverMean(
+      plan.placement, homes, summary.measured ? &PiecePlacement::load : &PiecePlacement::bytes);
   return summary;
 }
 
@@ -105,11 +104,10 @@ std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& su
   size_t width = 0;
   for (const PiecePlacement& piece : plan.placement) width = std::max(width, piece.name.size());
   for (const PiecePlacement& piece : plan.placement) {
-    absl::StrAppendFormat(&text, "%-*s  %s %d+%d, %d bytes -> %s:%d  (%s)\n",
-                          static_cast<int>(width), piece.name,
-                          piece.dynamic ? "keys of buckets" : "rows", piece.rows.begin,
-                          piece.rows.count, piece.bytes, RoleName(summary.homes), piece.ps,
-                          piece.reason);
+    absl::StrAppendFormat(
+        &text, "%-*s  %s %d+%d, %d bytes -> %s:%d  (%s)\n", static_cast<int>(width), piece.name,
+        piece.dynamic ? "keys of buckets" : "rows", piece.rows.begin, piece.rows.count, piece.bytes,
+        RoleName(summary.homes), piece.ps, piece.reason);
   }
   return text;
 }
@@ -151,8 +149,7 @@ std::string ToJson(const Plan& plan, const StrategySpec& spec, const Summary& su
 std::string PlanToText(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster,
                        PlanFormat format) {
   const Summary summary = Summarise(plan, spec, cluster);
-  return format == PlanFormat::kText ? ToText(plan, spec, summary)
-                                     : ToJson(plan, spec, summary);
+  return format == PlanFormat::kText ? ToText(plan, spec, summary) : ToJson(plan, spec, summary);
 }
 
 }  // namespace cohort

@@ -15,9 +15,8 @@ namespace cohort {
 absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec) {
   const std::vector<std::string>& types = StrategyTypes();
   if (std::find(types.begin(), types.end(), spec.type) == types.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy.type is '", spec.type,
-                                                   "'; it must be one of ",
-                                                   absl::StrJoin(types, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy.type is '", spec.type, "'; it must be one of ", absl::StrJoin(types, ", ")));
   }
   if (spec.type == kMultiWorkerMirrored) return MultiWorkerMirroredStrategy::Make(spec);
   if (spec.type != kParameterServer) return LocalStrategy::Make(spec);

@@ -36,8 +36,8 @@ struct Plan {
   proto::Program predict;
   std::vector<PiecePlacement> placement;  // of their pieces, in the same order: for people
   Role homes = Role::kPs;                 // of the slices
-  bool gangs = false;  // train steps are gang closures, each of them an update
-  std::vector<std::string> notes = {};  // for people: what the strategy's options come to
+  bool gangs = false;                     // train steps are gang closures, each of them an update
+  std::vector<std::string> notes = {};    // for people: what the strategy's options come to
 };
 
 // Immutable; thread-safe.

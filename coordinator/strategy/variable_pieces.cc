@@ -47,8 +47,8 @@ absl::Status CheckRowBytes(const proto::VariableLayout& layout) {
   }
   if (bytes <= kRowBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "variable '", layout.name(), "': ",
-      of_replicas ? "its values of all replicas have " : "a row of it has ", bytes,
+      "variable '", layout.name(),
+      "': ", of_replicas ? "its values of all replicas have " : "a row of it has ", bytes,
       " bytes, and at most ", kRowBytesMax,
       " travel in one piece: variables are cut along axis 0 alone, so give it more rows of fewer "
       "elements"));

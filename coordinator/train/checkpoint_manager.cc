@@ -46,8 +46,8 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
     } else if (found == reader.tensors().end()) {
       problems.push_back(absl::StrCat(variable.name(), " ", shape.ToString(), " is not in it"));
     } else if (found->second.shape != shape) {
-      problems.push_back(absl::StrCat(variable.name(), " is ", shape.ToString(),
-                                      " here and ", found->second.shape.ToString(), " in it"));
+      problems.push_back(absl::StrCat(variable.name(), " is ", shape.ToString(), " here and ",
+                                      found->second.shape.ToString(), " in it"));
     }
   }
   if (problems.empty()) return absl::OkStatus();
@@ -101,8 +101,8 @@ absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
   return count;
 }
 
-absl::Status SaySlots(const BundleReader& reader,
-                      absl::Span<const proto::VariableLayout> variables, bool weights_only) {
+absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables,
+                      bool weights_only) {
   ASSIGN_OR_RETURN(SlotCount slots, CountSlots(reader, variables));
   if (weights_only) {
     slots.missing = slots.wanted;
@@ -141,9 +141,9 @@ void CheckpointManager::RemoveUnfinished() {
 absl::StatusOr<std::string> CheckpointManager::Save(
     const Progress& progress, absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
-  ASSIGN_OR_RETURN(const std::string name,
-                   UnusedCheckpointName(files_, options_.directory,
-                                        CheckpointNameOfStep(progress.global_step)));
+  ASSIGN_OR_RETURN(
+      const std::string name,
+      UnusedCheckpointName(files_, options_.directory, CheckpointNameOfStep(progress.global_step)));
   const std::string prefix = JoinPath(options_.directory, name);
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
     // Without an index nothing names what was written.
@@ -212,9 +212,8 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
   if (!opened.ok()) return WithOthers(opened.status(), files_, prefix);
   const std::unique_ptr<BundleReader> reader = *std::move(opened);
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
-  RETURN_IF_ERROR(coordinator_.ps().Restore(prefix, options_.weights_only
-                                                        ? PsControl::Slots::kNew
-                                                        : PsControl::Slots::kOfCheckpoint));
+  RETURN_IF_ERROR(coordinator_.ps().Restore(
+      prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint));
   Progress progress;
   if (!options_.weights_only) {
     progress = {ReadCounter(*reader, kStepName),

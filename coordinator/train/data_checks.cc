@@ -25,9 +25,9 @@ std::string TypeOf(const proto::ComponentSpec& component) {
 
 absl::Status CheckTestComponents(size_t train, size_t test) {
   if (train == test) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data.test has ", test, " components, and data.train ", train,
-                   ": the model reads both in the same way"));
+  return absl::InvalidArgumentError(absl::StrCat("data.test has ", test,
+                                                 " components, and data.train ", train,
+                                                 ": the model reads both in the same way"));
 }
 
 absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test) {
@@ -49,9 +49,9 @@ absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split) {
   const auto count =
       static_cast<int64_t>(std::floor(static_cast<double>(all) * (1.0 - validation_split)));
   if (count > 0) return count;
-  return absl::InvalidArgumentError(
-      absl::StrCat("no training examples are left of ", all, " after fit.validation_split = ",
-                   validation_split, ": make it smaller"));
+  return absl::InvalidArgumentError(absl::StrCat("no training examples are left of ", all,
+                                                 " after fit.validation_split = ", validation_split,
+                                                 ": make it smaller"));
 }
 
 }  // namespace cohort

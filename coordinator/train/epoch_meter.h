@@ -28,9 +28,9 @@ class EpochMeter {
   void Add(const std::vector<Sums>& steps);
 
   struct Reading {
-    int64_t steps = 0;     // that reported
+    int64_t steps = 0;  // that reported
     double examples = 0;
-    double loss = 0;       // mean over examples
+    double loss = 0;              // mean over examples
     std::vector<double> metrics;  // means over examples
   };
   Reading Read() const;

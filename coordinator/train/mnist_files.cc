@@ -83,8 +83,9 @@ void PollUntilEnd(World world, pid_t pid,
 absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const std::string& path) {
   ChildOptions options;
   options.program = "/usr/bin/curl";
-  options.arguments = {"--fail", "--silent", "--show-error", "--location", "--connect-timeout", "5",
-                       "--max-time", "150", "--output", path, url};
+  options.arguments = {"--fail", "--silent",   "--show-error", "--location", "--connect-timeout",
+                       "5",      "--max-time", "150",          "--output",   path,
+                       url};
   options.output_file = absl::StrCat(path, ".log");
   ASSIGN_OR_RETURN(const pid_t pid, StartChild(options));
   ASSIGN_OR_RETURN(const std::string end,
@@ -107,8 +108,8 @@ absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
     if (!last.ok()) continue;
     ASSIGN_OR_RETURN(const std::string sum, Sha256OfFile(world.files, temporary));
     if (sum == file.sha256) return world.files.Rename(temporary, path);
-    last = absl::DataLossError(absl::StrCat(mirror, "/", file.name, " has SHA-256 ", sum,
-                                            ", expected ", file.sha256));
+    last = absl::DataLossError(
+        absl::StrCat(mirror, "/", file.name, " has SHA-256 ", sum, ", expected ", file.sha256));
   }
   RETURN_IF_ERROR(world.files.Remove(temporary));
   return last;
@@ -133,8 +134,7 @@ absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& p
   if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) != 1) {
     return absl::InternalError("SHA-256 is not available");
   }
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), size));
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
 }
 
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search) {
@@ -158,10 +158,9 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
     status = DownloadAll(world, waiter, missing, cache);
     if (status.ok()) return FilesIn(cache);
   }
-  const std::string why =
-      status.ok() ? ""
-                  : absl::StrCat(", and the download failed: ",
-                                 absl::StripAsciiWhitespace(status.message()));
+  const std::string why = status.ok() ? ""
+                                      : absl::StrCat(", and the download failed: ",
+                                                     absl::StripAsciiWhitespace(status.message()));
   ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
   if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
   return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));

@@ -13,7 +13,7 @@
 namespace cohort {
 
 struct ProgressLine {
-  int64_t epoch = 0;   // counts from 1
+  int64_t epoch = 0;  // counts from 1
   int64_t epochs = 0;
   int64_t step = 0;
   int64_t steps = 0;

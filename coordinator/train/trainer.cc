@@ -25,9 +25,9 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       coordinator_(coordinator),
       job_(job),
       sources_(std::move(sources)),
-      checkpoints_(world.files, coordinator,
-                   {job.checkpoint.directory, job.checkpoint.max_to_keep,
-                    job.checkpoint.weights_only}),
+      checkpoints_(
+          world.files, coordinator,
+          {job.checkpoint.directory, job.checkpoint.max_to_keep, job.checkpoint.weights_only}),
       progress_(std::make_shared<TrainProgress>(SettingsOf(job))) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
@@ -82,8 +82,7 @@ bool Trainer::IsMeasured() const {
 }
 
 absl::Status Trainer::Restore() {
-  ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left,
-                   coordinator_.ResumeState());
+  ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.ResumeState());
   if (left.has_value()) {
     RETURN_IF_ERROR(progress_->Load(*left));
     const Progress progress = progress_->progress();
@@ -237,14 +236,14 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
       if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     }
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
-    result.state().OnReady([meter, watch = options.training ? loss_watch_ : nullptr,
-                            update = options.first_step + UpdatesOf(next.first + 1),
-                            steps = static_cast<size_t>(next.steps)](
-                               const absl::StatusOr<FetchedTensors>& fetches) {
-      const std::vector<EpochMeter::Sums> made = EpochMeter::StepsOf(fetches, steps);
-      if (watch != nullptr) watch->See(update, made);
-      meter->Add(made);
-    });
+    result.state().OnReady(
+        [meter, watch = options.training ? loss_watch_ : nullptr,
+         update = options.first_step + UpdatesOf(next.first + 1),
+         steps = static_cast<size_t>(next.steps)](const absl::StatusOr<FetchedTensors>& fetches) {
+          const std::vector<EpochMeter::Sums> made = EpochMeter::StepsOf(fetches, steps);
+          if (watch != nullptr) watch->See(update, made);
+          meter->Add(made);
+        });
     results.push_back(std::move(result));
     if (options.progress != nullptr) {
       const EpochMeter::Reading now = meter->Read();

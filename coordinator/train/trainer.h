@@ -28,16 +28,16 @@ struct TrainSummary {
   std::string data;
   int64_t epochs = 0;
   int64_t steps = 0;
-  absl::Duration train_time;     // the epochs alone, without validation and checkpoints
+  absl::Duration train_time;                // the epochs alone, without validation and checkpoints
   std::vector<absl::Duration> epoch_times;  // its parts
   double examples = 0;
-  double train_loss = 0;         // of the last epoch; nothing where epoch_times is empty
+  double train_loss = 0;  // of the last epoch; nothing where epoch_times is empty
   std::optional<double> validation_loss;
   std::optional<double> test_loss;
   int64_t test_examples = 0;
   std::vector<std::pair<std::string, double>> train_metrics, validation_metrics, test_metrics;
-  std::string checkpoint;        // prefix of the last one
-  std::string model;             // path of the exported ONNX file
+  std::string checkpoint;  // prefix of the last one
+  std::string model;       // path of the exported ONNX file
   Scheduler::Stats closures;
   proto::PsStatsResponse ps;
 };
@@ -68,9 +68,9 @@ class Trainer {
     ProgramHandle program;
     DataPosition begin;  // of its first batch
     int64_t steps = 0;
-    int64_t first_step = 0;    // global step, which counts updates, before the pass
+    int64_t first_step = 0;  // global step, which counts updates, before the pass
     ProgressLine* progress = nullptr;
-    bool training = false;     // its progress is part of recovery checkpoints
+    bool training = false;  // its progress is part of recovery checkpoints
   };
 
   absl::Status PrepareData();

@@ -172,8 +172,7 @@ absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Paylo
   return AddWhole(held, layout.variable, one);
 }
 
-absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout,
-                         SliceSnapshot snapshot) {
+absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapshot snapshot) {
   if (snapshot.table.has_value()) {
     for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
       RETURN_IF_ERROR(AddWhole(held, tensor.name, tensor.value));
@@ -229,8 +228,7 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
     ASSIGN_OR_RETURN(history, WantedHistory(tensors, source, layout));
   }
   if (layout.dynamic.has_value()) {
-    ASSIGN_OR_RETURN(const std::vector<WantedRows> parts,
-                     PlanTableParts(tensors, source, layout));
+    ASSIGN_OR_RETURN(const std::vector<WantedRows> parts, PlanTableParts(tensors, source, layout));
     plan.insert(plan.end(), parts.begin(), parts.end());
   } else {
     plan.push_back(WantedValue(source, layout));
@@ -245,10 +243,9 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
 }
 
 // Of what AddWanted has asked for: its part of the plan, and the rows that came.
-absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source,
-                                                   const SliceLayout& layout,
-                                                   absl::Span<const WantedRows> plan,
-                                                   absl::Span<Tensor> rows) {
+absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const SliceLayout& layout,
+                                         absl::Span<const WantedRows> plan,
+                                         absl::Span<Tensor> rows) {
   SliceState state;
   if (source.applied) {
     ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));

@@ -69,7 +69,7 @@ Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
 struct LoadedShards {
   std::vector<SliceState> states;  // in the order of the shards
-  uint32_t tensors = 0;                      // logical ones: variables and slots
+  uint32_t tensors = 0;            // logical ones: variables and slots
 };
 
 // A restore in three steps: which rows of which tensors it needs, their values from anywhere, and

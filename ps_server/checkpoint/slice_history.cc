@@ -68,15 +68,14 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
   const int64_t fields = found->second.shape.num_elements();
   constexpr int64_t kFieldsMax = int64_t{kIntervals} + 2 * int64_t{kAppliedIntervalsMax};
   if (fields < kIntervals || (fields - kIntervals) % 2 != 0 || fields > kFieldsMax) {
-    return absl::DataLossError(absl::StrCat("checkpoint ", source.prefix, ", '", name, "' has ",
-                                            fields, " numbers"));
+    return absl::DataLossError(
+        absl::StrCat("checkpoint ", source.prefix, ", '", name, "' has ", fields, " numbers"));
   }
   return WantedRows{name, DType::kInt64, found->second.shape, {0, fields}};
 }
 
-absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields,
-                                                   const RestoreSource& source,
-                                                   const SliceLayout& layout) {
+absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSource& source,
+                                         const SliceLayout& layout) {
   if (fields.data<int64_t>()[kRows] != layout.rows.count) return OtherSlices(source, layout);
   absl::StatusOr<SliceHistory> history = DecodeHistory(fields.span<int64_t>());
   if (history.ok()) return history;

@@ -24,8 +24,7 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
                                          const SliceLayout& layout);
 
 // `fields` are what WantedHistory asked for. Errors: those of WantedHistory.
-absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields,
-                                                   const RestoreSource& source,
-                                                   const SliceLayout& layout);
+absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSource& source,
+                                         const SliceLayout& layout);
 
 }  // namespace cohort

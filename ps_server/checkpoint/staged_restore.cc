@@ -37,15 +37,14 @@ absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payloa
   }
   if (PayloadCrc32c(payload) != crc32c) {
     return MakeError(absl::StatusCode::kDataLoss,
-                     absl::StrCat("bytes ", offset, "+", bytes, " came damaged"),
-                     proto::TRANSIENT);
+                     absl::StrCat("bytes ", offset, "+", bytes, " came damaged"), proto::TRANSIENT);
   }
   if (offset + bytes <= received_) return absl::OkStatus();
   if (offset != received_) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("bytes ", offset, "+", bytes, " came, the next one is ",
-                                  received_),
-                     proto::STALE);
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("bytes ", offset, "+", bytes, " came, the next one is ", received_),
+        proto::STALE);
   }
   PayloadReader reader(payload);
   while (reader.remaining() > 0) {
@@ -65,11 +64,11 @@ absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payloa
 
 absl::StatusOr<std::vector<Tensor>> StagedRestore::Take(size_t num_shards) {
   if (received_ != size_ || num_shards != plan_.shards.size()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("of the restore of ", plan_.source.prefix, " ", received_,
-                                  " of ", size_, " bytes have come, for ", plan_.shards.size(),
-                                  " of ", num_shards, " slices"),
-                     proto::STALE);
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("of the restore of ", plan_.source.prefix, " ", received_, " of ", size_,
+                     " bytes have come, for ", plan_.shards.size(), " of ", num_shards, " slices"),
+        proto::STALE);
   }
   return std::move(rows_);
 }

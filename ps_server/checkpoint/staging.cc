@@ -14,8 +14,7 @@ absl::Status NotStaged(uint64_t restore) {
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat("restore ", restore, " is not staged: it has ended, a later one took its ",
-                   "place, or nobody asked for it in ",
-                   absl::FormatDuration(kIdleMax)),
+                   "place, or nobody asked for it in ", absl::FormatDuration(kIdleMax)),
       proto::STALE);
 }
 

@@ -44,9 +44,8 @@ struct PartColumn {
 
 // The state of a slice; sights are there only where keys were seen.
 std::vector<PartColumn> StateColumns(bool sights) {
-  std::vector<PartColumn> columns = {
-      {kClock, {DType::kInt64, Shape{kClockFields}}},
-      {kStripes, {DType::kInt64, TableState::StripesShape()}}};
+  std::vector<PartColumn> columns = {{kClock, {DType::kInt64, Shape{kClockFields}}},
+                                     {kStripes, {DType::kInt64, TableState::StripesShape()}}};
   if (sights) columns.push_back({kSights, {DType::kUint8, TableState::SightsShape()}});
   return columns;
 }
@@ -60,10 +59,9 @@ std::vector<PartColumn> ColumnsOf(
     const SliceLayout& layout, int64_t rows,
     absl::FunctionRef<bool(const SlotSpec& slot, const std::string& name)> takes) {
   const auto width = static_cast<int64_t>(layout.row_width());
-  std::vector<PartColumn> columns = {
-      {kKeys, {DType::kInt64, Shape{rows}}},
-      {"uses", {DType::kInt32, Shape{rows, 2}}},
-      {"values", {layout.dynamic->row_dtype, Shape{rows, width}}}};
+  std::vector<PartColumn> columns = {{kKeys, {DType::kInt64, Shape{rows}}},
+                                     {"uses", {DType::kInt32, Shape{rows, 2}}},
+                                     {"values", {layout.dynamic->row_dtype, Shape{rows, width}}}};
   for (const SlotSpec& slot : layout.rule_spec.slots) {
     const std::string name = SlotColumn(layout, slot);
     if (!takes(slot, name)) continue;
@@ -95,8 +93,8 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
     if (path.size() != 4 || path[3] != kKeys || it->second.shape.rank() != 1) continue;
     std::pair<int64_t, int64_t> buckets;
     StoredPart part;
-    if (!absl::SimpleAtoi(path[0], &buckets.first) ||
-        !absl::SimpleAtoi(path[1], &buckets.second) || !absl::SimpleAtoi(path[2], &part.number)) {
+    if (!absl::SimpleAtoi(path[0], &buckets.first) || !absl::SimpleAtoi(path[1], &buckets.second) ||
+        !absl::SimpleAtoi(path[2], &part.number)) {
       continue;
     }
     part.rows = it->second.shape.dim(0);
@@ -112,9 +110,9 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
 absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
                         const SliceLayout& layout) {
   if (slices.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("checkpoint ", source.prefix, " has no rows of the dynamic table '",
-                     layout.variable, "'; is it a checkpoint of another model?"));
+    return absl::NotFoundError(absl::StrCat("checkpoint ", source.prefix,
+                                            " has no rows of the dynamic table '", layout.variable,
+                                            "'; is it a checkpoint of another model?"));
   }
   int64_t covered = 0;
   bool whole = true;
@@ -154,17 +152,17 @@ absl::Status CheckColumn(const BundleTensors& tensors, const RestoreSource& sour
                          const WantedRows& wanted) {
   const auto found = tensors.find(wanted.tensor);
   if (found == tensors.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("checkpoint ", source.prefix, " has no tensor '", wanted.tensor,
-                     "'; was it made with another optimizer?"));
+    return absl::NotFoundError(absl::StrCat("checkpoint ", source.prefix, " has no tensor '",
+                                            wanted.tensor,
+                                            "'; was it made with another optimizer?"));
   }
   if (found->second.dtype == wanted.dtype && found->second.shape == wanted.full_shape) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "checkpoint ", source.prefix, " has '", wanted.tensor, "' as ",
-      DTypeName(found->second.dtype), found->second.shape.ToString(), ", the job's is ",
-      DTypeName(wanted.dtype), wanted.full_shape.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint ", source.prefix, " has '", wanted.tensor, "' as ",
+                   DTypeName(found->second.dtype), found->second.shape.ToString(),
+                   ", the job's is ", DTypeName(wanted.dtype), wanted.full_shape.ToString()));
 }
 
 }  // namespace
@@ -200,13 +198,15 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
   std::vector<WantedRows> plan;
   for (const auto& [buckets, parts] : slices) {
     const RowRange range = {buckets.first, buckets.second - buckets.first};
-    const bool shares = range.begin < layout.rows.begin + layout.rows.count &&
-                        layout.rows.begin < buckets.second;
+    const bool shares =
+        range.begin < layout.rows.begin + layout.rows.count && layout.rows.begin < buckets.second;
     if (!shares) continue;
     const auto add = [&](const std::string& name,
                          const std::vector<PartColumn>& columns) -> absl::Status {
       for (const PartColumn& column : columns) {
-        plan.push_back({absl::StrCat(name, column.name), column.tensor.dtype, column.tensor.shape,
+        plan.push_back({absl::StrCat(name, column.name),
+                        column.tensor.dtype,
+                        column.tensor.shape,
                         {0, column.tensor.shape.dim(0)}});
         RETURN_IF_ERROR(CheckColumn(tensors, source, plan.back()));
       }

@@ -47,19 +47,19 @@ void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope
 template <typename Request, typename Response>
 void PsService::Bind(Service& service, const char* name, Place place,
                      Method<Request, Response> method) {
-  BindHandler<Request, Response>(
-      service, name,
-      [self = shared_from_this(), place, method](Envelope<Request> request,
-                                                 TypedReply<Response> reply) {
-        self->Dispatch(place, method, std::move(request), std::move(reply));
-      });
+  BindHandler<Request, Response>(service, name,
+                                 [self = shared_from_this(), place, method](
+                                     Envelope<Request> request, TypedReply<Response> reply) {
+                                   self->Dispatch(place, method, std::move(request),
+                                                  std::move(reply));
+                                 });
 }
 
 template <typename Request, typename Response, typename Handle>
 void PsService::BindHandler(Service& service, const char* name, Handle handle) {
-  Handler typed = MakeHandler<Request, Response>(
-      [self = shared_from_this(), handle = std::move(handle)](Envelope<Request> request,
-                                                              TypedReply<Response> reply) {
+  Handler typed =
+      MakeHandler<Request, Response>([self = shared_from_this(), handle = std::move(handle)](
+                                         Envelope<Request> request, TypedReply<Response> reply) {
         const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
         if (!epoch.ok()) return reply(epoch);
         handle(std::move(request), std::move(reply));
@@ -124,8 +124,7 @@ absl::Status CheckIsWhole(const VariableSlice& shard) {
 absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableSlice& shard,
                          const Shape& shape) {
   const SliceLayout& layout = shard.layout();
-  const Shape came(
-      absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
+  const Shape came(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
   if (meta.dtype() == static_cast<int32_t>(layout.dtype) && came == shape) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "slice ", layout.slice_id, " of ", layout.variable, " is ", DTypeName(layout.dtype),

@@ -58,7 +58,7 @@ proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
 
 // Checks that each tensor fits its slice, and that the payload has just their bytes.
 absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
-                                   absl::Span<VariableSlice* const> shards) {
+                         absl::Span<VariableSlice* const> shards) {
   const size_t came = PayloadBytes(request.payload);
   size_t expected = 0;
   for (size_t i = 0; i < shards.size(); ++i) {

@@ -18,7 +18,7 @@ struct PushedRows {
   bool all = true;
   std::vector<int64_t> ids;  // of the whole variable, else
   bool has_positions = false;
-  std::vector<int32_t> positions;  // in the slice, ascending
+  std::vector<int32_t> positions;   // in the slice, ascending
   DType dtype = DType::kUndefined;  // of what travels
 
   // The bytes before the values.

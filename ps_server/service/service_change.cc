@@ -76,8 +76,7 @@ void ChangeElements(proto::ChangeOp op, DType dtype, std::byte* value, const std
 }
 
 Shape ShapeOf(const proto::TensorMeta& meta) {
-  return Shape(
-      absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
+  return Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
 }
 
 template <typename T>
@@ -114,10 +113,9 @@ absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
   cursor.CopyTo(reinterpret_cast<std::byte*>(ids.data()), ids.size() * sizeof(int64_t));
   for (const int64_t id : ids) {
     if (id >= layout.rows.begin && id - layout.rows.begin < layout.rows.count) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("variable ", layout.variable, ": id ", id, " is not in slice ",
-                     layout.slice_id, ", which has rows ", layout.rows.begin, " to ",
-                     layout.rows.begin + layout.rows.count - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable ", layout.variable, ": id ", id, " is not in slice ", layout.slice_id,
+        ", which has rows ", layout.rows.begin, " to ", layout.rows.begin + layout.rows.count - 1));
   }
   return ids;
 }
@@ -220,8 +218,8 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   }
   history_.update = change.update;
   before_.Forget();
-  const auto change_bytes = [&](size_t page, size_t begin, size_t size)
-                                ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  const auto change_bytes = [&](size_t page, size_t begin,
+                                size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (size == 0) return;
     std::byte* const out = value_.page(page).InPlace(copied_bytes_).mutable_raw() + begin;
     for (size_t done = 0; done < size;) {

@@ -64,8 +64,7 @@ absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
   RETURN_IF_ERROR(task_service_->CheckEpoch(header.epoch()));
   RETURN_IF_ERROR(CheckHoldRequest(header));
   const HeldShards::SaveId id = {header.epoch(), header.save()};
-  ASSIGN_OR_RETURN(std::shared_ptr<const HeldShard> shard,
-                   held_.FindOrRefuse(id, header.prefix()));
+  ASSIGN_OR_RETURN(std::shared_ptr<const HeldShard> shard, held_.FindOrRefuse(id, header.prefix()));
   if (shard == nullptr) {
     ASSIGN_OR_RETURN(const std::vector<ExtraTensor> extras, ExtrasOf(header));
     const std::shared_ptr<Contents> contents = this->contents();
@@ -147,12 +146,11 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
                                 request.new_slots()};
   if (source.prefix.empty()) return InitialShards(shards);
   if (request.staged() == 0) return LoadShards(world_.files, source, shards);
-  ASSIGN_OR_RETURN(StagedRestore * staged,
-                   staging_.Find(request.staged(), world_.clock.Now()));
+  ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(request.staged(), world_.clock.Now()));
   if (!(staged->plan().source == source)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("RestoreShardRequest.staged ", request.staged(), " is of ",
-                     staged->plan().source.prefix, " or of other tensors of it"));
+    return absl::InvalidArgumentError(absl::StrCat("RestoreShardRequest.staged ", request.staged(),
+                                                   " is of ", staged->plan().source.prefix,
+                                                   " or of other tensors of it"));
   }
   ASSIGN_OR_RETURN(std::vector<Tensor> rows, staged->Take(shards.size()));
   const std::unique_ptr<StagedRestore> taken = staging_.Take();

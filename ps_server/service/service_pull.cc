@@ -75,12 +75,10 @@ void PsService::PullWithRoom(Envelope<proto::PullRequest> request,
     reply(epoch.ok() ? self->PullHolding(request, std::move(granted)) : epoch);
   };
   // The room may come on the thread on which another answer has gone: the executor goes on.
-  auto run = [self = shared_from_this(),
-              pull = std::move(pull)](ByteBudget::Room granted) mutable {
-    self->world_.executor.Run(
-        [pull = std::move(pull), granted = std::move(granted)]() mutable {
-          pull(std::move(granted));
-        });
+  auto run = [self = shared_from_this(), pull = std::move(pull)](ByteBudget::Room granted) mutable {
+    self->world_.executor.Run([pull = std::move(pull), granted = std::move(granted)]() mutable {
+      pull(std::move(granted));
+    });
   };
   if (room != nullptr) return run(std::move(room));
   send_budget_->Ask(bytes, std::move(run));
@@ -104,9 +102,8 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));
   const auto asked = static_cast<DType>(request.header.value_dtype());
   if (asked != DType::kUndefined && !IsHalf(asked)) {
-    return absl::InvalidArgumentError(absl::StrCat("PullRequest.value_dtype is ",
-                                                   request.header.value_dtype(),
-                                                   "; float16, bfloat16 or 0"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "PullRequest.value_dtype is ", request.header.value_dtype(), "; float16, bfloat16 or 0"));
   }
   RoundRead round{request.header.round(), 0};
   if (round.round != 0) {

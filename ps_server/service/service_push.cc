@@ -38,8 +38,7 @@ Payload Widened(const VariableSlice& shard, const PushedRows& pushed, PayloadCur
     return ScatterNext(cursor, pushed.positions, pushed.dtype, elements);
   }
   if (!IsHalf(pushed.dtype)) return {};
-  const size_t count =
-      pushed.all ? elements : pushed.ids.size() * shard.layout().row_width();
+  const size_t count = pushed.all ? elements : pushed.ids.size() * shard.layout().row_width();
   return count == 0 ? Payload() : WidenNext(cursor, count, pushed.dtype);
 }
 

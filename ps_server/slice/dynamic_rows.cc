@@ -60,8 +60,8 @@ void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
   clock_.Advance(expires ? time : StepClock::StepTime{rates.step * kStepMs, time.coordinator});
   const size_t width = layout_.row_width();
   std::shared_ptr<Buffer> copy;
-  const auto* const floats = reinterpret_cast<const float*>(
-      gradient.NextWhole(keys.size() * width * sizeof(float), copy));
+  const auto* const floats =
+      reinterpret_cast<const float*>(gradient.NextWhole(keys.size() * width * sizeof(float), copy));
   const absl::Span<const float> gradients(floats, keys.size() * width);
   if (!MayRepeat(keys)) return table_->Push(Bits(keys), gradients, rates, now());
   const MergedRows merged(keys, gradients, width);

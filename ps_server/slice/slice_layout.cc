@@ -16,16 +16,15 @@ namespace cohort {
 namespace {
 
 std::string RuleString(const proto::UpdateRule& rule) {
-  return absl::StrCat(rule.op(), "(",
-                      absl::StrJoin(rule.parameters(), ", ",
-                                    [](std::string* out, const proto::HyperParameter& parameter) {
-                                      absl::StrAppend(out, parameter.name(), "=",
-                                                      parameter.value());
-                                    }),
-                      ")", rule.sparse() == proto::DENSE_EXACT ? "" : " ",
-                      rule.sparse() == proto::DENSE_EXACT
-                          ? ""
-                          : SparseModeNames()[static_cast<size_t>(rule.sparse())]);
+  return absl::StrCat(
+      rule.op(), "(",
+      absl::StrJoin(rule.parameters(), ", ",
+                    [](std::string* out, const proto::HyperParameter& parameter) {
+                      absl::StrAppend(out, parameter.name(), "=", parameter.value());
+                    }),
+      ")", rule.sparse() == proto::DENSE_EXACT ? "" : " ",
+      rule.sparse() == proto::DENSE_EXACT ? ""
+                                          : SparseModeNames()[static_cast<size_t>(rule.sparse())]);
 }
 
 Shape RowsOf(const Shape& full, RowRange rows) {
@@ -43,9 +42,9 @@ absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
                                         const SliceLayout& whole) {
   const Shape& shape = whole.full_shape;
   if (whole.dtype != DType::kFloat32 || shape.rank() != 2 || shape.dim(0) != kKeyBuckets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a dynamic table is float32[", kKeyBuckets, ",width], this one ",
-                     DTypeName(whole.dtype), shape.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("a dynamic table is float32[", kKeyBuckets,
+                                                   ",width], this one ", DTypeName(whole.dtype),
+                                                   shape.ToString()));
   }
   DynamicLayout dynamic;
   ASSIGN_OR_RETURN(dynamic.row_dtype, DTypeFromNumber(table.row_dtype()));
@@ -56,10 +55,10 @@ absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
   policy.bytes_max = table.max_bytes();
   if (table.evict_least_frequent()) policy.evict = RowPolicy::Evict::kLeastFrequentlyUsed;
   RETURN_IF_ERROR(CheckRowPolicy(whole.variable, policy));
-  RETURN_IF_ERROR(RowLayout::Make({whole.variable, whole.row_width(), dynamic.row_dtype,
-                                   whole.initializer},
-                                  whole.rule)
-                      .status());
+  RETURN_IF_ERROR(
+      RowLayout::Make({whole.variable, whole.row_width(), dynamic.row_dtype, whole.initializer},
+                      whole.rule)
+          .status());
   return dynamic;
 }
 
@@ -87,9 +86,9 @@ absl::Status CheckDevice(const SliceLayout& whole) {
   if (whole.dtype == DType::kFloat32 && !whole.dynamic.has_value() && whole.replicas == 0) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "it is to be in the memory of ", whole.device,
-      ", which keeps float32 without keys and of no replicas: leave the device out"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("it is to be in the memory of ", whole.device,
+                   ", which keeps float32 without keys and of no replicas: leave the device out"));
 }
 
 // The whole variable, as a slice that the homes then cut.
@@ -197,9 +196,8 @@ size_t SliceLayout::resident_bytes() const {
 std::string SliceLayout::ToString() const {
   return absl::StrCat("slice ", slice_id, ": ", variable, " ", DTypeName(dtype),
                       full_shape.ToString(), dynamic.has_value() ? " keys of buckets " : " rows ",
-                      rows.begin, " to ",
-                      rows.begin + rows.count - 1, ", ", RuleString(rule), ", ", initializer.op,
-                      device.empty() ? "" : absl::StrCat(", on ", device));
+                      rows.begin, " to ", rows.begin + rows.count - 1, ", ", RuleString(rule), ", ",
+                      initializer.op, device.empty() ? "" : absl::StrCat(", on ", device));
 }
 
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout) {

@@ -26,7 +26,7 @@ class ValueBefore {
     uint64_t version = 0;  // of the value before it
     size_t row_bytes = 0;
     size_t page_rows = 0;
-    int64_t first_row = 0;  // of the slice
+    int64_t first_row = 0;                  // of the slice
     absl::Time now = absl::InfinitePast();  // of a dynamic table, before the round
   };
 
@@ -55,7 +55,7 @@ class ValueBefore {
   const std::byte* Find(int64_t row) const;
 
   Of of_;
-  Payload pages_;  // leased; none where single rows are kept
+  Payload pages_;              // leased; none where single rows are kept
   std::vector<int64_t> rows_;  // ascending, of `kept_`
   std::vector<std::byte> kept_;
 };

@@ -125,9 +125,9 @@ VariableSlice::VariableSlice(SliceLayout layout, Parts parts)
       value_(parts.initial.value, *memory_, {page_rows_ * slot_widths_.row, kSpareBlocksMax}) {
   const size_t page_elements = page_rows_ * slot_widths_.row;
   for (size_t i = 0; i < parts.initial.slots.size(); ++i) {
-    slots_.emplace_back(parts.initial.slots[i], *memory_,
-                        PagedValue::Pages{page_elements / slot_widths_.slots[i],
-                                          kSlotSpareBlocksMax});
+    slots_.emplace_back(
+        parts.initial.slots[i], *memory_,
+        PagedValue::Pages{page_elements / slot_widths_.slots[i], kSlotSpareBlocksMax});
   }
 }
 
@@ -287,9 +287,8 @@ absl::StatusOr<bool> VariableSlice::AdmitLocked(const SlicePush& context, AskGat
   return history_.applied.Insert(context.closure_id);
 }
 
-absl::StatusOr<AppliedPush> VariableSlice::Apply(PayloadCursor& gradient,
-                                                            const SlicePush& context,
-                                                            AskGate gate) {
+absl::StatusOr<AppliedPush> VariableSlice::Apply(PayloadCursor& gradient, const SlicePush& context,
+                                                 AskGate gate) {
   MutexLock lock(mutex_);
   if (context.round != 0) return ApplyInRoundLocked(std::nullopt, gradient, context, gate);
   ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
@@ -302,9 +301,8 @@ absl::StatusOr<AppliedPush> VariableSlice::Apply(PayloadCursor& gradient,
 }
 
 absl::StatusOr<AppliedPush> VariableSlice::ApplyRows(absl::Span<const int64_t> rows,
-                                                                PayloadCursor& gradient,
-                                                                const SlicePush& context,
-                                                                AskGate gate) {
+                                                     PayloadCursor& gradient,
+                                                     const SlicePush& context, AskGate gate) {
   MutexLock lock(mutex_);
   if (context.round != 0) return ApplyInRoundLocked(rows, gradient, context, gate);
   ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
@@ -434,8 +432,7 @@ void VariableSlice::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor&
   for (const int64_t row : rows) {
     const size_t place = PlaceOf(row);
     ValueBuffer& buffer = value_.page(place / page_rows_);
-    T* const out =
-        buffer.InPlace(copied_bytes_).mutable_data<T>() + place % page_rows_ * width;
+    T* const out = buffer.InPlace(copied_bytes_).mutable_data<T>() + place % page_rows_ * width;
     Add(out, added, out, width);
     added += width;
   }
@@ -443,8 +440,7 @@ void VariableSlice::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor&
 
 // Synchronous pushes: a slice applies the first so many of a round as one, once.
 
-std::optional<AppliedPush> VariableSlice::LateOrRepeatedLocked(
-    const SlicePush& context) {
+std::optional<AppliedPush> VariableSlice::LateOrRepeatedLocked(const SlicePush& context) {
   AppliedPush applied;
   applied.version_before = history_.version;
   // A later round has begun where its coordinator gave this one up.
@@ -520,10 +516,10 @@ void VariableSlice::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadC
                         layout_.rows.begin};
   if (rows_ != nullptr) of.now = rows_->now();
   if (some_rows && (rows_ != nullptr || !layout_.rule_spec.sweeps)) {
-    before_.KeepRows(of, pushes.rows, [&](absl::Span<const int64_t> rows, absl::Span<std::byte> out)
-                                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                            ReadRowsLocked(rows, of.now, out);
-                                          });
+    before_.KeepRows(
+        of, pushes.rows,
+        [&](absl::Span<const int64_t> rows, absl::Span<std::byte> out)
+            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { ReadRowsLocked(rows, of.now, out); });
   } else {
     before_.KeepAll(of, value_);
   }

@@ -73,7 +73,7 @@ struct SlicePush {
 
 // For which round a step reads. A coordinator counts its rounds anew.
 struct RoundRead {
-  uint64_t round = 0;  // 0: of none
+  uint64_t round = 0;        // 0: of none
   uint64_t coordinator = 0;  // its incarnation
 };
 
@@ -120,12 +120,12 @@ class VariableSlice {
   // the gate; RESOURCE_EXHAUSTED (TRANSIENT) when the applied set is full, and then nothing was
   // changed.
   absl::StatusOr<AppliedPush> Apply(PayloadCursor& gradient, const SlicePush& context,
-                                AskGate gate);
+                                    AskGate gate);
   // The same for a gradient of some rows, by their numbers in the whole variable or their keys,
   // which are of this slice: takes a row of gradient for each. What happens to the other rows is
   // the rule's sparse mode.
   absl::StatusOr<AppliedPush> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
-                                    const SlicePush& context, AskGate gate);
+                                        const SlicePush& context, AskGate gate);
 
   // A change that is no push: slots, version and applied closures stay.
   struct ValueChange {
@@ -191,8 +191,7 @@ class VariableSlice {
   // All rows without `rows`. Keeps what a push of a round has, or applies the round if it is whole.
   absl::StatusOr<AppliedPush> ApplyInRoundLocked(
       const std::optional<absl::Span<const int64_t>>& rows, PayloadCursor& gradient,
-      const SlicePush& context, AskGate gate)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+      const SlicePush& context, AskGate gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a push that its round does not need any more, or has.
   std::optional<AppliedPush> LateOrRepeatedLocked(const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -33,10 +33,10 @@ absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts&
       if (held == shards_.end()) {
         if (here) missing.push_back(slice);
       } else if (!here || !SameLayout(held->second->layout(), slice)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "ps:", options_.ps, " holds ", held->second->layout().ToString(), "; asked for is ",
-            slice.ToString(), " on ps:", slice.ps,
-            "; a variable keeps the layout with which it was made"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("ps:", options_.ps, " holds ", held->second->layout().ToString(),
+                         "; asked for is ", slice.ToString(), " on ps:", slice.ps,
+                         "; a variable keeps the layout with which it was made"));
       }
     }
   }
@@ -61,8 +61,7 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<VariableSlice>> VariableStore::Make(
-    const SliceLayout& slice) const {
+absl::StatusOr<std::unique_ptr<VariableSlice>> VariableStore::Make(const SliceLayout& slice) const {
   if (slice.device.empty()) return VariableSlice::Create(slice, HostMemory());
   const auto in_memory = [&]() -> absl::StatusOr<std::unique_ptr<VariableSlice>> {
     if (options_.find_memory == nullptr) {

@@ -23,7 +23,7 @@ namespace cohort {
 class VariableStore {
  public:
   struct Options {
-    uint32_t ps = 0;                // index of this ps
+    uint32_t ps = 0;  // index of this ps
     // Of all values and slots, without spare blocks, and what dynamic tables are limited to.
     size_t resident_bytes_max = 0;
     FindVariableMemory find_memory = nullptr;  // null: the processor's alone

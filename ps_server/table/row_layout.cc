@@ -42,7 +42,8 @@ absl::StatusOr<RowLayout> RowLayout::Make(const RowSpec& spec, const proto::Upda
   RETURN_IF_ERROR(CheckInitializer(spec.initializer, DType::kFloat32));
   ASSIGN_OR_RETURN(const UpdateRuleSpec rule_spec, DescribeUpdateRule(rule));
   if (rule_spec.sweeps) {
-    return Bad(table, absl::StrCat("dense_exact updates by '", rule.op(), "' change every row of a "
+    return Bad(table, absl::StrCat("dense_exact updates by '", rule.op(),
+                                   "' change every row of a "
                                    "table at each step, and a dynamic table has no end of rows: "
                                    "set sparse_updates to lazy or lazy_compensated"));
   }

@@ -26,8 +26,8 @@ static_assert(sizeof(RowHeader) == 16);
 
 struct RowSpec {
   std::string table;
-  size_t width = 0;                  // elements of a row
-  DType dtype = DType::kFloat32;     // or 16-bit floats
+  size_t width = 0;               // elements of a row
+  DType dtype = DType::kFloat32;  // or 16-bit floats
   InitializerSpec initializer;
 };
 

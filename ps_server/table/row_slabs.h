@@ -26,9 +26,7 @@ class RowRegions {
   explicit RowRegions(size_t row_bytes);
 
   // `row` was handed out to this thread, or to one that it has synchronised with.
-  std::byte* At(uint32_t row) const {
-    return begins_[row >> shift_] + (row & mask_) * row_bytes_;
-  }
+  std::byte* At(uint32_t row) const { return begins_[row >> shift_] + (row & mask_) * row_bytes_; }
 
   static uint32_t RowsInBlock(size_t row_bytes);
   uint32_t rows_in_block() const { return rows_in_block_; }

@@ -75,14 +75,13 @@ class RowStripe::Updates {
   size_t count_ = 0;
 };
 
-void RowStripe::PrefetchRows(absl::Span<const KeyAt> keys, size_t bytes,
-                             Guesses& guesses) const {
+void RowStripe::PrefetchRows(absl::Span<const KeyAt> keys, size_t bytes, Guesses& guesses) const {
   std::array<const std::byte*, kGroup> rows;
   for (size_t i = 0; i < keys.size(); ++i) {
     guesses[i] = index_.Guess(keys[i].hash);
     // Any line will do where there is none.
-    rows[i] = guesses[i] == kNone ? reinterpret_cast<const std::byte*>(this)
-                                  : slabs_.At(guesses[i]);
+    rows[i] =
+        guesses[i] == kNone ? reinterpret_cast<const std::byte*>(this) : slabs_.At(guesses[i]);
   }
   for (size_t i = 0; i < keys.size(); ++i) PrefetchLine(rows[i]);
   for (size_t i = 0; i < keys.size(); ++i) {

@@ -122,9 +122,8 @@ void RowTable::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gra
     step.slots.push_back({{nullptr, slot.elements}, {nullptr, slot.elements}});
   }
   const RowPush push = {*kernel_, gradients.data(), step, RowTime::At(now)};
-  ForStripes(keys, [&](RowStripe& stripe, absl::Span<const KeyAt> part) {
-    stripe.Push(part, push);
-  });
+  ForStripes(keys,
+             [&](RowStripe& stripe, absl::Span<const KeyAt> part) { stripe.Push(part, push); });
 }
 
 RowTableUse RowTable::Use() const {

@@ -49,9 +49,9 @@ struct RowTableUse {
 // All rows of a table, or of a part of its keys, in any order: what a checkpoint holds. Rows that
 // have expired and were not removed yet are among them.
 struct TableRows {
-  Tensor keys;                // int64[n]: the keys' bits
-  Tensor uses;                // int32[n, 2]: RowTime ticks since the last push, pushes
-  Tensor values;              // [n, width] of the table's type
+  Tensor keys;    // int64[n]: the keys' bits
+  Tensor uses;    // int32[n, 2]: RowTime ticks since the last push, pushes
+  Tensor values;  // [n, width] of the table's type
   // In the order of the rule: float32[n, width] or float32[n]. None in what Load is given: as a new
   // row has them, with values that it would begin with.
   std::vector<Tensor> slots;

@@ -33,8 +33,7 @@ TableRows MakeRows(const RowLayout& layout, size_t count) {
                 Tensor(layout.dtype(), Shape{rows, width}),
                 {}};
   for (const RowLayout::Slot& slot : layout.slots()) {
-    all.slots.push_back(
-        Tensor(DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)));
+    all.slots.push_back(Tensor(DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)));
   }
   return all;
 }
@@ -118,10 +117,11 @@ absl::Status RowTable::CheckRows(const TableRows& rows) const {
       return absl::OkStatus();
     }
   }
-  return absl::DataLossError(absl::StrCat("rows of ", rows.values.TypeString(), " and ",
-                                          rows.slots.size(), " slots do not fit the table, whose "
-                                          "rows are ", DTypeName(layout().dtype()), "[",
-                                          layout().width(), "] with ", layout().slots().size()));
+  return absl::DataLossError(absl::StrCat(
+      "rows of ", rows.values.TypeString(), " and ", rows.slots.size(),
+      " slots do not fit the table, whose "
+      "rows are ",
+      DTypeName(layout().dtype()), "[", layout().width(), "] with ", layout().slots().size()));
 }
 
 void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
@@ -150,9 +150,8 @@ void RowTable::AssignFromLastSlot() {
   COHORT_CHECK(slot.elements == layout().width(), "a slot of the values' size");
   for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
     MutexLock lock(stripe->mutex);
-    stripe->rows.ForEachRow([&](std::byte* row) {
-      layout().Write(RowLayout::SlotOf(row, slot), row);
-    });
+    stripe->rows.ForEachRow(
+        [&](std::byte* row) { layout().Write(RowLayout::SlotOf(row, slot), row); });
   }
 }
 

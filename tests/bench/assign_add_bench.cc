@@ -23,8 +23,8 @@ absl::StatusOr<proto::Program> AddOnesProgram(int64_t rows) {
   const std::string one = graph.Constant("one", Tensor::Scalar(1.0f));
   const std::vector<float> zeros(static_cast<size_t>(rows)), row(kColumns, 1.0f);
   const std::string column = graph.Constant("column", Tensor::FromVector(zeros, {rows, 1}));
-  const std::string ones = graph.Op(
-      "Add", {column, graph.Constant("row", Tensor::FromVector(row, {1, kColumns}))});
+  const std::string ones =
+      graph.Op("Add", {column, graph.Constant("row", Tensor::FromVector(row, {1, kColumns}))});
   const std::string done = graph.Op("Identity", {one});
   graph.Output(ones);
   graph.Output(done);
@@ -45,8 +45,7 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int adds, options.Number("adds"));
   ASSIGN_OR_RETURN(const int megabytes, options.Number("megabytes"));
-  ASSIGN_OR_RETURN(const TransportKind transport,
-                   TransportKindFromName(options.Text("transport")));
+  ASSIGN_OR_RETURN(const TransportKind transport, TransportKindFromName(options.Text("transport")));
   const int64_t rows = int64_t{megabytes} * 250;  // of 4,000 bytes
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
   ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,
@@ -70,7 +69,8 @@ absl::Status Run(const Options& options) {
   figure.value = Median(rates) * megabytes;
   figure.unit = "MB/s";
   figure.more = {{"in_flight", static_cast<double>(in_flight)},
-                 {"adds_per_second", Median(rates)}, {"repeats", static_cast<double>(repeats)}};
+                 {"adds_per_second", Median(rates)},
+                 {"repeats", static_cast<double>(repeats)}};
   Print(figure);
   return absl::OkStatus();
 }

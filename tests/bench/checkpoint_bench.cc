@@ -104,14 +104,24 @@ absl::Status Run(const Options& options) {
     with.push_back(beside.p99);
     more.push_back(beside.p99 - alone.p99);
     checkpoints.push_back(beside.checkpoints);
-    Print({"checkpoint", absl::StrCat("pair_", pair), beside.p99, "ms", "p99 without", alone.p99,
+    Print({"checkpoint",
+           absl::StrCat("pair_", pair),
+           beside.p99,
+           "ms",
+           "p99 without",
+           alone.p99,
            {{"p50", beside.p50},
             {"p50_without", alone.p50},
             {"longest", beside.longest},
             {"longest_without", alone.longest},
             {"checkpoints", beside.checkpoints}}});
   }
-  Print({"checkpoint", "p99_more_than_without", Median(more), "ms", "bound", 10,
+  Print({"checkpoint",
+         "p99_more_than_without",
+         Median(more),
+         "ms",
+         "bound",
+         10,
          {{"p99", Median(with)},
           {"p99_without", Median(without)},
           {"checkpoints_per_run", Median(checkpoints)},

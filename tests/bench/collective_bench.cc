@@ -94,11 +94,10 @@ Programs OwnRanks(const Setup& setup, int ranks, const std::string& kind) {
   const std::string group = absl::StrCat("bench:", NewSocketNumber());
   Programs programs;
   for (int rank = 0; rank < ranks; ++rank) {
-    programs.push_back(Bound(
-        setup, rank, ranks,
-        {ExecutablePath(), "collective-rank", "--bench", "BENCH", "--rank", absl::StrCat(rank),
-         "--ranks", absl::StrCat(ranks), "--group", group, "--directory", setup.directory.path(),
-         "--kind", kind}));
+    programs.push_back(Bound(setup, rank, ranks,
+                             {ExecutablePath(), "collective-rank", "--bench", "BENCH", "--rank",
+                              absl::StrCat(rank), "--ranks", absl::StrCat(ranks), "--group", group,
+                              "--directory", setup.directory.path(), "--kind", kind}));
   }
   return programs;
 }
@@ -121,9 +120,7 @@ Programs OmpiRanks(int ranks, const std::string& btl) {
            PathOf("cohort_ompi_peer"), "BENCH"}};
 }
 
-bool IsBuilt(const std::string& program) {
-  return access(PathOf(program).c_str(), X_OK) == 0;
-}
+bool IsBuilt(const std::string& program) { return access(PathOf(program).c_str(), X_OK) == 0; }
 
 // All ways with `ranks` ranks, started.
 absl::StatusOr<std::vector<Way>> StartWays(const Setup& setup, int ranks) {
@@ -283,8 +280,8 @@ absl::Status RunBench(const Options& options) {
   }
   for (const std::string peer : {"cohort_gloo_peer", "cohort_ompi_peer"}) {
     if (!IsBuilt(peer)) {
-      std::fprintf(stderr, "%s is not built, so our side stands without it; see %s\n",
-                   peer.c_str(), "tests/bench/peers/install_collectives.sh");
+      std::fprintf(stderr, "%s is not built, so our side stands without it; see %s\n", peer.c_str(),
+                   "tests/bench/peers/install_collectives.sh");
     }
   }
   for (const size_t size : sizes) {

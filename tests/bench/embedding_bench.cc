@@ -45,10 +45,10 @@ json From(const std::vector<json>& tensors) { return json::array({json(tensors)}
 
 // As many rows as Criteo's column has values, and the largest columns share what is left.
 std::vector<int> RowsOfTables(int total) {
-  constexpr int kValues[kTables] = {1460,    583,   10131227, 2202608, 305,     24,   12517,
-                                    633,     3,     93145,    5683,    8351593, 3194, 27,
-                                    14992,   5461306, 10,     5652,    2173,    4,    7046547,
-                                    18,      15,    286181,   105,     142572};
+  constexpr int kValues[kTables] = {1460,  583,     10131227, 2202608, 305,     24,   12517,
+                                    633,   3,       93145,    5683,    8351593, 3194, 27,
+                                    14992, 5461306, 10,       5652,    2173,    4,    7046547,
+                                    18,    15,      286181,   105,     142572};
   int low = 1, high = 20000000;
   const auto sum = [&](int most) {
     int64_t rows = 0;
@@ -101,25 +101,24 @@ json Model(const Sizes& sizes, const std::vector<int>& rows) {
 
 std::string JobText(const Sizes& sizes) {
   const std::vector<int> rows = RowsOfTables(sizes.rows);
-  const json log = {{"class_name", "SyntheticClickLog"},
-                    {"config",
-                     {{"seed", 1},
-                      {"count", int64_t{sizes.batch} * sizes.batches},
-                      {"hash_buckets", rows}}}};
+  const json log = {
+      {"class_name", "SyntheticClickLog"},
+      {"config",
+       {{"seed", 1}, {"count", int64_t{sizes.batch} * sizes.batches}, {"hash_buckets", rows}}}};
   const json optimizer = {{"class_name", "Adagrad"}, {"config", {{"learning_rate", 0.05}}}};
   const json partitioner = {{"class_name", "MinSizePartitioner"},
                             {"config", {{"max_shards", sizes.ps}}}};
-  const json job = {{"name", "embedding"},
-                    {"seed", 1},
-                    {"model", Model(sizes, rows)},
-                    {"compile",
-                     {{"optimizer", optimizer}, {"loss", "sparse_categorical_crossentropy"}}},
-                    {"data", {{"train", log}}},
-                    {"fit",
-                     {{"epochs", sizes.epochs},
-                      {"batch_size", sizes.batch},
-                      {"closures_in_flight", sizes.in_flight}}},
-                    {"strategy", {{"partitioner", partitioner}}}};
+  const json job = {
+      {"name", "embedding"},
+      {"seed", 1},
+      {"model", Model(sizes, rows)},
+      {"compile", {{"optimizer", optimizer}, {"loss", "sparse_categorical_crossentropy"}}},
+      {"data", {{"train", log}}},
+      {"fit",
+       {{"epochs", sizes.epochs},
+        {"batch_size", sizes.batch},
+        {"closures_in_flight", sizes.in_flight}}},
+      {"strategy", {{"partitioner", partitioner}}}};
   return job.dump();
 }
 
@@ -151,9 +150,9 @@ absl::Status RunOnce(const Sizes& sizes, int workers, TransportKind transport) {
   };
   Figure figure;
   figure.bench = "embedding";
-  figure.name = absl::StrCat(TransportKindName(transport), "/tables=26/rows=", sizes.rows, "/dim=",
-                             sizes.dim, "/batch=", sizes.batch, "/ps=", sizes.ps, "/workers=",
-                             workers);
+  figure.name =
+      absl::StrCat(TransportKindName(transport), "/tables=26/rows=", sizes.rows, "/dim=", sizes.dim,
+                   "/batch=", sizes.batch, "/ps=", sizes.ps, "/workers=", workers);
   figure.value = steps * sizes.batch / absl::ToDoubleSeconds(time);
   figure.unit = "examples/s";
   figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on all cores at once";
@@ -180,8 +179,8 @@ absl::Status RunOnce(const Sizes& sizes, int workers, TransportKind transport) {
 absl::Status Run(const Options& options) {
   Sizes sizes;
   const std::pair<const char*, int*> numbers[] = {
-      {"rows", &sizes.rows},       {"dim", &sizes.dim},       {"batch", &sizes.batch},
-      {"batches", &sizes.batches}, {"epochs", &sizes.epochs}, {"ps", &sizes.ps},
+      {"rows", &sizes.rows},          {"dim", &sizes.dim},       {"batch", &sizes.batch},
+      {"batches", &sizes.batches},    {"epochs", &sizes.epochs}, {"ps", &sizes.ps},
       {"in_flight", &sizes.in_flight}};
   for (const auto& [name, number] : numbers) {
     ASSIGN_OR_RETURN(*number, options.Number(name));

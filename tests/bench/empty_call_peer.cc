@@ -76,8 +76,9 @@ absl::Status RunPeer(const Options& options) {
   for (int i = 0; i < calls; ++i) {
     const auto start = std::chrono::steady_clock::now();
     RETURN_IF_ERROR(Call(stub));
-    microseconds.push_back(std::chrono::duration<double, std::micro>(
-                               std::chrono::steady_clock::now() - start).count());
+    microseconds.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+            .count());
   }
   std::printf("%f\n", Median(microseconds));
   return absl::OkStatus();
@@ -103,8 +104,7 @@ absl::StatusOr<double> EmptyCalls::Microseconds(int count) const {
 Command EmptyCallPeer() {
   return {"empty-call-peer",
           "",
-          {{"address", "", "of the server to call; none: serves"},
-           {"calls", "1000", "how many"}},
+          {{"address", "", "of the server to call; none: serves"}, {"calls", "1000", "how many"}},
           RunPeer};
 }
 

@@ -96,9 +96,8 @@ class GrpcNeighbours {
   GrpcOutbox messages_{[this](const grpc::ByteBuffer& message, GrpcTag& written) {
     out_->Write(message, &written);
   }};
-  GrpcOutbox answers_{[this](const grpc::ByteBuffer& message, GrpcTag& written) {
-    in_.Write(message, &written);
-  }};
+  GrpcOutbox answers_{
+      [this](const grpc::ByteBuffer& message, GrpcTag& written) { in_.Write(message, &written); }};
   std::thread thread_;
 };
 

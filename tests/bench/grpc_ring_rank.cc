@@ -63,8 +63,7 @@ class GrpcRing final : public RankWork {
     std::unique_ptr<GrpcRing> ring(new GrpcRing(place, segment_bytes));
     ASSIGN_OR_RETURN(ring->neighbours_, GrpcNeighbours::Make(place));
     ring->neighbours_->Start(
-        {[self = ring.get()](const grpc::ByteBuffer& message) { self->Received(message); },
-         nullptr,
+        {[self = ring.get()](const grpc::ByteBuffer& message) { self->Received(message); }, nullptr,
          [self = ring.get()] { self->Ended(); },
          [self = ring.get()](const std::string& why) { self->Broke(why); }});
     return ring;

@@ -23,8 +23,7 @@ class GrpcStream final : public RankWork {
     ASSIGN_OR_RETURN(stream->neighbours_, GrpcNeighbours::Make(place));
     stream->neighbours_->Start(
         {[self = stream.get()](const grpc::ByteBuffer& message) { self->Received(message); },
-         [self = stream.get()] { self->Answered(); },
-         nullptr,
+         [self = stream.get()] { self->Answered(); }, nullptr,
          [self = stream.get()](const std::string& why) { self->Broke(why); }});
     return stream;
   }

@@ -88,9 +88,9 @@ class Store {
     for (const proto::PullRows& rows : request.header.rows()) {
       ASSIGN_OR_RETURN(const Tensor keys, reader.ReadTensor(rows.ids()));
       Tensor values(DType::kFloat32, keys.shape());
-      table_->Pull(KeysOf(keys), absl::Now(),
-                   absl::MakeSpan(values.mutable_data<float>(),
-                                  static_cast<size_t>(values.num_elements())));
+      table_->Pull(
+          KeysOf(keys), absl::Now(),
+          absl::MakeSpan(values.mutable_data<float>(), static_cast<size_t>(values.num_elements())));
       *response.header.add_tensors() = MetaOf(values);
       response.payload.push_back(SliceOf(values));
     }
@@ -180,8 +180,7 @@ absl::Status Push(Channel& channel, const std::vector<Piece>& pieces) {
   return answers.Wait();
 }
 
-absl::Status Pull(Channel& channel, const std::vector<Piece>& pieces,
-                  std::vector<Tensor>& pulled) {
+absl::Status Pull(Channel& channel, const std::vector<Piece>& pieces, std::vector<Tensor>& pulled) {
   Answers answers(pieces.size());
   pulled.assign(pieces.size(), Tensor());
   for (size_t i = 0; i < pieces.size(); ++i) {

@@ -21,7 +21,7 @@ class LocalRun {
     int workers = 1;
     int closures_in_flight = 2;
     TransportKind transport = TransportKind::kAuto;
-    int worker_threads = 1;  // that each computes with
+    int worker_threads = 1;            // that each computes with
     std::string state_directory = "";  // empty: one of its own
     // Between two recovery checkpoints; zero: losses are errors.
     absl::Duration recovery_interval = absl::ZeroDuration();

@@ -156,7 +156,11 @@ absl::Status Measure(const RuleCase& each, size_t elements, int repeats) {
     plain.push_back(bytes / stream / 1e9);
     ratios.push_back(stream / update);
   }
-  Print({"optimizer", each.name, Median(ours), "GB/s", "plain loop over as many arrays",
+  Print({"optimizer",
+         each.name,
+         Median(ours),
+         "GB/s",
+         "plain loop over as many arrays",
          Median(plain),
          {{"median_of_ratios", Median(ratios)},
           {"arrays_read_and_written", static_cast<double>(num_arrays)},

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kWorkers = 2;
 constexpr int kFewCallers = 4;  // enough to keep the workers busy
-constexpr int kFewAhead = 64;  // closures of one of them that are not done
+constexpr int kFewAhead = 64;   // closures of one of them that are not done
 constexpr int kAnyAhead = std::numeric_limits<int>::max();
 constexpr int kBatch = 16;  // closures from one that is waited for to the next
 // Rates of a shared machine drift within minutes, so overload and peak take turns.
@@ -90,7 +90,7 @@ class Callers {
 
 // Of one window.
 struct Window {
-  double rate = 0;                     // closures per second
+  double rate = 0;                      // closures per second
   std::map<std::string, double> bytes;  // resident, by process
 };
 
@@ -151,7 +151,10 @@ void PrintRates(const std::vector<std::vector<Window>>& peaks,
     ratios.push_back(rates.back() / around.back());
     for (const Window& window : rounds[i]) least = std::min(least, window.rate);
   }
-  Figure figure = {"overload", absl::StrCat("rate/callers=", callers), Median(rates), "closures/s",
+  Figure figure = {"overload",
+                   absl::StrCat("rate/callers=", callers),
+                   Median(rates),
+                   "closures/s",
                    absl::StrCat("with ", kFewCallers, " callers and a short queue"),
                    Median(around)};
   figure.more = {{"median_ratio_of_rounds", Median(ratios)},
@@ -187,8 +190,8 @@ absl::Status Run(const Options& options) {
   std::vector<std::vector<Window>> peaks;
   std::vector<std::vector<Window>> rounds;
   for (int round = 0; round <= kRounds; ++round) {
-    ASSIGN_OR_RETURN(peaks.emplace_back(), WatchUnder(*run, counter.increment, kFewCallers,
-                                                      kFewAhead, kPeakWindows));
+    ASSIGN_OR_RETURN(peaks.emplace_back(),
+                     WatchUnder(*run, counter.increment, kFewCallers, kFewAhead, kPeakWindows));
     if (round == kRounds) break;
     ASSIGN_OR_RETURN(rounds.emplace_back(),
                      WatchUnder(*run, counter.increment, callers, kAnyAhead, windows));
@@ -201,11 +204,11 @@ absl::Status Run(const Options& options) {
 }  // namespace
 
 Command OverloadBench() {
-  return {"overload",
-          "what is done, and the memory of every process, while callers schedule without a pause",
-          {{"seconds", "300", "of overload, in 5 rounds"},
-           {"callers", "64", "threads that schedule"}},
-          Run};
+  return {
+      "overload",
+      "what is done, and the memory of every process, while callers schedule without a pause",
+      {{"seconds", "300", "of overload, in 5 rounds"}, {"callers", "64", "threads that schedule"}},
+      Run};
 }
 
 }  // namespace cohort::bench

@@ -43,9 +43,9 @@ void Pause(absl::Duration duration) {
 
 absl::StatusOr<JobSpec> ReadJob(World world, const Options& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(world.files, options.Text("job")));
-  return ParseJob(text, options.Text("job"),
-                  {"strategy.type=multi_worker_mirrored",
-                   absl::StrCat("fit.epochs=", options.Text("epochs"))});
+  return ParseJob(
+      text, options.Text("job"),
+      {"strategy.type=multi_worker_mirrored", absl::StrCat("fit.epochs=", options.Text("epochs"))});
 }
 
 enum class Loss { kKilled, kSilent };
@@ -185,7 +185,11 @@ absl::Status Run(const Options& options) {
          "bound", 5, with_longest(train_again)});
   Print({"reform", absl::StrCat(transport, back, "_to_next_step_of_three"), Median(join), "s",
          "bound", 5, with_longest(join)});
-  Print({"reform", absl::StrCat(transport, "/accuracy"), Median(accuracy), "%", "undisturbed",
+  Print({"reform",
+         absl::StrCat(transport, "/accuracy"),
+         Median(accuracy),
+         "%",
+         "undisturbed",
          undisturbed,
          {{"repeats", static_cast<double>(repeats)},
           {"lowest", *std::min_element(accuracy.begin(), accuracy.end())}}});

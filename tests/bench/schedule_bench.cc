@@ -1,5 +1,5 @@
-// Closures per second through coordinator and workers as separate processes over TCP, with results returned: what
-// scheduling itself costs.
+// Closures per second through coordinator and workers as separate processes over TCP, with results
+// returned: what scheduling itself costs.
 
 #include <vector>
 
@@ -84,8 +84,7 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(const int repeats, options.Number("repeats"));
   ASSIGN_OR_RETURN(const int closures, options.Number("closures"));
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
-  ASSIGN_OR_RETURN(const TransportKind transport,
-                   TransportKindFromName(options.Text("transport")));
+  ASSIGN_OR_RETURN(const TransportKind transport, TransportKindFromName(options.Text("transport")));
   ASSIGN_OR_RETURN(const proto::Program program, EmptyProgram());
   for (int workers = 1; workers <= 3; ++workers) {
     ASSIGN_OR_RETURN(const std::unique_ptr<LocalRun> run,

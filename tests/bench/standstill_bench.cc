@@ -34,8 +34,8 @@ absl::StatusOr<double> Overdue(LocalRun& run, const ProgramHandle& increment, Ta
   const proto::TaskRef origin = DetailOf(joined).origin();
   if (!absl::IsDeadlineExceeded(joined) ||
       absl::StrCat(origin.role(), ":", origin.index()) != task.ToString()) {
-    return absl::InternalError(absl::StrCat(task.ToString(), " was not named: ",
-                                            joined.ToString()));
+    return absl::InternalError(
+        absl::StrCat(task.ToString(), " was not named: ", joined.ToString()));
   }
   RETURN_IF_ERROR(run.coordinator().Join());
   if (run.coordinator().stats().put_back > 0) return absl::InternalError("a task was lost");
@@ -53,8 +53,12 @@ absl::Status Run(const Options& options) {
     for (int i = 0; i < repeats; ++i) {
       ASSIGN_OR_RETURN(overdue.emplace_back(), Overdue(*run, counter.increment, task));
     }
-    Print({"standstill", absl::StrCat(RoleName(task.role), "/after_the_deadline"), Median(overdue),
-           "ms", "bound", 100,
+    Print({"standstill",
+           absl::StrCat(RoleName(task.role), "/after_the_deadline"),
+           Median(overdue),
+           "ms",
+           "bound",
+           100,
            {{"longest", *std::max_element(overdue.begin(), overdue.end())},
             {"repeats", static_cast<double>(repeats)}}});
   }

@@ -52,8 +52,7 @@ absl::Status Run(const Options& options) {
     return absl::InvalidArgumentError("--epochs: the first is a warm-up, so 2 or more");
   ASSIGN_OR_RETURN(const int workers, options.Number("workers"));
   ASSIGN_OR_RETURN(const int in_flight, options.Number("in_flight"));
-  ASSIGN_OR_RETURN(const TransportKind transport,
-                   TransportKindFromName(options.Text("transport")));
+  ASSIGN_OR_RETURN(const TransportKind transport, TransportKindFromName(options.Text("transport")));
   PosixFileSystem files;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(files, options.Text("job")));
   ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, options.Text("job"), {}));
@@ -72,8 +71,8 @@ absl::Status Run(const Options& options) {
   const double steps = static_cast<double>(last.steps);
   Figure figure;
   figure.bench = "step";
-  figure.name = absl::StrCat(TransportKindName(transport), "/mnist_mlp/ps=2/workers=", workers,
-                             "/", last.data);
+  figure.name = absl::StrCat(TransportKindName(transport), "/mnist_mlp/ps=2/workers=", workers, "/",
+                             last.data);
   figure.value = Median(rates);
   figure.unit = "steps/s";
   figure.reference = "arithmetic bound: flops of a step over SGEMM's rate on 2 cores at once";

@@ -49,7 +49,12 @@ absl::Status Run(const Options& options) {
   for (int i = 0; i < repeats; ++i) {
     ASSIGN_OR_RETURN(seconds.emplace_back(), SecondsToStop(job));
   }
-  Print({"stop", "coordinator, 2 ps, 3 workers", Median(seconds), "s", "bound", kBoundSeconds,
+  Print({"stop",
+         "coordinator, 2 ps, 3 workers",
+         Median(seconds),
+         "s",
+         "bound",
+         kBoundSeconds,
          {{"longest", *std::max_element(seconds.begin(), seconds.end())},
           {"repeats", static_cast<double>(repeats)}}});
   return absl::OkStatus();

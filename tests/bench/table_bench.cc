@@ -3,6 +3,7 @@
 // Then how much memory a dynamic table takes whose ids have no end.
 
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +12,6 @@
 #include <memory>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
@@ -52,8 +51,8 @@ Work MakeWork(const TableSizes& sizes, bool zipf, Order order) {
   for (size_t b = 0; b < kBatches; ++b) {
     std::vector<int64_t> rows(sizes.batch);
     for (int64_t& row : rows) {
-      row = static_cast<int64_t>(zipf ? ZipfRank(rng.Uniform(), sizes.rows)
-                                      : rng.Below(sizes.rows));
+      row =
+          static_cast<int64_t>(zipf ? ZipfRank(rng.Uniform(), sizes.rows) : rng.Below(sizes.rows));
     }
     if (order == Order::kAscending) {
       std::sort(rows.begin(), rows.end());
@@ -166,8 +165,8 @@ void ComparePushes(const TableSizes& sizes, bool zipf, int repeats,
   Compare(absl::StrCat("push/adagrad/", zipf ? "zipf" : "uniform"), repeats, work.count, tables,
           [&](BenchTable& table) {
             for (const RowBatch& batch : work.batches) {
-              table.Push(batch, absl::MakeConstSpan(gradients)
-                                    .first(batch.rows.size() * sizes.width));
+              table.Push(batch,
+                         absl::MakeConstSpan(gradients).first(batch.rows.size() * sizes.width));
             }
           });
 }

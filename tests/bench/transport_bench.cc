@@ -148,10 +148,10 @@ void AddRaw(Setup& setup, int size, const std::string& kind, std::vector<Case>& 
   const std::string name = absl::StrCat("/", SizeName(bytes));
   const auto writable = absl::MakeSpan(in.mutable_raw(), bytes);
   const auto readable = absl::MakeConstSpan(out.raw(), bytes);
-  cases.push_back({"raw-" + kind + "/pull" + name, "", bytes,
-                   [&raw, writable] { return raw.Pull(writable); }});
-  cases.push_back({"raw-" + kind + "/push" + name, "", bytes,
-                   [&raw, readable] { return raw.Push(readable); }});
+  cases.push_back(
+      {"raw-" + kind + "/pull" + name, "", bytes, [&raw, writable] { return raw.Pull(writable); }});
+  cases.push_back(
+      {"raw-" + kind + "/push" + name, "", bytes, [&raw, readable] { return raw.Push(readable); }});
   cases.push_back({"raw-" + kind + "/pull_stream" + name, "", bytes * kStreamMessages,
                    [&raw, writable] { return raw.PullStream(writable, kStreamMessages); }});
   cases.push_back({"raw-" + kind + "/push_stream" + name, "", bytes * kStreamMessages,
@@ -223,8 +223,7 @@ absl::Status MeasureCalls(Client& client, const std::string& kind, int repeats, 
     many.push_back(rate);
   }
   Print({"transport", kind + "/calls/4KiB/1", Median(one_at_a_time), "calls/s"});
-  Print({"transport", absl::StrCat(kind, "/calls/4KiB/", kCallsInFlight), Median(many),
-         "calls/s"});
+  Print({"transport", absl::StrCat(kind, "/calls/4KiB/", kCallsInFlight), Median(many), "calls/s"});
   return absl::OkStatus();
 }
 

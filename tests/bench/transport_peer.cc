@@ -49,8 +49,8 @@ std::map<std::string, Handler> PeerHandlers() {
 absl::Status RunPeer(const Options& options) {
   ASSIGN_OR_RETURN(const auto raw_tcp, RawServer::StartTcp(kLargest));
   ASSIGN_OR_RETURN(const auto raw_unix, RawServer::StartUnix(kLargest));
-  std::string line = absl::StrCat("raw-tcp=", raw_tcp->address(), " raw-unix=",
-                                  raw_unix->address());
+  std::string line =
+      absl::StrCat("raw-tcp=", raw_tcp->address(), " raw-unix=", raw_unix->address());
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Server>> servers;
   for (const char* const name : kKinds) {

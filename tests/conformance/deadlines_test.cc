@@ -84,8 +84,8 @@ TEST_F(Deadlines, OfScheduleWhileTheQueueIsFull) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(coordinator->Schedule(increment, {}).ok());
   ScheduleOptions options;
   options.queue_timeout = absl::Seconds(3);
-  const std::string message = MessageAfterThreeSeconds(
-      [&] { return coordinator->Schedule(increment, options).status(); });
+  const std::string message =
+      MessageAfterThreeSeconds([&] { return coordinator->Schedule(increment, options).status(); });
   EXPECT_THAT(message, HasSubstr("waited 3s for room in the queue: 2 closures queued"));
   BringTheWorkerBack();
   ASSERT_TRUE(coordinator->Join().ok());

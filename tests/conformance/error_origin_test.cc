@@ -40,8 +40,8 @@ class ErrorOrigin : public testing::Test {
   uint64_t Attach(const std::string& address, uint64_t epoch) {
     proto::AttachRequest request;
     request.set_epoch(epoch);
-    const auto answer = Call(address, "/cohort.proto.TaskService/Attach",
-                             Message{request.SerializeAsString(), {}});
+    const auto answer =
+        Call(address, "/cohort.proto.TaskService/Attach", Message{request.SerializeAsString(), {}});
     EXPECT_TRUE(answer.ok()) << answer.status();
     proto::AttachResponse response;
     EXPECT_TRUE(response.ParseFromString(answer->header));

@@ -124,8 +124,7 @@ TEST(GpuVariables, TheWorkersLossPutsTheJobBackAndItEndsWithTheSameBits) {
 }
 
 TEST(GpuVariables, AWorkerWithoutTheGpuSaysSo) {
-  const JobSpec job = PerceptronJob(
-      {kCentral, R"(strategy.compute_devices=["cpu:0"])", kOnGpu});
+  const JobSpec job = PerceptronJob({kCentral, R"(strategy.compute_devices=["cpu:0"])", kOnGpu});
   SimCluster cluster(1, 0, 1);
   const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
@@ -133,8 +132,7 @@ TEST(GpuVariables, AWorkerWithoutTheGpuSaysSo) {
   const absl::Status status = training.Begin();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("is to be in the memory of gpu:0"),
-                             HasSubstr("no GPU can be used")));
+              AllOf(HasSubstr("is to be in the memory of gpu:0"), HasSubstr("no GPU can be used")));
 }
 
 }  // namespace

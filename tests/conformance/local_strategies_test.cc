@@ -80,10 +80,10 @@ TEST(LocalStrategies, EachWayToAddUpOnGpusHasTheBitsOfTheSumInHostMemory) {
     ExpectSameCurve(host, one, devices);
     for (const char* const ops : {"auto", "hierarchical_copy", "reduction_to_one_device"}) {
       for (const char* const packs : {"0", "1", "3"}) {
-        const Trained added = Train({"strategy.type=mirrored", devices,
-                                     absl::StrCat("strategy.cross_device_ops=", ops),
-                                     absl::StrCat("strategy.num_packs=", packs)},
-                                    gpus);
+        const Trained added = Train(
+            {"strategy.type=mirrored", devices, absl::StrCat("strategy.cross_device_ops=", ops),
+             absl::StrCat("strategy.num_packs=", packs)},
+            gpus);
         EXPECT_EQ(added.losses, host.losses) << ops << ", " << packs << " packs";
         EXPECT_EQ(added.values, host.values) << ops << ", " << packs << " packs";
       }
@@ -186,8 +186,8 @@ TEST(LocalStrategies, StatisticsOfEachReplicaAreThoseOfItsGroupOfExamples) {
 
 // What is clipped is the mean of the gradients, as in Keras, whose optimizers aggregate first.
 TEST(LocalStrategies, GradientsAreClippedWhenTheyAreJoined) {
-  for (const std::string clipping : {"global_clipnorm\":0.05", "clipnorm\":0.02",
-                                     "clipvalue\":0.001"}) {
+  for (const std::string clipping :
+       {"global_clipnorm\":0.05", "clipnorm\":0.02", "clipvalue\":0.001"}) {
     const std::string optimizer = absl::StrCat(
         R"(compile.optimizer={"class_name":"SGD","config":{"learning_rate":0.5,")", clipping, "}}");
     const Trained one = Train({"strategy.type=one_device", optimizer});
@@ -202,8 +202,8 @@ TEST(LocalStrategies, CentralStorageAndDefaultTrainAlike) {
   const Trained one = Train({"strategy.type=one_device"});
   EXPECT_EQ(Train({"strategy.type=default"}).values, one.values);
   EXPECT_EQ(Train({"strategy.type=central_storage"}).values, one.values);
-  const Trained central = Train({"strategy.type=central_storage",
-                                 absl::StrCat("strategy.compute_devices=", Devices(2))});
+  const Trained central = Train(
+      {"strategy.type=central_storage", absl::StrCat("strategy.compute_devices=", Devices(2))});
   EXPECT_EQ(central.values, Train(Mirrored(2)).values);
 }
 

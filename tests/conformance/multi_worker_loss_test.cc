@@ -88,8 +88,8 @@ TEST_P(MultiWorkerLoss, TheOthersTrainAgainWhenTheLeaseOfASilentOneIsOver) {
   Connect(options);
   TrainUntilInStep(kWorkers);
   cluster_.sim().RunFor(Delay(20));
-  for (const std::string& other : {HostOf(GetParam() + 1), HostOf(GetParam() + 2),
-                                   std::string("chief:0")}) {
+  for (const std::string& other :
+       {HostOf(GetParam() + 1), HostOf(GetParam() + 2), std::string("chief:0")}) {
     cluster_.network().Cut(HostOf(GetParam()), other);
   }
   const absl::Duration again = TrainUntilInStep(kWorkers - 1);

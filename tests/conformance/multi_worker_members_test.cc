@@ -74,9 +74,8 @@ TEST_P(MultiWorkerMembers, OneThatWasRemovedIsTakenInAgainWithACopy) {
   for (int i = 0; i < 5; ++i) TrainUntilInStep(kWorkers - 1);
   cluster_.tasks().Kill(leaves);
   cluster_.tasks().Start(leaves);
-  ASSERT_TRUE(coordinator_->members()
-                  ->AddWorker(leaves, *cluster_.tasks().spec().Address(leaves))
-                  .ok());
+  ASSERT_TRUE(
+      coordinator_->members()->AddWorker(leaves, *cluster_.tasks().spec().Address(leaves)).ok());
   TrainUntilInStep(kWorkers);
   for (int i = 0; i < 5; ++i) TrainUntilInStep(kWorkers);
   ExpectLosses(scheduled_);

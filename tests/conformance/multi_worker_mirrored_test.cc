@@ -112,9 +112,9 @@ TEST(MultiWorkerMirrored, TheSameJobEndsWithTheSameBits) {
 }
 
 TEST(MultiWorkerMirrored, GradientsAreClippedWhenTheyAreJoined) {
-  const std::string clipping = absl::StrCat(
-      R"(compile.optimizer={"class_name":"SGD",)",
-      R"("config":{"learning_rate":0.5,"global_clipnorm":0.05}})");
+  const std::string clipping =
+      absl::StrCat(R"(compile.optimizer={"class_name":"SGD",)",
+                   R"("config":{"learning_rate":0.5,"global_clipnorm":0.05}})");
   ExpectSameCurve(Train({2, 1}, {clipping}), TrainInOne({clipping}), "clipped");
 }
 

@@ -37,8 +37,7 @@ class OtherJob : public testing::Test {
     options.take_over = start.take_over;
     options.lease = kLease;
     options.connect_timeout = absl::Seconds(20);
-    return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(),
-                                       std::move(options));
+    return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(), std::move(options));
   }
 
   // Counts to `count` in variables of its own, as nobody else has counted in.

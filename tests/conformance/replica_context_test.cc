@@ -172,8 +172,7 @@ TEST_F(ReplicaContextTest, AModeThatDoesNotFitTheVariableIsRefusedWhereItIsMade)
     VariableSpec spec{"n", DType::kInt64, Shape{}, {}};
     spec.initializer.set_op("zeros");
     spec.aggregation = aggregation;
-    return std::string(
-        coordinator_->Scope(AssignAdd()).CreateVariable(spec).status().message());
+    return std::string(coordinator_->Scope(AssignAdd()).CreateVariable(spec).status().message());
   };
   EXPECT_THAT(error(proto::AGGREGATION_MEAN), HasSubstr("variable 'n': aggregation MEAN"));
   EXPECT_THAT(error(static_cast<proto::VariableAggregation>(9)),
@@ -194,8 +193,7 @@ TEST_F(ReplicaContextTest, ReadsInACachingScopeAreOfTheFirst) {
   const Variable v = Make({"v", Shape{2}});
   const ShardedVariable sharded(*coordinator_, v);
   const auto assign = [&](float value) {
-    ASSERT_TRUE(
-        coordinator_->Assign(v, Tensor::FromVector<float>({value, value}, Shape{2})).ok());
+    ASSERT_TRUE(coordinator_->Assign(v, Tensor::FromVector<float>({value, value}, Shape{2})).ok());
   };
   const auto in_scope = [&](float first, float changed) {
     auto scope = CachingScope::Enter(*coordinator_);
@@ -259,9 +257,8 @@ TEST_F(ReplicaContextTest, AClosurePullsAVariableOnceAndItsReadsAreOfThat) {
   const std::string sum = other.Op("Add", {"first", "second"});
   other.Output(sum);
   twice.outputs[sum] = ToFetch();
-  EXPECT_THAT(
-      std::string(BindProgram("bound_twice", *other.Finish(), twice).status().message()),
-      HasSubstr("bound twice"));
+  EXPECT_THAT(std::string(BindProgram("bound_twice", *other.Finish(), twice).status().message()),
+              HasSubstr("bound twice"));
   const uint64_t before = coordinator_->ps().Stats()->pulled_slices();
   constexpr uint64_t kClosures = 40;
   std::vector<RemoteValue> values;

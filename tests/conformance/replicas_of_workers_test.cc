@@ -218,9 +218,8 @@ TEST(ReplicasOfWorkers, AStepThatChangesNothingIsReducedOverAll) {
     GraphBuilder graph("evaluate");
     graph.Input("x", DType::kInt64, {-1});
     graph.Input("v", DType::kFloat32, {});
-    const std::string all = graph.Op(
-        "AllReduce", {Total(graph, AsFloat(graph, "x"))}, {StringAttribute("reduction", "sum")},
-        kCohortDomain);
+    const std::string all = graph.Op("AllReduce", {Total(graph, AsFloat(graph, "x"))},
+                                     {StringAttribute("reduction", "sum")}, kCohortDomain);
     const std::string own = Total(graph, "x");
     const std::string v = graph.Op("Identity", {"v"});
     Bindings bindings;

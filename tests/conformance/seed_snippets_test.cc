@@ -116,7 +116,8 @@ TEST(SeedSnippets, ServersOfWorkersAndParameterServers) {
   const auto resolver_of = [](const char* type) {
     const Environment environment = [type](const std::string&) -> std::optional<std::string> {
       return absl::StrCat(R"({"cluster": {"ps": ["ps:2222"], "worker": ["worker:2222"]},
-                              "task": {"type": ")", type, R"(", "index": 0}})");
+                              "task": {"type": ")",
+                          type, R"(", "index": 0}})");
     };
     return *TfConfigClusterResolver(environment);
   };
@@ -178,7 +179,8 @@ TEST(SeedSnippets, BranchOnTheTaskType) {
   const auto role_of = [](const char* type) {
     const Environment environment = [type](const std::string&) -> std::optional<std::string> {
       return absl::StrCat(R"({"cluster": {"chief": ["c:1"], "ps": ["p:1"], "worker": ["w:1"]},
-                              "task": {"type": ")", type, R"(", "index": 0}})");
+                              "task": {"type": ")",
+                          type, R"(", "index": 0}})");
     };
     return *TfConfigClusterResolver(environment)->task_type();
   };

@@ -1,6 +1,8 @@
 // A process that stands still for less than its lease, as under SIGSTOP: whoever waits for it with
 // a deadline gets an error at that deadline that names it, and nothing is lost when it goes on.
 
+#include "tests/sim/standstill.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 
 #include "common/wire/error_detail.h"
 #include "tests/sim/sim_cluster.h"
-#include "tests/sim/standstill.h"
 #include "tests/support/counter.h"
 
 namespace cohort {

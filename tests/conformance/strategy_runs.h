@@ -25,7 +25,7 @@ struct RunSetup {
   uint64_t seed = 1;      // of the simulation: the order of everything that is not ordered
   int64_t examples = 99;  // batches of 32, 32, 32 and 3
   int64_t steps = 10;
-  int32_t gpus = 0;  // of each worker, of the stand-in
+  int32_t gpus = 0;              // of each worker, of the stand-in
   FindCuda find_cuda = nullptr;  // of the workers; null: `gpus` of the stand-in
   FindNccl find_nccl = nullptr;  // of the workers; null: they have none
 };
@@ -33,7 +33,7 @@ struct RunSetup {
 struct Trained {
   std::vector<double> losses;  // of each step
   Values values;
-  std::vector<Values> copies;  // by worker, where each has one
+  std::vector<Values> copies;        // by worker, where each has one
   std::set<std::string> algorithms;  // of what the first worker did with others
 };
 

@@ -19,9 +19,9 @@ struct Answers {
 };
 
 Answers AnswersOf(const std::string& type) {
-  const JobSpec job = PerceptronJob({absl::StrCat("strategy.type=", type),
-                                     R"(strategy.devices=["cpu:0","cpu:1"])",
-                                     R"(strategy.compute_devices=["cpu:0","cpu:1"])"});
+  const JobSpec job =
+      PerceptronJob({absl::StrCat("strategy.type=", type), R"(strategy.devices=["cpu:0","cpu:1"])",
+                     R"(strategy.compute_devices=["cpu:0","cpu:1"])"});
   SimCluster cluster(1, type == kParameterServer ? 1 : 0, type == kMultiWorkerMirrored ? 2 : 1);
   const auto coordinator = cluster.Connect(CoordinatorOptionsOf(job));
   EXPECT_TRUE(coordinator.ok()) << coordinator.status();

@@ -51,8 +51,8 @@ TEST(Placement, AValueIsCopiedToTheHostOnce) {
   builder.Output(builder.Op("ArgMax", {y}, {IntAttribute("axis", 0)}));
   builder.Output(builder.Op("ArgMax", {y}, {IntAttribute("axis", 1)}));
   builder.Output(y);
-  EXPECT_THAT(Walk(builder), ElementsAre("ToDevice", "Neg", "ToHost", "ArgMax (processor)",
-                                         "ArgMax (processor)"));
+  EXPECT_THAT(Walk(builder),
+              ElementsAre("ToDevice", "Neg", "ToHost", "ArgMax (processor)", "ArgMax (processor)"));
 }
 
 TEST(Placement, WhatCameFromTheHostIsStillThere) {

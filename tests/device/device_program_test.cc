@@ -86,8 +86,9 @@ TEST_P(DeviceProgramTest, WhatIsLeftOnTheDeviceIsThereAndNoLaterRunsWriteIt) {
     EXPECT_EQ(Values(outputs[3]), Values(expected[3]));
   }
   const int64_t allocations = runner.memory().allocations;
-  ASSERT_TRUE(runner.Run(std::vector<Tensor>{Floats({1, 2, 3, 4}), Floats({1, 2, 3, 4})},
-                         RunContext{}).ok());
+  ASSERT_TRUE(
+      runner.Run(std::vector<Tensor>{Floats({1, 2, 3, 4}), Floats({1, 2, 3, 4})}, RunContext{})
+          .ok());
   EXPECT_EQ(runner.memory().allocations, allocations) << "it is planned once";
 }
 
@@ -95,17 +96,15 @@ TEST_P(DeviceProgramTest, WhatIsLeftOnTheDeviceIsThereAndNoLaterRunsWriteIt) {
 TEST_P(DeviceProgramTest, WhatTheProcessorMadeIsThereUntilTheDeviceHasReadIt) {
   GraphBuilder builder("there");
   const std::string x = builder.Input("x", DType::kInt64, {-1});
-  const std::string cast =
-      builder.Op("Cast", {x}, {IntAttribute("to", onnx::TensorProto::FLOAT)});
+  const std::string cast = builder.Op("Cast", {x}, {IntAttribute("to", onnx::TensorProto::FLOAT)});
   builder.Output(builder.Op("Neg", {cast}));
   const auto stream = OpenStream();
   const DeviceTarget target{device_, stream, {true}};
   ProgramRunner runner(*CompileProgram(*builder.Finish(), host_, &target), Buffer::Allocate,
                        stream);
   for (int run = 0; run < 3; ++run) {
-    const auto outputs =
-        runner.Run(std::vector<Tensor>{Tensor::FromVector<int64_t>({1, 2, 3}, Shape{3})},
-                   RunContext{});
+    const auto outputs = runner.Run(
+        std::vector<Tensor>{Tensor::FromVector<int64_t>({1, 2, 3}, Shape{3})}, RunContext{});
     ASSERT_TRUE(outputs.ok()) << outputs.status();
     Tensor host(DType::kFloat32, Shape{3});
     stream->CopyToHost((*outputs)[0], host);

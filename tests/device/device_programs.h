@@ -26,7 +26,7 @@ inline Tensor Floats(const std::vector<float>& values) {
 
 // As a GraphBuilder does not make it: of any shapes, and of an operator that it does not know.
 inline onnx::ModelProto OneNode(const std::string& domain, const std::string& op,
-                      const std::vector<Tensor>& inputs) {
+                                const std::vector<Tensor>& inputs) {
   onnx::ModelProto model;
   model.add_opset_import()->set_version(kOnnxOpset);
   onnx::NodeProto& node = *model.mutable_graph()->add_node();

@@ -66,8 +66,8 @@ TEST_P(GpuMemory, IsUsedByManyThreads) {
   const auto memory = *OpenGpuMemory(*table(), 0);
   const std::shared_ptr<UpdateKernel> kernel = *memory->MakeKernel(Sgd());
   std::vector<SliceAtHome> slices;
-  for (int i = 0; i < kThreads; ++i) slices.emplace_back(*memory, std::vector<float>{0},
-                                                     std::vector<std::vector<float>>());
+  for (int i = 0; i < kThreads; ++i)
+    slices.emplace_back(*memory, std::vector<float>{0}, std::vector<std::vector<float>>());
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {

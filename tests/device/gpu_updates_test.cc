@@ -64,8 +64,7 @@ TEST_P(GpuUpdates, FollowKerasFor100Steps) {
     for (const bool in_place : {true, false}) {
       SCOPED_TRACE(each.label + (in_place ? " in place" : " into a fresh buffer"));
       const auto kernel = KernelOf(each.rule);
-      SliceAtHome slice =
-          Slice(golden.start, MakeSlots(each.rule, golden.start, golden.width));
+      SliceAtHome slice = Slice(golden.start, MakeSlots(each.rule, golden.start, golden.width));
       std::vector<double> largest(golden.start.size());
       for (size_t i = 0; i < largest.size(); ++i) largest[i] = std::abs(golden.start[i]);
       size_t shown = 0;

@@ -46,9 +46,8 @@ void AddPooling(std::vector<GradientCase>& cases) {
     cases.push_back({op + "_overlapping",
                      {{{-1, 1, 5, 5}}},
                      OneNode(op, {Ints("kernel_shape", {3, 3}), Ints("pads", {1, 1, 1, 1})})});
-    cases.push_back({op + "_gaps",
-                     {{{-1, 1, 7, 7}}},
-                     OneNode(op, {kernel, Ints("strides", {3, 3})})});
+    cases.push_back(
+        {op + "_gaps", {{{-1, 1, 7, 7}}}, OneNode(op, {kernel, Ints("strides", {3, 3})})});
     cases.push_back({op + "_ceil",
                      {{{-1, 1, 5, 5}}},
                      OneNode(op, {kernel, strides, IntAttribute("ceil_mode", 1)})});
@@ -123,12 +122,10 @@ std::vector<GradientCase> ImageGradientCases() {
                      {{{-1, 3}}},
                      OneNode("AllReduce", {reduction(kind)}, kCohortDomain)});
   }
-  cases.push_back({"AllGather",
-                   {{{-1, 3}}},
-                   OneNode("AllGather", {IntAttribute("axis", 1)}, kCohortDomain)});
-  cases.push_back({"Network",
-                   {Data({-1, 1, 4, 4}), {{2, 1, 3, 3}}, {{2}}, {{2}}, {{2}}, {{8, 3}}},
-                   Network});
+  cases.push_back(
+      {"AllGather", {{{-1, 3}}}, OneNode("AllGather", {IntAttribute("axis", 1)}, kCohortDomain)});
+  cases.push_back(
+      {"Network", {Data({-1, 1, 4, 4}), {{2, 1, 3, 3}}, {{2}}, {{2}}, {{2}}, {{8, 3}}}, Network});
   return cases;
 }
 

@@ -121,8 +121,7 @@ void AddMovement(std::vector<Example>& examples) {
   const auto axis = IntAttribute("axis", 0);
   examples.push_back({kOnnx, "Concat", {one, one, one}, {axis}});
   examples.push_back({kCohort, "ConcatGrad", {pair, one, one}, {axis}, 2});
-  examples.push_back(
-      {kCohort, "ClipByNorm", {pair, one}, {FloatAttribute("clip_norm", 1)}, 2});
+  examples.push_back({kCohort, "ClipByNorm", {pair, one}, {FloatAttribute("clip_norm", 1)}, 2});
   examples.push_back({kCohort, "ClipByValue", {pair}, {FloatAttribute("clip_value", 1)}});
   examples.push_back({kOnnx, "Gather", {pair, index}});
   examples.push_back({kCohort, "GatherGrad", {one, index, {'U', {2}}}});
@@ -157,11 +156,8 @@ void AddImages(std::vector<Example>& examples) {
                         {image, channel, channel, channel, channel},
                         {mode},
                         training ? 3 : 1});
-    examples.push_back({kCohort,
-                        "BatchNormalizationGrad",
-                        {image, image, channel, channel, channel},
-                        {mode},
-                        3});
+    examples.push_back(
+        {kCohort, "BatchNormalizationGrad", {image, image, channel, channel, channel}, {mode}, 3});
   }
   examples.push_back({kOnnx, "Size", {image}});
   examples.push_back({kCohort, "AllReduce", {image}, {StringAttribute("reduction", "mean")}});
@@ -261,13 +257,12 @@ void CheckParameters(const Backend& backend, const Example& example) {
   for (const Input& input : example.inputs) parameters.insert(input.parameter);
   for (const char parameter : parameters) {
     for (const DType dtype : kDTypes) {
-      const std::vector<DType> types = TypesWith(example, dtype, [&](size_t i) {
-        return example.inputs[i].parameter == parameter;
-      });
+      const std::vector<DType> types = TypesWith(
+          example, dtype, [&](size_t i) { return example.inputs[i].parameter == parameter; });
       const absl::Status compiled = Compile(backend, example, types);
       const absl::Status run = RunOnce(backend, example, types);
-      EXPECT_EQ(compiled.ok(), run.ok()) << Label(backend, example, types)
-                                         << "\n  compiled: " << compiled << "\n  run: " << run;
+      EXPECT_EQ(compiled.ok(), run.ok())
+          << Label(backend, example, types) << "\n  compiled: " << compiled << "\n  run: " << run;
     }
   }
 }

@@ -105,9 +105,9 @@ void CheckCases(const std::string& family, const Backend& backend) {
   }
 }
 
-constexpr const char* kFamilies[] = {
-    "arithmetic", "unary",    "matmul", "softmax",     "loss",    "dropout",      "reduce",
-    "movement",   "indexing", "size",   "convolution", "pooling", "normalization"};
+constexpr const char* kFamilies[] = {"arithmetic",  "unary",   "matmul",       "softmax",  "loss",
+                                     "dropout",     "reduce",  "movement",     "indexing", "size",
+                                     "convolution", "pooling", "normalization"};
 
 class OnnxNodeTest : public testing::TestWithParam<const char*> {};
 

@@ -34,7 +34,7 @@ struct OpCase {
   std::vector<onnx::AttributeProto> attributes = {};
   int outputs = 1;
   std::vector<Tensor> constants = {};  // inputs after the random ones
-  double slack = 1;  // of the absolute tolerance, for sums of many terms
+  double slack = 1;                    // of the absolute tolerance, for sums of many terms
 };
 
 inline constexpr double kLongSums = 20;

@@ -38,8 +38,7 @@ void AddSpecialValues(std::vector<OpCase>& cases) {
       const std::vector<onnx::AttributeProto> flag = {IntAttribute("from_logits", from_logits)};
       cases.push_back({kCohort, "CategoricalCrossentropy", {truth, prediction}, flag});
       cases.push_back({kCohort, "SparseCategoricalCrossentropy", {label, prediction}, flag});
-      cases.push_back(
-          {kCohort, "CategoricalCrossentropyGrad", {{{13}}, truth, prediction}, flag});
+      cases.push_back({kCohort, "CategoricalCrossentropyGrad", {{{13}}, truth, prediction}, flag});
       cases.push_back(
           {kCohort, "SparseCategoricalCrossentropyGrad", {{{13}}, label, prediction}, flag});
     }

@@ -1,6 +1,6 @@
-#include "tests/device/op_parity_cases.h"
-
 #include <utility>
+
+#include "tests/device/op_parity_cases.h"
 
 namespace cohort {
 namespace {
@@ -23,19 +23,24 @@ void AddConvolutions(std::vector<OpCase>& cases) {
            {{3, 16, 13, 13}, {32, 16, 3, 3}, {3, 32, 11, 11}},
            {{1, 3, 1, 1}, {2, 3, 1, 1}, {1, 2, 1, 1}},
            {{0, 3, 5, 5}, {2, 3, 3, 3}, {0, 2, 3, 3}},
-           {{2, 3, 8, 7}, {4, 3, 3, 2}, {2, 4, 4, 4}, {ints("strides", {2, 2}),
-                                                       ints("pads", {1, 0, 0, 1})}},
+           {{2, 3, 8, 7},
+            {4, 3, 3, 2},
+            {2, 4, 4, 4},
+            {ints("strides", {2, 2}), ints("pads", {1, 0, 0, 1})}},
            {{2, 3, 9, 9}, {4, 3, 3, 3}, {2, 4, 5, 5}, {ints("dilations", {2, 2})}},
-           {{2, 4, 6, 6}, {6, 2, 3, 3}, {2, 6, 6, 6}, {IntAttribute("group", 2),
-                                                       StringAttribute("auto_pad", "SAME_UPPER")}},
-           {{2, 8, 6, 6}, {8, 1, 3, 3}, {2, 8, 3, 3}, {IntAttribute("group", 8),
-                                                       ints("strides", {2, 2}),
-                                                       StringAttribute("auto_pad", "SAME_LOWER")}},
+           {{2, 4, 6, 6},
+            {6, 2, 3, 3},
+            {2, 6, 6, 6},
+            {IntAttribute("group", 2), StringAttribute("auto_pad", "SAME_UPPER")}},
+           {{2, 8, 6, 6},
+            {8, 1, 3, 3},
+            {2, 8, 3, 3},
+            {IntAttribute("group", 8), ints("strides", {2, 2}),
+             StringAttribute("auto_pad", "SAME_LOWER")}},
            {{2, 3, 7}, {4, 3, 3}, {2, 4, 5}},
            {{1, 2, 4, 4, 4}, {3, 2, 2, 2, 2}, {1, 3, 3, 3, 3}}}) {
     cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}}, each.attributes});
-    cases.push_back(
-        {kOnnx, "Conv", {{each.x}, {each.w}, {Shape{each.w.dim(0)}}}, each.attributes});
+    cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}, {Shape{each.w.dim(0)}}}, each.attributes});
     cases.push_back({kCohort, "ConvInputGrad", {{each.y}, {each.w}, {each.x}}, each.attributes});
     cases.push_back({kCohort, "ConvWeightGrad", {{each.y}, {each.x}, {each.w}}, each.attributes});
   }
@@ -68,8 +73,7 @@ void AddPooling(std::vector<OpCase>& cases) {
            {{1, 1, 4, 4, 4}, {1, 1, 2, 2, 2}, window({2, 2, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0})}}) {
     for (const char* op : {"MaxPool", "AveragePool"}) {
       cases.push_back({kOnnx, op, {{each.x}}, each.attributes});
-      cases.push_back(
-          {kCohort, std::string(op) + "Grad", {{each.y}, {each.x}}, each.attributes});
+      cases.push_back({kCohort, std::string(op) + "Grad", {{each.y}, {each.x}}, each.attributes});
     }
     Attributes counted = each.attributes;
     counted.push_back(IntAttribute("count_include_pad", 1));

@@ -23,9 +23,9 @@ struct Images {
 
 // Few values, so that squares have equal ones; one in four is zero of either sign, infinite or NaN.
 Images Draw(const Shape& shape, uint64_t seed) {
-  Images images = {shape, Tensor(DType::kFloat32, shape),
-                   Tensor(DType::kFloat32,
-                          {shape.dim(0), shape.dim(1), shape.dim(2) / 2, shape.dim(3) / 2})};
+  Images images = {
+      shape, Tensor(DType::kFloat32, shape),
+      Tensor(DType::kFloat32, {shape.dim(0), shape.dim(1), shape.dim(2) / 2, shape.dim(3) / 2})};
   SequenceRng rng(seed);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float special[] = {0.0f, -0.0f, kInfinity, -kInfinity, std::nanf("")};
@@ -63,14 +63,14 @@ void ExpectSameValues(const Tensor& fast, const Tensor& reference) {
   for (int64_t i = 0; i < fast.num_elements(); ++i) {
     const float a = fast.data<float>()[i];
     const float b = reference.data<float>()[i];
-    ASSERT_TRUE(a == b || (std::isnan(a) && std::isnan(b))) << "element " << i << ": " << a
-                                                            << " instead of " << b;
+    ASSERT_TRUE(a == b || (std::isnan(a) && std::isnan(b)))
+        << "element " << i << ": " << a << " instead of " << b;
   }
 }
 
 TEST(PoolingTest, SquaresOfSpecialAndEqualValuesChooseAsTheReferenceDoes) {
-  const Shape shapes[] = {{2, 3, 26, 26}, {2, 2, 27, 29}, {3, 1, 2, 2}, {1, 2, 2, 3},
-                          {1, 1, 3, 70},  {1, 1, 64, 2}};
+  const Shape shapes[] = {{2, 3, 26, 26}, {2, 2, 27, 29}, {3, 1, 2, 2},
+                          {1, 2, 2, 3},   {1, 1, 3, 70},  {1, 1, 64, 2}};
   uint64_t seed = 0;
   for (const Shape& shape : shapes) {
     SCOPED_TRACE(shape.ToString());

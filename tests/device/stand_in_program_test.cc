@@ -123,10 +123,9 @@ TEST_F(StandInProgramTest, WithoutMemoryInsideAKernelNothingRuns) {
   const auto failed = runner->Run(
       std::vector<Tensor>{Tensor::Zeros(DType::kFloat32, Shape{1000, 1})}, RunContext{});
   EXPECT_THAT(std::string(failed.status().message()), HasSubstr("gpu:0 has no memory for 16000"));
-  EXPECT_TRUE(runner
-                  ->Run(std::vector<Tensor>{Tensor::Zeros(DType::kFloat32, Shape{100, 1})},
-                        RunContext{})
-                  .ok());
+  EXPECT_TRUE(
+      runner->Run(std::vector<Tensor>{Tensor::Zeros(DType::kFloat32, Shape{100, 1})}, RunContext{})
+          .ok());
 }
 
 TEST_F(StandInProgramTest, AWeightThatIsNotCopiedFailsTheCompilation) {

@@ -145,8 +145,7 @@ TEST_F(StandInUnifiedMemory, OfAnotherDeviceIsCopied) {
   EXPECT_FALSE(one->Reaches(other->AllocateUnified(8)->data()));
   EXPECT_FALSE(one->Reaches(other->Allocate(8)->data()));
   auto runner = *Compile(ThereAndBack(), one);
-  const auto outputs =
-      runner->Run(std::vector<Tensor>{Unified(*other, {1, 2})}, RunContext{});
+  const auto outputs = runner->Run(std::vector<Tensor>{Unified(*other, {1, 2})}, RunContext{});
   EXPECT_EQ(Values((*outputs)[0]), (std::vector<float>{-1, -2}));
   EXPECT_EQ(uploads.count(), 1);
 }

@@ -45,13 +45,13 @@ TEST(BenchCommand, ExplainsWhichAlgorithmRunsAndWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Short, Bench,
-    testing::Values(
-        std::vector<std::string>{"transport", "--repeats", "1", "--milliseconds", "1", "--calls",
-                                 "20", "--smallest", "16384"},
-        std::vector<std::string>{"collective", "--repeats", "1", "--milliseconds", "1", "--sizes",
-                                 "64KiB", "--ranks", "2"},
-        std::vector<std::string>{"overlap", "--repeats", "1", "--layers", "2", "--width", "64"},
-        std::vector<std::string>{"schedule", "--repeats", "1", "--closures", "200"}),
+    testing::Values(std::vector<std::string>{"transport", "--repeats", "1", "--milliseconds", "1",
+                                             "--calls", "20", "--smallest", "16384"},
+                    std::vector<std::string>{"collective", "--repeats", "1", "--milliseconds", "1",
+                                             "--sizes", "64KiB", "--ranks", "2"},
+                    std::vector<std::string>{"overlap", "--repeats", "1", "--layers", "2",
+                                             "--width", "64"},
+                    std::vector<std::string>{"schedule", "--repeats", "1", "--closures", "200"}),
     [](const auto& test) { return test.param[0]; });
 
 }  // namespace

@@ -80,8 +80,8 @@ TEST_F(CleanStop, WhoWaitsForATaskEndsAtOnce) {
 
 TEST_F(CleanStop, ATaskThatStandsStillHoldsTheCoordinatorForTheDrainTimeout) {
   cluster.StartAll();
-  coordinator = cluster.StartCoordinator(
-      kExamples, {kEndless, "cluster.lease_timeout_ms=3600000"}, {"--drain_timeout_s", "1"});
+  coordinator = cluster.StartCoordinator(kExamples, {kEndless, "cluster.lease_timeout_ms=3600000"},
+                                         {"--drain_timeout_s", "1"});
   ASSERT_TRUE(coordinator->ReadErrUntil("Epoch 2/", kPatience)) << coordinator->err();
   ASSERT_TRUE(StopChild(cluster.ps(0).process->pid()));
   coordinator->Signal(SIGTERM);

@@ -50,21 +50,29 @@ class CoordinatorLoss : public testing::Test {
   std::vector<std::string> Arguments(int epochs, const std::string& orphan_timeout) const {
     const std::string digits =
         R"({"class_name": "SyntheticDigits", "config": {"seed": 1, "count": )";
-    return {"--job",            absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"),
-            "--local",          "ps=1,worker=2",
-            "--state_dir",      state,
-            "--orphan_timeout", orphan_timeout,
-            "--set",            absl::StrCat("data.train=", digits, "2560}}"),
-            "--set",            absl::StrCat("data.test=", digits, "1000}}"),
-            "--set",            "cluster.lease_timeout_ms=1000",
-            "--set",            absl::StrCat("fit.epochs=", epochs)};
+    return {"--job",
+            absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"),
+            "--local",
+            "ps=1,worker=2",
+            "--state_dir",
+            state,
+            "--orphan_timeout",
+            orphan_timeout,
+            "--set",
+            absl::StrCat("data.train=", digits, "2560}}"),
+            "--set",
+            absl::StrCat("data.test=", digits, "1000}}"),
+            "--set",
+            "cluster.lease_timeout_ms=1000",
+            "--set",
+            absl::StrCat("fit.epochs=", epochs)};
   }
 
   std::unique_ptr<RunningProcess> StartCoordinator(int epochs,
                                                    const std::string& orphan_timeout = "60s") {
-    return std::make_unique<RunningProcess>(
-        absl::StrCat(COHORT_BIN_DIR, "/coordinator"), Arguments(epochs, orphan_timeout),
-        std::map<std::string, std::string>{{"TF_CONFIG", ""}});
+    return std::make_unique<RunningProcess>(absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
+                                            Arguments(epochs, orphan_timeout),
+                                            std::map<std::string, std::string>{{"TF_CONFIG", ""}});
   }
 
   // A coordinator in the middle of its job was killed. Its tasks.
@@ -138,8 +146,8 @@ TEST_F(CoordinatorLoss, ASecondCoordinatorAtOnceIsRefused) {
   ASSERT_TRUE(first->ReadErrUntil("Epoch 1/", absl::Minutes(1))) << first->err();
   const ProcessRun second = StartCoordinator(1)->Wait(absl::Minutes(1));
   EXPECT_EQ(second.exit_code, kExitBadConfig) << second.err;
-  EXPECT_THAT(second.err, AllOf(HasSubstr(state),
-                                HasSubstr(absl::StrCat("process id ", first->pid()))));
+  EXPECT_THAT(second.err,
+              AllOf(HasSubstr(state), HasSubstr(absl::StrCat("process id ", first->pid()))));
   EXPECT_TRUE(first->ReadErrUntil("Epoch 3/", absl::Minutes(1))) << "it was disturbed";
   first->Signal(SIGTERM);
   const ProcessRun interrupted = first->Wait(absl::Minutes(1));
@@ -157,8 +165,7 @@ TEST_F(CoordinatorLoss, AnotherSpecEndsWhatItDoesNotHaveAndAnAdoptedTaskIsWatche
   options.binary_directory = COHORT_BIN_DIR;
   options.state_directory = state;
   // As the coordinator chose them for two workers.
-  options.worker_threads =
-      std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+  options.worker_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
   options.orphan_timeout = absl::Seconds(60);
   const auto tasks = LocalCluster::Start(world.world(), waiter, options);
   ASSERT_TRUE(tasks.ok()) << tasks.status();

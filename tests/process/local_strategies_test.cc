@@ -45,8 +45,8 @@ class LocalStrategiesProcess : public testing::Test {
 
 // Without --local and TF_CONFIG the tasks are those that the strategy needs.
 TEST_F(LocalStrategiesProcess, AMirroredJobStartsOneWorkerAndNoParameterServer) {
-  const ProcessRun run = RunProcess(coordinator, Arguments("a", {"fit.epochs=2"}), environment,
-                                    absl::Seconds(120));
+  const ProcessRun run =
+      RunProcess(coordinator, Arguments("a", {"fit.epochs=2"}), environment, absl::Seconds(120));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, testing::Not(testing::HasSubstr("task=ps:0")));
   const json summary = json::parse(run.LastLine());

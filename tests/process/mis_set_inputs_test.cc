@@ -1,5 +1,5 @@
-// Each mis-set input gives one clear error and a documented exit code. docs/OPERATIONS.md has this table for people; the
-// lint test compares the names.
+// Each mis-set input gives one clear error and a documented exit code. docs/OPERATIONS.md has this
+// table for people; the lint test compares the names.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -43,9 +43,7 @@ constexpr char kSmallJob[] = R"({
 
 class MisSetInputs : public testing::Test {
  protected:
-  void SetUp() override {
-    job = Write("job.json", kSmallJob);
-  }
+  void SetUp() override { job = Write("job.json", kSmallJob); }
 
   std::string Write(const std::string& name, const std::string& text) {
     const std::string path = JoinPath(directory, name);
@@ -121,10 +119,10 @@ TEST_F(MisSetInputs, TooFewOpenFiles) {
 TEST_F(MisSetInputs, AnotherPollStrategy) {
   const std::string command =
       absl::StrCat("GRPC_POLL_STRATEGY=poll exec ", JoinPath(COHORT_BIN_DIR, "ps"));
-  ExpectError(RunProcess("/bin/sh", {"-c", command},
-                         {{"TF_CONFIG", Cluster(R"({"type": "ps", "index": 0})")}},
-                         absl::Seconds(60)),
-              kExitBadConfig, {"GRPC_POLL_STRATEGY=poll", "use epoll1"});
+  ExpectError(
+      RunProcess("/bin/sh", {"-c", command},
+                 {{"TF_CONFIG", Cluster(R"({"type": "ps", "index": 0})")}}, absl::Seconds(60)),
+      kExitBadConfig, {"GRPC_POLL_STRATEGY=poll", "use epoll1"});
 }
 
 TEST_F(MisSetInputs, TfConfigIsNoJson) {
@@ -149,7 +147,8 @@ TEST_F(MisSetInputs, TfConfigIsForAnotherRole) {
 TEST_F(MisSetInputs, TfConfigIsMissing) { ExpectError(Run("ps", {}), kExitBadConfig, {"cluster"}); }
 
 TEST_F(MisSetInputs, TfConfigHasATaskButNoCluster) {
-  const std::string meant = R"({"sparseCluster": {"worker": {}}, "task": {"type": "chief", "index": 0}})";
+  const std::string meant =
+      R"({"sparseCluster": {"worker": {}}, "task": {"type": "chief", "index": 0}})";
   ExpectError(Run("coordinator", {"--job", job}, meant), kExitBadConfig,
               {"TF_CONFIG", "chief:0", "`cluster`", "'sparseCluster'"});
   ExpectError(Run("coordinator", {"--job", job, "--check_config"}, meant), kExitBadConfig,
@@ -221,8 +220,10 @@ TEST_F(MisSetInputs, ClusterDoesNotAnswer) {
 }
 
 TEST_F(MisSetInputs, DataFileDoesNotExist) {
-  ExpectError(Train({R"(data.train={"class_name": "IDX", "config": {"paths": ["/nowhere/a", "/nowhere/b"]}})"}),
-              kExitJobFailed, {"/nowhere/a"});
+  ExpectError(
+      Train(
+          {R"(data.train={"class_name": "IDX", "config": {"paths": ["/nowhere/a", "/nowhere/b"]}})"}),
+      kExitJobFailed, {"/nowhere/a"});
 }
 
 TEST_F(MisSetInputs, IdxFileIsCorrupt) {
@@ -247,9 +248,9 @@ TEST_F(MisSetInputs, ModelDoesNotFitTheData) {
 TEST_F(MisSetInputs, CheckpointIsOfAnotherModel) {
   const std::string checkpoints = absl::StrCat("checkpoint.directory=", directory, "/ckpt");
   ASSERT_EQ(Train({checkpoints}).exit_code, 0);
-  ExpectError(Train({checkpoints, "checkpoint.restore=latest",
-                     "model.config.layers.0.config.name=other"}),
-              kExitJobFailed, {"another model", "other/kernel"});
+  ExpectError(
+      Train({checkpoints, "checkpoint.restore=latest", "model.config.layers.0.config.name=other"}),
+      kExitJobFailed, {"another model", "other/kernel"});
 }
 
 TEST_F(MisSetInputs, CheckpointIsDamaged) {
@@ -294,8 +295,7 @@ TEST_F(MisSetInputs, StdoutCannotBeWrittenTo) {
   for (const std::string to : {">/dev/full", "| true"}) {
     const ProcessRun run = RunProcess(
         "/bin/bash",
-        {"-o", "pipefail", "-c",
-         absl::StrCat("\"$0\" --job \"$1\" --local ps=1,worker=1 ", to),
+        {"-o", "pipefail", "-c", absl::StrCat("\"$0\" --job \"$1\" --local ps=1,worker=1 ", to),
          JoinPath(COHORT_BIN_DIR, "coordinator"), job},
         {{"TF_CONFIG", ""}, {"TMPDIR", directory}}, absl::Seconds(60));
     ExpectError(run, kExitJobFailed, {"stdout", "\"steps\":10"});

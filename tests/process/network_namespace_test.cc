@@ -40,8 +40,8 @@ class NetworkNamespaces : public testing::Test {
     if (!Ip(absl::StrCat("netns add ", here)) || !Ip(absl::StrCat("netns add ", there))) {
       GTEST_SKIP() << "needs network namespaces";
     }
-    ASSERT_TRUE(Ip(absl::StrCat("link add cable netns ", here, " type veth peer name cable netns ",
-                                there)));
+    ASSERT_TRUE(Ip(
+        absl::StrCat("link add cable netns ", here, " type veth peer name cable netns ", there)));
     for (const auto& [host, address] : {std::pair(here, "10.0.0.1/24"), {there, "10.0.0.2/24"}}) {
       ASSERT_TRUE(Ip(absl::StrCat("-n ", host, " addr add ", address, " dev cable")));
       ASSERT_TRUE(Ip(absl::StrCat("-n ", host, " link set cable up")));
@@ -55,8 +55,8 @@ class NetworkNamespaces : public testing::Test {
     Ip(absl::StrCat("netns del ", there));
   }
 
-  std::unique_ptr<RunningProcess> Start(const std::string& host, const std::string& role,
-                                        int index, std::vector<std::string> flags) {
+  std::unique_ptr<RunningProcess> Start(const std::string& host, const std::string& role, int index,
+                                        std::vector<std::string> flags) {
     const json config = {{"cluster",
                           {{"chief", {"10.0.0.1:2221"}},
                            {"ps", {"10.0.0.1:2222"}},
@@ -79,14 +79,13 @@ TEST_F(NetworkNamespaces, AWorkerBehindAPulledCableIsLostAndTakenInAgain) {
   tasks.push_back(Start(here, "ps", 0, {}));
   tasks.push_back(Start(here, "worker", 0, {}));
   tasks.push_back(Start(there, "worker", 1, {}));
-  coordinator = Start(here, "chief", 0,
-                      DigitsJob(32 * kStepsPerEpoch,
-                                {absl::StrCat("fit.epochs=", kEpochs),
-                                 absl::StrCat("cluster.lease_timeout_ms=", kLeaseMs)}));
+  coordinator =
+      Start(here, "chief", 0,
+            DigitsJob(32 * kStepsPerEpoch, {absl::StrCat("fit.epochs=", kEpochs),
+                                            absl::StrCat("cluster.lease_timeout_ms=", kLeaseMs)}));
   ASSERT_TRUE(coordinator->ReadErrUntil("Epoch 2/", kPatience)) << coordinator->err();
   ASSERT_TRUE(Ip(absl::StrCat("-n ", there, " link set cable down")));
-  ASSERT_TRUE(coordinator->ReadErrUntil("event=closure_put_back", kPatience))
-      << coordinator->err();
+  ASSERT_TRUE(coordinator->ReadErrUntil("event=closure_put_back", kPatience)) << coordinator->err();
   ASSERT_TRUE(Ip(absl::StrCat("-n ", there, " link set cable up")));
   EXPECT_TRUE(coordinator->ReadErrUntil("event=task_attached task=\"worker:1", kPatience, 2))
       << coordinator->err();

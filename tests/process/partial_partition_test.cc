@@ -86,8 +86,8 @@ class PartialPartition : public testing::Test {
   }
   void Heal(const std::string& one, const std::string& other) const {
     for (const auto& [from, to] : {std::pair(one, other), {other, one}}) {
-      ASSERT_TRUE(Ip(absl::StrCat("-n ", NamespaceOf(from), " neigh del ", AddressOf(to),
-                                  " dev cable")));
+      ASSERT_TRUE(
+          Ip(absl::StrCat("-n ", NamespaceOf(from), " neigh del ", AddressOf(to), " dev cable")));
     }
   }
 

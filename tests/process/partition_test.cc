@@ -21,8 +21,7 @@ class PartitionTest : public testing::TestWithParam<std::string> {
  protected:
   void StartCoordinator(int lease_ms) {
     coordinator = cluster.StartCoordinator(
-        32 * kSteps,
-        {"fit.epochs=1", absl::StrCat("cluster.lease_timeout_ms=", lease_ms)});
+        32 * kSteps, {"fit.epochs=1", absl::StrCat("cluster.lease_timeout_ms=", lease_ms)});
   }
 
   // Until this task has answered so much more than now.

@@ -40,9 +40,9 @@ class KilledProcesses : public testing::Test {
   // place of the recovery checkpoints.
   std::string ProgramsWithPrivateDisks() {
     const std::string programs = temp / "bin";
-    const std::string script = absl::StrCat(
-        "#!/bin/sh\nexec unshare --mount sh -c 'mount -t tmpfs none \"$0\" && exec ",
-        COHORT_BIN_DIR, "/ps \"$@\"' ", state, "/recovery \"$@\"\n");
+    const std::string script =
+        absl::StrCat("#!/bin/sh\nexec unshare --mount sh -c 'mount -t tmpfs none \"$0\" && exec ",
+                     COHORT_BIN_DIR, "/ps \"$@\"' ", state, "/recovery \"$@\"\n");
     EXPECT_TRUE(files.MakeDirectories(programs).ok());
     EXPECT_TRUE(files.MakeDirectories(JoinPath(state, "recovery")).ok());
     EXPECT_TRUE(WriteFileAtomically(files, JoinPath(programs, "ps"), script).ok());
@@ -106,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(All, KilledOnEachTransport,
 TEST_F(KilledProcesses, AParameterServerThatComesBackWithoutFilesIsFilledByTheCoordinator) {
   constexpr int kIncrements = 48000;
   if (RunProcess("/usr/bin/unshare", {"--mount", "mount", "-t", "tmpfs", "none", temp / ""}, {},
-                 absl::Minutes(1)).exit_code != 0) {
+                 absl::Minutes(1))
+          .exit_code != 0) {
     GTEST_SKIP() << "needs root for a mount of its own";
   }
   const auto coordinator = StartCounting(ProgramsWithPrivateDisks(), kIncrements, "auto");

@@ -73,10 +73,9 @@ TEST(ReplicaLayouts, HaveTheSameBitsAfterEachStep) {
     EXPECT_NE(one_worker[i], one_worker[i - 1]) << "a step changes something";
   }
   EXPECT_NE(Train({1, "auto", "2"}), one_worker) << "another seed";
-  for (const Layout& layout : {Layout{1}, Layout{2}, Layout{4}, Layout{2, "tcp"},
-                               Layout{4, "tcp"}, Layout{4, "grpc"},
-                               Layout{1, "auto", "1", "mirrored"},
-                               Layout{1, "auto", "1", "central_storage"}}) {
+  for (const Layout& layout :
+       {Layout{1}, Layout{2}, Layout{4}, Layout{2, "tcp"}, Layout{4, "tcp"}, Layout{4, "grpc"},
+        Layout{1, "auto", "1", "mirrored"}, Layout{1, "auto", "1", "central_storage"}}) {
     const std::vector<std::string> steps = Train(layout);
     for (size_t i = 0; i < steps.size(); ++i) {
       EXPECT_TRUE(steps[i] == one_worker[i])

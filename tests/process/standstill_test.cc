@@ -102,9 +102,8 @@ TEST_F(Standstill, OfATaskIsNamedAtTheDeadlineAndNothingIsLost) {
 // Its tasks wait for it; it does not take its own silence for theirs.
 TEST(StandstillOfTheCoordinator, LosesNothing) {
   const TempDirectory directory("standstill");
-  RunningProcess coordinator(
-      absl::StrCat(COHORT_BIN_DIR, "/counter_program"),
-      {COHORT_BIN_DIR, directory.path(), "1", "2", "20000"}, {});
+  RunningProcess coordinator(absl::StrCat(COHORT_BIN_DIR, "/counter_program"),
+                             {COHORT_BIN_DIR, directory.path(), "1", "2", "20000"}, {});
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, coordinator.pid(), 0)));
   ASSERT_TRUE(process.ok());
   for (const char* const mark : {"done 3000\n", "done 10000\n"}) {

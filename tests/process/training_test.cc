@@ -77,9 +77,9 @@ TEST(Training, AConvolutionalNetworkLearns) {
   const TempDirectory directory("training");
   const std::string model = absl::StrCat(directory.path(), "/model.onnx");
   // One step at a time: how far so few steps come does not depend on what they overtake.
-  const ProcessRun run = Train(
-      {absl::StrCat("export.onnx=", model), "fit.batch_size=64", "fit.closures_in_flight=1"},
-      "ps=2,worker=1", "mnist_cnn.json");
+  const ProcessRun run =
+      Train({absl::StrCat("export.onnx=", model), "fit.batch_size=64", "fit.closures_in_flight=1"},
+            "ps=2,worker=1", "mnist_cnn.json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json summary = json::parse(run.LastLine());
   EXPECT_EQ(summary["steps"], 2 * 40);
@@ -126,11 +126,11 @@ double ClickEntropy() {
 TEST(Training, AWideAndDeepModelLearnsFromAClickLog) {
   const TempDirectory directory("training");
   const std::string model = absl::StrCat(directory.path(), "/model.onnx");
-  const ProcessRun run = RunProcess(
-      absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
-      {"--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/wide_and_deep.json"), "--local",
-       "ps=2,worker=2", "--set", absl::StrCat("export.onnx=", model)},
-      {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}}, absl::Seconds(120));
+  const ProcessRun run =
+      RunProcess(absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
+                 {"--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/wide_and_deep.json"),
+                  "--local", "ps=2,worker=2", "--set", absl::StrCat("export.onnx=", model)},
+                 {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}}, absl::Seconds(120));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json summary = json::parse(run.LastLine());
   EXPECT_EQ(summary["data"], "synthetic_click_log");
@@ -152,14 +152,13 @@ TEST(Training, DynamicTablesLearnFromKeysAndHaveARowForEachThatWasTrained) {
       ReadFile(files, absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/wide_and_deep.json"));
   ASSERT_TRUE(text.ok()) << text.status();
   const std::string path = absl::StrCat(directory.path(), "/job.json");
-  const std::string keys = absl::StrReplaceAll(
-      *text, {{R"("input_dim": 1000)", R"("dynamic": {"dtype": "float16"})"},
-              {R"("hash_buckets": 1000)", R"("hash_buckets": 2147483647)"}});
+  const std::string keys =
+      absl::StrReplaceAll(*text, {{R"("input_dim": 1000)", R"("dynamic": {"dtype": "float16"})"},
+                                  {R"("hash_buckets": 1000)", R"("hash_buckets": 2147483647)"}});
   ASSERT_TRUE(WriteFileAtomically(files, path, keys).ok());
-  const ProcessRun run = RunProcess(absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
-                                    {"--job", path, "--local", "ps=2,worker=2"},
-                                    {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}},
-                                    absl::Seconds(120));
+  const ProcessRun run = RunProcess(
+      absl::StrCat(COHORT_BIN_DIR, "/coordinator"), {"--job", path, "--local", "ps=2,worker=2"},
+      {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}}, absl::Seconds(120));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json summary = json::parse(run.LastLine());
   EXPECT_LT(summary["test_loss"], ClickEntropy() - 0.05);
@@ -202,8 +201,9 @@ TEST(Training, ARestoredJobMayBeCutOtherwiseAndEndsWithTheSameModel) {
   ASSERT_EQ(Train({in_order, model("straight")}, "ps=2,worker=1").exit_code, 0);
   ASSERT_EQ(Train({in_order, checkpoints, shards(5), "fit.epochs=1"}, "ps=3,worker=1").exit_code,
             0);
-  const ProcessRun again = Train({in_order, checkpoints, shards(2), "checkpoint.restore=latest",
-                                  model("again")}, "ps=1,worker=1");
+  const ProcessRun again =
+      Train({in_order, checkpoints, shards(2), "checkpoint.restore=latest", model("again")},
+            "ps=1,worker=1");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(json::parse(again.LastLine())["steps"], 16);
   PosixFileSystem files;
@@ -216,12 +216,12 @@ TEST(Training, ARestoredJobMayBeCutOtherwiseAndEndsWithTheSameModel) {
 TEST(Training, SynchronousStepsGiveTheSameModelWhateverTheWorkers) {
   const TempDirectory directory("training");
   const auto train = [&](const std::string& local, int backups, const std::string& name) {
-    const ProcessRun run = Train(
-        {absl::StrCat("strategy.consistency={\"class_name\": \"Synchronous\", \"config\": ",
-                      "{\"aggregate\": 3, \"backup_steps\": ", backups, "}}"),
-         "fit.closures_in_flight=2", absl::StrCat("export.onnx=", directory.path(), "/", name),
-         "fit.epochs=1"},
-        local);
+    const ProcessRun run =
+        Train({absl::StrCat("strategy.consistency={\"class_name\": \"Synchronous\", \"config\": ",
+                            "{\"aggregate\": 3, \"backup_steps\": ", backups, "}}"),
+               "fit.closures_in_flight=2",
+               absl::StrCat("export.onnx=", directory.path(), "/", name), "fit.epochs=1"},
+              local);
     EXPECT_EQ(run.exit_code, 0) << run.err;
     return run.exit_code == 0 ? json::parse(run.LastLine()) : json();
   };
@@ -367,9 +367,9 @@ TEST(Training, AKilledWorkerCostsNoStep) {
 
 TEST(CustomLoopExample, Runs) {
   const TempDirectory directory("custom-loop");
-  const ProcessRun run = RunProcess(absl::StrCat(COHORT_BIN_DIR, "/custom_loop"),
-                                    {COHORT_BIN_DIR, directory.path()},
-                                    {{"TF_CONFIG", ""}}, absl::Seconds(60));
+  const ProcessRun run =
+      RunProcess(absl::StrCat(COHORT_BIN_DIR, "/custom_loop"), {COHORT_BIN_DIR, directory.path()},
+                 {{"TF_CONFIG", ""}}, absl::Seconds(60));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   // The data is y = 2 x0 - 3 x1 + 1.
   EXPECT_THAT(run.out, testing::HasSubstr("w0 2.000 w1 -3.000"));

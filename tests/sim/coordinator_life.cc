@@ -63,7 +63,7 @@ absl::Status CoordinatorLife::ScheduleWork(const SeedWork& work) {
   absl::StatusOr<RemoteValue> result =
       coordinator().Schedule(programs_.of.at(plan_.KindOf(work)), OptionsFor(plan_, work));
   options().note(absl::StrCat(options().host, " schedules closure ", id, " item ", work.item, ": ",
-                             result.status().ToString()));
+                              result.status().ToString()));
   if (!result.ok()) {
     log_.entries().erase(id);
     return result.status();
@@ -168,7 +168,7 @@ void CoordinatorLife::CheckResults() {
     if (MayEndWith(status)) continue;
     if (status.ok() ? fails : !absl::IsCancelled(status) && !fails) {
       options().violate(absl::StrCat("closure ", id, " of item ", entry.work.item, " ended with ",
-                                    status.ToString()));
+                                     status.ToString()));
     }
   }
 }

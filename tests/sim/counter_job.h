@@ -11,8 +11,8 @@ namespace cohort {
 // drawn from the seed. Returns the counter's value at the end.
 struct CounterJob {
   int increments = 100;
-  int kills = 0;              // of workers
-  int ps_kills = 0;           // these and the next need `recovery`
+  int kills = 0;     // of workers
+  int ps_kills = 0;  // these and the next need `recovery`
   int coordinator_kills = 0;
   absl::Duration within = absl::Milliseconds(400);  // the kills, from the first closure on
   bool recovery = false;

@@ -1,7 +1,5 @@
 // The coordinator as a program, in simulated time: what it does at its planned ends.
 
-#include "coordinator/daemon/coordinator_daemon.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/daemon/coordinator_daemon.h"
 #include "proto/worker.pb.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/sim/sim_files.h"
@@ -224,8 +223,9 @@ class TaskThatLeaves : public testing::TestWithParam<Leaving> {
  protected:
   // The tasks are asked to end at the call, as with SIGTERM, with so much time to serve on, and
   // come back as other processes when it has passed.
-  CoordinatorDaemon::Result Run(DaemonSim& sim, int at, absl::Duration patience,
-                                const std::function<void()>& before = [] {}) {
+  CoordinatorDaemon::Result Run(
+      DaemonSim& sim, int at, absl::Duration patience,
+      const std::function<void()>& before = [] {}) {
     SimWorld& world = sim.cluster().sim();
     TestCluster& tasks = sim.cluster().tasks();
     sim.sent().At(at, [&, patience, before] {
@@ -259,8 +259,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Leaving{"ps_and_worker", {{Role::kPs, 1}, {Role::kWorker, 0}}, 2, 2, {}},
                     Leaving{"home", {{Role::kWorker, 0}}, 0, 1, {"strategy.type=one_device"}},
                     Leaving{"copy", {{Role::kWorker, 1}}, 0, 2, kMirrored},
-                    Leaving{"every_copy", {{Role::kWorker, 0}, {Role::kWorker, 1}}, 0, 2,
-                            kMirrored}),
+                    Leaving{
+                        "every_copy", {{Role::kWorker, 0}, {Role::kWorker, 1}}, 0, 2, kMirrored}),
     [](const auto& info) { return std::string(info.param.name); });
 
 bool HasHome(const Leaving& leaving) {
@@ -303,9 +303,8 @@ TEST_P(TaskThatLeaves, BeforeItsCheckpointIsDoneLosesNothing) {
 TEST_P(TaskThatLeaves, IsLetGoWhereNoCheckpointCanBeWritten) {
   const Leaving& param = GetParam();
   DaemonSim sim(1, param.ps, param.workers, param.sets);
-  const CoordinatorDaemon::Result result = Run(sim, 9, absl::Seconds(8), [&] {
-    sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
-  });
+  const CoordinatorDaemon::Result result =
+      Run(sim, 9, absl::Seconds(8), [&] { sim.disk().Fail(FileCall::Kind::kCreate, kRecovery); });
   ASSERT_EQ(result.code, kExitOk) << result.error;
   EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
   if (HasHome(param)) {

@@ -72,8 +72,8 @@ class DamagedCheckpoint : public testing::TestWithParam<Disks> {
   std::optional<Counter> counter_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, DamagedCheckpoint,
-                         testing::Values(Disks::kShared, Disks::kPrivate), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, DamagedCheckpoint, testing::Values(Disks::kShared, Disks::kPrivate),
+                         [](const auto& info) {
                            return info.param == Disks::kShared ? "shared" : "stream";
                          });
 

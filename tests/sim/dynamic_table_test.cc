@@ -26,8 +26,8 @@ proto::Program CountProgram() {
   GraphBuilder graph("count");
   const std::string ids = graph.Input("ids", DType::kInt64, {-1});
   const std::string table = graph.Input("table", DType::kFloat32, {-1, 1}, "rows");
-  const std::string sum = graph.Op("ReduceSum", {graph.Op("Gather", {table, ids})},
-                                   {IntAttribute("keepdims", 0)});
+  const std::string sum =
+      graph.Op("ReduceSum", {graph.Op("Gather", {table, ids})}, {IntAttribute("keepdims", 0)});
   graph.Output(sum);
   const auto model = graph.Finish();
   COHORT_CHECK(model.ok(), "a test's model is valid");
@@ -35,10 +35,10 @@ proto::Program CountProgram() {
   COHORT_CHECK(gradients.ok(), "a gradient of a sum");
   proto::InputBinding keys = FromBatch(0);
   keys.set_rows_of("table");
-  const auto program = BindProgram(
-      "count", gradients->model,
-      {{{ids, keys}, {table, FromVariable("table")}},
-       {{sum, ToFetch()}, {gradients->gradients[0], ToPush("table")}}});
+  const auto program =
+      BindProgram("count", gradients->model,
+                  {{{ids, keys}, {table, FromVariable("table")}},
+                   {{sum, ToFetch()}, {gradients->gradients[0], ToPush("table")}}});
   COHORT_CHECK(program.ok(), "a test's program is valid");
   return *program;
 }
@@ -99,8 +99,7 @@ class DynamicTableSim : public testing::Test {
     spec.shape = Shape{kKeyBuckets, 1};
     spec.initializer.set_op("zeros");
     spec.dynamic.emplace().set_row_dtype(static_cast<int32_t>(DType::kFloat32));
-    ASSIGN_OR_RETURN(const Variable table,
-                     coordinator->Scope(AssignAdd()).CreateVariable(spec));
+    ASSIGN_OR_RETURN(const Variable table, coordinator->Scope(AssignAdd()).CreateVariable(spec));
     ASSIGN_OR_RETURN(const ProgramHandle count, coordinator->Register(CountProgram()));
     RETURN_IF_ERROR(coordinator->ResumeState().status());
     const Tensor keys = DrawKeys(cluster.sim().rng());

@@ -53,8 +53,7 @@ void EndCheck::CheckRounds(ItemLog& log, const std::string& variable, const Slic
 void EndCheck::CheckVariable(ItemLog& log, const Variable& variable, const Tensor& value) const {
   for (const proto::SliceHome& slice : variable.layout().slices()) {
     const std::string where = absl::StrCat(variable.name(), ", slice ", slice.slice_id());
-    const SliceModel* const model =
-        ps.ModelOf(absl::StrCat("ps:", slice.ps()), slice.slice_id());
+    const SliceModel* const model = ps.ModelOf(absl::StrCat("ps:", slice.ps()), slice.slice_id());
     if (model == nullptr) {
       violate(absl::StrCat(where, " is nowhere"));
       continue;

@@ -20,9 +20,7 @@ bool IsStepPhase(Phase phase) {
   return phase == Phase::kPull || phase == Phase::kPush || phase == Phase::kReply ||
          phase == Phase::kGang || phase == Phase::kSingle || phase == Phase::kFrame;
 }
-bool IsDiskFault(Fault fault) {
-  return fault >= Fault::kSlowDisk && fault <= Fault::kDiskError;
-}
+bool IsDiskFault(Fault fault) { return fault >= Fault::kSlowDisk && fault <= Fault::kDiskError; }
 // Only where something was lost before.
 bool FollowsALoss(Phase phase) {
   return phase == Phase::kAgain || phase == Phase::kEndGangs || phase == Phase::kAbort ||
@@ -92,13 +90,17 @@ FaultInjector::Point FaultInjector::DrawPoint(Fault fault, Phase phase) {
   if (fault == Fault::kDropResponse) return Point::kResponse;
   if (IsMessageFault(fault)) return Point::kSent;
   if (IsDiskFault(fault) || phase == Phase::kCommit) return Point::kFile;
-  const bool files = options_.job == SeedJob::kCounters &&
-                     (phase == Phase::kSave || phase == Phase::kRestore);
+  const bool files =
+      options_.job == SeedJob::kCounters && (phase == Phase::kSave || phase == Phase::kRestore);
   switch (rng_.Below(files ? 4 : 3)) {
-    case 0: return Point::kSent;
-    case 1: return Point::kArrival;
-    case 2: return Point::kResponse;
-    default: return Point::kFile;
+    case 0:
+      return Point::kSent;
+    case 1:
+      return Point::kArrival;
+    case 2:
+      return Point::kResponse;
+    default:
+      return Point::kFile;
   }
 }
 
@@ -109,8 +111,8 @@ bool FaultInjector::Wants(Phase phase) const {
 
 bool FaultInjector::WantsTakeover() const {
   return std::any_of(triggers_.begin(), triggers_.end(), [](const Trigger& trigger) {
-    const bool other = trigger.fault == Fault::kKillCoordinator ||
-                       trigger.fault == Fault::kZombieCoordinator;
+    const bool other =
+        trigger.fault == Fault::kKillCoordinator || trigger.fault == Fault::kZombieCoordinator;
     return other && IsStepPhase(trigger.phase);
   });
 }

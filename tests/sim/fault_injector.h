@@ -48,7 +48,7 @@ class FaultInjector {
     std::vector<Fault> faults;  // those that may strike; empty: all
     absl::Duration lease;
     int triggers_max = 5;
-    bool part = false;      // one partition of one pair, and nothing else (Fault::kPart)
+    bool part = false;    // one partition of one pair, and nothing else (Fault::kPart)
     double noise = 0.01;  // probability for a message; a third of the runs each: none, once, twice
   };
   FaultInjector(uint64_t seed, Options options, FaultTarget& target);
@@ -127,7 +127,7 @@ class FaultInjector {
   std::map<uint64_t, std::pair<std::string, uint64_t>> first_run_;
   FaultTable table_;
   std::set<std::string> full_;  // hosts
-  int pauses_ = 0;  // inside each other
+  int pauses_ = 0;              // inside each other
   bool stopped_ = false;
   bool hit_the_disk_ = false;
 };

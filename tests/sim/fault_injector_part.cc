@@ -28,8 +28,7 @@ void FaultInjector::DrawPart() {
   if (!FollowsALoss(part.phase)) return;
   const bool gangs = options_.job == SeedJob::kGangs;
   triggers_.push_back({gangs ? Fault::kKillWorker : Fault::kKillPs,
-                       gangs ? Phase::kGang : Phase::kReply, Point::kArrival,
-                       1 + rng_.Below(20)});
+                       gangs ? Phase::kGang : Phase::kReply, Point::kArrival, 1 + rng_.Below(20)});
 }
 
 bool FaultInjector::Kills() const {

@@ -10,35 +10,31 @@ namespace cohort {
 namespace {
 
 constexpr std::array<absl::string_view, kFaults> kFaultNames = {
-    "drop-request", "drop-response", "duplicate",   "delay",
-    "cut-short",    "cut-long",      "cut-one-way", "kill-worker",
-    "kill-ps",      "kill-coordinator", "zombie-worker", "zombie-coordinator",
-    "slow-disk",    "torn-write",    "disk-error",
-    "cut-workers",  "stop-short",    "stop-long",  "remove-worker", "part"};
+    "drop-request",  "drop-response",      "duplicate",   "delay",         "cut-short",
+    "cut-long",      "cut-one-way",        "kill-worker", "kill-ps",       "kill-coordinator",
+    "zombie-worker", "zombie-coordinator", "slow-disk",   "torn-write",    "disk-error",
+    "cut-workers",   "stop-short",         "stop-long",   "remove-worker", "part"};
 constexpr std::array<absl::string_view, kPhases> kPhaseNames = {
-    "claim",  "create",  "pull",   "push",  "reply", "hold",
-    "save",   "commit",  "restore", "resume", "fence", "idle",
-    "gang",   "again",   "single", "end",   "frame", "group",
-    "abort"};
+    "claim", "create", "pull", "push",  "reply",  "hold", "save",  "commit", "restore", "resume",
+    "fence", "idle",   "gang", "again", "single", "end",  "frame", "group",  "abort"};
 
 constexpr std::array<Fault, 15> kCounterFaults = {
-    Fault::kDropRequest, Fault::kDropResponse,    Fault::kDuplicate,  Fault::kDelay,
-    Fault::kCutShort,    Fault::kCutLong,         Fault::kCutOneWay,  Fault::kKillWorker,
+    Fault::kDropRequest, Fault::kDropResponse,    Fault::kDuplicate,    Fault::kDelay,
+    Fault::kCutShort,    Fault::kCutLong,         Fault::kCutOneWay,    Fault::kKillWorker,
     Fault::kKillPs,      Fault::kKillCoordinator, Fault::kZombieWorker, Fault::kZombieCoordinator,
     Fault::kSlowDisk,    Fault::kTornWrite,       Fault::kDiskError};
 constexpr std::array<Phase, 12> kCounterPhases = {
     Phase::kClaim, Phase::kCreate, Phase::kPull,    Phase::kPush,   Phase::kReply, Phase::kHold,
     Phase::kSave,  Phase::kCommit, Phase::kRestore, Phase::kResume, Phase::kFence, Phase::kIdle};
 constexpr std::array<Fault, 15> kGangFaults = {
-    Fault::kDropRequest,  Fault::kDropResponse,      Fault::kDuplicate,  Fault::kDelay,
-    Fault::kCutShort,     Fault::kCutLong,           Fault::kCutOneWay,  Fault::kCutWorkers,
-    Fault::kKillWorker,   Fault::kKillCoordinator,   Fault::kZombieWorker,
-    Fault::kZombieCoordinator, Fault::kStopShort,    Fault::kStopLong,
-    Fault::kRemoveWorker};
+    Fault::kDropRequest, Fault::kDropResponse,    Fault::kDuplicate,    Fault::kDelay,
+    Fault::kCutShort,    Fault::kCutLong,         Fault::kCutOneWay,    Fault::kCutWorkers,
+    Fault::kKillWorker,  Fault::kKillCoordinator, Fault::kZombieWorker, Fault::kZombieCoordinator,
+    Fault::kStopShort,   Fault::kStopLong,        Fault::kRemoveWorker};
 constexpr std::array<Phase, 14> kGangPhases = {
-    Phase::kClaim, Phase::kCreate, Phase::kGang, Phase::kAgain,   Phase::kSingle,
-    Phase::kEndGangs, Phase::kFrame, Phase::kGroup, Phase::kAbort, Phase::kHold,
-    Phase::kSave,  Phase::kRestore, Phase::kFence, Phase::kIdle};
+    Phase::kClaim,    Phase::kCreate,  Phase::kGang,  Phase::kAgain, Phase::kSingle,
+    Phase::kEndGangs, Phase::kFrame,   Phase::kGroup, Phase::kAbort, Phase::kHold,
+    Phase::kSave,     Phase::kRestore, Phase::kFence, Phase::kIdle};
 
 bool IsOfMessages(Fault fault) { return fault <= Fault::kDelay; }
 bool IsOfTheDisk(Fault fault) { return fault >= Fault::kSlowDisk && fault <= Fault::kDiskError; }

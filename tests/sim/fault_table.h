@@ -22,22 +22,22 @@ enum class Fault {
   kDropRequest,
   kDropResponse,
   kDuplicate,
-  kDelay,            // overtaken by what is sent later
-  kCutShort,         // both directions, shorter than the lease
-  kCutLong,          // both directions, longer than it
+  kDelay,     // overtaken by what is sent later
+  kCutShort,  // both directions, shorter than the lease
+  kCutLong,   // both directions, longer than it
   kCutOneWay,
-  kKillWorker,       // before a request is handled, after its effect, or in a file call
+  kKillWorker,  // before a request is handled, after its effect, or in a file call
   kKillPs,
   kKillCoordinator,
-  kZombieWorker,     // cut off from everybody for longer than the lease; then it is back
+  kZombieWorker,       // cut off from everybody for longer than the lease; then it is back
   kZombieCoordinator,  // cut off while another takes over; then it is back
   kSlowDisk,
-  kTornWrite,        // the disk loses power: what was not synced is gone
+  kTornWrite,  // the disk loses power: what was not synced is gone
   kDiskError,
   // Of gangs:
-  kCutWorkers,  // two workers do not reach each other, and everybody else reaches both
-  kStopShort,   // a worker stands still, as under SIGSTOP, for less than the lease
-  kStopLong,    // and for longer
+  kCutWorkers,    // two workers do not reach each other, and everybody else reaches both
+  kStopShort,     // a worker stands still, as under SIGSTOP, for less than the lease
+  kStopLong,      // and for longer
   kRemoveWorker,  // by order, and added again later; in between it may be another process
   // The one fault of a run: no other strikes beside it (progress_check.h).
   kPart,  // two hosts, of all, do not reach each other, one way or both, for longer than the lease
@@ -46,8 +46,8 @@ inline constexpr int kFaults = 20;
 
 // What was under way when the fault struck.
 enum class Phase {
-  kClaim,    // GetStatus, Attach; the coordinator reads what an earlier one left
-  kCreate,   // CreateVariables, RegisterProgram
+  kClaim,   // GetStatus, Attach; the coordinator reads what an earlier one left
+  kCreate,  // CreateVariables, RegisterProgram
   kPull,
   kPush,
   kReply,    // RunClosure
@@ -57,7 +57,7 @@ enum class Phase {
   kRestore,  // StageRestore, Write- and FetchStaged, RestoreShard; whoever reads the shards
   kResume,   // RunClosure of a closure that ran before the restore
   kFence,
-  kIdle,     // Watch
+  kIdle,  // Watch
   // Of gangs:
   kGang,      // RunClosure of a gang that runs for the first time
   kAgain,     // of one that runs again, also after a restore

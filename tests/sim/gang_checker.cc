@@ -120,8 +120,7 @@ void GangChecker::OnResponse(const SimMessage& message, const SimFate& fate) {
   }
 }
 
-void GangChecker::CheckAnswer(const SimMessage& message,
-                              const proto::RunClosureRequest& request) {
+void GangChecker::CheckAnswer(const SimMessage& message, const proto::RunClosureRequest& request) {
   proto::RunClosureResponse answer;
   COHORT_CHECK(answer.ParseFromString((*message.response)->header), "what a worker made");
   if (answer.has_failure()) CheckCause(message, request, answer.failure().message());
@@ -162,8 +161,7 @@ void GangChecker::CheckCause(const SimMessage& message, const proto::RunClosureR
 }
 
 void GangChecker::OnAbortGroup(const SimMessage& message, const SimFate& fate) {
-  const uint64_t generation =
-      Parse<proto::AbortGroupRequest>(message).from().generation();
+  const uint64_t generation = Parse<proto::AbortGroupRequest>(message).from().generation();
   aborts_[generation] = clock_.Now();
   if (fate.lose || fate.delay > absl::ZeroDuration() ||
       clock_.Now() < disturbed_until_ + kAgreement) {
@@ -186,8 +184,7 @@ void GangChecker::CheckEnd() {
       if (open == 0) continue;
       violate_(absl::StrCat(open, " calls of ", method, " still wait at ", name));
     }
-    const uint64_t present =
-        GroupHash({absl::StrCat("workers/", absl::Hex(host.incarnation)), 0});
+    const uint64_t present = GroupHash({absl::StrCat("workers/", absl::Hex(host.incarnation)), 0});
     const auto told = host.newest.find(host.coordinator);
     const uint64_t newest = told == host.newest.end() ? 0 : told->second;
     for (const auto& [call, open] : host.open_calls) {
@@ -197,8 +194,8 @@ void GangChecker::CheckEnd() {
       const bool to_come = group.first == present && group.second > newest;
       const bool late = absl::StrContains(method, kMayWait) &&
                         open < static_cast<int64_t>(LateAnswers::kFramesToAnswer);
-      const bool last = group == Group(present, newest) &&
-                        (absl::EndsWith(method, "/WatchGroup") || late);
+      const bool last =
+          group == Group(present, newest) && (absl::EndsWith(method, "/WatchGroup") || late);
       if (open == 0 || to_come || last) continue;
       violate_(absl::StrCat(open, " calls of ", method, " of generation ", group.second,
                             " still wait at ", name, ", whose newest one is ", newest,

@@ -67,15 +67,15 @@ class GangChecker {
   std::map<std::tuple<std::string, uint64_t, uint32_t>, uint64_t> requests_;  // hash
   std::map<Generation, std::string> causes_;
   std::map<Generation, std::set<std::string>> said_;  // by whom
-  std::set<uint64_t> disturbed_;        // generations whose ranks may say different causes
+  std::set<uint64_t> disturbed_;           // generations whose ranks may say different causes
   std::map<uint64_t, absl::Time> aborts_;  // when ranks of a generation talked about it last
   absl::Time disturbed_until_ = absl::InfinitePast();
   // What a worker knows of groups, and who waits there.
   struct Host {
-    std::string coordinator;   // that has attached it last
-    uint64_t incarnation = 0;  // of it
+    std::string coordinator;                 // that has attached it last
+    uint64_t incarnation = 0;                // of it
     std::map<std::string, uint64_t> newest;  // generation that it was told of, by coordinator
-    std::map<std::string, int64_t> open;                          // by method
+    std::map<std::string, int64_t> open;     // by method
     std::map<std::pair<std::string, Group>, int64_t> open_calls;  // of groups
   };
   std::map<std::string, Host> hosts_;

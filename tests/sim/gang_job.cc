@@ -86,8 +86,8 @@ proto::Program StepProgram(const GangPlan& plan, Item item) {
   std::vector<float> places(kReplicaPlaces * kReplicaPlaces);
   for (size_t i = 0; i < kReplicaPlaces; ++i) places[i * kReplicaPlaces + i] = 1;
   const std::string ran = graph.Op(
-      "Gather", {graph.Constant("places", Tensor::FromVector<float>(
-                                              places, {kReplicaPlaces, kReplicaPlaces})),
+      "Gather", {graph.Constant(
+                     "places", Tensor::FromVector<float>(places, {kReplicaPlaces, kReplicaPlaces})),
                  replica});
   Bind(program, graph, ran);
   Bind(program, graph, graph.Op("Mul", {ran, Element(graph, value, plan.rows, 0)}));
@@ -280,9 +280,9 @@ std::string GangPlan::Describe() const {
       steps_max_ > 1 ? absl::StrCat(" up to ", steps_max_, " a closure") : "",
       table.has_value() ? table->Describe() : "",
       private_disks ? absl::StrCat(" private disks, chunks of ", chunk_bytes) : "",
-      has_small_calls() ? absl::StrCat(" calls of ", call_bytes_max, " bytes, slices of ",
-                                       slice_bytes_max)
-                        : "");
+      has_small_calls()
+          ? absl::StrCat(" calls of ", call_bytes_max, " bytes, slices of ", slice_bytes_max)
+          : "");
 }
 
 absl::StatusOr<GangPrograms> MakeGangPrograms(ClusterCoordinator& coordinator,
@@ -343,8 +343,7 @@ std::string CheckSteps(const GangPlan& plan, uint64_t first, uint64_t steps,
   }
   for (uint64_t i = 0; i < steps; ++i) {
     const std::string wrong =
-        CheckStep(plan, plan.StepTakenBy(first + i), &fetched[i * plan.step_fetches()],
-                                        workers);
+        CheckStep(plan, plan.StepTakenBy(first + i), &fetched[i * plan.step_fetches()], workers);
     if (!wrong.empty()) return wrong;
   }
   return "";

@@ -39,7 +39,7 @@ absl::Status GangLife::ScheduleItem(uint64_t closure) {
   absl::StatusOr<RemoteValue> result = coordinator().Schedule(
       programs_.of.at(plan_.Of(closure)), OptionsFor(plan_, programs_, closure));
   options().note(absl::StrCat(options().host, " schedules closure ", closure, " step ",
-                             plan_.StepOf(closure), ": ", result.status().ToString()));
+                              plan_.StepOf(closure), ": ", result.status().ToString()));
   RETURN_IF_ERROR(result.status());
   CheckNextId(closure, plan_.ItemsOf(closure));
   results_[closure] = *std::move(result);
@@ -85,8 +85,8 @@ void GangLife::CheckResults() {
     const absl::StatusOr<FetchedTensors>& fetched = result.state().result();
     if (ClassOf(fetched.status()) == proto::STALE) continue;  // the next call says so
     if (!fetched.ok()) {
-      options().violate(absl::StrCat("closure ", closure, " ended with ",
-                                    fetched.status().ToString()));
+      options().violate(
+          absl::StrCat("closure ", closure, " ended with ", fetched.status().ToString()));
     } else if (plan_.IsGang(closure) && !HasBatchesOf(closure, *fetched)) {
       options().violate(absl::StrCat("closure ", closure, " has the result of another batch"));
     }
@@ -110,8 +110,8 @@ absl::Status GangLife::Finish() {
   }
   if (!in_step() && !IsOver()) {
     options().violate(absl::StrCat("of ", plan_.workers, " workers ",
-                                  coordinator().members()->num_ps(), " are in step in the end: ",
-                                  DescribeWait()));
+                                   coordinator().members()->num_ps(),
+                                   " are in step in the end: ", DescribeWait()));
   }
   return absl::OkStatus();
 }
@@ -141,8 +141,8 @@ absl::Status GangLife::CheckTable(int worker) {
             ? plan_.table->ValueBehind(plan_.StepsWith(key, plan_.num_steps()))
             : rows_.emplace(key, row).first->second;  // as in the copy that was read first
     if (row == wanted) continue;
-    options().violate(absl::StrCat("in the end the row of key ", key, " at worker:", worker,
-                                  " is ", row, " instead of ", wanted));
+    options().violate(absl::StrCat("in the end the row of key ", key, " at worker:", worker, " is ",
+                                   row, " instead of ", wanted));
     break;
   }
   return absl::OkStatus();
@@ -158,8 +158,8 @@ absl::Status GangLife::CheckCopy(int worker) {
   const float wanted = plan_.ValueBehind(plan_.num_steps());
   for (const float element : value->span<float>()) {
     if (element == wanted) continue;
-    options().violate(absl::StrCat("in the end worker:", worker, " has ", element, " instead of ",
-                                  wanted));
+    options().violate(
+        absl::StrCat("in the end worker:", worker, " has ", element, " instead of ", wanted));
     break;
   }
   return absl::OkStatus();

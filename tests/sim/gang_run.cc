@@ -18,21 +18,22 @@ constexpr double kNoise = 0.0015;
 }  // namespace
 
 GangRun::GangRun(uint64_t seed, const SeedOptions& options)
-    : JobRun(seed, [&] {
-        Options made;
-        made.faults.job = SeedJob::kGangs;
-        made.faults.faults = options.faults;
-        made.faults.part = options.parts;
-        made.faults.lease = absl::Seconds(1);
-        made.faults.noise = kNoise;
-        made.network.detection_max = absl::Seconds(5);
-        made.events_kept = options.events_kept;
-        made.events_max = 1'000'000;
-        made.time_max = absl::Minutes(10);
-        made.lives_max = 6;
-        made.absent_ms_max = 3000;
-        return made;
-      }()),
+    : JobRun(seed,
+             [&] {
+               Options made;
+               made.faults.job = SeedJob::kGangs;
+               made.faults.faults = options.faults;
+               made.faults.part = options.parts;
+               made.faults.lease = absl::Seconds(1);
+               made.faults.noise = kNoise;
+               made.network.detection_max = absl::Seconds(5);
+               made.events_kept = options.events_kept;
+               made.events_max = 1'000'000;
+               made.time_max = absl::Minutes(10);
+               made.lives_max = 6;
+               made.absent_ms_max = 3000;
+               return made;
+             }()),
       plan_(GangPlan::Draw(seed)),
       checker_(sim(), plan_, [this](const std::string& what) { Violate(what); }) {
   StartTasks();
@@ -101,8 +102,7 @@ bool GangRun::Remove(const std::string& host, absl::Duration absence) {
     return life->RemoveWorker(host, absence);
   });
   if (removed == lives().end()) return false;
-  Note(absl::StrCat((*removed)->host(), " removes ", host, " for ",
-                    absl::FormatDuration(absence)));
+  Note(absl::StrCat((*removed)->host(), " removes ", host, " for ", absl::FormatDuration(absence)));
   return true;
 }
 

@@ -158,8 +158,8 @@ void JobLife::CheckBounds() {
   const Scheduler::Stats stats = coordinator_->stats();
   // A restore queues closures again that were done: they come on top of the bound.
   if (stats.recoveries <= 1 && stats.queued + stats.in_flight > plan_.queue_bound) {
-    options_.violate(absl::StrCat("the queue's bound is ", plan_.queue_bound, ": ",
-                                  stats.ToString()));
+    options_.violate(
+        absl::StrCat("the queue's bound is ", plan_.queue_bound, ": ", stats.ToString()));
   }
 }
 

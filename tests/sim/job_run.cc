@@ -181,9 +181,8 @@ void JobRun::StartCoordinator() {
 }
 
 bool JobRun::IsRunning() const {
-  return std::any_of(lives_.begin(), lives_.end(), [](const auto& life) {
-    return life->end() == JobLife::End::kRunning;
-  });
+  return std::any_of(lives_.begin(), lives_.end(),
+                     [](const auto& life) { return life->end() == JobLife::End::kRunning; });
 }
 
 void JobRun::StopFaults() {
@@ -226,8 +225,8 @@ void JobRun::CheckEnds() {
     if (end != JobLife::End::kSuperseded) continue;
     const bool names_winner = std::any_of(lives_.begin(), lives_.end(), [&](const auto& other) {
       return other.get() != life.get() &&
-             absl::StrContains(text, absl::StrCat("by coordinator incarnation ",
-                                                  other->incarnation()));
+             absl::StrContains(text,
+                               absl::StrCat("by coordinator incarnation ", other->incarnation()));
     });
     if (!names_winner) Violate(absl::StrCat(life->host(), " does not name its winner: ", text));
   }

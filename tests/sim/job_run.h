@@ -52,15 +52,15 @@ class JobRun : public SimWatcher, public FaultTarget {
     FaultInjector::Options faults;
     SimNetwork::Options network;
     size_t events_kept = 0;
-    uint64_t events_max = 0;    // a run that ends has far fewer
-    absl::Duration time_max;    // simulated
-    size_t lives_max = 0;       // of coordinators
+    uint64_t events_max = 0;     // a run that ends has far fewer
+    absl::Duration time_max;     // simulated
+    size_t lives_max = 0;        // of coordinators
     uint64_t absent_ms_max = 0;  // of a process that was killed
   };
   // What a process start runs on.
   struct Machine {
-    absl::Duration delay;           // of a task, at most
-    FileWatcher* files = nullptr;   // of its calls of the file system
+    absl::Duration delay;          // of a task, at most
+    FileWatcher* files = nullptr;  // of its calls of the file system
   };
   // A process start and its view of the world.
   struct Process {

@@ -76,8 +76,7 @@ TEST_F(MembersSim, AWorkerThatLeavesIsWatchedUntilItIsGone) {
       EXPECT_TRUE(status.ok()) << status;
       removed = true;
     });
-    Standstill standstill(cluster->sim(), "worker:1",
-                          back_in_time ? kLease * 0.8 : absl::Hours(1));
+    Standstill standstill(cluster->sim(), "worker:1", back_in_time ? kLease * 0.8 : absl::Hours(1));
     cluster->network().SetWatcher(&standstill);
     ASSERT_TRUE(cluster->sim().RunUntil([&] { return removed; }, kLease * 1.1 + kFarewell));
     EXPECT_EQ(coordinator->stats().put_back > 0, !back_in_time);

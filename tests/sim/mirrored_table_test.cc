@@ -32,8 +32,8 @@ proto::Program SumProgram(int64_t width) {
   GraphBuilder graph("sum");
   const std::string ids = graph.Input("ids", DType::kInt64, {-1});
   const std::string table = graph.Input("table", DType::kFloat32, {-1, width}, "rows");
-  const std::string sum = graph.Op("ReduceSum", {graph.Op("Gather", {table, ids})},
-                                   {IntAttribute("keepdims", 0)});
+  const std::string sum =
+      graph.Op("ReduceSum", {graph.Op("Gather", {table, ids})}, {IntAttribute("keepdims", 0)});
   graph.Output(sum);
   const auto model = graph.Finish();
   COHORT_CHECK(model.ok(), "a test's model is valid");
@@ -111,8 +111,7 @@ class Trained {
     spec.initializer.set_op("zeros");
     spec.aggregation = proto::AGGREGATION_SUM;
     spec.dynamic = policy_.table;
-    ASSIGN_OR_RETURN(const Variable table,
-                     coordinator_->Scope(AssignAdd()).CreateVariable(spec));
+    ASSIGN_OR_RETURN(const Variable table, coordinator_->Scope(AssignAdd()).CreateVariable(spec));
     layout_ = table.layout();
     ASSIGN_OR_RETURN(const ProgramHandle sum, coordinator_->Register(SumProgram(policy_.width)));
     keys_ = DrawKeys(cluster_.sim().rng());

@@ -40,9 +40,7 @@ class PartsSim : public testing::TestWithParam<bool> {
     const absl::Status joined = coordinator_->Join();
     ASSERT_TRUE(joined.ok()) << joined;
   }
-  void Cut(const std::string& one, const std::string& other) {
-    cluster_.network().Cut(one, other);
-  }
+  void Cut(const std::string& one, const std::string& other) { cluster_.network().Cut(one, other); }
   bool Reaches(TaskId task) const { return coordinator_->members()->IsReached(task); }
   uint64_t Recoveries() const { return coordinator_->stats().recoveries; }
   void ExpectExact() {

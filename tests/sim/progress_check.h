@@ -17,8 +17,8 @@ class ProgressCheck {
   struct Options {
     absl::Duration lease;
     int workers = 1;
-    int workers_min = 1;  // that can work
-    int ps = 0;           // 0: variables live on the workers
+    int workers_min = 1;                           // that can work
+    int ps = 0;                                    // 0: variables live on the workers
     absl::Duration absent = absl::ZeroDuration();  // of a process that is killed, at most
   };
   explicit ProgressCheck(Options options) : options_(options) {}

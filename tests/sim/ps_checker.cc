@@ -32,8 +32,8 @@ constexpr uint64_t kNotPulled = ~uint64_t{0};
 }  // namespace
 
 void PsChecker::Violate(const SimMessage& message, const std::string& what) {
-  options_.violate(absl::StrCat(message.to, " answered ", message.method, " of ", message.from,
-                                ": ", what));
+  options_.violate(
+      absl::StrCat(message.to, " answered ", message.method, " of ", message.from, ": ", what));
 }
 
 const SliceModel* PsChecker::ModelOf(const std::string& host, uint32_t slice) const {
@@ -102,9 +102,8 @@ void PsChecker::OnAttach(const SimMessage& message, Ps& ps) {
   const Grant granted{request.epoch(), request.coordinator_incarnation()};
   const bool tie = granted.epoch == held.epoch && granted.coordinator != held.coordinator;
   if (granted.epoch < held.epoch || tie) {
-    Violate(message, absl::StrCat("epoch ", granted.epoch, " of coordinator ",
-                                  granted.coordinator, " was granted; held was ", held.epoch,
-                                  " of ", held.coordinator));
+    Violate(message, absl::StrCat("epoch ", granted.epoch, " of coordinator ", granted.coordinator,
+                                  " was granted; held was ", held.epoch, " of ", held.coordinator));
   }
   held = granted;
   if (ps.epoch != request.epoch()) ps.versions.clear();
@@ -157,8 +156,8 @@ void PsChecker::OnPull(const SimMessage& message, Ps& ps) {
     }
     seen = std::max(seen, version);
     std::vector<float> values(static_cast<size_t>(response.tensors(i).dims(0)));
-    const absl::Status read = payload.Read(
-        {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)});
+    const absl::Status read =
+        payload.Read({reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)});
     const auto expected = static_cast<float>(model.ValueOf(version));
     const bool whole = read.ok() && std::all_of(values.begin(), values.end(),
                                                 [&](float value) { return value == expected; });
@@ -177,8 +176,8 @@ void PsChecker::CheckWatermark(const SimMessage& message, const Ps& ps, uint64_t
   }
 }
 
-void PsChecker::CheckSender(const SimMessage& message, const Ps& ps,
-                            const proto::PushRequest& push, const proto::PushResponse& answer) {
+void PsChecker::CheckSender(const SimMessage& message, const Ps& ps, const proto::PushRequest& push,
+                            const proto::PushResponse& answer) {
   CheckEpoch(message, ps, push.epoch());
   if (ps.restored_epoch != ps.epoch) {
     Violate(message, absl::StrCat("a push of epoch ", ps.epoch, " came before its restore"));
@@ -243,10 +242,10 @@ void PsChecker::OnPush(const SimMessage& message, Ps& ps) {
   }
   const uint32_t open = counts[Outcome::kKept] + counts[Outcome::kKeptBefore];
   if (open != response.open_rounds() || counts[Outcome::kLate] != response.dropped()) {
-    Violate(message, absl::StrCat("closure ", closure, " waits for its round in ",
-                                  response.open_rounds(), " slices and was late for ",
-                                  response.dropped(), "; those are ", open, " and ",
-                                  counts[Outcome::kLate]));
+    Violate(message,
+            absl::StrCat("closure ", closure, " waits for its round in ", response.open_rounds(),
+                         " slices and was late for ", response.dropped(), "; those are ", open,
+                         " and ", counts[Outcome::kLate]));
   }
 }
 

@@ -38,8 +38,8 @@ bool Covers(const proto::CoordinatorState& state, uint64_t closure);
 class PsChecker {
  public:
   struct Options {
-    std::string directory;  // of the recovery checkpoints
-    bool grants_are_kept = false;  // by a ps from start to start
+    std::string directory;                    // of the recovery checkpoints
+    bool grants_are_kept = false;             // by a ps from start to start
     std::optional<uint64_t> steps_ahead_max;  // of a closure
     // Closures of a coordinator that push, without those that failed or were cancelled.
     std::function<std::vector<ClosureKnowledge>(uint64_t coordinator)> closures;
@@ -114,9 +114,9 @@ class PsChecker {
 
   FileSystem& disk_;
   const Options options_;
-  std::map<uint32_t, Place> places_;           // by slice
-  std::map<std::string, Ps> ps_;               // by host
-  std::map<std::string, Grant> grants_;        // by host; what a ps has to remember
+  std::map<uint32_t, Place> places_;     // by slice
+  std::map<std::string, Ps> ps_;         // by host
+  std::map<std::string, Grant> grants_;  // by host; what a ps has to remember
   // What has been frozen, once per checkpoint and process start.
   std::set<std::pair<std::string, std::string>> held_;        // prefix and host
   std::map<std::string, Slices> saved_;                       // by prefix

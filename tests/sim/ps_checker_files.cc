@@ -41,8 +41,7 @@ std::string PsChecker::PrefixOf(const std::string& path) const {
 
 void PsChecker::OnFileDone(const std::string& host, const FileCall& call) {
   // An index counts once it is whole under its name, however it came there.
-  const bool whole =
-      call.kind == FileCall::Kind::kRename || call.kind == FileCall::Kind::kClose;
+  const bool whole = call.kind == FileCall::Kind::kRename || call.kind == FileCall::Kind::kClose;
   if (RoleOf(host) != "chief" || !whole || !absl::EndsWith(call.path, ".index")) return;
   const std::string prefix = PrefixOf(call.path);
   if (!prefix.empty()) OnCommit(prefix);
@@ -103,8 +102,8 @@ absl::Status PsChecker::CheckSaved(const BundleReader& reader, uint32_t slice,
   ASSIGN_OR_RETURN(const Tensor value, reader.ReadRows(place.variable, place.rows));
   for (const float element : value.span<float>()) {
     if (element == static_cast<float>(model.value())) continue;
-    return absl::InternalError(absl::StrCat("its value is ", element, " where ", model.version(),
-                                            " pushes are in it"));
+    return absl::InternalError(
+        absl::StrCat("its value is ", element, " where ", model.version(), " pushes are in it"));
   }
   const std::string name = absl::StrCat(place.variable, "/.COHORT_APPLIED/", place.rows.begin);
   ASSIGN_OR_RETURN(const Tensor fields, reader.Read(name));
@@ -148,8 +147,8 @@ void PsChecker::CheckVisible() {
       }
     }
     if (!status.ok()) {
-      options_.violate(absl::StrCat("the visible checkpoint ", prefix, " does not load: ",
-                                    status.ToString()));
+      options_.violate(
+          absl::StrCat("the visible checkpoint ", prefix, " does not load: ", status.ToString()));
     }
   }
 }

@@ -41,8 +41,8 @@ struct Cut {
 };
 
 std::string Fixed(int shards) {
-  return absl::StrCat(
-      R"({"class_name": "FixedShardsPartitioner", "config": {"num_shards": )", shards, "}}");
+  return absl::StrCat(R"({"class_name": "FixedShardsPartitioner", "config": {"num_shards": )",
+                      shards, "}}");
 }
 
 class Resharding : public testing::Test {
@@ -205,8 +205,7 @@ TEST_F(Resharding, DynamicTablesGoOnWithTheirRowsAndSlots) {
         "fit.batch_size=32",
         Optimizer("RMSprop", R"("momentum": 0.5, "sparse_updates": "lazy_compensated")")};
     ASSERT_NO_FATAL_FAILURE(ExpectTheSameBits(
-        keys, sets, {2, "null"},
-        {{3, "null"}, {1, Fixed(3)}, {3, "null", Disks::kPrivate}}));
+        keys, sets, {2, "null"}, {{3, "null"}, {1, Fixed(3)}, {3, "null", Disks::kPrivate}}));
   }
 }
 

@@ -43,8 +43,7 @@ void RunChecker::OnArrival(const SimMessage& message) {
   const Closure closure(message.from, request.closure_id());
   // A copy that comes late: nobody knows of it.
   if (answered_.count({closure, request.attempt()}) > 0) return;
-  running_[closure].push_back(
-      {request.epoch(), request.attempt(), request.session(), message.to});
+  running_[closure].push_back({request.epoch(), request.attempt(), request.session(), message.to});
 }
 
 void RunChecker::OnResponse(const SimMessage& message) {
@@ -53,11 +52,10 @@ void RunChecker::OnResponse(const SimMessage& message) {
   const Closure closure(message.from, request.closure_id());
   answered_.insert({closure, request.attempt()});
   std::vector<Attempt>& running = running_[closure];
-  running.erase(std::remove_if(running.begin(), running.end(),
-                               [&](const Attempt& attempt) {
-                                 return attempt.number == request.attempt();
-                               }),
-                running.end());
+  running.erase(
+      std::remove_if(running.begin(), running.end(),
+                     [&](const Attempt& attempt) { return attempt.number == request.attempt(); }),
+      running.end());
 }
 
 }  // namespace cohort

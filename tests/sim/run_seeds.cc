@@ -71,9 +71,10 @@ absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) {
         arguments.options.faults.push_back(fault);
       }
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "what is '", word, "'? run_seeds --from A --count N [--job counters|gangs] "
-          "[--parts] [--kinds a,b] [--events K] [--keep-going] [--brief] [--log]"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("what is '", word,
+                       "'? run_seeds --from A --count N [--job counters|gangs] "
+                       "[--parts] [--kinds a,b] [--events K] [--keep-going] [--brief] [--log]"));
     }
   }
   return arguments;
@@ -156,9 +157,8 @@ int Run(const Arguments& arguments) {
   uint64_t seed = arguments.from;
   for (; seed < arguments.from + arguments.count; ++seed) {
     SetDeathNotice(seed);
-    const bool ok = std::all_of(arguments.jobs.begin(), arguments.jobs.end(), [&](SeedJob job) {
-      return RunJob(seed, job, arguments, sums);
-    });
+    const bool ok = std::all_of(arguments.jobs.begin(), arguments.jobs.end(),
+                                [&](SeedJob job) { return RunJob(seed, job, arguments, sums); });
     if (!ok && !arguments.keep_going) break;
   }
   const double seconds =
@@ -167,8 +167,8 @@ int Run(const Arguments& arguments) {
   std::printf("%llu seeds, %llu failed, %llu events, %.0f simulated s, %.1f s\n",
               static_cast<unsigned long long>(seed - arguments.from),
               static_cast<unsigned long long>(sums.failures),
-              static_cast<unsigned long long>(sums.events),
-              absl::ToDoubleSeconds(sums.simulated), seconds);
+              static_cast<unsigned long long>(sums.events), absl::ToDoubleSeconds(sums.simulated),
+              seconds);
   return sums.failures == 0 ? 0 : 1;
 }
 

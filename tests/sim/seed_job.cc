@@ -132,28 +132,31 @@ float SeedPlan::AmountOf(const SeedWork& work) const {
 
 bool SeedPlan::Adds(const SeedWork& work, const std::string& variable) const {
   switch (KindOf(work)) {
-    case Item::kAddA: return variable == kVariableA;
-    case Item::kAddB: return variable == kVariableB;
+    case Item::kAddA:
+      return variable == kVariableA;
+    case Item::kAddB:
+      return variable == kVariableB;
     case Item::kAddBoth:
-    case Item::kReadAndAdd: return true;
-    default: return false;
+    case Item::kReadAndAdd:
+      return true;
+    default:
+      return false;
   }
 }
 
 std::string SeedPlan::Describe() const {
-  return absl::StrCat("ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
-                      steps_ahead_max ? absl::StrCat(" steps_ahead=", *steps_ahead_max) : "",
-                      rounds ? absl::StrCat(" rounds=", rounds->aggregate, "/", rounds->steps())
-                             : "",
-                      " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
-                      " interval=", absl::FormatDuration(recovery_interval),
-                      " lease=", absl::FormatDuration(lease), " rows=", rows,
-                      " ps_delay=", absl::FormatDuration(ps_delay), " items=", items.size(),
-                      private_disks ? " private disks, chunks of " : "",
-                      private_disks ? absl::StrCat(chunk_bytes) : "",
-                      has_small_calls() ? absl::StrCat(" calls of ", call_bytes_max,
-                                                       " bytes, slices of ", slice_bytes_max)
-                                        : "");
+  return absl::StrCat(
+      "ps=", ps, " workers=", workers, " in_flight=", closures_in_flight,
+      steps_ahead_max ? absl::StrCat(" steps_ahead=", *steps_ahead_max) : "",
+      rounds ? absl::StrCat(" rounds=", rounds->aggregate, "/", rounds->steps()) : "",
+      " slices=", slices, " queue_bound=", queue_bound, " redo_max=", redo_max,
+      " interval=", absl::FormatDuration(recovery_interval), " lease=", absl::FormatDuration(lease),
+      " rows=", rows, " ps_delay=", absl::FormatDuration(ps_delay), " items=", items.size(),
+      private_disks ? " private disks, chunks of " : "",
+      private_disks ? absl::StrCat(chunk_bytes) : "",
+      has_small_calls()
+          ? absl::StrCat(" calls of ", call_bytes_max, " bytes, slices of ", slice_bytes_max)
+          : "");
 }
 
 namespace {
@@ -162,9 +165,9 @@ std::string Describe(const absl::StatusOr<FetchedTensors>& result) {
   std::string text = result.status().ToString();
   if (!result.ok()) return text;
   for (const Tensor& tensor : *result) {
-    absl::StrAppend(&text, " ", tensor.TypeString(), " ",
-                    absl::string_view(reinterpret_cast<const char*>(tensor.raw()),
-                                      tensor.num_bytes()));
+    absl::StrAppend(
+        &text, " ", tensor.TypeString(), " ",
+        absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.num_bytes()));
   }
   return text;
 }
@@ -177,15 +180,14 @@ bool ItemLog::IsAsFirstSeen(const Entry& entry) const {
 
 ItemLog::Entry& ItemLog::Updated(uint64_t id) {
   Entry& entry = entries_.at(id);
-  if (entry.state != State::kOpen || !entry.result.has_value() ||
-      !entry.result.state().IsReady()) {
+  if (entry.state != State::kOpen || !entry.result.has_value() || !entry.result.state().IsReady()) {
     return entry;
   }
   entry.first = Describe(entry.result.state().result());
   const absl::Status status = entry.result.state().result().status();
-  entry.state = status.ok()                    ? State::kDone
-                : absl::IsCancelled(status)    ? State::kCancelled
-                                               : State::kFailed;
+  entry.state = status.ok()                 ? State::kDone
+                : absl::IsCancelled(status) ? State::kCancelled
+                                            : State::kFailed;
   return entry;
 }
 

@@ -26,7 +26,7 @@ struct SeedResult {
 struct SeedOptions {
   SeedJob job = SeedJob::kCounters;
   std::vector<Fault> faults;  // empty: all
-  bool parts = false;  // one partition of one pair, and nothing else (progress_check.h)
+  bool parts = false;         // one partition of one pair, and nothing else (progress_check.h)
   size_t events_kept = 0;
 };
 

@@ -18,20 +18,21 @@ constexpr absl::Duration kStartAgain = absl::Milliseconds(500);  // a task that 
 }  // namespace
 
 SeedRun::SeedRun(uint64_t seed, const SeedOptions& options)
-    : JobRun(seed, [&] {
-        Options made;
-        made.faults.faults = options.faults;
-        made.faults.part = options.parts;
-        // As the gangs' job has it.
-        if (options.parts) made.network.detection_max = absl::Seconds(5);
-        made.faults.lease = absl::Seconds(1);
-        made.events_kept = options.events_kept;
-        made.events_max = 300'000;
-        made.time_max = absl::Minutes(20);
-        made.lives_max = kLivesMax;
-        made.absent_ms_max = 1500;
-        return made;
-      }()),
+    : JobRun(seed,
+             [&] {
+               Options made;
+               made.faults.faults = options.faults;
+               made.faults.part = options.parts;
+               // As the gangs' job has it.
+               if (options.parts) made.network.detection_max = absl::Seconds(5);
+               made.faults.lease = absl::Seconds(1);
+               made.events_kept = options.events_kept;
+               made.events_max = 300'000;
+               made.time_max = absl::Minutes(20);
+               made.lives_max = kLivesMax;
+               made.absent_ms_max = 1500;
+               return made;
+             }()),
       plan_(SeedPlan::Draw(seed, {injector().Wants(Phase::kFence), injector().WantsTakeover()})),
       checker_(disk(), {kRecoveryDirectory, !plan_.private_disks, plan_.steps_ahead_max,
                         [this](uint64_t coordinator) { return ClosuresOf(coordinator); },
@@ -110,7 +111,7 @@ void SeedRun::StartReplacement() {
 void SeedRun::CrashDisk() {
   Note("the disk loses power");
   disk().Crash(sim().rng().Below(2) == 0 ? CrashLoss::kUnsyncedBytes
-                                       : CrashLoss::kUnsyncedBytesAndNames);
+                                         : CrashLoss::kUnsyncedBytesAndNames);
   checker_.CheckVisible();
 }
 
@@ -167,8 +168,7 @@ void SeedRun::EndLives() {
   StopFaults();
   const auto others_end = [this] {
     return std::none_of(lives().begin(), lives().end(), [this](const auto& life) {
-      return life->end() == JobLife::End::kRunning && checker_.WasGranted(
-          life->incarnation());
+      return life->end() == JobLife::End::kRunning && checker_.WasGranted(life->incarnation());
     });
   };
   for (const auto& life : lives()) {
@@ -180,8 +180,7 @@ void SeedRun::EndLives() {
   }
   actors().RunUntil([this] { return !IsRunning(); }, kEndTimeMax);
   for (const auto& life : lives()) {
-    if (!ended && !HasViolations() &&
-        life->end() != JobLife::End::kFinished) {
+    if (!ended && !HasViolations() && life->end() != JobLife::End::kFinished) {
       Violate(absl::StrCat("was taken over and did not end: ", life->host(), ": ",
                            life->error().ToString()));
     }

@@ -24,8 +24,7 @@ class SeedRun final : public JobRun, public FileWatcher {
   SimFate OnRequest(const SimMessage& message) override;
   void OnArrival(const SimMessage& message) override;
   SimFate OnResponse(const SimMessage& message) override;
-  absl::Status OnFileCall(const std::string& host, const FileCall& call,
-                          size_t* written) override;
+  absl::Status OnFileCall(const std::string& host, const FileCall& call, size_t* written) override;
   void OnFileDone(const std::string& host, const FileCall& call) override;
   void CrashDisk() override;
   void Pause(absl::Duration duration) override { actors().Pause(duration); }

@@ -71,8 +71,7 @@ class ShardDamage : public testing::Test {
     slice.set_tensor("w");
     slice.set_size(static_cast<int64_t>(kFile.size()));
     absl::StatusOr<std::vector<proto::SavedSlice>> result = absl::UnknownError("it never ended");
-    const auto answer = [&](absl::string_view method,
-                            Message request) -> absl::StatusOr<Message> {
+    const auto answer = [&](absl::string_view method, Message request) -> absl::StatusOr<Message> {
       if (absl::EndsWith(method, "/ReleaseShard")) return Message();
       const auto header = Unpack<proto::ReadShardRequest>(std::move(request))->header;
       offsets_.push_back(header.offset());
@@ -88,9 +87,7 @@ class ShardDamage : public testing::Test {
     world_.RunFor(absl::Minutes(1));
     return result;
   }
-  std::string Written() {
-    return ReadFile(disk_, "/c.data-00000-of-00001").value_or("no file");
-  }
+  std::string Written() { return ReadFile(disk_, "/c.data-00000-of-00001").value_or("no file"); }
 
   const std::string kFile = "twelve bytes";
   SimWorld world_{1};

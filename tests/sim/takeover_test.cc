@@ -29,8 +29,7 @@ class Takeover : public testing::Test {
     options.lease = absl::Seconds(1);
     options.recovery_directory = "/recovery";
     options.recovery_interval = absl::Milliseconds(50);
-    return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(),
-                                       std::move(options));
+    return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(), std::move(options));
   }
 
   // With the counter, resumed.
@@ -63,7 +62,7 @@ class Takeover : public testing::Test {
   }
 
   SimCluster cluster{5, 2, 1};
-  std::optional<Variable> counter;  // on ps:0
+  std::optional<Variable> counter;              // on ps:0
   std::optional<proto::CoordinatorState> left;  // to the last that started
 };
 
@@ -182,8 +181,9 @@ TEST_F(Takeover, ACheckpointInTheMiddleOfAResumeKeepsWhatIsLeft) {
 // A ps that dies before the coordinator is connected costs a recovery, not the connection.
 TEST_F(Takeover, APsThatDiesDuringConnectIsWaitedFor) {
   cluster.tasks().Kill({Role::kWorker, 0});
-  cluster.sim().CallAt(cluster.sim().Now() + absl::Seconds(2),
-                       [&] { cluster.tasks().Kill({Role::kPs, 1}); });
+  cluster.sim().CallAt(cluster.sim().Now() + absl::Seconds(2), [&] {
+    cluster.tasks().Kill({Role::kPs, 1});
+  });
   cluster.sim().CallAt(cluster.sim().Now() + absl::Seconds(4), [&] {
     cluster.tasks().Start({Role::kPs, 1});
     cluster.tasks().Start({Role::kWorker, 0});

@@ -12,8 +12,7 @@ absl::StatusOr<Counter> MakeCounter(ClusterCoordinator& coordinator) {
   spec.name = "counter";
   spec.initializer.set_op("zeros");
   ASSIGN_OR_RETURN(Variable variable, coordinator.Scope(AssignAdd()).CreateVariable(spec));
-  ASSIGN_OR_RETURN(ProgramHandle increment,
-                   coordinator.Register(IncrementProgram(spec.name)));
+  ASSIGN_OR_RETURN(ProgramHandle increment, coordinator.Register(IncrementProgram(spec.name)));
   return Counter{std::move(variable), std::move(increment)};
 }
 

@@ -48,8 +48,8 @@ inline std::string NameOfDevices(const testing::TestParamInfo<CudaDevices>& info
   return info.param == CudaDevices::kStandIn ? "StandIn" : "Gpu";
 }
 
-#define COHORT_ON_CUDA_DEVICES(suite)                                                        \
-  INSTANTIATE_TEST_SUITE_P(                                                                  \
-      On, suite, testing::Values(CudaDevices::kStandIn, CudaDevices::kGpus), NameOfDevices)
+#define COHORT_ON_CUDA_DEVICES(suite)                                                             \
+  INSTANTIATE_TEST_SUITE_P(On, suite, testing::Values(CudaDevices::kStandIn, CudaDevices::kGpus), \
+                           NameOfDevices)
 
 }  // namespace cohort

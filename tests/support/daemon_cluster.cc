@@ -79,7 +79,7 @@ std::vector<std::string> DigitsJob(int examples, const std::vector<std::string>&
                         seed, R"(, "count": )", count, "}}");
   };
   const std::string job = absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json");
-  std::vector<std::string> flags = {"--job",         job,    "--transport", transport,
+  std::vector<std::string> flags = {"--job",         job,   "--transport", transport,
                                     "--ctl_address", "none"};
   const auto set = [&flags](const std::string& field) {
     flags.insert(flags.end(), {"--set", field});

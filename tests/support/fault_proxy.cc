@@ -112,9 +112,8 @@ void FaultProxy::SetFlow(ProxyFlow flow) {
 }
 
 void FaultProxy::SetDelay(Direction direction, absl::Duration delay) {
-  RunOnThread([this, direction, delay] {
-    rules_[direction].delay = absl::ToChronoNanoseconds(delay);
-  });
+  RunOnThread(
+      [this, direction, delay] { rules_[direction].delay = absl::ToChronoNanoseconds(delay); });
 }
 
 void FaultProxy::HalfClose(Direction direction) {

@@ -47,8 +47,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 }
 
 // Only async-signal-safe calls: the parent has threads, which may hold the allocator's locks.
-[[noreturn]] void RunChild(char* const* argv, char* const* envp, const Pipe& out,
-                           const Pipe& err) {
+[[noreturn]] void RunChild(char* const* argv, char* const* envp, const Pipe& out, const Pipe& err) {
   setpgid(0, 0);  // so that a time-out ends its children too
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);

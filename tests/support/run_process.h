@@ -14,7 +14,7 @@
 namespace cohort {
 
 struct ProcessRun {
-  int exit_code = -1;   // -1: killed after the time-out; 128 + n: died of signal n
+  int exit_code = -1;  // -1: killed after the time-out; 128 + n: died of signal n
   std::string out, err;
   // The last line of `out`, without its newline.
   std::string LastLine() const;

@@ -112,8 +112,7 @@ absl::StatusOr<FetchedTensors> StepwiseTraining::RunOnce(const proto::Program& p
   ASSIGN_OR_RETURN(const ProgramHandle registered, coordinator_.Register(program));
   ScheduleOptions closure;
   closure.input = SplitInput{data_, {}};
-  ASSIGN_OR_RETURN(const RemoteValue result,
-                   coordinator_.Schedule(registered, std::move(closure)));
+  ASSIGN_OR_RETURN(const RemoteValue result, coordinator_.Schedule(registered, std::move(closure)));
   return coordinator_.Fetch(result);
 }
 

@@ -37,8 +37,8 @@ class TestCluster {
     std::vector<int> ps = {0, 1};  // task indices; a sparse cluster has holes
     std::vector<int> workers = {0, 1, 2};
     size_t call_bytes_max = kCallBytesMax;  // of the workers (MakeTransferPlan)
-    int workers_on_host = 1;     // whose addresses have one host name
-    std::string address_prefix;  // where the transport's names are not this cluster's alone
+    int workers_on_host = 1;                // whose addresses have one host name
+    std::string address_prefix;   // where the transport's names are not this cluster's alone
     std::string grant_directory;  // of the parameter servers' grant files; empty: they have none
     // The world of a process start on a host ("worker:1"), and how a host's death is made known.
     std::function<World(const std::string& host)> world_of;

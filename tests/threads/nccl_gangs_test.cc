@@ -92,9 +92,7 @@ TEST(NcclGangs, AWorkerThatIsReplacedJoinsAnew) {
 
 // Not steps that are tried again and again.
 TEST(NcclGangs, AJobWithoutNcclEndsWithWhy) {
-  const FindNccl none = [] {
-    return absl::FailedPreconditionError("no NCCL here: install it");
-  };
+  const FindNccl none = [] { return absl::FailedPreconditionError("no NCCL here: install it"); };
   const absl::Status found = Train("nccl", none).status();
   EXPECT_THAT(std::string(found.message()), HasSubstr("no NCCL here: install it"));
   EXPECT_THAT(std::string(found.message()), HasSubstr("rank 0"));

@@ -130,12 +130,13 @@ std::unique_ptr<Transport> WithoutBlocks() {
   return std::make_unique<LocalTransport>(LocalTransport::Options{kMessageBytesMax, false});
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ThreadedCluster,
-    testing::Values(TransportChoice{"InProcess", NoneOfItsOwn},
-                    TransportChoice{"LocalShm", WithBlocks},
-                    TransportChoice{"LocalUnix", WithoutBlocks}),
-    [](const testing::TestParamInfo<TransportChoice>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ThreadedCluster,
+                         testing::Values(TransportChoice{"InProcess", NoneOfItsOwn},
+                                         TransportChoice{"LocalShm", WithBlocks},
+                                         TransportChoice{"LocalUnix", WithoutBlocks}),
+                         [](const testing::TestParamInfo<TransportChoice>& info) {
+                           return info.param.name;
+                         });
 
 }  // namespace
 }  // namespace cohort

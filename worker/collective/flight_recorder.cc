@@ -39,8 +39,8 @@ absl::string_view Algorithm(const FlightRecord& record, const FlightRecorder::Ow
 std::string Line(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
-      DTypeName(record.dtype), " ", Algorithm(record, owner), " ", StateName(record.state),
-      " ", absl::FormatTime(record.started, absl::UTCTimeZone()), " ",
+      DTypeName(record.dtype), " ", Algorithm(record, owner), " ", StateName(record.state), " ",
+      absl::FormatTime(record.started, absl::UTCTimeZone()), " ",
       After(record.started, record.last_heard), " ", After(record.started, record.ended), " [",
       absl::StrJoin(record.waits_for, ","), "]");
 }

@@ -24,7 +24,7 @@ constexpr std::array<uint32_t, kClickCategories> kVocabularies = {
 constexpr double kMissingIntegers = 0.15;
 constexpr double kMissingCategories = 0.03;
 constexpr double kBias = -1.2;
-constexpr double kIntegerWeight = 0.35;   // standard deviations
+constexpr double kIntegerWeight = 0.35;  // standard deviations
 constexpr double kCategoryWeight = 0.55;
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kLineBytesMax = 4096;
@@ -42,11 +42,10 @@ absl::Status BadField(size_t field, absl::string_view text, absl::string_view ne
 }
 
 absl::Status CheckBuckets(const proto::ClickLog& log) {
-  const bool valid =
-      log.buckets_size() == static_cast<int>(kClickCategories) &&
-      std::all_of(log.buckets().begin(), log.buckets().end(), [](int64_t buckets) {
-        return buckets >= 1 && buckets <= std::numeric_limits<int32_t>::max();
-      });
+  const bool valid = log.buckets_size() == static_cast<int>(kClickCategories) &&
+                     std::all_of(log.buckets().begin(), log.buckets().end(), [](int64_t buckets) {
+                       return buckets >= 1 && buckets <= std::numeric_limits<int32_t>::max();
+                     });
   if (valid) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("click_log.buckets has ", log.buckets_size(),
@@ -76,8 +75,8 @@ class ClickTable {
     const int64_t rows = size();
     const std::vector<std::string> names = ClickColumnNames();
     std::vector<ClickColumn> columns;
-    columns.push_back({names.front(), Tensor::FromVector<float>(
-                                          integers_, {rows, int64_t{kClickIntegers}})});
+    columns.push_back(
+        {names.front(), Tensor::FromVector<float>(integers_, {rows, int64_t{kClickIntegers}})});
     for (size_t i = 0; i < kClickCategories; ++i) {
       columns.push_back({names[i + 1], Tensor::FromVector<int32_t>(categories_[i], {rows})});
     }
@@ -122,8 +121,8 @@ absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTabl
     }
     text.erase(0, begin);
     if (text.size() > kLineBytesMax && offset < file->size()) {
-      return absl::DataLossError(absl::StrCat(path, ": line ", table.size() + 1,
-                                              " is longer than ", kLineBytesMax, " bytes"));
+      return absl::DataLossError(absl::StrCat(path, ": line ", table.size() + 1, " is longer than ",
+                                              kLineBytesMax, " bytes"));
     }
   }
   return text.empty() ? absl::OkStatus() : AddLine(text, path, table);

@@ -23,13 +23,20 @@ using RescaleFunction = void (*)(const std::byte*, int64_t, float, float, float*
 
 RescaleFunction RescaleOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return &RescaleRow<float>;
-    case DType::kFloat64: return &RescaleRow<double>;
-    case DType::kUint8: return &RescaleRow<uint8_t>;
-    case DType::kInt8: return &RescaleRow<int8_t>;
-    case DType::kInt32: return &RescaleRow<int32_t>;
-    case DType::kInt64: return &RescaleRow<int64_t>;
-    default: return nullptr;
+    case DType::kFloat32:
+      return &RescaleRow<float>;
+    case DType::kFloat64:
+      return &RescaleRow<double>;
+    case DType::kUint8:
+      return &RescaleRow<uint8_t>;
+    case DType::kInt8:
+      return &RescaleRow<int8_t>;
+    case DType::kInt32:
+      return &RescaleRow<int32_t>;
+    case DType::kInt64:
+      return &RescaleRow<int64_t>;
+    default:
+      return nullptr;
   }
 }
 
@@ -40,10 +47,14 @@ bool IsInteger(DType dtype) {
 
 int64_t IntegerAt(DType dtype, const std::byte* values, int64_t i) {
   switch (dtype) {
-    case DType::kUint8: return reinterpret_cast<const uint8_t*>(values)[i];
-    case DType::kInt8: return reinterpret_cast<const int8_t*>(values)[i];
-    case DType::kInt32: return reinterpret_cast<const int32_t*>(values)[i];
-    default: return reinterpret_cast<const int64_t*>(values)[i];
+    case DType::kUint8:
+      return reinterpret_cast<const uint8_t*>(values)[i];
+    case DType::kInt8:
+      return reinterpret_cast<const int8_t*>(values)[i];
+    case DType::kInt32:
+      return reinterpret_cast<const int32_t*>(values)[i];
+    default:
+      return reinterpret_cast<const int64_t*>(values)[i];
   }
 }
 
@@ -125,8 +136,8 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
     return absl::OkStatus();
   }
   if (RescaleOf(dtype_) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("rescale of component ", component_,
-                                                   " cannot take ", DTypeName(dtype_)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rescale of component ", component_, " cannot take ", DTypeName(dtype_)));
   }
   rescale_ = affine;
   dtype_ = DType::kFloat32;
@@ -140,9 +151,9 @@ absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
     RETURN_IF_ERROR(AddClassLabels(labels));
   }
   if (!IsInteger(dtype_)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("one_hot of component ", component_, " needs integers, not ",
-                     DTypeName(dtype_), ": put it before rescale"));
+    return absl::InvalidArgumentError(absl::StrCat("one_hot of component ", component_,
+                                                   " needs integers, not ", DTypeName(dtype_),
+                                                   ": put it before rescale"));
   }
   if (one_hot.depth() < 1 || one_hot.depth() > kOneHotDepthMax) {
     return absl::InvalidArgumentError(
@@ -184,10 +195,9 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
   int64_t bytes = static_cast<int64_t>(ElementSize(result.dtype_));
   for (const int64_t dim : result.element_shape_.dims()) {
     if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kComponentBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("component ", component, " of one element, ",
-                                                     result.element_shape_.ToString(),
-                                                     ", is larger than ", kComponentBytesMax,
-                                                     " bytes"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "component ", component, " of one element, ", result.element_shape_.ToString(),
+          ", is larger than ", kComponentBytesMax, " bytes"));
     }
   }
   result.output_values_ = result.element_shape_.num_elements();
@@ -207,9 +217,9 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
   const int64_t row_bytes = output_values_ * static_cast<int64_t>(ElementSize(dtype_));
   const auto rows = static_cast<int64_t>(indices.size());
   if (row_bytes > 0 && rows > kComponentBytesMax / row_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("component ", component_, " of a batch of ", rows, " is larger than ",
-                     kComponentBytesMax, " bytes: use smaller batches"));
+    return absl::ResourceExhaustedError(absl::StrCat("component ", component_, " of a batch of ",
+                                                     rows, " is larger than ", kComponentBytesMax,
+                                                     " bytes: use smaller batches"));
   }
   Tensor tensor(dtype_, std::move(shape));
   std::byte* out = tensor.mutable_raw();
@@ -235,9 +245,9 @@ bool ComponentAssembler::CopiesShortRows() const {
 absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   const int64_t range_value = source_.range_begin + index;
   const auto source_bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
-  const std::byte* const in =
-      source_.array != nullptr ? source_.array->raw() + static_cast<size_t>(index) * source_bytes
-                               : reinterpret_cast<const std::byte*>(&range_value);
+  const std::byte* const in = source_.array != nullptr
+                                  ? source_.array->raw() + static_cast<size_t>(index) * source_bytes
+                                  : reinterpret_cast<const std::byte*>(&range_value);
   auto* const floats = reinterpret_cast<float*>(out);
   if (one_hot_depth_ > 0) {
     RETURN_IF_ERROR(FillOneHot(index, in, floats));
@@ -285,8 +295,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
   return absl::OkStatus();
 }
 
-absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in,
-                                            float* out) const {
+absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, float* out) const {
   std::fill_n(out, output_values_, 0.0f);
   if (label_classes_ > 0) {
     int64_t label = 0;

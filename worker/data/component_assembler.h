@@ -25,8 +25,7 @@ class ComponentAssembler {
  public:
   // Takes the transforms of `spec` that name `component`. Errors: INVALID_ARGUMENT naming the
   // transform and the element type that it cannot take.
-  static absl::StatusOr<ComponentAssembler> Build(const SourceComponent& source,
-                                                  uint32_t component,
+  static absl::StatusOr<ComponentAssembler> Build(const SourceComponent& source, uint32_t component,
                                                   const proto::DatasetSpec& spec);
 
   const std::string& name() const { return source_.name; }
@@ -63,9 +62,9 @@ class ComponentAssembler {
   DType dtype_ = DType::kUndefined;
   Shape element_shape_;
   int64_t output_values_ = 1;
-  std::optional<Affine> rescale_;   // from the source's type
-  int64_t one_hot_depth_ = 0;       // 0: none
-  int64_t label_classes_ = 0;       // 0: these are no labels
+  std::optional<Affine> rescale_;     // from the source's type
+  int64_t one_hot_depth_ = 0;         // 0: none
+  int64_t label_classes_ = 0;         // 0: these are no labels
   std::vector<Affine> rescale_more_;  // over the float output
 };
 

@@ -50,9 +50,9 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::Datas
   ASSIGN_OR_RETURN(IndexPlan plan, IndexPlan::Build(source.elements, spec));
   std::vector<ComponentAssembler> components;
   for (size_t i = 0; i < source.components.size(); ++i) {
-    ASSIGN_OR_RETURN(ComponentAssembler assembler,
-                     ComponentAssembler::Build(source.components[i], static_cast<uint32_t>(i),
-                                               spec));
+    ASSIGN_OR_RETURN(
+        ComponentAssembler assembler,
+        ComponentAssembler::Build(source.components[i], static_cast<uint32_t>(i), spec));
     components.push_back(std::move(assembler));
   }
   std::shared_ptr<Dataset> dataset(
@@ -89,8 +89,8 @@ absl::StatusOr<Element> Dataset::Assemble(absl::Span<const int64_t> indices) con
   Element element;
   element.reserve(components_.size());
   for (const ComponentAssembler& component : components_) {
-    ASSIGN_OR_RETURN(Tensor tensor, plan_.batched() ? component.Batch(indices)
-                                                    : component.Single(indices[0]));
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     plan_.batched() ? component.Batch(indices) : component.Single(indices[0]));
     element.push_back(std::move(tensor));
   }
   return element;

@@ -38,7 +38,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   const proto::ElementSpec& element_spec() const { return element_spec_; }
   int64_t cardinality() const { return plan_.cardinality(); }  // kEndless when endless
-  uint32_t content() const { return content_; }  // of its source: Source::content
+  uint32_t content() const { return content_; }                // of its source: Source::content
   const IndexPlan& plan() const { return plan_; }
   // Elements to hold ready, from the last prefetch transform, at most kPrefetchMax; 0 without one.
   int64_t prefetch() const { return prefetch_; }

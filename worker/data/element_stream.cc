@@ -7,8 +7,7 @@ namespace cohort {
 std::shared_ptr<ElementStream> ElementStream::Start(Executor& executor,
                                                     std::unique_ptr<DatasetIterator> iterator,
                                                     Options options) {
-  std::shared_ptr<ElementStream> stream(
-      new ElementStream(executor, std::move(iterator), options));
+  std::shared_ptr<ElementStream> stream(new ElementStream(executor, std::move(iterator), options));
   stream->FillIfNeeded();
   return stream;
 }

@@ -23,13 +23,18 @@ constexpr unsigned char kShorts = 0x0b;
 
 absl::StatusOr<DType> TypeOfIdx(const std::string& path, unsigned char type) {
   switch (type) {
-    case 0x08: return DType::kUint8;
-    case 0x09: return DType::kInt8;
+    case 0x08:
+      return DType::kUint8;
+    case 0x09:
+      return DType::kInt8;
     case kShorts:
       return DType::kInt32;
-    case 0x0c: return DType::kInt32;
-    case 0x0d: return DType::kFloat32;
-    case 0x0e: return DType::kFloat64;
+    case 0x0c:
+      return DType::kInt32;
+    case 0x0d:
+      return DType::kFloat32;
+    case 0x0e:
+      return DType::kFloat64;
     default:
       return BadHeader(path, absl::StrCat("IDX element type 0x", absl::Hex(type),
                                           " is not one of 08, 09, 0b, 0c, 0d, 0e"));
@@ -103,9 +108,9 @@ absl::Status CheckSize(const Header& header, const ByteStream& stream, const std
   const uint64_t tensors = kIdxBytesMax / (ElementSize(header.dtype) / header.word);
   const uint64_t limit = std::min(tensors, stream.max_bytes());
   if (!overflow && bytes <= limit) return absl::OkStatus();
-  return BadHeader(path, absl::StrCat("its header says ", DTypeName(header.dtype),
-                                      header.shape.ToString(), ", more than the ", limit,
-                                      " bytes that this file can hold"));
+  return BadHeader(
+      path, absl::StrCat("its header says ", DTypeName(header.dtype), header.shape.ToString(),
+                         ", more than the ", limit, " bytes that this file can hold"));
 }
 
 }  // namespace

@@ -40,13 +40,11 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeShuffle(const proto::Shuffle& sh
     return Bad("shuffle.buffer_size", shuffle.buffer_size(), "it must be at least 1");
   }
   if (input == kEndless || input > kShuffleElementsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("transform shuffle reads ", input == kEndless ? "endless" : "too much",
-                     " data: put it before repeat, with at most ", kShuffleElementsMax,
-                     " elements"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "transform shuffle reads ", input == kEndless ? "endless" : "too much",
+        " data: put it before repeat, with at most ", kShuffleElementsMax, " elements"));
   }
-  return Stage{Kind::kShuffle, input, input, 0, 0,
-               std::make_shared<ShuffleOrders>(shuffle, input)};
+  return Stage{Kind::kShuffle, input, input, 0, 0, std::make_shared<ShuffleOrders>(shuffle, input)};
 }
 
 absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransform& transform,
@@ -60,7 +58,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
         return Bad("skip", count, "too large for endless data");
       }
       return Stage{Kind::kSkip, input, endless ? kEndless : std::max<int64_t>(0, input - count),
-                   count, 0, nullptr};
+                   count,       0,     nullptr};
     }
     case proto::DatasetTransform::kTake: {
       const int64_t count = transform.take();
@@ -73,8 +71,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
       const int64_t index = transform.shard().index();
       if (num < 1) return Bad("shard.num_shards", num, "it must be at least 1");
       if (index < 0 || index >= num) return Bad("shard.index", index, "use 0 to num_shards - 1");
-      const int64_t output =
-          endless ? kEndless : input > index ? (input - index - 1) / num + 1 : 0;
+      const int64_t output = endless ? kEndless : input > index ? (input - index - 1) / num + 1 : 0;
       return Stage{Kind::kShard, input, output, num, index, nullptr};
     }
     case proto::DatasetTransform::kBatch: {
@@ -85,9 +82,12 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
       const int64_t rest = transform.batch().drop_remainder() ? 0 : input % size != 0;
       return Stage{Kind::kBatch, input, endless ? kEndless : input / size + rest, size, 0, nullptr};
     }
-    case proto::DatasetTransform::kShuffle: return MakeShuffle(transform.shuffle(), input);
-    case proto::DatasetTransform::kRepeat: return MakeRepeat(transform.repeat(), input);
-    default: return absl::InvalidArgumentError("a transform of the data set has no kind");
+    case proto::DatasetTransform::kShuffle:
+      return MakeShuffle(transform.shuffle(), input);
+    case proto::DatasetTransform::kRepeat:
+      return MakeRepeat(transform.repeat(), input);
+    default:
+      return absl::InvalidArgumentError("a transform of the data set has no kind");
   }
 }
 
@@ -157,12 +157,14 @@ int64_t IndexPlan::cardinality() const {
 IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& cursor) const {
   const Stage& stage = stages_[index];
   switch (stage.kind) {
-    case Kind::kSkip: return {place.iteration, place.index + stage.a};
-    case Kind::kTake: return place;
-    case Kind::kShard: return {place.iteration, place.index * stage.a + stage.b};
+    case Kind::kSkip:
+      return {place.iteration, place.index + stage.a};
+    case Kind::kTake:
+      return place;
+    case Kind::kShard:
+      return {place.iteration, place.index * stage.a + stage.b};
     case Kind::kRepeat: {
-      const uint64_t times =
-          stage.a == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.a);
+      const uint64_t times = stage.a == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.a);
       if (stage.input == kEndless) return {place.iteration * times, place.index};
       const auto pass = static_cast<uint64_t>(place.index / stage.input);
       return {place.iteration * times + pass, place.index % stage.input};
@@ -174,7 +176,8 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
       }
       return {place.iteration, (*entry.order)[static_cast<size_t>(place.index)]};
     }
-    case Kind::kBatch: return {place.iteration, place.index * stage.a};
+    case Kind::kBatch:
+      return {place.iteration, place.index * stage.a};
   }
   return place;
 }

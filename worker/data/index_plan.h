@@ -68,10 +68,10 @@ class IndexPlan {
   enum class Kind { kSkip, kShard, kTake, kShuffle, kRepeat, kBatch };
   struct Stage {
     Kind kind;
-    int64_t input = 0;   // elements of one iteration of what this reads, or kEndless
+    int64_t input = 0;  // elements of one iteration of what this reads, or kEndless
     int64_t output = 0;
-    int64_t a = 0;       // skip: count; shard: number; repeat: times; batch: size
-    int64_t b = 0;       // shard: index
+    int64_t a = 0;  // skip: count; shard: number; repeat: times; batch: size
+    int64_t b = 0;  // shard: index
     std::shared_ptr<ShuffleOrders> orders;  // shared: copies of a plan use one cache
   };
   struct Place {

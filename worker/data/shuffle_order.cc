@@ -10,14 +10,13 @@
 namespace cohort {
 
 ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options) {
-  COHORT_CHECK(options.elements >= 0 && options.elements <= kShuffleElementsMax &&
-                   options.buffer_size >= 1,
-               "the plan checked the shuffle");
+  COHORT_CHECK(
+      options.elements >= 0 && options.elements <= kShuffleElementsMax && options.buffer_size >= 1,
+      "the plan checked the shuffle");
   const auto n = static_cast<uint32_t>(options.elements);
   const auto filled =
       static_cast<uint32_t>(std::min<int64_t>(options.elements, options.buffer_size));
-  const RandomStream random =
-      RandomStream(options.seed, "shuffle").Child(options.iteration);
+  const RandomStream random = RandomStream(options.seed, "shuffle").Child(options.iteration);
   ElementOrder buffer(filled);
   for (uint32_t i = 0; i < filled; ++i) buffer[i] = i;
   ElementOrder order(n);

@@ -59,8 +59,8 @@ absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int componen
     }
   }
   if (bytes != proto.data().size()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " needs ", bytes, " bytes and has ",
-                                                   proto.data().size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " needs ", bytes, " bytes and has ", proto.data().size()));
   }
   Tensor tensor(dtype, Shape(absl::MakeConstSpan(proto.dims().data(),
                                                  static_cast<size_t>(proto.dims_size()))));
@@ -80,9 +80,9 @@ absl::StatusOr<Source> Assemble(std::vector<SourceComponent> components,
   for (size_t i = 1; i < source.components.size(); ++i) {
     const int64_t count = source.components[i].array->shape().dim(0);
     if (count == source.elements) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(names[0], " has ", source.elements, " elements but ", names[i], " has ", count,
-                     ": they do not belong together"));
+    return absl::InvalidArgumentError(absl::StrCat(names[0], " has ", source.elements,
+                                                   " elements but ", names[i], " has ", count,
+                                                   ": they do not belong together"));
   }
   return source;
 }
@@ -109,12 +109,18 @@ Shape SourceComponent::element_shape() const {
 
 absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
   switch (source.kind_case()) {
-    case proto::DatasetSource::kIdx: return OpenIdx(source.idx());
-    case proto::DatasetSource::kSyntheticDigits: return OpenSynthetic(source.synthetic_digits());
-    case proto::DatasetSource::kRange: return OpenRange(source.range());
-    case proto::DatasetSource::kInlineTensors: return OpenInline(source.inline_tensors());
-    case proto::DatasetSource::kClickLog: return OpenClickLog(source.click_log());
-    default: return absl::InvalidArgumentError("the data set has no source");
+    case proto::DatasetSource::kIdx:
+      return OpenIdx(source.idx());
+    case proto::DatasetSource::kSyntheticDigits:
+      return OpenSynthetic(source.synthetic_digits());
+    case proto::DatasetSource::kRange:
+      return OpenRange(source.range());
+    case proto::DatasetSource::kInlineTensors:
+      return OpenInline(source.inline_tensors());
+    case proto::DatasetSource::kClickLog:
+      return OpenClickLog(source.click_log());
+    default:
+      return absl::InvalidArgumentError("the data set has no source");
   }
 }
 
@@ -143,9 +149,8 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
     images = Keep(key + ":images", std::move(set.images));
     labels = Keep(key + ":labels", std::move(set.labels));
   }
-  return Source{digits.count(),
-                {{std::move(images), 0, ""}, {std::move(labels), 0, ""}},
-                Crc32c(key)};
+  return Source{
+      digits.count(), {{std::move(images), 0, ""}, {std::move(labels), 0, ""}}, Crc32c(key)};
 }
 
 absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
@@ -176,8 +181,8 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   return source;
 }
 
-absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(
-    const std::string& path, const std::string& content) {
+absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const std::string& path,
+                                                                    const std::string& content) {
   const std::string key = absl::StrCat("idx:", content, ":", path);
   std::shared_ptr<const Tensor> array = Find(key);
   if (array != nullptr) return array;
@@ -203,9 +208,8 @@ std::shared_ptr<const Tensor> SourceCache::Keep(const std::string& key, Tensor a
 
 size_t SourceCache::live_arrays() const {
   MutexLock lock(mutex_);
-  return static_cast<size_t>(
-      std::count_if(arrays_.begin(), arrays_.end(),
-                    [](const auto& entry) { return !entry.second.expired(); }));
+  return static_cast<size_t>(std::count_if(
+      arrays_.begin(), arrays_.end(), [](const auto& entry) { return !entry.second.expired(); }));
 }
 
 }  // namespace cohort

@@ -39,8 +39,7 @@ class OpenMemories {
 
 FindVariableMemory GpuMemories(FindCuda find_cuda) {
   auto memories = std::make_shared<OpenMemories>(std::move(find_cuda));
-  return [memories](
-             const std::string& device) -> absl::StatusOr<std::shared_ptr<VariableMemory>> {
+  return [memories](const std::string& device) -> absl::StatusOr<std::shared_ptr<VariableMemory>> {
     const std::optional<int32_t> gpu = GpuNumber(device);
     if (!gpu.has_value()) return HostMemory();
     return memories->Find(*gpu);

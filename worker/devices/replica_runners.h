@@ -44,8 +44,8 @@ absl::StatusOr<int> NumReplicas(const proto::Program& program);
 struct ReplicaParts {
   const KernelRegistry& kernels;  // the processor's
   AllocateBuffer allocate_outputs;
-  FindCuda find_cuda;  // null: there is none
-  FindNccl find_nccl;  // the same
+  FindCuda find_cuda;                     // null: there is none
+  FindNccl find_nccl;                     // the same
   size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
 };
 

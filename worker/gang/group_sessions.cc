@@ -29,11 +29,11 @@ absl::Status Stopping() {
 
 // A member is at fault for those who do not reach it; whether it is lost, who watches it says.
 absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) {
-  return WithOrigin(MakeError(absl::StatusCode::kUnavailable,
-                              absl::StrCat(TaskName(own), " has not reached ", TaskName(member),
-                                           " for a while"),
-                              proto::WORKER_LOST),
-                    member);
+  return WithOrigin(
+      MakeError(absl::StatusCode::kUnavailable,
+                absl::StrCat(TaskName(own), " has not reached ", TaskName(member), " for a while"),
+                proto::WORKER_LOST),
+      member);
 }
 
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
@@ -85,7 +85,7 @@ std::string NameOf(uint64_t coordinator) {
 }  // namespace
 
 GroupSessions::GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
-                       std::shared_ptr<PeerReach> reach)
+                             std::shared_ptr<PeerReach> reach)
     : world_(world),
       find_nccl_(std::move(find_nccl)),
       flight_directory_(std::move(flight_directory)),
@@ -158,7 +158,7 @@ std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gan
 }
 
 void GroupSessions::WatchMembers(const proto::Gang& gang,
-                              const std::shared_ptr<Generation>& generation) {
+                                 const std::shared_ptr<Generation>& generation) {
   std::vector<PeerReach::Need> needs;
   for (const proto::Peer& member : gang.members()) {
     if (member.task().index() == own_.index()) continue;
@@ -178,7 +178,7 @@ void GroupSessions::WatchMembers(const proto::Gang& gang,
 }
 
 void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
-                      std::shared_ptr<Generation> generation) {
+                         std::shared_ptr<Generation> generation) {
   LaneGroupOptions group;
   group.name = {NameOf(coordinator), gang.generation()};
   group.rank = -1;
@@ -192,10 +192,9 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     if (member.task().index() == own_.index()) group.rank = rank;
   }
   if (group.rank < 0) {
-    return EndGeneration(*generation,
-                         absl::InvalidArgumentError(absl::StrCat(
-                             "a gang of ", gang.members_size(), " workers, of which ",
-                             TaskName(own_), " is none")));
+    return EndGeneration(*generation, absl::InvalidArgumentError(absl::StrCat(
+                                          "a gang of ", gang.members_size(), " workers, of which ",
+                                          TaskName(own_), " is none")));
   }
   const GroupResources resources{world_.clock, world_.executor, world_.transport, table_};
   auto formed = [self = shared_from_this(), generation](FormedGroup group) {
@@ -208,8 +207,8 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
   }
   // Not here: NCCL is loaded the first time.
   world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
-                        device = gang.nccl_device(), find_nccl = find_nccl_,
-                        formed = std::move(formed)]() mutable {
+                       device = gang.nccl_device(), find_nccl = find_nccl_,
+                       formed = std::move(formed)]() mutable {
     FormNcclGroup(resources, {std::move(group), std::move(addresses), device, NcclOf(find_nccl)},
                   std::move(formed));
   });
@@ -262,7 +261,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
 
 // Not in the caller: what comes next does not wait for the disk.
 void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
-                            const absl::Status& why) {
+                               const absl::Status& why) {
   if (flight_directory_.empty()) return;
   world_.executor.Run([self = shared_from_this(), recorder = std::move(recorder), why] {
     const absl::Time now = self->world_.clock.Now();

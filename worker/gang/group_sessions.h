@@ -35,7 +35,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // empty: nowhere.
   // `reach` watches the other members of the present generation.
   GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
-             std::shared_ptr<PeerReach> reach);
+                std::shared_ptr<PeerReach> reach);
 
   // Before all others: as whom this worker is a member.
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
@@ -56,10 +56,10 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   struct Generation {
     uint64_t number = 0;
     absl::Status ended;
-    std::shared_ptr<GangGroup> group;  // null: it forms
+    std::shared_ptr<GangGroup> group;                // null: it forms
     std::shared_ptr<const FlightRecorder> recorder;  // of the group, shared with it
-    std::vector<Ready> waiting;        // for the group
-    std::vector<PeerReach::Need> needs;  // the other members, until it has ended
+    std::vector<Ready> waiting;                      // for the group
+    std::vector<PeerReach::Need> needs;              // the other members, until it has ended
   };
 
   // Null for one that is over.
@@ -77,9 +77,9 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   const World world_;
   const FindNccl find_nccl_;
   const std::string flight_directory_;
-  const std::shared_ptr<PeerReach> reach_;   // shared with what else the worker needs
+  const std::shared_ptr<PeerReach> reach_;    // shared with what else the worker needs
   const std::shared_ptr<FrameRouter> table_;  // shared by the communicators and the service
-  proto::TaskRef own_;                       // constant after SetOwn
+  proto::TaskRef own_;                        // constant after SetOwn
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;

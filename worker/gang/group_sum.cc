@@ -202,8 +202,7 @@ void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& co
                   const std::vector<GroupSummand>& summands, GroupSum::Sums done) {
   std::vector<SummandType> types;
   for (const GroupSummand& summand : summands) {
-    types.push_back(
-        {summand.name, summand.value.dtype(), summand.value.shape(), summand.gradient});
+    types.push_back({summand.name, summand.value.dtype(), summand.value.shape(), summand.gradient});
   }
   const auto sum = GroupSum::Make(std::move(group), communication, std::move(types));
   if (!sum.ok()) return done(sum.status());

@@ -90,9 +90,9 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   const std::shared_ptr<GangGroup> group_;  // shared: lives until its calls are done
   const GroupCommunication communication_;
   const std::vector<SummandType> summands_;
-  std::vector<Bucket> buckets_;  // constant after construction, as the next three
-  std::vector<Location> locations_;              // by summand
-  std::vector<std::shared_ptr<Buffer>> memory_;  // by bucket; shared with the sums
+  std::vector<Bucket> buckets_;                   // constant after construction, as the next three
+  std::vector<Location> locations_;               // by summand
+  std::vector<std::shared_ptr<Buffer>> memory_;   // by bucket; shared with the sums
   std::vector<std::shared_ptr<Buffer>> rounded_;  // by bucket: what travels, if of another type
   mutable Mutex mutex_;
   std::vector<size_t> missing_ ABSL_GUARDED_BY(mutex_);  // summands, by bucket

@@ -24,15 +24,20 @@ std::vector<int32_t> GpusOf(const proto::Replicas& replicas) {
 
 absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<int32_t>& gpus) {
   switch (replicas.cross_device_ops()) {
-    case proto::AUTO_CROSS_DEVICE_OPS: return BetterWay(gpus.size());
-    case proto::NCCL_ALL_REDUCE: return SumWay::kNccl;
-    case proto::HIERARCHICAL_COPY: return SumWay::kHierarchicalCopy;
-    case proto::REDUCTION_TO_ONE_DEVICE: return SumWay::kReductionToOneDevice;
-    default: break;
+    case proto::AUTO_CROSS_DEVICE_OPS:
+      return BetterWay(gpus.size());
+    case proto::NCCL_ALL_REDUCE:
+      return SumWay::kNccl;
+    case proto::HIERARCHICAL_COPY:
+      return SumWay::kHierarchicalCopy;
+    case proto::REDUCTION_TO_ONE_DEVICE:
+      return SumWay::kReductionToOneDevice;
+    default:
+      break;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("replicas are added up in the way ",
-                   static_cast<int>(replicas.cross_device_ops()), ", which is none"));
+  return absl::InvalidArgumentError(absl::StrCat("replicas are added up in the way ",
+                                                 static_cast<int>(replicas.cross_device_ops()),
+                                                 ", which is none"));
 }
 
 // NCCL refuses a GPU that it is given twice, in words of its own.
@@ -40,8 +45,8 @@ absl::Status CheckNccl(const proto::Replicas& replicas) {
   std::set<std::string> seen;
   for (const std::string& device : replicas.devices()) {
     if (!IsGpu(device)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "NCCL is to add up replicas, and one is on ", device, ": name GPUs alone"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("NCCL is to add up replicas, and one is on ", device, ": name GPUs alone"));
     }
     if (!seen.insert(device).second) {
       return absl::InvalidArgumentError(
@@ -67,8 +72,8 @@ absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program&
   ASSIGN_OR_RETURN(const SumWay way, WayOf(replicas, gpus));
   if (replicas.num_packs() < 0 || replicas.num_packs() > kPacksMax) {
     return absl::InvalidArgumentError(absl::StrCat("gradients are to travel in ",
-                                                   replicas.num_packs(), " packs; 0 to ",
-                                                   kPacksMax, " can be"));
+                                                   replicas.num_packs(), " packs; 0 to ", kPacksMax,
+                                                   " can be"));
   }
   if (way == SumWay::kNccl) RETURN_IF_ERROR(CheckNccl(replicas));
   if (!SumsOnDevices(program)) return nullptr;

@@ -52,10 +52,10 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
           absl::StrCat("this worker holds ", programs_.size(), " programs, its limit"));
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const WorkerProgram> program,
-                   MakeWorkerProgram(request, registration,
-                                     {*kernels, allocate_outputs_, find_cuda_, find_nccl_,
-                                      call_bytes_max_}));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const WorkerProgram> program,
+      MakeWorkerProgram(request, registration,
+                        {*kernels, allocate_outputs_, find_cuda_, find_nccl_, call_bytes_max_}));
   MutexLock lock(mutex_);
   programs_[request.program_id()] = std::move(program);
   return absl::OkStatus();

@@ -94,7 +94,7 @@ void ReplicaMeeting::HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whol
   std::vector<absl::StatusOr<Tensor>> answers(here, absl::UnknownError("no answer"));
   if (whole.ok()) {
     answers = SplitResult(meeting.call, *std::move(whole), meeting.sizes,
-                        others_.has_value() ? others_->replicas : static_cast<int64_t>(here));
+                          others_.has_value() ? others_->replicas : static_cast<int64_t>(here));
   } else {
     answers.assign(here, whole.status());
   }

@@ -81,8 +81,7 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
   has_part_ = first < all_parts_;
   first_part_ = std::min(first, all_parts_ - 1);
   const auto here = static_cast<int64_t>(program_->runners.size());
-  parts_.assign(all.begin() + first_part_,
-                all.begin() + std::min(first_part_ + here, all_parts_));
+  parts_.assign(all.begin() + first_part_, all.begin() + std::min(first_part_ + here, all_parts_));
 }
 
 void ReplicatedRun::Start() {
@@ -95,9 +94,7 @@ void ReplicatedRun::Start() {
     left_ = parts_.size();
   }
   for (size_t replica = 1; replica < parts_.size(); ++replica) {
-    strands_->Of(replica).Post([self = shared_from_this(), replica] {
-      self->RunReplica(replica);
-    });
+    strands_->Of(replica).Post([self = shared_from_this(), replica] { self->RunReplica(replica); });
   }
   RunReplica(0);
 }

@@ -61,8 +61,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   void OpenMeeting();
   void RunReplica(size_t replica);
   void EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs);
-  absl::StatusOr<std::vector<Tensor>> WeighSums(size_t replica,
-                                                std::vector<Tensor> outputs) const;
+  absl::StatusOr<std::vector<Tensor>> WeighSums(size_t replica, std::vector<Tensor> outputs) const;
   bool IsEarly(size_t output) const { return early_ != nullptr && early_->Has(output); }
   absl::Status ErrorOfReplicas() const;
   absl::Status CheckReplicas(int64_t replicas) const;
@@ -85,12 +84,12 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  int64_t examples_ = 0;          // of the batch
-  bool by_parts_ = false;         // the batch is shared out
-  int64_t all_parts_ = 1;         // replicas that have a part, on all workers
-  int64_t first_part_ = 0;        // of this worker's, among those
-  bool has_part_ = true;          // else it computes another's, and does not count
-  std::vector<BatchPart> parts_;  // one for each replica that runs here
+  int64_t examples_ = 0;                     // of the batch
+  bool by_parts_ = false;                    // the batch is shared out
+  int64_t all_parts_ = 1;                    // replicas that have a part, on all workers
+  int64_t first_part_ = 0;                   // of this worker's, among those
+  bool has_part_ = true;                     // else it computes another's, and does not count
+  std::vector<BatchPart> parts_;             // one for each replica that runs here
   std::unique_ptr<ReplicaMeeting> meeting_;  // none where one replica runs alone
   std::unique_ptr<EarlySums> early_;         // of several workers; may be none
   // By replica: each is written by its own and read when all are done.

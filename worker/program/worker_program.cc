@@ -33,9 +33,12 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   if (!binding.has_push() && !binding.has_assign()) {
     if (!joins) return JoinRule::kEach;
     switch (binding.of_replicas()) {
-      case proto::SUM_OF_REPLICAS: return JoinRule::kSum;
-      case proto::ROWS_OF_REPLICAS: return JoinRule::kRows;
-      default: return JoinRule::kEach;
+      case proto::SUM_OF_REPLICAS:
+        return JoinRule::kSum;
+      case proto::ROWS_OF_REPLICAS:
+        return JoinRule::kRows;
+      default:
+        return JoinRule::kEach;
     }
   }
   const auto update = binding.has_push() ? ReplicaUpdate::kPush : ReplicaUpdate::kAssign;
@@ -47,9 +50,12 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   RETURN_IF_ERROR(replicas.Check());
   if (replicas.Trains()) return JoinRule::kOfExamples;
   switch (replicas.How()) {
-    case proto::AGGREGATION_SUM: return JoinRule::kSum;
-    case proto::AGGREGATION_MEAN: return JoinRule::kMean;
-    default: return JoinRule::kFirst;
+    case proto::AGGREGATION_SUM:
+      return JoinRule::kSum;
+    case proto::AGGREGATION_MEAN:
+      return JoinRule::kMean;
+    default:
+      return JoinRule::kFirst;
   }
 }
 
@@ -66,9 +72,9 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
     }
   }
   if (same) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "value '", value.name(), "' of the graph, ", type.ShortDebugString(),
-      ", is bound to variable ", variable.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat("value '", value.name(), "' of the graph, ",
+                                                 type.ShortDebugString(), ", is bound to variable ",
+                                                 variable.ToString()));
 }
 
 // Collects the variables of one direction in the order in which the graph names them.
@@ -139,8 +145,8 @@ absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
     TableLookup& lookup = lookups[variable->second];
     lookup.variable = variable->second;
     InputSource& source = bound.inputs[static_cast<size_t>(i)];
-    lookup.columns.push_back({source.index, bound.num_positions, binding.input(),
-                              binding.negative_is_none()});
+    lookup.columns.push_back(
+        {source.index, bound.num_positions, binding.input(), binding.negative_is_none()});
     source = {InputSource::Kind::kPositions, bound.num_positions++, proto::CONTEXT_UNKNOWN};
   }
   for (auto& entry : lookups) bound.lookups.push_back(std::move(entry.second));
@@ -279,8 +285,7 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
                         const KernelRegistry& kernels, WorkerProgram& bound) {
   if (program.joined_model().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadModel(program.joined_model()));
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled,
-                   CompileProgram(model, kernels));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled, CompileProgram(model, kernels));
   if (model.graph().input_size() != model.graph().output_size()) {
     return absl::InvalidArgumentError("the joined model has not an output for each input");
   }
@@ -290,8 +295,8 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
       return value.name() == input.name();
     });
     if (output == outputs.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(),
-                                                     "' of the joined model is no output"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input '", input.name(), "' of the joined model is no output"));
     }
     bound.joined_outputs.push_back(static_cast<size_t>(output - outputs.begin()));
   }
@@ -356,8 +361,8 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     }
   }
   const std::string context = absl::StrCat("program '", program.name(), "'");
-  RETURN_IF_ERROR(Annotate(
-      BindInputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
+  RETURN_IF_ERROR(
+      Annotate(BindInputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   RETURN_IF_ERROR(Annotate(
       BindOutputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   ASSIGN_OR_RETURN(bound->runners,

@@ -33,7 +33,7 @@ struct InputSource {
 struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
-  size_t index = 0;  // push and assign: the variable of the plan
+  size_t index = 0;    // push and assign: the variable of the plan
   std::string output;  // of the graph
   JoinRule join = JoinRule::kEach;
   bool stays = false;  // its sum, where that is made on a GPU: the variable is there
@@ -59,8 +59,8 @@ struct WorkerProgram {
   std::string name;
   std::string registration;  // what was registered, to tell a repeat from a change
   uint64_t seed = 0;
-  std::vector<InputSource> inputs;   // in the graph's order
-  std::vector<OutputSink> outputs;   // in the graph's order
+  std::vector<InputSource> inputs;  // in the graph's order
+  std::vector<OutputSink> outputs;  // in the graph's order
   TransferPlan pulls;
   TransferPlan pushes;
   TransferPlan assigns;
@@ -80,7 +80,7 @@ struct WorkerProgram {
   // Of a program that several workers may run together.
   std::optional<GroupCommunication> communication;
   std::vector<std::unique_ptr<ProgramRunner>> runners;  // by replica, at least one
-  std::unique_ptr<DeviceSums> device_sums;  // null: replicas leave nothing on devices
+  std::unique_ptr<DeviceSums> device_sums;              // null: replicas leave nothing on devices
   // Program.joined_model, on the strand of replica 0; may be none.
   std::unique_ptr<ProgramRunner> joined_runner;
   std::vector<size_t> joined_outputs;  // of the graph, that it takes and replaces

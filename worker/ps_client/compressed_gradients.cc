@@ -23,8 +23,7 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
   if (count == 0) return;
   const size_t offset = elements.first * ElementSize(value.dtype());
   const size_t kept = kind == Kind::kSlice ? KeptOf(count) : count;
-  if (value.dtype() != DType::kFloat32 ||
-      (compression_.push == DType::kFloat32 && kept == count)) {
+  if (value.dtype() != DType::kFloat32 || (compression_.push == DType::kFloat32 && kept == count)) {
     payload.push_back(SliceOf(value, {offset, count * ElementSize(value.dtype())}));
     return;
   }
@@ -51,8 +50,7 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
 void CompressedGradients::Settle(absl::Span<const uint32_t> taken) {
   for (Left& left : left_) {
     const bool was_taken = std::find(taken.begin(), taken.end(), left.slice_id) != taken.end();
-    residuals_->Add(epoch_, left.slice_id,
-                    std::move(was_taken ? left.if_taken : left.otherwise));
+    residuals_->Add(epoch_, left.slice_id, std::move(was_taken ? left.if_taken : left.otherwise));
   }
   left_.clear();
 }

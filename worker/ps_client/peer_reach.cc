@@ -36,8 +36,7 @@ std::string NameOf(const proto::TaskRef& task) { return TaskName(WithoutIncarnat
 
 }  // namespace
 
-PeerReach::PeerReach(World world)
-    : world_(world), strand_(world.executor), lease_(kDefaultLease) {}
+PeerReach::PeerReach(World world) : world_(world), strand_(world.executor), lease_(kDefaultLease) {}
 
 void PeerReach::SetLease(absl::Duration lease) {
   MutexLock lock(mutex_);
@@ -162,8 +161,8 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
   }
   StartCall<proto::GetStatusResponse>(
       *channel, kGetStatus, Envelope<proto::GetStatusRequest>(), timeout,
-      [weak = weak_from_this(), name, life](
-          const absl::StatusOr<Envelope<proto::GetStatusResponse>>& answer) {
+      [weak = weak_from_this(), name,
+       life](const absl::StatusOr<Envelope<proto::GetStatusResponse>>& answer) {
         const auto self = weak.lock();
         if (self == nullptr) return;
         // A refusal is a word, too.

@@ -65,8 +65,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
 
   void GiveUp() override {
     const absl::Status status = absl::UnavailableError("no call and no probe is answered");
-    Finish(Named(status, absl::StrCat(" cannot be reached since ",
-                                      absl::FormatDuration(route().window))));
+    Finish(Named(status,
+                 absl::StrCat(" cannot be reached since ", absl::FormatDuration(route().window))));
   }
 
  private:
@@ -117,11 +117,11 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     const absl::Time when = std::min(now + backoff_, incident.give_up);
     if (now >= incident.give_up || when >= deadline_) {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
-      return Finish(Named(answer.status(),
-                          absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted),
-                                       ", after ", attempt, " attempts of ", method_, " (",
-                                       request_bytes_, " bytes to it, about ", answer_bytes_,
-                                       " back)")));
+      return Finish(
+          Named(answer.status(),
+                absl::StrCat(" cannot be reached since ", absl::FormatDuration(lasted), ", after ",
+                             attempt, " attempts of ", method_, " (", request_bytes_,
+                             " bytes to it, about ", answer_bytes_, " back)")));
     }
     backoff_ = std::min(backoff_ * 2, policy_.backoff_max);
     world_.clock.CallAt(when, [self = shared_from_this()] { self->Repeat(); });
@@ -164,8 +164,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   absl::Status Named(const absl::Status& status, absl::string_view what) const {
     const PsRoute where = route();
     const absl::Status named = Annotate(
-        status, absl::StrCat(where.task.role(), ":", where.task.index(), " at ", where.address,
-                             what));
+        status,
+        absl::StrCat(where.task.role(), ":", where.task.index(), " at ", where.address, what));
     return Attributed(named, FailedOnItsWay(status) ? proto::PS_LOST : proto::APPLICATION,
                       where.task);
   }

@@ -181,8 +181,7 @@ std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
   return found == links_.end() ? nullptr : found->second;
 }
 
-void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller,
-                    Reply done) {
+void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done) {
   if (std::shared_ptr<PsLink> link = LinkOf(ps); link != nullptr) {
     return StartPsCall(world_, policy_, std::move(link), method, std::move(request),
                        std::move(caller), std::move(done));

@@ -89,8 +89,8 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   };
   // In how many slices the push's round waits for more.
   using PushDone = absl::AnyInvocable<void(absl::StatusOr<uint64_t> open_rounds)>;
-  void Push(Plan plan, Gradients gradients, const TransferContext& context,
-            const PushContext& push, PushDone done);
+  void Push(Plan plan, Gradients gradients, const TransferContext& context, const PushContext& push,
+            PushDone done);
 
   void Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context, Done done);
 

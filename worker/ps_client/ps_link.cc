@@ -62,9 +62,7 @@ void PsLink::Leave(uint64_t call) {
   if (calls_.empty()) need.swap(need_);
 }
 
-bool PsLink::IsGivenUp() const {
-  return reach_ != nullptr && reach_->IsGivenUp(route().task);
-}
+bool PsLink::IsGivenUp() const { return reach_ != nullptr && reach_->IsGivenUp(route().task); }
 
 void PsLink::OnReach(PeerReach::Change change) {
   if (change == PeerReach::Change::kUnreached) return;

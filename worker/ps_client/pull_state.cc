@@ -110,12 +110,11 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
       pulled_.versions[slice.ordinal] = answer.header.versions(i);
       continue;
     }
-    const Place place = i < whole
-                            ? PlaceOf(home.slices[static_cast<size_t>(i)], meta)
-                            : PlaceOf(home.row_slices[static_cast<size_t>(i - whole)], meta);
+    const Place place = i < whole ? PlaceOf(home.slices[static_cast<size_t>(i)], meta)
+                                  : PlaceOf(home.row_slices[static_cast<size_t>(i - whole)], meta);
     if (!place.fits) {
-      return BadAnswer(home.ps, absl::StrCat("a slice ", place.slice_id,
-                                             " of another type or shape"));
+      return BadAnswer(home.ps,
+                       absl::StrCat("a slice ", place.slice_id, " of another type or shape"));
     }
     if (!ReadInto(reader, static_cast<DType>(meta.dtype()), place.bytes).ok()) {
       return BadAnswer(home.ps, absl::StrCat("too few bytes, ", PayloadBytes(answer.payload)));
@@ -130,8 +129,8 @@ bool PullState::IsKept(const VariableType& type) const {
   return type.on_device && plan_->compression.pull == DType::kFloat32;
 }
 
-absl::Status PullState::Keep(const SliceTransfer& slice, const proto::TensorMeta& meta,
-                             uint32_t ps, PayloadReader& reader) {
+absl::Status PullState::Keep(const SliceTransfer& slice, const proto::TensorMeta& meta, uint32_t ps,
+                             PayloadReader& reader) {
   const VariableType& type = plan_->variables[slice.variable];
   if (!FitsSlice(type, slice, meta) || static_cast<DType>(meta.dtype()) != type.dtype) {
     return BadAnswer(ps, absl::StrCat("a slice ", slice.slice_id, " of another type or shape"));

@@ -40,8 +40,8 @@ absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
   const auto dtype = static_cast<DType>(number);
   if (number == 0 || dtype == DType::kFloat32) return DType::kFloat32;
   if (dtype == DType::kFloat16 || dtype == DType::kBfloat16) return dtype;
-  return absl::InvalidArgumentError(absl::StrCat("Compression.", field, " is ", number,
-                                                 "; float32, float16 or bfloat16"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("Compression.", field, " is ", number, "; float32, float16 or bfloat16"));
 }
 
 Shape SliceShape(const Shape& whole, int64_t rows) {
@@ -62,9 +62,9 @@ PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
 // The call that a whole slice of so many bytes goes with.
 PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
   std::vector<PsTransfer>& of_home = calls[ps];
-  const bool fits = !of_home.empty() &&
-                    (of_home.back().slices.empty() ||
-                     (bytes <= bytes_max && of_home.back().bytes <= bytes_max - bytes));
+  const bool fits =
+      !of_home.empty() && (of_home.back().slices.empty() ||
+                           (bytes <= bytes_max && of_home.back().bytes <= bytes_max - bytes));
   return fits ? of_home.back() : NewCall(ps, of_home);
 }
 
@@ -77,9 +77,9 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
   for (const proto::SliceHome& slice : layout.slices()) {
     if (slice.row_begin() != next_row || slice.row_count() < 1 ||
         slice.row_count() > rows - next_row) {
-      return Bad(layout, absl::StrCat("slice ", slice.slice_id(), " has rows [",
-                                      slice.row_begin(), ", +", slice.row_count(),
-                                      ") where row ", next_row, " of ", rows, " is next"));
+      return Bad(layout, absl::StrCat("slice ", slice.slice_id(), " has rows [", slice.row_begin(),
+                                      ", +", slice.row_count(), ") where row ", next_row, " of ",
+                                      rows, " is next"));
     }
     next_row += slice.row_count();
     if (type.by_rows) {
@@ -136,8 +136,7 @@ RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice) {
     return (slice.by_keys ? KeyBucket(id) : id) < row;
   };
   const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin, before);
-  const auto end =
-      std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count, before);
+  const auto end = std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count, before);
   return {static_cast<size_t>(begin - ids.begin()), static_cast<size_t>(end - begin)};
 }
 
@@ -175,8 +174,8 @@ void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload&
 }
 
 absl::StatusOr<TransferPlan> MakeTransferPlan(
-    absl::Span<const proto::VariableLayout* const> variables,
-    const std::set<std::string>& by_rows, size_t call_bytes_max) {
+    absl::Span<const proto::VariableLayout* const> variables, const std::set<std::string>& by_rows,
+    size_t call_bytes_max) {
   TransferPlan plan;
   Calls calls;
   for (const proto::VariableLayout* layout : variables) {

@@ -31,10 +31,10 @@ struct VariableType {
   DType dtype = DType::kUndefined;
   Shape shape;
   bool by_rows = false;
-  bool dynamic = false;  // rows under keys
-  int64_t replicas = 0;  // whose rows the shape has (common/program/replica_rows.h); 0: of none
-  bool on_device = false;  // whole in the memory of a device: read there, without a copy
-  Shape ValueShape() const;      // as a graph has it
+  bool dynamic = false;      // rows under keys
+  int64_t replicas = 0;      // whose rows the shape has (common/program/replica_rows.h); 0: of none
+  bool on_device = false;    // whole in the memory of a device: read there, without a copy
+  Shape ValueShape() const;  // as a graph has it
   std::string ToString() const;  // "w: float32[784,256]"
   size_t row_bytes() const;
 };
@@ -118,7 +118,7 @@ struct TransferPlan {
 // slices do not cover axis 0 once, in row order, or that has no rows, and a dynamic table that is
 // to move whole.
 absl::StatusOr<TransferPlan> MakeTransferPlan(
-    absl::Span<const proto::VariableLayout* const> variables,
-    const std::set<std::string>& by_rows, size_t call_bytes_max = kCallBytesMax);
+    absl::Span<const proto::VariableLayout* const> variables, const std::set<std::string>& by_rows,
+    size_t call_bytes_max = kCallBytesMax);
 
 }  // namespace cohort

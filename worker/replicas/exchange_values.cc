@@ -72,7 +72,7 @@ absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls) {
 }
 
 std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeExchange whole,
-                                              absl::Span<const int64_t> sizes, int64_t replicas) {
+                                                absl::Span<const int64_t> sizes, int64_t replicas) {
   if (call.op == ExchangeCall::Op::kSumPart) {
     return PartsOf(whole, static_cast<int>(call.axis), sizes);
   }

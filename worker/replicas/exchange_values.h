@@ -31,6 +31,6 @@ absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls);
 // sizes; a mean is over `replicas`, those of all workers. Errors: INVALID_ARGUMENT for a type that
 // has no mean, and for parts that are not those of the whole.
 std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeExchange whole,
-                                              absl::Span<const int64_t> sizes, int64_t replicas);
+                                                absl::Span<const int64_t> sizes, int64_t replicas);
 
 }  // namespace cohort

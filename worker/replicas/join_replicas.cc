@@ -23,11 +23,19 @@ void AddTo(const Tensor& value, Tensor& sum) {
 absl::Status Add(const Tensor& value, Tensor& sum) {
   RETURN_IF_ERROR(CheckFit(sum, value));
   switch (sum.dtype()) {
-    case DType::kFloat32: AddTo<float>(value, sum); return absl::OkStatus();
-    case DType::kFloat64: AddTo<double>(value, sum); return absl::OkStatus();
+    case DType::kFloat32:
+      AddTo<float>(value, sum);
+      return absl::OkStatus();
+    case DType::kFloat64:
+      AddTo<double>(value, sum);
+      return absl::OkStatus();
     // Whole numbers wrap around.
-    case DType::kInt32: AddTo<uint32_t>(value, sum); return absl::OkStatus();
-    case DType::kInt64: AddTo<uint64_t>(value, sum); return absl::OkStatus();
+    case DType::kInt32:
+      AddTo<uint32_t>(value, sum);
+      return absl::OkStatus();
+    case DType::kInt64:
+      AddTo<uint64_t>(value, sum);
+      return absl::OkStatus();
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("replicas computed ", sum.TypeString(), ", which has no sum here: cast it"));

@@ -36,8 +36,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> ResourceTable::CreateDataset(
           absl::StrCat("this worker holds ", datasets_.size(), " data sets, its limit"));
     }
   }
-  absl::StatusOr<std::shared_ptr<const Dataset>> dataset =
-      Dataset::Build(request.spec(), sources_);
+  absl::StatusOr<std::shared_ptr<const Dataset>> dataset = Dataset::Build(request.spec(), sources_);
   if (!dataset.ok()) {
     return Annotate(dataset.status(), absl::StrCat("data set ", request.dataset_id()));
   }
@@ -61,8 +60,8 @@ absl::Status ResourceTable::CreateIterator(const proto::CreateIteratorRequest& r
     }
     const auto source = datasets_.find(request.dataset_id());
     if (source == datasets_.end()) {
-      return absl::NotFoundError(absl::StrCat("no data set ", request.dataset_id(),
-                                              " on this worker: create it first"));
+      return absl::NotFoundError(
+          absl::StrCat("no data set ", request.dataset_id(), " on this worker: create it first"));
     }
     dataset = source->second.dataset;
   }

@@ -30,10 +30,9 @@ absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequ
 absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
   if (request.gang().members_size() <= 1) return absl::OkStatus();
   if (!program.communication.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("program '", program.name, "' does not say how the ",
-                     request.gang().members_size(),
-                     " workers of its gang communicate: set Program.replicas.communication"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "program '", program.name, "' does not say how the ", request.gang().members_size(),
+        " workers of its gang communicate: set Program.replicas.communication"));
   }
   if (request.input_case() != proto::RunClosureRequest::kIteratorId) return absl::OkStatus();
   return absl::InvalidArgumentError(

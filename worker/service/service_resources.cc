@@ -77,10 +77,10 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
       source_elements == found.cardinality() || source_elements < 0
           ? ""
           : absl::StrCat(", made of ", source_elements, " examples"),
-      same_content ? ""
-                   : absl::StrCat("; their checksums are ",
-                                  absl::Hex(expected.content(), absl::kZeroPad8), " and ",
-                                  absl::Hex(found.content(), absl::kZeroPad8)),
+      same_content
+          ? ""
+          : absl::StrCat("; their checksums are ", absl::Hex(expected.content(), absl::kZeroPad8),
+                         " and ", absl::Hex(found.content(), absl::kZeroPad8)),
       "; give all workers the same files, in one place that all see or by absolute paths"));
 }
 

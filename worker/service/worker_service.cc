@@ -15,7 +15,7 @@ WorkerService::WorkerService(World world, Options options)
           world, std::make_shared<PsClient>(world, options_.retry, reach_),
           options_.compute_executor,
           std::make_shared<GroupSessions>(world, options_.find_nccl, options_.flight_directory,
-                                       reach_))),
+                                          reach_))),
       programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl,
                 options_.call_bytes_max),
       resources_(world.executor, world.files),
@@ -62,8 +62,7 @@ template <typename Request, typename Response>
 void WorkerService::BindSlow(Service& service, const char* name,
                              Answer<Response> (WorkerService::*method)(const Request&)) {
   service.handlers[name] = Guarded(MakeHandler<Request, Response>(
-      [self = shared_from_this(), method](Envelope<Request> request,
-                                          TypedReply<Response> reply) {
+      [self = shared_from_this(), method](Envelope<Request> request, TypedReply<Response> reply) {
         self->slow_calls_.Post([self, method, request = std::move(request.header),
                                 reply = std::move(reply)]() mutable {
           // Here and not before the strand: the epoch may change while the call waits.

@@ -28,13 +28,13 @@ namespace cohort {
 class WorkerService : public std::enable_shared_from_this<WorkerService> {
  public:
   struct Options {
-    int compute_threads = 0;     // 0: what Attach says
-    int default_threads = 1;     // when neither says
+    int compute_threads = 0;                      // 0: what Attach says
+    int default_threads = 1;                      // when neither says
     ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
-    FindCuda find_cuda;  // null: programs run on the processor
-    FindNccl find_nccl;  // null: NCCL joins no GPUs
-    std::string flight_directory;  // as in GroupSessions
+    FindCuda find_cuda;                     // null: programs run on the processor
+    FindNccl find_nccl;                     // null: NCCL joins no GPUs
+    std::string flight_directory;           // as in GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
   };
   WorkerService(World world, Options options);
@@ -72,8 +72,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   Answer<proto::RegisterProgramResponse> RegisterProgram(
       const proto::RegisterProgramRequest& request);
   Answer<proto::CreateDatasetResponse> CreateDataset(const proto::CreateDatasetRequest& request);
-  Answer<proto::CreateIteratorResponse> CreateIterator(
-      const proto::CreateIteratorRequest& request);
+  Answer<proto::CreateIteratorResponse> CreateIterator(const proto::CreateIteratorRequest& request);
   Answer<proto::ReleaseResourcesResponse> ReleaseResources(
       const proto::ReleaseResourcesRequest& request);
   Answer<proto::ListDevicesResponse> ListDevices(const proto::ListDevicesRequest& request);
@@ -86,7 +85,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   absl::Status Refusal(const absl::Status& status) const;
 
   const Options options_;
-  const std::shared_ptr<PeerReach> reach_;  // shared with those that need peers
+  const std::shared_ptr<PeerReach> reach_;     // shared with those that need peers
   const std::shared_ptr<ClosureParts> parts_;  // shared with closures in flight
   ProgramCache programs_;
   ResourceTable resources_;

@@ -12,8 +12,7 @@ namespace {
 constexpr char kHomeAddress[] = "home";
 }  // namespace
 
-WorkerTask::WorkerTask(World world, Options options)
-    : world_(world), options_(std::move(options)) {
+WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(std::move(options)) {
   WorkerService::Options service_options;
   service_options.compute_threads = options_.compute_threads;
   service_options.default_threads = options_.default_threads;
@@ -36,8 +35,7 @@ WorkerTask::WorkerTask(World world, Options options)
   task_options.granted = options_.granted;
   task_options.on_grant = options_.on_grant;
   // Weak: the worker's service holds the task's, as does the home's, which is made with it.
-  const auto home_on_attach =
-      std::make_shared<std::function<void(const proto::AttachRequest&)>>();
+  const auto home_on_attach = std::make_shared<std::function<void(const proto::AttachRequest&)>>();
   task_options.on_attach = [weak = std::weak_ptr(worker_service_),
                             home_on_attach](const proto::AttachRequest& request) {
     if (*home_on_attach) (*home_on_attach)(request);
@@ -73,8 +71,7 @@ absl::StatusOr<std::string> WorkerTask::Start() {
     services.push_back(home_.service);
     ASSIGN_OR_RETURN(home_server_, home_transport_->Listen(kHomeAddress, {home_.service}));
   }
-  ASSIGN_OR_RETURN(server_,
-                   world_.transport.Listen(options_.listen_address, std::move(services)));
+  ASSIGN_OR_RETURN(server_, world_.transport.Listen(options_.listen_address, std::move(services)));
   return server_->address();
 }
 

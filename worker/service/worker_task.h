@@ -43,16 +43,16 @@ class WorkerTask {
     // Runs the programs of a replica; empty: the world's executor. One thread suffices for each,
     // and keeps OpenMP at one team. The executors outlive the task.
     ReplicaStrands::ExecutorOf compute_executor;
-    FindCuda find_cuda;          // null: programs run on the processor
-    FindNccl find_nccl;          // null: NCCL joins no GPUs
-    std::string flight_directory;  // as in GroupSessions
+    FindCuda find_cuda;                     // null: programs run on the processor
+    FindNccl find_nccl;                     // null: NCCL joins no GPUs
+    std::string flight_directory;           // as in GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
-    MakeWorkerHome make_home;    // empty: no variables live here
+    MakeWorkerHome make_home;               // empty: no variables live here
     // Of a home, as in TaskService.
     uint64_t memory_bytes = 0;
     EpochGrant granted;
     std::function<absl::Status(const EpochGrant&)> on_grant;
-    RetryPolicy retry;           // of calls to parameter servers
+    RetryPolicy retry;  // of calls to parameter servers
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
     absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned

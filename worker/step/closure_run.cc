@@ -34,8 +34,7 @@ int64_t Microseconds(absl::Time from, absl::Time to) {
 }  // namespace
 
 ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
-                       std::shared_ptr<const WorkerProgram> program, Request request,
-                       Replied reply)
+                       std::shared_ptr<const WorkerProgram> program, Request request, Replied reply)
     : parts_(std::move(parts)),
       program_(std::move(program)),
       header_(std::move(request.header)),
@@ -64,17 +63,17 @@ void ClosureRun::Start(ClosureInput input) {
 
 void ClosureRun::StartBatch(ClosureInput input) {
   if (input.stream != nullptr) {
-    input.stream->Next([self = shared_from_this()](
-                           absl::StatusOr<std::optional<ElementStream::Item>> item) {
-      if (!item.ok()) return self->PartReady(InputError(item.status()));
-      if (!item->has_value()) {
-        return self->PartReady(InputError(absl::OutOfRangeError(absl::StrCat(
-            "end of data: iterator ", self->header_.iterator_id(), " has no more elements"))));
-      }
-      self->position_ = std::move((**item).position);
-      self->next_position_ = std::move((**item).next_position);
-      self->TakeElement(std::move((**item).element));
-    });
+    input.stream->Next(
+        [self = shared_from_this()](absl::StatusOr<std::optional<ElementStream::Item>> item) {
+          if (!item.ok()) return self->PartReady(InputError(item.status()));
+          if (!item->has_value()) {
+            return self->PartReady(InputError(absl::OutOfRangeError(absl::StrCat(
+                "end of data: iterator ", self->header_.iterator_id(), " has no more elements"))));
+          }
+          self->position_ = std::move((**item).position);
+          self->next_position_ = std::move((**item).next_position);
+          self->TakeElement(std::move((**item).element));
+        });
     return;
   }
   parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
@@ -107,9 +106,9 @@ absl::Status ClosureRun::LookUp() {
     for (const TableLookup::Column& column : lookup.columns) {
       columns.push_back({column.input, &element_[column.component], column.negative_is_none});
     }
-    ASSIGN_OR_RETURN(RowLookup found,
-                     table.dynamic ? LookUpKeys(table.name, columns)
-                                   : LookUpRows(table.name, table.shape.dim(0), columns));
+    ASSIGN_OR_RETURN(RowLookup found, table.dynamic
+                                          ? LookUpKeys(table.name, columns)
+                                          : LookUpRows(table.name, table.shape.dim(0), columns));
     (*rows)[lookup.variable] = std::move(found.rows);
     for (size_t i = 0; i < columns.size(); ++i) {
       positions_[lookup.columns[i].position] = std::move(found.positions[i]);
@@ -190,11 +189,21 @@ absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
   inputs.reserve(program_->inputs.size());
   for (const InputSource& source : program_->inputs) {
     switch (source.kind) {
-      case InputSource::Kind::kBatch: inputs.push_back(element_[source.index]); break;
-      case InputSource::Kind::kVariable: inputs.push_back(pulled_.values[source.index]); break;
-      case InputSource::Kind::kArgument: inputs.push_back(arguments[source.index]); break;
-      case InputSource::Kind::kPositions: inputs.push_back(positions_[source.index]); break;
-      case InputSource::Kind::kContext: inputs.push_back(ContextTensor(source.context)); break;
+      case InputSource::Kind::kBatch:
+        inputs.push_back(element_[source.index]);
+        break;
+      case InputSource::Kind::kVariable:
+        inputs.push_back(pulled_.values[source.index]);
+        break;
+      case InputSource::Kind::kArgument:
+        inputs.push_back(arguments[source.index]);
+        break;
+      case InputSource::Kind::kPositions:
+        inputs.push_back(positions_[source.index]);
+        break;
+      case InputSource::Kind::kContext:
+        inputs.push_back(ContextTensor(source.context));
+        break;
     }
   }
   return inputs;
@@ -210,7 +219,8 @@ std::vector<Tensor> ClosureRun::RowsBefore() const {
 
 Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
   switch (value) {
-    case proto::STEP: return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.step()));
+    case proto::STEP:
+      return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.step()));
     case proto::CLOSURE_ID:
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
     case proto::WORKER_INDEX:
@@ -219,8 +229,10 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
     case proto::NUM_REPLICAS:
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()) *
                                      (group_ == nullptr ? 1 : group_->size()));
-    case proto::TRAINING: return Tensor::Scalar<bool>(program_->training);
-    default: return Tensor::Scalar<int64_t>(0);
+    case proto::TRAINING:
+      return Tensor::Scalar<bool>(program_->training);
+    default:
+      return Tensor::Scalar<int64_t>(0);
   }
 }
 
@@ -339,9 +351,8 @@ PushContext ClosureRun::ContextOfPush() const {
   PushContext context;
   context.closure_id = header_.closure_id();
   context.attempt = header_.attempt();
-  context.worker_incarnation = header_.session() != 0
-                                   ? header_.session()
-                                   : parts_->task_service->task_ref().incarnation();
+  context.worker_incarnation =
+      header_.session() != 0 ? header_.session() : parts_->task_service->task_ref().incarnation();
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
   context.step = header_.round() == 0 ? header_.step() : header_.round();
@@ -362,8 +373,7 @@ void ClosureRun::Finish(absl::Status status) {
   }
   proto::StepTimes* const times = response_.header.mutable_times();
   times->set_input_us(Microseconds(marks_.start, marks_.batch));
-  times->set_pull_us(
-      Microseconds(rows_ != nullptr ? marks_.batch : marks_.start, marks_.pulled));
+  times->set_pull_us(Microseconds(rows_ != nullptr ? marks_.batch : marks_.start, marks_.pulled));
   times->set_queue_us(Microseconds(std::max(marks_.batch, marks_.pulled), marks_.compute));
   times->set_compute_us(Microseconds(marks_.compute, marks_.computed));
   times->set_push_us(Microseconds(marks_.computed, parts_->world.clock.Now()));
@@ -396,13 +406,12 @@ void ClosureRun::AwaitTurn() {
 // Another gang, or another member, may never come: a gang waits as long as anybody waits for it.
 void ClosureRun::EndAtDeadline() {
   if (deadline_ == absl::InfiniteFuture()) return;
-  deadline_timer_ = parts_->world.clock.CallAt(
-      deadline_, [parts = parts_, gang = header_.gang()] {
-        parts->groups->End(gang, MakeError(absl::StatusCode::kDeadlineExceeded,
-                                           "nobody waits for this synchronous step any more",
-                                           proto::TRANSIENT));
-        parts->gangs.End(gang, /*ended_well=*/false);
-      });
+  deadline_timer_ = parts_->world.clock.CallAt(deadline_, [parts = parts_, gang = header_.gang()] {
+    parts->groups->End(
+        gang, MakeError(absl::StatusCode::kDeadlineExceeded,
+                        "nobody waits for this synchronous step any more", proto::TRANSIENT));
+    parts->gangs.End(gang, /*ended_well=*/false);
+  });
 }
 
 void ClosureRun::JoinGroup() {

@@ -33,8 +33,8 @@
 #include "worker/data/dataset.h"
 #include "worker/data/element_stream.h"
 #include "worker/gang/gang_answers.h"
-#include "worker/gang/group_sessions.h"
 #include "worker/gang/gang_line.h"
+#include "worker/gang/group_sessions.h"
 #include "worker/program/replicated_run.h"
 #include "worker/program/worker_program.h"
 #include "worker/ps_client/ps_client.h"
@@ -75,8 +75,8 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   using Request = Envelope<proto::RunClosureRequest>;
   using Replied = TypedReply<proto::RunClosureResponse>;
 
-  ClosureRun(std::shared_ptr<ClosureParts> parts,
-             std::shared_ptr<const WorkerProgram> program, Request request, Replied reply);
+  ClosureRun(std::shared_ptr<ClosureParts> parts, std::shared_ptr<const WorkerProgram> program,
+             Request request, Replied reply);
 
   // Call once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the data; those of the data
   // set (INPUT), of PsClient, and of the program (APPLICATION); FAILED_PRECONDITION (STALE). Each

@@ -127,8 +127,8 @@ absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> 
     } else if (dtype == DType::kInt64) {
       RETURN_IF_ERROR(AddIds<int64_t>(table, columns[i], offset, keys, entries));
     } else {
-      return absl::InvalidArgumentError(absl::StrCat("ids '", columns[i].name, "' of '",
-                                                     table.name, "' are ", DTypeName(dtype),
+      return absl::InvalidArgumentError(absl::StrCat("ids '", columns[i].name, "' of '", table.name,
+                                                     "' are ", DTypeName(dtype),
                                                      ", not int32 or int64"));
     }
   }
@@ -162,8 +162,7 @@ absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
   return LookUp({table, num_rows, false}, columns);
 }
 
-absl::StatusOr<RowLookup> LookUpKeys(const std::string& table,
-                                     absl::Span<const IdColumn> columns) {
+absl::StatusOr<RowLookup> LookUpKeys(const std::string& table, absl::Span<const IdColumn> columns) {
   return LookUp({table, 0, true}, columns);
 }
 

@@ -32,7 +32,6 @@ struct RowLookup {
 absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
                                      absl::Span<const IdColumn> columns);
 // The same for a dynamic table, in the order of KeyOrder. Errors: for ids of another type.
-absl::StatusOr<RowLookup> LookUpKeys(const std::string& table,
-                                     absl::Span<const IdColumn> columns);
+absl::StatusOr<RowLookup> LookUpKeys(const std::string& table, absl::Span<const IdColumn> columns);
 
 }  // namespace cohort

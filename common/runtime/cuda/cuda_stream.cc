@@ -156,10 +156,10 @@ bool CudaStream::Reaches(const void* memory) {
 
 Tensor CudaStream::InPlace(const Tensor& reached) const {
   const std::shared_ptr<Buffer>& buffer = reached.buffer();
-  return Tensor(reached.dtype(), reached.shape(),
-                Buffer::Of(std::make_shared<Reached>(buffer),
-                           absl::MakeSpan(buffer->data(), buffer->size())),
-                reached.offset());
+  return Tensor(
+      reached.dtype(), reached.shape(),
+      Buffer::Of(std::make_shared<Reached>(buffer), absl::MakeSpan(buffer->data(), buffer->size())),
+      reached.offset());
 }
 
 Tensor CudaStream::NewTensor(DType dtype, const Shape& shape) {

@@ -12,8 +12,7 @@ absl::Status WaitingKernel::Run(KernelContext&) const {
 
 void KernelRegistry::Add(const std::string& domain, const std::string& op,
                          KernelDefinition definition) {
-  const bool added =
-      definitions_.emplace(std::make_pair(domain, op), std::move(definition)).second;
+  const bool added = definitions_.emplace(std::make_pair(domain, op), std::move(definition)).second;
   COHORT_CHECK(added, "one kernel per operator");
 }
 

@@ -39,9 +39,8 @@ absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature)
     }
   }
   if (node.output_size() < 1 || node.output_size() > signature.max_outputs) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", node.output_size(),
-                                                   " outputs, needs 1 to ",
-                                                   signature.max_outputs));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", node.output_size(), " outputs, needs 1 to ", signature.max_outputs));
   }
   return absl::OkStatus();
 }

@@ -18,10 +18,8 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
   Buffer* const data = buffer.get();
   // The handle's deleter runs after its last reader; the lock in Return orders those reads before
   // the next writes.
-  return std::shared_ptr<Buffer>(
-      data, [pool = shared_from_this(), buffer = std::move(buffer)](Buffer*) mutable {
-        pool->Return(std::move(buffer));
-      });
+  return std::shared_ptr<Buffer>(data, [pool = shared_from_this(), buffer = std::move(buffer)](
+                                           Buffer*) mutable { pool->Return(std::move(buffer)); });
 }
 
 void OutputPool::DropFree() {

@@ -34,8 +34,8 @@ absl::StatusOr<BatchNormShape> ResolveBatchNorm(const Tensor& x,
 }
 
 absl::StatusOr<BatchNormShape> ResolveBatchNorm(const KernelContext& context) {
-  return ResolveBatchNorm(context.input(0), {context.input(1), context.input(2),
-                                             context.input(3), context.input(4)});
+  return ResolveBatchNorm(context.input(0),
+                          {context.input(1), context.input(2), context.input(3), context.input(4)});
 }
 
 absl::StatusOr<BatchNormShape> ResolveBatchNormGrad(const KernelContext& context,

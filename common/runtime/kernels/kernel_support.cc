@@ -20,9 +20,8 @@ KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelCont
 }
 
 absl::Status UnsupportedType(const Tensor& tensor) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("has no kernel for ", DTypeName(tensor.dtype()), " (input ", tensor.TypeString(),
-                   ")"));
+  return absl::InvalidArgumentError(absl::StrCat("has no kernel for ", DTypeName(tensor.dtype()),
+                                                 " (input ", tensor.TypeString(), ")"));
 }
 
 absl::Status RequireType(const Tensor& tensor, DType dtype) {
@@ -37,14 +36,14 @@ absl::Status RequireTypeIn(const Tensor& tensor, const DTypeSet& dtypes) {
 
 absl::Status RequireSameType(const Tensor& a, const Tensor& b) {
   if (a.dtype() == b.dtype()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("needs inputs of one type, not ", a.TypeString(),
-                                                 " and ", b.TypeString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("needs inputs of one type, not ", a.TypeString(), " and ", b.TypeString()));
 }
 
 absl::Status RequireSameShape(const Tensor& a, const Tensor& b) {
   if (a.shape() == b.shape()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("needs inputs of one shape, not ", a.TypeString(),
-                                                 " and ", b.TypeString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("needs inputs of one shape, not ", a.TypeString(), " and ", b.TypeString()));
 }
 
 absl::Status RequireRank(const Tensor& tensor, int rank) {

@@ -11,9 +11,9 @@ namespace cohort {
 absl::StatusOr<MatMulShape> ResolveMatMul(const Shape& a, const Shape& b,
                                           const MatMulFlags& flags) {
   const auto mismatch = [&] {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot multiply ", a.ToString(), flags.transpose_a ? " transposed" : "", " by ",
-        b.ToString(), flags.transpose_b ? " transposed" : ""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot multiply ", a.ToString(), flags.transpose_a ? " transposed" : "",
+                     " by ", b.ToString(), flags.transpose_b ? " transposed" : ""));
   };
   if (a.rank() < (flags.transpose_a ? 2 : 1) || b.rank() < (flags.transpose_b ? 2 : 1)) {
     return mismatch();

@@ -23,8 +23,8 @@ ReduceParameters ParseReduceMean(AttributeReader& reader);  // axes are an attri
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
 
 struct ReduceShape {
-  Shape kept;    // as the input, reduced axes 1
-  Shape result;  // without the reduced axes unless they are kept
+  Shape kept;         // as the input, reduced axes 1
+  Shape result;       // without the reduced axes unless they are kept
   int64_t count = 1;  // input elements per result element
 };
 // Errors: INVALID_ARGUMENT for an axis outside the rank or given twice.

@@ -35,8 +35,7 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
       continue;
     }
     if (dims[axis] < 0 || __builtin_mul_overflow(known, dims[axis], &known)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("bad extent ", dims[axis], " at axis ", axis));
+      return absl::InvalidArgumentError(absl::StrCat("bad extent ", dims[axis], " at axis ", axis));
     }
   }
   const int64_t total = input.num_elements();
@@ -180,9 +179,9 @@ absl::Status RunConstant(KernelContext& context, const ConstantParameters& param
 }  // namespace
 
 void RegisterShapeKernels(KernelRegistry& registry) {
-  registry.Add("", "Reshape",
-               BoundKernel<ReshapeParameters>({2, 2, {kAnyType, kIndices}}, ParseReshape,
-                                              RunReshape));
+  registry.Add(
+      "", "Reshape",
+      BoundKernel<ReshapeParameters>({2, 2, {kAnyType, kIndices}}, ParseReshape, RunReshape));
   registry.Add("", "Flatten",
                BoundKernel<AxisParameter>({1, 1, {kAnyType}}, ParseFlatten, RunFlatten));
   registry.Add("", "Identity", PlainKernel({1, 1, {kAnyType}}, RunIdentity));

@@ -16,8 +16,8 @@ absl::Status CheckList(const char* name, const std::vector<int64_t>& values, siz
   }
   for (const int64_t value : values) {
     if (value < least || value > kExtentMax) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " holds ", value, ", not between ",
-                                                     least, " and ", kExtentMax));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " holds ", value, ", not between ", least, " and ", kExtentMax));
     }
   }
   return absl::OkStatus();
@@ -42,9 +42,9 @@ absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
   }
   const int64_t room = axis.input + axis.pad_begin + axis.pad_end - extent;
   if (room < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a window of ", extent, " does not fit into ", axis.input + axis.pad_begin + axis.pad_end,
-        " positions (", axis.input, " and padding)"));
+    return absl::InvalidArgumentError(absl::StrCat("a window of ", extent, " does not fit into ",
+                                                   axis.input + axis.pad_begin + axis.pad_end,
+                                                   " positions (", axis.input, " and padding)"));
   }
   axis.output = (parameters.ceil_mode ? CeilDiv(room, axis.stride) : room / axis.stride) + 1;
   return absl::OkStatus();
@@ -79,8 +79,8 @@ WindowParameters ParseWindow(AttributeReader& reader) {
 
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters) {
   if (image.rank() < 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "needs [batch, channels, positions ...], not ", image.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("needs [batch, channels, positions ...], not ", image.ToString()));
   }
   const auto count = static_cast<size_t>(image.rank() - 2);
   if (parameters.kernel.empty()) return absl::InvalidArgumentError("has no kernel_shape");
@@ -213,9 +213,8 @@ std::vector<double> AverageDivisors(const Window& window, bool count_padding) {
     }
   }
   std::vector<double> divisors(static_cast<size_t>(window.outputs), 0);
-  ForEachTap(counted, [&](int64_t output, int64_t, int64_t) {
-    ++divisors[static_cast<size_t>(output)];
-  });
+  ForEachTap(counted,
+             [&](int64_t output, int64_t, int64_t) { ++divisors[static_cast<size_t>(output)]; });
   // A last window of ceil_mode may lie behind the input; its sum is 0.
   for (double& divisor : divisors) divisor = std::max(divisor, 1.0);
   return divisors;

@@ -36,9 +36,8 @@ MemoryPlan PlanMemory(absl::Span<const LiveRange> ranges) {
     plan.offsets[index] = offset;
     plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
     const auto position =
-        std::upper_bound(placed.begin(), placed.end(), offset, [&](size_t value, size_t other) {
-          return value < plan.offsets[other];
-        });
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](size_t value, size_t other) { return value < plan.offsets[other]; });
     placed.insert(position, index);
   }
   return plan;

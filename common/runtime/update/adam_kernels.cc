@@ -43,7 +43,8 @@ class AdamKernel : public OptimizerKernel {
   void ApplyRule(const UpdateStep& step) const override {
     const AdamSlots slots = {Slot(step, 0), Slot(step, 1), amsgrad_ ? Slot(step, 2) : SlotSpan()};
     Run(&UpdatesLaunches::adam,
-        {SpanOf(step), slots,
+        {SpanOf(step),
+         slots,
          {static_cast<float>(Alpha(step)), static_cast<float>(1 - betas_.first),
           static_cast<float>(1 - betas_.second), betas_.epsilon}});
   }
@@ -74,7 +75,8 @@ class AdamaxKernel : public OptimizerKernel {
  private:
   void ApplyRule(const UpdateStep& step) const override {
     Run(&UpdatesLaunches::adamax,
-        {SpanOf(step), {Slot(step, 0), Slot(step, 1)},
+        {SpanOf(step),
+         {Slot(step, 0), Slot(step, 1)},
          {static_cast<float>(Rate(step)), static_cast<float>(1 - betas_.first),
           static_cast<float>(betas_.second), betas_.epsilon}});
   }
@@ -127,13 +129,14 @@ class NadamKernel : public OptimizerKernel {
     const double t = static_cast<double>(step.step);
     const double now = betas_.first * Schedule(t);
     const double next = betas_.first * Schedule(t + 1);
-    const double product = std::pow(betas_.first, t) *
-                           products_[std::min<uint64_t>(step.step, products_.size() - 1)];
+    const double product =
+        std::pow(betas_.first, t) * products_[std::min<uint64_t>(step.step, products_.size() - 1)];
     const double rate = step.learning_rate;
     return {static_cast<float>(rate * next / (1 - product * next)),
             static_cast<float>(rate * (1 - now) / (1 - product)),
             static_cast<float>(1 / Betas::Correction(betas_.second, step.step)),
-            static_cast<float>(1 - betas_.first), static_cast<float>(1 - betas_.second),
+            static_cast<float>(1 - betas_.first),
+            static_cast<float>(1 - betas_.second),
             betas_.epsilon};
   }
 

@@ -94,8 +94,7 @@ class GpuMemory : public VariableMemory {
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
     return stream_->Allocate(bytes);
   }
-  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
-      const proto::UpdateRule& rule) override {
+  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(const proto::UpdateRule& rule) override {
     ASSIGN_OR_RETURN(std::unique_ptr<UpdateKernel> here, MakeUpdateKernel(rule));
     ASSIGN_OR_RETURN(std::unique_ptr<UpdateKernel> posted, stream_->MakeKernel(rule));
     return std::make_unique<GpuKernel>(stream_, std::move(posted), std::move(here));
@@ -115,9 +114,9 @@ absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& t
   // A device that has no such memory says so now.
   const auto tried = stream->Allocate(1);
   if (!tried.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat("variables cannot be kept on a GPU: ",
-                                                      tried.status().message(),
-                                                      "; or keep them in host memory"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("variables cannot be kept on a GPU: ", tried.status().message(),
+                     "; or keep them in host memory"));
   }
   return std::make_shared<GpuMemory>(stream);
 }

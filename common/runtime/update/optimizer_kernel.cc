@@ -137,8 +137,8 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
   const MissedSteps steps = {static_cast<double>(missed), weight_decay_ * step.learning_rate};
   if (use_average_) {
     const double share = 1 - std::pow(1 - average_share_, steps.count);
-    RunLoop(AverageUpdate{ToSpan(step), Slot(step, step.slots.size() - 1),
-                          static_cast<float>(share)});
+    RunLoop(
+        AverageUpdate{ToSpan(step), Slot(step, step.slots.size() - 1), static_cast<float>(share)});
   }
   CatchUp(step, steps);
   UpdateStep now = step;

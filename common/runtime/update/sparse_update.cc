@@ -30,8 +30,8 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
   COHORT_CHECK(width > 0 && gradients.size() == rows.size() * width, "a row of gradients each");
   rows_.reserve(rows.size());
   // Strictly ascending, as workers send them: nothing to sort, nothing to add up.
-  const bool ascending = std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) ==
-                         rows.end();
+  const bool ascending =
+      std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end();
   if (!ascending) {
     MergeUnsorted(rows, gradients.data());
     return;

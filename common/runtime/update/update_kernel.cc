@@ -59,8 +59,8 @@ class AdagradKernel : public OptimizerKernel {
     if (!per_row_) {
       return Run(&UpdatesLaunches::adagrad, {SpanOf(step), Slot(step, 0), rates});
     }
-    Run(&UpdatesLaunches::rowwise_adagrad, {SpanOf(step), Slot(step, 0, step.row_width),
-                                            static_cast<int64_t>(step.row_width), rates});
+    Run(&UpdatesLaunches::rowwise_adagrad,
+        {SpanOf(step), Slot(step, 0, step.row_width), static_cast<int64_t>(step.row_width), rates});
   }
 
   void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
@@ -98,7 +98,8 @@ class RmspropKernel : public OptimizerKernel {
                                 SlotOrNone(step, momentum_index_),
                                 SlotOrNone(step, average_index_)};
     Run(&UpdatesLaunches::rmsprop,
-        {SpanOf(step), slots,
+        {SpanOf(step),
+         slots,
          {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
           static_cast<float>(1 - rho_), momentum_, epsilon_, outside_}});
   }
@@ -138,7 +139,8 @@ class AdadeltaKernel : public OptimizerKernel {
  private:
   void ApplyRule(const UpdateStep& step) const override {
     Run(&UpdatesLaunches::adadelta,
-        {SpanOf(step), {Slot(step, 0), Slot(step, 1)},
+        {SpanOf(step),
+         {Slot(step, 0), Slot(step, 1)},
          {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
           static_cast<float>(1 - rho_), epsilon_}});
   }

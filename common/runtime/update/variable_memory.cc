@@ -9,8 +9,7 @@ class HostVariableMemory : public VariableMemory {
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
     return Buffer::Allocate(bytes);
   }
-  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
-      const proto::UpdateRule& rule) override {
+  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(const proto::UpdateRule& rule) override {
     return MakeUpdateKernel(rule);
   }
   bool in_one_piece() const override { return false; }

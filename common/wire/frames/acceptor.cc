@@ -30,10 +30,9 @@ std::shared_ptr<Acceptor> Acceptor::Start(std::shared_ptr<IoLoop> loop, UniqueFd
                                           Options options) {
   std::shared_ptr<Acceptor> acceptor(
       new Acceptor(std::move(loop), std::move(socket), std::move(options)));
-  acceptor->rested_ =
-      LoopTimer::Make(*acceptor->loop_, [weak = std::weak_ptr<Acceptor>(acceptor)] {
-        if (const auto self = weak.lock()) self->GoOn();
-      });
+  acceptor->rested_ = LoopTimer::Make(*acceptor->loop_, [weak = std::weak_ptr<Acceptor>(acceptor)] {
+    if (const auto self = weak.lock()) self->GoOn();
+  });
   acceptor->loop_->Add(acceptor, EPOLLIN);
   return acceptor;
 }

@@ -49,8 +49,7 @@ IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
     SetTurns(turns);
     Run(*state);
   });
-  pthread_setname_np(thread_.native_handle(),
-                     turns == Turns::kLong ? "io-parts" : "io-calls");
+  pthread_setname_np(thread_.native_handle(), turns == Turns::kLong ? "io-parts" : "io-calls");
 }
 
 IoLoop::~IoLoop() {

@@ -36,7 +36,7 @@ class SpinGate {
 
  private:
   static constexpr int kScoreMax = 8;
-  static constexpr int kScoreFirst = 2;   // after a trial that paid
+  static constexpr int kScoreFirst = 2;  // after a trial that paid
   static constexpr int kTrialInterval = 64;
   int score_ = 0;
   int waits_ = 0;  // since the last trial

@@ -60,12 +60,11 @@ std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, U
   session->timer_ = LoopTimer::Make(*session->loop_, [weak = session->weak_from_this()] {
     if (const auto self = weak.lock()) self->ExpireCalls();
   });
-  session->connection_ =
-      LocalConnection::Start(session->loop_, std::move(socket), session,
-                             {session->options_.message_bytes_max, session->options_.blocks,
-                              session->options_.sums, session->options_.address,
-                              session->options_.pool,
-                              std::max(kPartBytes, session->options_.free_bytes_max)});
+  session->connection_ = LocalConnection::Start(
+      session->loop_, std::move(socket), session,
+      {session->options_.message_bytes_max, session->options_.blocks, session->options_.sums,
+       session->options_.address, session->options_.pool,
+       std::max(kPartBytes, session->options_.free_bytes_max)});
   return session;
 }
 
@@ -251,8 +250,8 @@ absl::StatusOr<std::shared_ptr<LocalSession>> LocalChannel::OpenSession(StreamKi
     const bool parts = kind == StreamKind::kParts;
     LocalSession::Options options = options_;
     if (parts) options.name = NameForParts(options.name);
-    ASSIGN_OR_RETURN(session, LocalSession::Connect(parts ? loops_.parts : loops_.calls,
-                                                    std::move(options)));
+    ASSIGN_OR_RETURN(
+        session, LocalSession::Connect(parts ? loops_.parts : loops_.calls, std::move(options)));
   }
   return session;
 }
@@ -277,9 +276,8 @@ std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message requ
   absl::StatusOr<std::shared_ptr<LocalSession>> session =
       OpenSession(bytes > kWholeBytesMax ? StreamKind::kParts : StreamKind::kCalls);
   if (session.ok()) return (*session)->Start(method, std::move(request), timeout, std::move(done));
-  loops_.calls->Post([done = std::move(done), failure = session.status()]() mutable {
-    done(std::move(failure));
-  });
+  loops_.calls->Post(
+      [done = std::move(done), failure = session.status()]() mutable { done(std::move(failure)); });
   return std::make_unique<EndedCall>();
 }
 

@@ -123,7 +123,7 @@ class LocalChannel final : public Channel {
   }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
-  const LocalLoops loops_;  // as in LocalSession
+  const LocalLoops loops_;               // as in LocalSession
   const LocalSession::Options options_;  // without a name: no other connections are made
   Mutex mutex_;
   // By kind. Shared with their calls, which may outlive the channel.

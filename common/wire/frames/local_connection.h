@@ -40,8 +40,8 @@ class LocalConnection final : public IoLoop::Source,
   };
 
   struct Options {
-    size_t message_bytes_max = 0;  // a larger frame or block ends the connection
-    bool blocks = true;            // else payloads travel on the socket, both ways
+    size_t message_bytes_max = 0;                 // a larger frame or block ends the connection
+    bool blocks = true;                           // else payloads travel on the socket, both ways
     FrameSums sums = FrameSums::kNone;            // as at the other end
     std::string peer = "";                        // for texts
     std::shared_ptr<ReceivePool> pool = nullptr;  // as in LocalReader

@@ -110,8 +110,7 @@ absl::Status LocalReader::FillBehind(
     count = write(behind.left);
     if (!count.ok() || options_.sums == FrameSums::kNone) return;
     behind.crc = ExtendCrc32c(
-        behind.crc,
-        absl::string_view(reinterpret_cast<const char*>(behind.left.data()), *count));
+        behind.crc, absl::string_view(reinterpret_cast<const char*>(behind.left.data()), *count));
   };
   if (behind.place == nullptr) {
     fill({});
@@ -156,7 +155,7 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
 }
 
 absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& prefix,
-                                                           absl::string_view bytes) const {
+                                                          absl::string_view bytes) const {
   if (options_.sums != FrameSums::kNone && Crc32c(bytes) != prefix.frame_crc) {
     return Malformed("its CRC-32C differs: bytes changed on the way");
   }
@@ -165,8 +164,8 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
     return Malformed("no message");
   }
   if (!frame.ended_because().empty()) {
-    return MalformedMessage(absl::StrCat("the other end could not read what was sent: ",
-                                         frame.ended_because()));
+    return MalformedMessage(
+        absl::StrCat("the other end could not read what was sent: ", frame.ended_because()));
   }
   return frame;
 }

@@ -52,8 +52,7 @@ absl::StatusOr<UniqueFd> NewSocket(const std::string& name) {
 bool SameUser(const UniqueFd& fd) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
-  return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         peer.uid == geteuid();
+  return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
 void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {

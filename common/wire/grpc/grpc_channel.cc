@@ -195,16 +195,16 @@ class GenericChannel final : public GrpcChannel {
   void StartParts(std::shared_ptr<CallState> state, Message request, bool asks) {
     // Shared with the call's state.
     const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
-    StartPartsCall(parts_stub_,
-                   {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
-                    [state, address = address_](const grpc::Status& status,
-                                                absl::StatusOr<Message> answer) {
-                      Reply done = std::move(state->done);
-                      state->unasked.reset();
-                      TellNames(*state, status);
-                      if (!status.ok()) return done(Failure(*state, *address, status));
-                      done(std::move(answer));
-                    }});
+    StartPartsCall(
+        parts_stub_,
+        {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
+         [state, address = address_](const grpc::Status& status, absl::StatusOr<Message> answer) {
+           Reply done = std::move(state->done);
+           state->unasked.reset();
+           TellNames(*state, status);
+           if (!status.ok()) return done(Failure(*state, *address, status));
+           done(std::move(answer));
+         }});
   }
 
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,

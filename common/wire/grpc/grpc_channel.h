@@ -33,8 +33,7 @@ class GrpcChannel : public Channel {
   // `done`, unless nobody answered.
   using NamesTold = absl::AnyInvocable<void(ServerNames)>;
   virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
-                                            absl::Duration timeout, NamesTold told,
-                                            Reply done) = 0;
+                                            absl::Duration timeout, NamesTold told, Reply done) = 0;
 };
 
 std::shared_ptr<GrpcChannel> MakeGrpcChannel(GrpcChannelOptions options);

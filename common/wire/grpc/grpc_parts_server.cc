@@ -57,9 +57,8 @@ class PartsCall final : public GrpcServedCall,
 
   void Finish(absl::StatusOr<Message> result) override {
     AfterRoomIsTold([this, result = std::move(result)]() mutable {
-      const absl::Status failure = result.ok()
-                                       ? CheckSize(*result, dispatcher_->message_bytes_max)
-                                       : result.status();
+      const absl::Status failure =
+          result.ok() ? CheckSize(*result, dispatcher_->message_bytes_max) : result.status();
       if (failure.ok()) {
         answer_.emplace("", *std::move(result));
         return WriteNext();
@@ -98,10 +97,9 @@ class PartsCall final : public GrpcServedCall,
   }
 
   void AskForRoom(const std::string& method, size_t bytes) {
-    dispatcher_->calls->AskForRoom(
-        method, bytes, [weak = weak_from_this()](ByteBudget::Room room) {
-          if (const auto self = weak.lock()) self->TellRoom(std::move(room));
-        });
+    dispatcher_->calls->AskForRoom(method, bytes, [weak = weak_from_this()](ByteBudget::Room room) {
+      if (const auto self = weak.lock()) self->TellRoom(std::move(room));
+    });
   }
 
   void TellRoom(ByteBudget::Room room) {

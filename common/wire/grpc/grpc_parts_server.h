@@ -21,7 +21,7 @@ struct GrpcDispatcher {
   // By which clients of the same host, and all clients, reach the server too; empty: none.
   std::string local_name;
   std::string stream_name;
-  std::shared_ptr<GrpcServedStreams> streams;  // shared with the server, which ends them
+  std::shared_ptr<GrpcServedStreams> streams;      // shared with the server, which ends them
   std::shared_ptr<GrpcStandardServices> standard;  // the same
 
   // For a client that asks for them.

@@ -30,9 +30,7 @@ class GrpcCallCount {
 
 // What gRPC knows of a call that came, or will come. Thread-compatible.
 struct GrpcIncoming {
-  explicit GrpcIncoming(std::shared_ptr<GrpcCallCount> in) : count(std::move(in)) {
-    count->Add();
-  }
+  explicit GrpcIncoming(std::shared_ptr<GrpcCallCount> in) : count(std::move(in)) { count->Add(); }
   ~GrpcIncoming() {
     io.reset();
     context.reset();

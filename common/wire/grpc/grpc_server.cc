@@ -29,16 +29,14 @@ namespace {
 // What the transports of other processes ask.
 Service WireService(const std::string& local_name) {
   Service service;
-  service.descriptor = proto::LocalNameRequest::descriptor()->file()->FindServiceByName(
-      "WireService");
-  service.handlers["LocalName"] =
-      MakeHandler<proto::LocalNameRequest, proto::LocalNameResponse>(
-          [local_name](Envelope<proto::LocalNameRequest>,
-                       TypedReply<proto::LocalNameResponse> reply) {
-            Envelope<proto::LocalNameResponse> response;
-            response.header.set_name(local_name);
-            reply(std::move(response));
-          });
+  service.descriptor =
+      proto::LocalNameRequest::descriptor()->file()->FindServiceByName("WireService");
+  service.handlers["LocalName"] = MakeHandler<proto::LocalNameRequest, proto::LocalNameResponse>(
+      [local_name](Envelope<proto::LocalNameRequest>, TypedReply<proto::LocalNameResponse> reply) {
+        Envelope<proto::LocalNameResponse> response;
+        response.header.set_name(local_name);
+        reply(std::move(response));
+      });
   return service;
 }
 
@@ -61,9 +59,8 @@ class UnaryCall final : public GrpcServedCall,
   }
 
   void Finish(absl::StatusOr<Message> result) override {
-    absl::StatusOr<Payload> frame = result.ok()
-                                        ? EncodeCheckedFrame(*std::move(result), bytes_max())
-                                        : result.status();
+    absl::StatusOr<Payload> frame =
+        result.ok() ? EncodeCheckedFrame(*std::move(result), bytes_max()) : result.status();
     if (frame.ok()) return StartWriteAndFinish(ToByteBuffer(*frame));
     context().AddTrailingMetadata(kHandlerFailureKey, "1");
     StartFinish(ToGrpcStatus(frame.status()));
@@ -156,7 +153,7 @@ class RawServer final : public GrpcServer {
 
  private:
   const std::string address_;
-  const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
+  const std::shared_ptr<ServerCalls> calls_;          // shared with what serves its connections
   const std::shared_ptr<GrpcServedStreams> streams_;  // shared with themselves
   const std::shared_ptr<GrpcStandardServices> standard_;
   const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();  // by the calls
@@ -188,10 +185,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   for (const Service& each : options.services) {
     standard->names.push_back(each.descriptor->full_name());
   }
-  const auto dispatcher = std::make_shared<const GrpcDispatcher>(
-      GrpcDispatcher{calls, options.message_bytes_max, std::make_shared<ReceivePool>(),
-                     options.local_name, options.stream_name,
-                     std::make_shared<GrpcServedStreams>(), standard});
+  const auto dispatcher = std::make_shared<const GrpcDispatcher>(GrpcDispatcher{
+      calls, options.message_bytes_max, std::make_shared<ReceivePool>(), options.local_name,
+      options.stream_name, std::make_shared<GrpcServedStreams>(), standard});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
@@ -212,8 +208,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
     options.address = absl::StrCat(options.address.substr(0, colon), ":", port);
   }
   return std::make_unique<RawServer>(std::move(options.address), std::move(calls), dispatcher,
-                                     std::move(service), std::move(no_queue),
-                                     std::move(acceptor), std::move(server));
+                                     std::move(service), std::move(no_queue), std::move(acceptor),
+                                     std::move(server));
 }
 
 }  // namespace cohort

@@ -209,8 +209,7 @@ void GrpcCallStream::OnDone(const grpc::Status& status) {
   const bool tells = ended.code() == absl::StatusCode::kResourceExhausted ||
                      ended.code() == absl::StatusCode::kUnimplemented;
   const absl::StatusCode code = tells ? ended.code() : absl::StatusCode::kUnavailable;
-  const std::string why =
-      ended.ok() ? "the stream of calls ended" : std::string(ended.message());
+  const std::string why = ended.ok() ? "the stream of calls ended" : std::string(ended.message());
   for (auto& [id, call] : calls) {
     if (IsMalformed(ended) && !call.cancelled) {
       call.done(ended);

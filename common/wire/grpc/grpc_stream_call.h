@@ -41,7 +41,6 @@ class GrpcCallStream final : public GrpcClientStream,
   // release the memory of what it has not sent.
   void Cancel(uint64_t id);
 
-
  private:
   struct OpenCall {
     Reply done;
@@ -69,7 +68,7 @@ class GrpcCallStream final : public GrpcClientStream,
 
   const Options options_;
   std::shared_ptr<GrpcCallStream> self_;  // until gRPC is done with it
-  absl::Status malformed_;  // of reading: what is wrong with what came
+  absl::Status malformed_;                // of reading: what is wrong with what came
 
   Mutex mutex_;
   // Shared with who cancels. None when gRPC is done: with it goes what gRPC has not sent, whoever

@@ -204,11 +204,9 @@ absl::Status GrpcServedStream::TakeCall(const grpc::ByteBuffer& message) {
   Message request{std::move(*call.header.mutable_header()), std::move(call.payload)};
   const absl::Status fits = CheckSize(request, bytes_max);
   auto open = std::make_shared<StreamedOpenCall>(weak_from_this(), call.header.id(), bytes_max);
-  open->SetRoom(
-      dispatcher_->calls->TakeRoom(call.header.method(), PayloadBytes(request.payload)));
-  dispatcher_->calls->Handle(
-      std::move(open), call.header.method(),
-      fits.ok() ? absl::StatusOr<Message>(std::move(request)) : fits);
+  open->SetRoom(dispatcher_->calls->TakeRoom(call.header.method(), PayloadBytes(request.payload)));
+  dispatcher_->calls->Handle(std::move(open), call.header.method(),
+                             fits.ok() ? absl::StatusOr<Message>(std::move(request)) : fits);
   return absl::OkStatus();
 }
 

@@ -9,9 +9,7 @@
 namespace cohort {
 
 GrpcTransport::GrpcTransport() : GrpcTransport(Options()) {}
-GrpcTransport::GrpcTransport(Options options) : options_(options) {
-  SetUpGrpc();
-}
+GrpcTransport::GrpcTransport(Options options) : options_(options) { SetUpGrpc(); }
 
 absl::StatusOr<std::unique_ptr<Server>> GrpcTransport::Listen(const std::string& address,
                                                               std::vector<Service> services) {

@@ -58,9 +58,8 @@ class AutoServer final : public Server {
 
   void Drain(absl::Duration grace) override {
     const absl::Time end = absl::Now() + grace;
-    for (Server* const server :
-         std::initializer_list<Server*>{parts_.local.get(), parts_.stream.get(),
-                                        parts_.grpc.get()}) {
+    for (Server* const server : std::initializer_list<Server*>{
+             parts_.local.get(), parts_.stream.get(), parts_.grpc.get()}) {
       if (server != nullptr) server->Drain(std::max(end - absl::Now(), absl::ZeroDuration()));
     }
   }
@@ -88,7 +87,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
         options_(std::move(options)),
         tcp_(std::make_shared<TcpRoute>(
             loops_, TcpRoute::Options{options_.address, options_.message_bytes_max,
-                                     FreeBytesMax(options_.lane)})) {}
+                                      FreeBytesMax(options_.lane)})) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
@@ -122,8 +121,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
       // when its first call is not answered. So calls that follow the break get a new one.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
-      grpc_ = MakeGrpcChannel(
-          {options_.address, Lane::kData, options_.message_bytes_max, loops_.pool});
+      grpc_ =
+          MakeGrpcChannel({options_.address, Lane::kData, options_.message_bytes_max, loops_.pool});
     }
     ways.grpc = grpc_;
     return ways;

@@ -44,8 +44,9 @@ class AutoTransport final : public Transport {
   AllocateBuffer MemoryToSend() const override;
 
  private:
-  absl::StatusOr<std::unique_ptr<LocalServer>> ListenLocally(
-      const std::string& address, const std::vector<Service>& services, std::string& name);
+  absl::StatusOr<std::unique_ptr<LocalServer>> ListenLocally(const std::string& address,
+                                                             const std::vector<Service>& services,
+                                                             std::string& name);
 
   const Options options_;
   const std::unique_ptr<const LocalLoops> loops_;  // shared with what outlives this object

@@ -69,13 +69,13 @@ class JoinedTransport::JoinedChannel final : public Channel {
     // The completion may release the last reference of this channel before Start returns.
     const std::shared_ptr<OpenCalls> calls = calls_;
     const uint64_t id = calls->Begin();
-    std::shared_ptr<Call> call = inner_->Start(
-        method, std::move(request), timeout,
-        [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
-          // What the completion holds goes before the call counts as ended.
-          std::exchange(done, nullptr)(std::move(result));
-          calls->End(id);
-        });
+    std::shared_ptr<Call> call =
+        inner_->Start(method, std::move(request), timeout,
+                      [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
+                        // What the completion holds goes before the call counts as ended.
+                        std::exchange(done, nullptr)(std::move(result));
+                        calls->End(id);
+                      });
     calls->Started(id, call);
     return std::make_unique<SharedCall>(std::move(call));
   }

@@ -33,13 +33,13 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
 
   void Start(absl::Duration timeout) {
     const int step = NextStep();
-    SetCall(step, StartCall<proto::LocalNameResponse>(
-                      *channel_->asked_, kLocalNameMethod, Envelope<proto::LocalNameRequest>(),
-                      timeout,
-                      [self = shared_from_this()](
-                          absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
-                        self->OnName(std::move(answer));
-                      }));
+    SetCall(
+        step,
+        StartCall<proto::LocalNameResponse>(
+            *channel_->asked_, kLocalNameMethod, Envelope<proto::LocalNameRequest>(), timeout,
+            [self = shared_from_this()](absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
+              self->OnName(std::move(answer));
+            }));
   }
 
   void Cancel() {
@@ -116,8 +116,8 @@ std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message 
   }
   const auto deadline = Clock::now() + absl::ToChronoNanoseconds(BoundedWait(timeout));
   auto call = std::make_shared<AskingCall>(
-      shared_from_this(), AskingCall::Waiting{std::string(method), std::move(request), deadline,
-                                              std::move(done)});
+      shared_from_this(),
+      AskingCall::Waiting{std::string(method), std::move(request), deadline, std::move(done)});
   call->Start(timeout);
   return std::make_unique<Handle>(std::move(call));
 }
@@ -128,8 +128,7 @@ std::shared_ptr<LocalChannel> LocalOnlyChannel::OpenLocal() {
   return local_;
 }
 
-absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(
-    const std::string& name) {
+absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(const std::string& name) {
   const bool shared = options_.kind == TransportKind::kShm;
   if (name.empty()) return Refused("it has no socket on its host (--transport tcp or grpc)");
   if (shared && !absl::StartsWith(name, kSharedNamePrefix)) {
@@ -138,8 +137,7 @@ absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(
   MutexLock lock(mutex_);
   if (local_ != nullptr && local_->open()) return local_;
   auto local = std::make_shared<LocalChannel>(
-      loops_,
-      LocalSession::Options{name, options_.address, options_.message_bytes_max, shared});
+      loops_, LocalSession::Options{name, options_.address, options_.message_bytes_max, shared});
   if (!local->Connect().ok()) {
     return Refused("nobody on this host, in this network namespace and of this user has its name");
   }

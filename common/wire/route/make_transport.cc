@@ -18,8 +18,7 @@ std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
     options.kind = kind;
     inner = std::make_unique<AutoTransport>(options);
   }
-  return std::make_unique<JoinedTransport>(
-      std::make_unique<RenewingTransport>(std::move(inner)));
+  return std::make_unique<JoinedTransport>(std::make_unique<RenewingTransport>(std::move(inner)));
 }
 
 }  // namespace cohort

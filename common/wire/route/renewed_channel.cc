@@ -30,7 +30,7 @@ struct RenewedChannel::Line {
   OpenCalls calls;
 
   Mutex mutex;
-  Time heard ABSL_GUARDED_BY(mutex);  // the last answer, or the first call since
+  Time heard ABSL_GUARDED_BY(mutex);          // the last answer, or the first call since
   bool waits ABSL_GUARDED_BY(mutex) = false;  // calls were started since the last answer
   int timeouts ABSL_GUARDED_BY(mutex) = 0;    // since the last answer
   std::string end ABSL_GUARDED_BY(mutex);     // why it was given up; empty: it was not

@@ -53,11 +53,12 @@ void TcpRoute::Dial(const Server& server, StreamKind kind) {
     MutexLock lock(mutex_);
     step = ++dials_;
   }
-  auto dial = StreamDial::Start(
-      loops_.calls, {server.peer, server.name, kind},
-      [weak = weak_from_this(), server, kind](absl::StatusOr<UniqueFd> socket) {
-        if (const auto self = weak.lock()) self->OnDialled(server, kind, std::move(socket));
-      });
+  auto dial =
+      StreamDial::Start(loops_.calls, {server.peer, server.name, kind},
+                        [weak = weak_from_this(), server, kind](absl::StatusOr<UniqueFd> socket) {
+                          if (const auto self = weak.lock())
+                            self->OnDialled(server, kind, std::move(socket));
+                        });
   if (!dial.ok()) return Refuse(server, dial.status());
   MutexLock lock(mutex_);
   if (step == dials_) dial_ = *std::move(dial);  // else it is over, and the next one is under way
@@ -86,8 +87,7 @@ void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<U
     return Dial(server, StreamKind::kParts);
   }
   MutexLock lock(mutex_);
-  channel_ =
-      std::make_shared<LocalChannel>(loops_, std::move(calls_), std::move(session));
+  channel_ = std::make_shared<LocalChannel>(loops_, std::move(calls_), std::move(session));
   dialling_ = false;
   refused_.clear();
 }

@@ -77,8 +77,8 @@ inline bool CheckSums(RankWork& work, float* values, size_t count, int rank, int
   std::fill(values, values + count, static_cast<float>(rank + 1));
   if (!work.AllReduce(1)) return false;
   const auto expected = static_cast<float>(ranks * (ranks + 1) / 2);
-  const bool good = !work.sums() || std::all_of(values, values + count,
-                                                [&](float v) { return v == expected; });
+  const bool good =
+      !work.sums() || std::all_of(values, values + count, [&](float v) { return v == expected; });
   if (!good) std::fprintf(stderr, "rank %d of %d: a wrong sum of %zu floats\n", rank, ranks, count);
   std::fill(values, values + count, 0.0F);  // sums of zeros stay as they are
   return good && work.Barrier();

@@ -65,9 +65,9 @@ class FakeNccl {
     int joined = 0;  // contexts
     int aborted = 0;
     int destroyed = 0;
-    int contexts = 0;  // open
-    int memories = 0;  // allocated
-    int locals = 0;    // open, of GPUs of one process
+    int contexts = 0;    // open
+    int memories = 0;    // allocated
+    int locals = 0;      // open, of GPUs of one process
     int reductions = 0;  // over those
   };
   Counters counters() const;

@@ -22,8 +22,8 @@ absl::StatusOr<std::unique_ptr<Server>> LocalTransport::Listen(const std::string
   std::string name = address;
   absl::string_view host = address;
   if (absl::ConsumeSuffix(&host, ":0")) name = absl::StrCat(host, ":", NewSocketNumber());
-  return StartLocalServer(*loops_, {name, name, std::move(services), options_.message_bytes_max,
-                                 options_.blocks});
+  return StartLocalServer(
+      *loops_, {name, name, std::move(services), options_.message_bytes_max, options_.blocks});
 }
 
 std::shared_ptr<Channel> LocalTransport::Connect(const std::string& address, Lane lane) {

@@ -22,7 +22,7 @@ class LocalTransport final : public Transport {
  public:
   struct Options {
     size_t message_bytes_max = kMessageBytesMax;  // header and payload of one message
-    bool blocks = true;  // payloads in shared memory; else on the socket
+    bool blocks = true;                           // payloads in shared memory; else on the socket
   };
 
   LocalTransport();

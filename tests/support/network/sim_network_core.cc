@@ -168,17 +168,16 @@ void SimNetwork::Core::Lose(const std::shared_ptr<SimCall>& call, absl::string_v
             breaks_within.value_or(options_.detection_max));
 }
 
-void SimNetwork::Core::AskAndTravel(const std::string& address, size_t payload_bytes,
-                                    Stream stream, absl::Duration first) {
+void SimNetwork::Core::AskAndTravel(const std::string& address, size_t payload_bytes, Stream stream,
+                                    absl::Duration first) {
   const auto found = listeners_.find(address);
   const bool asks = payload_bytes > options_.unasked_bytes_max && found != listeners_.end() &&
                     found->second->methods.ReceiveBudgetOf(stream.call->method()) != nullptr;
   if (!asks) return Travel(std::move(stream), first);
-  world_.CallAt(world_.Now() + first,
-                [self = shared_from_this(), address, payload_bytes,
-                 shared = std::make_shared<Stream>(std::move(stream))] {
-                  self->AskArrives(address, payload_bytes, shared);
-                });
+  world_.CallAt(world_.Now() + first, [self = shared_from_this(), address, payload_bytes,
+                                       shared = std::make_shared<Stream>(std::move(stream))] {
+    self->AskArrives(address, payload_bytes, shared);
+  });
 }
 
 void SimNetwork::Core::AskArrives(const std::string& address, size_t payload_bytes,
@@ -212,18 +211,17 @@ void SimNetwork::Core::AskArrives(const std::string& address, size_t payload_byt
 void SimNetwork::Core::Travel(Stream stream, absl::Duration first) {
   const size_t bytes = PayloadBytes(stream.packet.frame);
   if (bytes <= options_.whole_bytes_max) {
-    world_.CallAt(world_.Now() + first,
-                  [arrive = std::move(stream.arrive), packet = std::move(stream.packet),
-                   room = std::move(stream.room)]() mutable {
-                    arrive(std::move(packet), std::move(room));
-                  });
+    world_.CallAt(
+        world_.Now() + first,
+        [arrive = std::move(stream.arrive), packet = std::move(stream.packet),
+         room = std::move(stream.room)]() mutable { arrive(std::move(packet), std::move(room)); });
     return;
   }
   COHORT_CHECK(stream.parts.Begin(bytes).ok(), "the size of the message was checked");
-  world_.CallAt(world_.Now() + first, [self = shared_from_this(),
-                                       shared = std::make_shared<Stream>(std::move(stream))] {
-    self->NextPart(shared);
-  });
+  world_.CallAt(world_.Now() + first,
+                [self = shared_from_this(), shared = std::make_shared<Stream>(std::move(stream))] {
+                  self->NextPart(shared);
+                });
 }
 
 // What has come of a stream that is cut goes with it.
@@ -296,13 +294,13 @@ void SimNetwork::Core::Send(const std::shared_ptr<SimCall>& call, const std::str
       return call->caller().alive && !self->IsCut(call->caller().host, self->HostAt(address));
     };
     const Packet sent = copies == 1 ? *packet : Packet{Captured(packet->frame), packet->crc};
-    AskAndTravel(address, payload_bytes,
-                 {call, "request", connected, sent, PayloadAssembler(FrameBytesMax(), pool_),
-                  [self = shared_from_this(), call, address](const Packet& whole,
-                                                             ByteBudget::Room room) {
-                    self->RequestArrives(call, address, whole, std::move(room));
-                  }},
-                 TravelTime(bytes) + delay);
+    AskAndTravel(
+        address, payload_bytes,
+        {call, "request", connected, sent, PayloadAssembler(FrameBytesMax(), pool_),
+         [self = shared_from_this(), call, address](const Packet& whole, ByteBudget::Room room) {
+           self->RequestArrives(call, address, whole, std::move(room));
+         }},
+        TravelTime(bytes) + delay);
   }
 }
 

@@ -139,8 +139,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   void Respond(const std::shared_ptr<SimListener>& listener, const std::shared_ptr<SimCall>& call,
                const std::string& request, absl::StatusOr<Message> result);
   void ResponseArrives(const std::shared_ptr<SimListener>& listener,
-                       const std::shared_ptr<SimCall>& call,
-                       const absl::StatusOr<Packet>& packet);
+                       const std::shared_ptr<SimCall>& call, const absl::StatusOr<Packet>& packet);
   void TraceMessage(absl::string_view kind, const SimCall& call, absl::string_view address,
                     const Message& message);
 
@@ -150,8 +149,8 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   FaultPlan faults_;
   std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // alive, by host
   std::vector<std::shared_ptr<SimProcess>> dead_;
-  std::map<std::string, std::shared_ptr<SimListener>> listeners_;              // by address
-  std::set<std::pair<std::string, std::string>> cut_;                          // from, to
+  std::map<std::string, std::shared_ptr<SimListener>> listeners_;  // by address
+  std::set<std::pair<std::string, std::string>> cut_;              // from, to
   SimWatcher* watcher_ = nullptr;
   int last_port_ = 0;
 };

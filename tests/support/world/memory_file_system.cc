@@ -237,8 +237,8 @@ absl::Status MemoryFileSystem::Disk::Read(const Node& node, int64_t life, const 
   if (out.empty()) return absl::OkStatus();
   const size_t size = node.bytes.size();
   if (offset > size || out.size() > size - offset) {
-    return absl::OutOfRangeError(absl::StrCat(path, " ends at byte ", size, "; wanted ",
-                                              out.size(), " bytes at ", offset));
+    return absl::OutOfRangeError(
+        absl::StrCat(path, " ends at byte ", size, "; wanted ", out.size(), " bytes at ", offset));
   }
   std::memcpy(out.data(), node.bytes.data() + offset, out.size());
   return absl::OkStatus();

@@ -15,7 +15,6 @@
 
 namespace cohort {
 
-
 inline constexpr int64_t kWidth = 3;
 inline constexpr char kPull[] = "/cohort.proto.PsService/Pull";
 
@@ -59,7 +58,8 @@ inline Tensor GradientsOf(const std::vector<int64_t>& keys, uint64_t closure) {
 
 // The closure's push of these keys to one slice. The gradient of a key depends on both alone.
 inline absl::StatusOr<proto::PushResponse> Push(CutCluster& cluster, const proto::SliceHome& slice,
-                                         uint64_t closure, const std::vector<int64_t>& keys) {
+                                                uint64_t closure,
+                                                const std::vector<int64_t>& keys) {
   const std::vector<int64_t> own = KeysOf(slice, keys);
   auto request = PushRowsOf({.closure = closure, .learning_rate = 0.1, .step = closure},
                             {{slice.slice_id(), own, GradientsOf(own, closure)}});
@@ -75,7 +75,7 @@ inline void PushToAll(CutCluster& cluster, uint64_t closure, const std::vector<i
 }
 
 inline absl::StatusOr<Tensor> PullKeys(CutCluster& cluster, const proto::SliceHome& slice,
-                                const std::vector<int64_t>& keys) {
+                                       const std::vector<int64_t>& keys) {
   const Tensor ids = Tensor::FromVector(keys, Shape{static_cast<int64_t>(keys.size())});
   Envelope<proto::PullRequest> pull = PullOf({});
   pull.header.set_epoch(cluster.epoch());
@@ -83,9 +83,8 @@ inline absl::StatusOr<Tensor> PullKeys(CutCluster& cluster, const proto::SliceHo
   rows.set_slice_id(slice.slice_id());
   *rows.mutable_ids() = MetaOf(ids);
   pull.payload.push_back(SliceOf(ids));
-  ASSIGN_OR_RETURN(const auto answer,
-                   cluster.ps().Call<proto::PullResponse>(static_cast<int>(slice.ps()), kPull,
-                                                          std::move(pull)));
+  ASSIGN_OR_RETURN(const auto answer, cluster.ps().Call<proto::PullResponse>(
+                                          static_cast<int>(slice.ps()), kPull, std::move(pull)));
   ASSIGN_OR_RETURN(const auto tensors, ReadTensors(answer.header.tensors(), answer.payload));
   return tensors[0];
 }

@@ -130,14 +130,15 @@ bool SameBytes(const Tensor& a, const Tensor& b) {
 }
 
 SliceState StateOf(VariableSlice& shard) {
-  const SliceSnapshot snapshot =
-      *shard.TakeSnapshot([]() -> absl::StatusOr<ClosureWindow> { return ClosureWindow{7, 0}; });
+  const SliceSnapshot snapshot = *shard.TakeSnapshot([]() -> absl::StatusOr<ClosureWindow> {
+    return ClosureWindow{7, 0};
+  });
   const SliceLayout& layout = shard.layout();
   SliceState state;
   state.value = Joined(snapshot.value, layout.dtype, shard.shape());
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
-    state.slots.push_back(Joined(snapshot.slots[i], DType::kFloat32,
-                                 layout.shape_of(layout.rule_spec.slots[i])));
+    state.slots.push_back(
+        Joined(snapshot.slots[i], DType::kFloat32, layout.shape_of(layout.rule_spec.slots[i])));
   }
   state.history = snapshot.history;
   return state;
@@ -256,13 +257,13 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsCluster::SaveShard(
   Envelope<proto::WriteShardRequest> write;
   write.header.set_epoch(request.epoch());
   write.header.set_save(request.save());
-  RETURN_IF_ERROR(Call<proto::HoldShardResponse>(
-                      ps, "/cohort.proto.PsService/HoldShard",
-                      Envelope<proto::HoldShardRequest>{std::move(request), {}})
-                      .status());
-  ASSIGN_OR_RETURN(const auto answer,
-                   Call<proto::WriteShardResponse>(ps, "/cohort.proto.PsService/WriteShard",
-                                                   std::move(write)));
+  RETURN_IF_ERROR(
+      Call<proto::HoldShardResponse>(ps, "/cohort.proto.PsService/HoldShard",
+                                     Envelope<proto::HoldShardRequest>{std::move(request), {}})
+          .status());
+  ASSIGN_OR_RETURN(
+      const auto answer,
+      Call<proto::WriteShardResponse>(ps, "/cohort.proto.PsService/WriteShard", std::move(write)));
   return std::vector<proto::SavedSlice>(answer.header.slices().begin(),
                                         answer.header.slices().end());
 }

@@ -115,8 +115,7 @@ class PsCluster {
   absl::StatusOr<std::vector<Tensor>> Pull(int ps, const std::vector<uint32_t>& slice_ids);
   proto::PsStatsResponse Stats(int ps);
   // Holds what the ps has and writes it. Without an epoch: the test's; without a number: the next.
-  absl::StatusOr<std::vector<proto::SavedSlice>> SaveShard(int ps,
-                                                           proto::HoldShardRequest request);
+  absl::StatusOr<std::vector<proto::SavedSlice>> SaveShard(int ps, proto::HoldShardRequest request);
 
  private:
   RealClock clock_;

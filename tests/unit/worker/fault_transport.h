@@ -52,12 +52,11 @@ class FaultTransport final : public Transport {
 
   class FaultChannel final : public Channel {
    public:
-    FaultChannel(std::shared_ptr<Channel> inner, std::string address,
-                 std::shared_ptr<Rules> rules)
+    FaultChannel(std::shared_ptr<Channel> inner, std::string address, std::shared_ptr<Rules> rules)
         : inner_(std::move(inner)), address_(std::move(address)), rules_(std::move(rules)) {}
 
-    std::unique_ptr<Call> Start(absl::string_view method, Message request,
-                                absl::Duration timeout, Reply done) override {
+    std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                                Reply done) override {
       const Fault fault = rules_->For(address_, std::string(method));
       if (fault == Fault::kNone) {
         return inner_->Start(method, std::move(request), timeout, std::move(done));

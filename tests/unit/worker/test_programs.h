@@ -63,8 +63,7 @@ inline proto::Program CounterProgram(int64_t rows, bool pull) {
 }
 
 // Fetches variable `name` of int64[rows].
-inline proto::Program ReadProgram(const std::string& name, DType dtype,
-                                  std::vector<int64_t> dims) {
+inline proto::Program ReadProgram(const std::string& name, DType dtype, std::vector<int64_t> dims) {
   proto::Program program;
   program.set_name("read");
   GraphBuilder builder("read");

@@ -54,12 +54,11 @@ class WorkerCluster {
   }
   template <typename Response, typename Request>
   absl::StatusOr<Envelope<Response>> Invoke(const std::string& address, const std::string& method,
-                                          const Request& request) {
+                                            const Request& request) {
     return Start<Response, Request>(address, method, {request, {}}).get();
   }
   template <typename Response, typename Request>
-  absl::StatusOr<Envelope<Response>> CallWorker(const std::string& method,
-                                                const Request& request) {
+  absl::StatusOr<Envelope<Response>> CallWorker(const std::string& method, const Request& request) {
     return Invoke<Response>(worker_address_, "WorkerService/" + method, request);
   }
 

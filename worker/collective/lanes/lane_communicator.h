@@ -66,7 +66,7 @@ class LaneCommunicator final : public Communicator {
   LaneCounters counters() const;
 
  private:
-  const std::shared_ptr<FrameRouter> table_;       // shared by the groups of the worker
+  const std::shared_ptr<FrameRouter> table_;      // shared by the groups of the worker
   const std::shared_ptr<class LaneGroup> group_;  // shared with frames and timers under way
 };
 

@@ -402,10 +402,10 @@ void LaneGroup::CheckLeft(uint64_t sequence) {
 
 void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
   if (status.code() == absl::StatusCode::kAborted) {
-    return Raise({AbortCause::Kind::kHeard, sequence, options_.rank,
-                  MakeError(absl::StatusCode::kAborted,
-                            absl::StrCat("rank ", rank, " has aborted the group"),
-                            proto::TRANSIENT)});
+    return Raise(
+        {AbortCause::Kind::kHeard, sequence, options_.rank,
+         MakeError(absl::StatusCode::kAborted,
+                   absl::StrCat("rank ", rank, " has aborted the group"), proto::TRANSIENT)});
   }
   Lost(sequence, rank, status);
 }
@@ -430,10 +430,10 @@ void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
   detail.set_error_class(proto::WORKER_LOST);
   if (index < options_.tasks.size()) *detail.mutable_origin() = options_.tasks[index];
   Raise({AbortCause::Kind::kLost, sequence, options_.rank,
-         WithDetail(absl::UnavailableError(
-                        absl::StrCat(NameOf(rank), " was lost: ", NameOf(options_.rank),
-                                     " does not reach it: ", status.message())),
-                    detail)});
+         WithDetail(
+             absl::UnavailableError(absl::StrCat(NameOf(rank), " was lost: ", NameOf(options_.rank),
+                                                 " does not reach it: ", status.message())),
+             detail)});
 }
 
 // A rank that is said to be lost, and is not, says whom it does not reach itself: the same cause
@@ -448,8 +448,8 @@ std::string LaneGroup::Besides() const {
   std::string text;
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank || agreement_.HasAnswered(rank)) continue;
-    absl::StrAppend(&text, "; besides, ", NameOf(options_.rank), " does not reach ",
-                    NameOf(rank), " either");
+    absl::StrAppend(&text, "; besides, ", NameOf(options_.rank), " does not reach ", NameOf(rank),
+                    " either");
   }
   return text;
 }

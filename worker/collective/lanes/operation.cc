@@ -329,8 +329,8 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
       peer,
       {setup_.rank, setup_.sequence,
        FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank), tag,
-       setup_.description,
-       setup_.answers_may_wait && !EndsAnswered(setup_.call.op), std::move(payload)},
+       setup_.description, setup_.answers_may_wait && !EndsAnswered(setup_.call.op),
+       std::move(payload)},
       [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
         // Here, as frames are handled (LaneGroup::OnFrame).
         self->strand_.RunOrPost([self, host, peer, tag, status = std::move(status)] {

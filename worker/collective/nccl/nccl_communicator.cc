@@ -37,9 +37,9 @@ NcclCommunicator::NcclCommunicator(Clock& clock, Executor& executor,
       executor_(executor),
       table_(std::move(table)),
       options_(std::move(options)),
-      recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{
-          options_.group.name, options_.group.rank, options_.group.size, options_.group.tasks,
-          "NCCL"})),
+      recorder_(std::make_shared<FlightRecorder>(
+          FlightRecorder::Owner{options_.group.name, options_.group.rank, options_.group.size,
+                                options_.group.tasks, "NCCL"})),
       calls_(std::make_shared<NcclCalls>(kCallsToJoin)),
       control_(std::move(control)) {
   COHORT_CHECK(options_.piece_bytes / sizeof(double) >= static_cast<size_t>(options_.group.size),

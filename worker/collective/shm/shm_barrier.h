@@ -52,7 +52,7 @@ class ShmBarrier {
     GroupName name;
     std::shared_ptr<const ShmSegment> segment;  // shared with buffers
     int rank = 0;
-    std::vector<UniqueFd> lives;           // by rank; none for this one
+    std::vector<UniqueFd> lives;          // by rank; none for this one
     std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
     // The earliest of the calls that have started.
     absl::AnyInvocable<Deadline()> deadline;
@@ -122,7 +122,7 @@ class ShmBarrier {
   const absl::Duration quiet_wait_;
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
-  Time waits_since_;          // while it sleeps
+  Time waits_since_;         // while it sleeps
   absl::Duration reported_;  // for how long it had waited when that was last told
 };
 

@@ -37,12 +37,16 @@ int64_t KnownElements(const CollectiveCall& call) {
   switch (call.op) {
     case CollectiveOp::kAllReduce:
     case CollectiveOp::kReduce:
-    case CollectiveOp::kBroadcast: return call.count;
-    case CollectiveOp::kReduceScatter: return Sum(call.counts);
+    case CollectiveOp::kBroadcast:
+      return call.count;
+    case CollectiveOp::kReduceScatter:
+      return Sum(call.counts);
     case CollectiveOp::kAllGather:
       return *std::max_element(call.counts.begin(), call.counts.end());
-    case CollectiveOp::kAllToAll: return std::numeric_limits<int64_t>::max() / 16;
-    case CollectiveOp::kBarrier: return 0;
+    case CollectiveOp::kAllToAll:
+      return std::numeric_limits<int64_t>::max() / 16;
+    case CollectiveOp::kBarrier:
+      return 0;
   }
   return 0;
 }
@@ -115,8 +119,7 @@ absl::Status ShmCallRun::RunThroughSlots() {
   const size_t at = sequence_ % 2 * kSlotBytes;
   const ShmSegment& segment = barrier_.segment();
   if (!call_.input.empty()) {
-    std::memcpy(segment.arena(barrier_.rank()).data() + at, call_.input.data(),
-                call_.input.size());
+    std::memcpy(segment.arena(barrier_.rank()).data() + at, call_.input.data(), call_.input.size());
   }
   RETURN_IF_ERROR(Meet());
   any_staged_ = false;
@@ -230,12 +233,12 @@ absl::Status ShmCallRun::ReadCounts() {
     }
     const int64_t comes = counts_[rank * ranks + static_cast<size_t>(barrier_.rank())];
     if (comes == call_.receive_counts[rank]) continue;
-    return barrier_.Abort(MakeError(
-        absl::StatusCode::kFailedPrecondition,
-        absl::StrCat("call ", sequence_, ", ", DescribeCall(call_), ": rank ", rank, " sends ",
-                     comes, " elements to rank ", barrier_.rank(), ", which means to receive ",
-                     call_.receive_counts[rank]),
-        proto::APPLICATION));
+    return barrier_.Abort(
+        MakeError(absl::StatusCode::kFailedPrecondition,
+                  absl::StrCat("call ", sequence_, ", ", DescribeCall(call_), ": rank ", rank,
+                               " sends ", comes, " elements to rank ", barrier_.rank(),
+                               ", which means to receive ", call_.receive_counts[rank]),
+                  proto::APPLICATION));
   }
   return absl::OkStatus();
 }
@@ -249,15 +252,19 @@ ShmCallRun::Range ShmCallRun::PartOf(int rank, int part) const {
   const auto ranks = static_cast<size_t>(barrier_.size());
   absl::Span<const int64_t> counts = call_.counts;
   switch (call_.op) {
-    case CollectiveOp::kAllGather: return {0, counts[static_cast<size_t>(rank)]};
-    case CollectiveOp::kBroadcast: return {0, rank == call_.root ? call_.count : 0};
+    case CollectiveOp::kAllGather:
+      return {0, counts[static_cast<size_t>(rank)]};
+    case CollectiveOp::kBroadcast:
+      return {0, rank == call_.root ? call_.count : 0};
     case CollectiveOp::kAllToAll:
       if (!counts_.empty()) {
         counts = absl::MakeConstSpan(counts_).subspan(static_cast<size_t>(rank) * ranks, ranks);
       }
       [[fallthrough]];
-    case CollectiveOp::kReduceScatter: return {Sum(counts.subspan(0, index)), counts[index]};
-    default: return {0, call_.count};
+    case CollectiveOp::kReduceScatter:
+      return {Sum(counts.subspan(0, index)), counts[index]};
+    default:
+      return {0, call_.count};
   }
 }
 

@@ -93,11 +93,11 @@ class ShmCallRun {
   const size_t element_;
   const int64_t divisor_;
   ShmCall& mine_;
-  int64_t piece_elements_ = 0;    // while anything is staged
+  int64_t piece_elements_ = 0;  // while anything is staged
   bool any_staged_ = false;
-  std::vector<Place> inputs_;     // by rank
-  std::vector<Place> works_;      // by rank
-  std::vector<int64_t> counts_;   // of all-to-all: what each rank sends to each, row by row
+  std::vector<Place> inputs_;    // by rank
+  std::vector<Place> works_;     // by rank
+  std::vector<int64_t> counts_;  // of all-to-all: what each rank sends to each, row by row
 };
 
 }  // namespace cohort

@@ -47,9 +47,8 @@ std::string ExplainShm(const CollectiveCall& call, int size) {
 
 ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
     : options_(std::move(options)),
-      recorder_(std::make_shared<FlightRecorder>(
-          FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.members,
-                                "shared memory"})) {
+      recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{
+          options_.name, options_.rank, options_.size, options_.members, "shared memory"})) {
   int ends[2] = {-1, -1};
   COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "descriptors for a group");
   stop_reading_ = UniqueFd(ends[0]);

@@ -95,7 +95,7 @@ class ShmCommunicator final : public Communicator {
   UniqueFd stop_reading_, stop_writing_;  // a pipe that ends the wait for the other ranks
   // Synchronises itself. Shared with who looks at it, also when the group is over.
   const std::shared_ptr<FlightRecorder> recorder_;
-  UniqueFd life_;                         // of the thread; after its end nobody waits for this rank
+  UniqueFd life_;  // of the thread; after its end nobody waits for this rank
 
   Mutex mutex_;
   CondVar changed_;

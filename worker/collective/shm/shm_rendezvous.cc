@@ -235,9 +235,8 @@ absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& pati
 absl::StatusOr<ShmShare> MeetOnHost(const ShmRendezvous& options, const UniqueFd& stop) {
   const Patience patience(options.timeout, stop);
   if (options.size > kHostRanksMax) {
-    return absl::ResourceExhaustedError(absl::StrCat("at most ", kHostRanksMax,
-                                                     " ranks of one host share memory, not ",
-                                                     options.size));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "at most ", kHostRanksMax, " ranks of one host share memory, not ", options.size));
   }
   return options.rank == 0 ? Host(options, patience).Meet() : Join(options, patience);
 }

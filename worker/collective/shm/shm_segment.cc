@@ -129,8 +129,8 @@ void ShmSegment::Detach(absl::Span<std::byte> memory) const {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   COHORT_CHECK(copy != MAP_FAILED, "memory for results that a stopped rank may still write");
   std::memcpy(copy, data_ + begin, end - begin);
-  void* const moved = mremap(copy, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED,
-                             data_ + begin);
+  void* const moved =
+      mremap(copy, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + begin);
   COHORT_CHECK(moved == data_ + begin, "a mapping goes where another is");
 }
 

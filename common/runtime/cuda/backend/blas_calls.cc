@@ -19,12 +19,12 @@ int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   for (int64_t first = 0; code == kCudaDone && first < launch.batch; first += kBatchMax) {
     code = Code(cublasSgemmStridedBatched_64(
-        context->blas, op(launch.transpose_b), op(launch.transpose_a), launch.n, launch.m,
-        launch.k, &launch.alpha, launch.b + first * launch.stride_b,
-        launch.transpose_b ? launch.k : launch.n, launch.stride_b,
-        launch.a + first * launch.stride_a, launch.transpose_a ? launch.m : launch.k,
-        launch.stride_a, &launch.beta, launch.c + first * launch.stride_c, launch.n,
-        launch.stride_c, std::min(launch.batch - first, kBatchMax)));
+        context->blas, op(launch.transpose_b), op(launch.transpose_a), launch.n, launch.m, launch.k,
+        &launch.alpha, launch.b + first * launch.stride_b, launch.transpose_b ? launch.k : launch.n,
+        launch.stride_b, launch.a + first * launch.stride_a,
+        launch.transpose_a ? launch.m : launch.k, launch.stride_a, &launch.beta,
+        launch.c + first * launch.stride_c, launch.n, launch.stride_c,
+        std::min(launch.batch - first, kBatchMax)));
   }
   return code;
 }

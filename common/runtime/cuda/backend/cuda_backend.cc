@@ -133,8 +133,8 @@ int32_t TakeUnified(CudaContext* context, uint64_t bytes, void** memory) {
   if (code == kCudaDone && bytes > free) code = Code(cudaErrorMemoryAllocation);
   if (code == kCudaDone) code = Code(cudaMallocManaged(memory, bytes, cudaMemAttachGlobal));
   if (code != kCudaDone) return code;
-  code = Code(cudaMemAdvise(*memory, bytes, cudaMemAdviseSetPreferredLocation,
-                            HomeOn(context->device)));
+  code = Code(
+      cudaMemAdvise(*memory, bytes, cudaMemAdviseSetPreferredLocation, HomeOn(context->device)));
   if (code == kCudaDone) code = FillZeros(context, *memory, bytes);
   if (code == kCudaDone) code = Wait(context);
   if (code == kCudaDone) return code;
@@ -147,8 +147,8 @@ int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
   int concurrent = 0;
-  code = Code(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess,
-                                     context->device));
+  code = Code(
+      cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, context->device));
   if (code == kCudaDone && concurrent == 0) return kNoUnifiedMemory;
   if (code == kCudaDone) code = TakeUnified(context, bytes, memory);
   return code == kCudaDone ? code : Forget(code);

@@ -149,9 +149,8 @@ struct InputGrad {
   static cudnnStatus_t Run(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
                            Algorithm algorithm) {
     return cudnnConvolutionBackwardData(context->dnn, &kOne, of.w, launch.second, of.y,
-                                        launch.first, of.convolution, algorithm,
-                                        context->workspace, context->workspace_bytes, &kZero, of.x,
-                                        launch.result);
+                                        launch.first, of.convolution, algorithm, context->workspace,
+                                        context->workspace_bytes, &kZero, of.x, launch.result);
   }
 };
 
@@ -173,10 +172,9 @@ struct WeightGrad {
   }
   static cudnnStatus_t Run(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
                            Algorithm algorithm) {
-    return cudnnConvolutionBackwardFilter(context->dnn, &kOne, of.x, launch.second, of.y,
-                                          launch.first, of.convolution, algorithm,
-                                          context->workspace, context->workspace_bytes, &kZero,
-                                          of.w, launch.result);
+    return cudnnConvolutionBackwardFilter(
+        context->dnn, &kOne, of.x, launch.second, of.y, launch.first, of.convolution, algorithm,
+        context->workspace, context->workspace_bytes, &kZero, of.w, launch.result);
   }
 };
 

@@ -34,7 +34,8 @@ int32_t RowwiseAdagrad(CudaContext* context, const RowwiseAdagradUpdate& update)
         const double g = u.span.gradient[row * u.width + k];
         return g * g;
       },
-      AddUp{}, [=] COHORT_DEVICE(int64_t row, double squares) {
+      AddUp{},
+      [=] COHORT_DEVICE(int64_t row, double squares) {
         const auto mean = static_cast<float>(squares / static_cast<double>(u.width));
         u.slots.out[row] = u.slots.in[row] + mean;
       });
@@ -43,8 +44,7 @@ int32_t RowwiseAdagrad(CudaContext* context, const RowwiseAdagradUpdate& update)
     const float sum = u.slots.out[i / u.width];
     const float root = u.rates.epsilon_outside_root ? RootOf<true>(sum, u.rates.epsilon)
                                                     : RootOf<false>(sum, u.rates.epsilon);
-    u.span.value_out[i] =
-        ValueAt(u.span, i) - u.rates.learning_rate / root * u.span.gradient[i];
+    u.span.value_out[i] = ValueAt(u.span, i) - u.rates.learning_rate / root * u.span.gradient[i];
   });
 }
 

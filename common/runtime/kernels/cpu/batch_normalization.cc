@@ -39,8 +39,7 @@ void PutRunning(KernelContext& context, int output, double kept, const Tensor& b
                 const std::function<double(size_t)>& now) {
   if (!context.output_wanted(output)) return;
   const absl::Span<const float> old = before.span<float>();
-  float* const out =
-      context.Output(output, DType::kFloat32, before.shape()).mutable_data<float>();
+  float* const out = context.Output(output, DType::kFloat32, before.shape()).mutable_data<float>();
   for (size_t c = 0; c < old.size(); ++c) {
     out[c] = static_cast<float>(static_cast<double>(old[c]) * kept + now(c) * (1 - kept));
   }
@@ -54,18 +53,17 @@ bool RunBatchNorm(KernelContext& context, const BatchNormParameters& parameters)
   const Tensor variance = context.input(4);
   const absl::StatusOr<BatchNormShape> shape = ResolveBatchNorm(context);
   if (!shape.ok() || !IsFloat32(x) || x.num_elements() == 0) return false;
-  const Statistics used = parameters.training ? OfBatch(*shape, x.data<float>())
-                                              : Given(mean, variance);
+  const Statistics used =
+      parameters.training ? OfBatch(*shape, x.data<float>()) : Given(mean, variance);
   const double kept = parameters.momentum;
-  PutRunning(context, 1, kept, mean,
-             [&](size_t c) { return static_cast<double>(used.means[c]); });
+  PutRunning(context, 1, kept, mean, [&](size_t c) { return static_cast<double>(used.means[c]); });
   PutRunning(context, 2, kept, variance, [&](size_t c) { return used.variances[c]; });
   if (!context.output_wanted(0)) return true;
   std::vector<float> factors;
   for (size_t c = 0; c < used.means.size(); ++c) {
-    factors.push_back(static_cast<float>(
-        static_cast<double>(scale.data<float>()[c]) /
-        std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon))));
+    factors.push_back(
+        static_cast<float>(static_cast<double>(scale.data<float>()[c]) /
+                           std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon))));
   }
   // The statistics are there, and from here on each y depends on its own x alone.
   float* const y = context.OutputOver(0, 0, DType::kFloat32, x.shape()).mutable_data<float>();
@@ -75,8 +73,7 @@ bool RunBatchNorm(KernelContext& context, const BatchNormParameters& parameters)
 
 void PutChannels(KernelContext& context, int output, const std::vector<double>& values) {
   if (!context.output_wanted(output)) return;
-  float* out = context
-                   .Output(output, DType::kFloat32, Shape{static_cast<int64_t>(values.size())})
+  float* out = context.Output(output, DType::kFloat32, Shape{static_cast<int64_t>(values.size())})
                    .mutable_data<float>();
   for (const double value : values) *out++ = static_cast<float>(value);
 }
@@ -100,8 +97,7 @@ bool RunBatchNormGrad(KernelContext& context, const BatchNormParameters& paramet
   std::vector<float> factors(channels);
   std::vector<float> shifts(channels);
   for (size_t c = 0; c < channels; ++c) {
-    const double rate =
-        1 / std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon));
+    const double rate = 1 / std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon));
     const double factor = static_cast<double>(scale.data<float>()[c]) * rate;
     products[c] *= rate;
     rates[c] = static_cast<float>(factor);

@@ -136,8 +136,8 @@ void RegisterCpuConvolution(const CpuRegistration& registration, int threads) {
   const auto add = [&](const std::string& domain, const std::string& op, ConvKind kind) {
     const KernelDefinition slow = registration.Reference(domain, op);
     const ConvSetup setup = {kind, threads, workspaces};
-    const auto make = [setup, make_slow = slow.make](const onnx::NodeProto& node)
-        -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    const auto make = [setup, make_slow = slow.make](
+                          const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make_slow(node));
       AttributeReader reader(node);
       return std::make_unique<ConvKernel>(ParseConv(reader), setup, std::move(reference));

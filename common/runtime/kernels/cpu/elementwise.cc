@@ -49,8 +49,7 @@ bool RunGrad(KernelContext& context, const None&) {
   const Tensor y = context.input(1);
   if (!AreFloat32Twins(dy, y)) return false;
   Tensor& dx = context.OutputOver(0, 0, DType::kFloat32, y.shape());
-  GradLoop(kOp, dy.data<float>(), y.data<float>(),
-           {dx.mutable_data<float>(), y.num_elements()});
+  GradLoop(kOp, dy.data<float>(), y.data<float>(), {dx.mutable_data<float>(), y.num_elements()});
   return true;
 }
 

@@ -16,8 +16,7 @@ namespace {
 // Float32 under a window of two axes, whose positions fit an int32.
 bool IsFastPool(const Tensor& x, const absl::StatusOr<PoolShape>& shape) {
   return shape.ok() && shape->window.axes.size() == 2 && IsFloat32(x) && x.num_elements() > 0 &&
-         shape->y.num_elements() > 0 &&
-         shape->window.inputs <= std::numeric_limits<int32_t>::max();
+         shape->y.num_elements() > 0 && shape->window.inputs <= std::numeric_limits<int32_t>::max();
 }
 
 PlaneWindow PlaneOf(const Window& window) { return {window.axes[0], window.axes[1]}; }

@@ -64,9 +64,8 @@ COHORT_SIMD void MaxPoolPlane(const PlaneWindow& window, const float* in, float*
     ForEachRowTap(window, row, [&](int64_t input_row, const TapRun& run) {
       const float* const from = in + input_row + run.input;
       float* const to = best + run.first;
-      Strided(run.last - run.first, window.columns.stride, [=](int64_t o, int64_t i) {
-        to[o] = Beats(from[i], to[o]) ? from[i] : to[o];
-      });
+      Strided(run.last - run.first, window.columns.stride,
+              [=](int64_t o, int64_t i) { to[o] = Beats(from[i], to[o]) ? from[i] : to[o]; });
     });
   }
 }

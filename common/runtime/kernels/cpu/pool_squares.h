@@ -25,9 +25,9 @@ class SquarePool {
   void Gradient(const float* in, const float* dy, float* dx);
 
  private:
-  const int64_t width_;    // of the input
-  const int64_t rows_;     // of the output
-  const int64_t columns_;  // of the output
+  const int64_t width_;         // of the input
+  const int64_t rows_;          // of the output
+  const int64_t columns_;       // of the output
   std::vector<float> largest_;  // of each element and the next
   // At places of the input: the gradient of the square that begins there, zero where none does; and
   // what of it goes to the square's upper and lower row, behind a row and an element of zeros.

@@ -122,12 +122,10 @@ COHORT_SIMD void GatherRows(const RowBlock& table, absl::Span<const int64_t> ind
   GatherAny(table, indices, out);
 }
 
-COHORT_SIMD void AddToRows(const FloatRows& rows, absl::Span<const int32_t> indices,
-                           double* sums) {
+COHORT_SIMD void AddToRows(const FloatRows& rows, absl::Span<const int32_t> indices, double* sums) {
   AddEach(rows, indices, sums);
 }
-COHORT_SIMD void AddToRows(const FloatRows& rows, absl::Span<const int64_t> indices,
-                           double* sums) {
+COHORT_SIMD void AddToRows(const FloatRows& rows, absl::Span<const int64_t> indices, double* sums) {
   AddEach(rows, indices, sums);
 }
 

@@ -69,8 +69,7 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
     const double kept = parameters.momentum;
     for (int64_t c = 0; c < shape.channels; ++c) {
       const Statistics given = Given<T>(mean, variance, c);
-      const Statistics used =
-          parameters.training ? OfBatch<T>(x.data<T>(), shape, c) : given;
+      const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c) : given;
       Put(running_mean, c, given.mean * kept + used.mean * (1 - kept));
       Put(running_variance, c, given.variance * kept + used.variance * (1 - kept));
       if (y == nullptr) continue;
@@ -99,9 +98,8 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
     T* dscale = OutputLike<T>(context, 1, scale);
     T* dbias = OutputLike<T>(context, 2, scale);
     for (int64_t c = 0; c < shape.channels; ++c) {
-      const Statistics used = parameters.training
-                                  ? OfBatch<T>(x.data<T>(), shape, c)
-                                  : Given<T>(context.input(3), context.input(4), c);
+      const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c)
+                                                  : Given<T>(context.input(3), context.input(4), c);
       const double rate = 1 / std::sqrt(used.variance + static_cast<double>(parameters.epsilon));
       double sum = 0;
       double product = 0;
@@ -128,12 +126,12 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
 }  // namespace
 
 void RegisterReferenceBatchNormalization(KernelRegistry& registry) {
-  registry.Add("", "BatchNormalization",
-               BoundKernel<BatchNormParameters>({5, 5, {kFloats}, 3}, ParseBatchNorm,
-                                                RunBatchNorm));
-  registry.Add("cohort", "BatchNormalizationGrad",
-               BoundKernel<BatchNormParameters>({3, 5, {kFloats}, 3}, ParseBatchNormGrad,
-                                                RunBatchNormGrad));
+  registry.Add(
+      "", "BatchNormalization",
+      BoundKernel<BatchNormParameters>({5, 5, {kFloats}, 3}, ParseBatchNorm, RunBatchNorm));
+  registry.Add(
+      "cohort", "BatchNormalizationGrad",
+      BoundKernel<BatchNormParameters>({3, 5, {kFloats}, 3}, ParseBatchNormGrad, RunBatchNormGrad));
 }
 
 }  // namespace cohort

@@ -13,24 +13,30 @@ namespace {
 struct AddOp {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a + b;
-    else return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   }
 };
 
 struct SubOp {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a - b;
-    else return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return a - b;
+    else
+      return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
   }
 };
 
 struct MulOp {
   template <typename T>
   static T Of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a * b;
-    else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return a * b;
+    else
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   }
 };
 

@@ -28,8 +28,7 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
                  ? context.Output(0, x.dtype(), x.shape()).template mutable_data<T>()
                  : nullptr;
     for (int64_t i = 0; i < x.num_elements(); ++i) {
-      const bool keep =
-          DropoutKeeps(stream, first + static_cast<uint64_t>(i), mode.Threshold());
+      const bool keep = DropoutKeeps(stream, first + static_cast<uint64_t>(i), mode.Threshold());
       if (mask != nullptr) mask[i] = keep;
       if (out != nullptr) out[i] = static_cast<T>(keep ? x.data<T>()[i] * mode.Scale() : 0);
     }

@@ -61,8 +61,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   ASSIGN_OR_RETURN(const std::vector<int64_t> indices, ReadIndices(context.input(1), view.size));
   const Shape gathered = GatheredShape(shape, context.input(1).shape(), axis);
   if (dy.shape() != gathered) {
-    return absl::InvalidArgumentError(absl::StrCat("gradient ", dy.TypeString(),
-                                                   " where Gather gave ", gathered.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient ", dy.TypeString(), " where Gather gave ", gathered.ToString()));
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
@@ -135,12 +135,12 @@ void RegisterReferenceIndexing(KernelRegistry& registry) {
   using Parameters = AxisParameters;
   registry.Add("", "Gather",
                BoundKernel<Parameters>({2, 2, {kAnyType, kIndices}}, ParseGather, RunGather));
-  registry.Add("", "OneHot",
-               BoundKernel<Parameters>({3, 3, {kNumbers, kNumbers, kAnyType}}, ParseOneHot,
-                                       RunOneHot));
-  registry.Add("cohort", "GatherGrad",
-               BoundKernel<Parameters>({3, 3, {kFloats, kIndices, kAnyType}}, ParseGather,
-                                       RunGatherGrad));
+  registry.Add(
+      "", "OneHot",
+      BoundKernel<Parameters>({3, 3, {kNumbers, kNumbers, kAnyType}}, ParseOneHot, RunOneHot));
+  registry.Add(
+      "cohort", "GatherGrad",
+      BoundKernel<Parameters>({3, 3, {kFloats, kIndices, kAnyType}}, ParseGather, RunGatherGrad));
 }
 
 }  // namespace cohort

@@ -131,9 +131,8 @@ absl::Status CheckDense(const Tensor& truth, const Tensor& prediction) {
 
 absl::StatusOr<std::vector<int64_t>> CheckSparse(const Tensor& truth, const LossView& view) {
   if (truth.shape() != view.loss) {
-    return absl::InvalidArgumentError(absl::StrCat("labels ", truth.TypeString(),
-                                                   " where the loss has shape ",
-                                                   view.loss.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "labels ", truth.TypeString(), " where the loss has shape ", view.loss.ToString()));
   }
   return ReadLabels(truth, {view.view.size});
 }
@@ -154,9 +153,9 @@ absl::Status RunDense(KernelContext& context, const KerasLossParameters& paramet
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, prediction.dtype(), view.loss).template mutable_data<T>();
     for (int64_t line = 0; line < view.loss.num_elements(); ++line) {
-      out[line] = static_cast<T>(DenseLoss(Load<T>(truth, view.view, line),
-                                           Load<T>(prediction, view.view, line),
-                                           parameters.from_logits));
+      out[line] =
+          static_cast<T>(DenseLoss(Load<T>(truth, view.view, line),
+                                   Load<T>(prediction, view.view, line), parameters.from_logits));
     }
     return absl::OkStatus();
   });
@@ -208,8 +207,8 @@ absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& pa
     T* out = context.Output(0, prediction.dtype(), prediction.shape()).template mutable_data<T>();
     for (size_t i = 0; i < labels.size(); ++i) {
       const int64_t line = static_cast<int64_t>(i);
-      const Line grad = SparseGrad(labels[i], Load<T>(prediction, view.view, line),
-                                   parameters.from_logits);
+      const Line grad =
+          SparseGrad(labels[i], Load<T>(prediction, view.view, line), parameters.from_logits);
       Store(grad, static_cast<double>(dloss.data<T>()[line]), view.view, line, out);
     }
     return absl::OkStatus();
@@ -226,9 +225,9 @@ void RegisterReferenceKerasLosses(KernelRegistry& registry) {
                BoundKernel<Parameters>({3, 3, {kFloats}}, ParseKerasLoss, RunDenseGrad));
   registry.Add("cohort", "SparseCategoricalCrossentropy",
                BoundKernel<Parameters>({2, 2, {kLabels, kFloats}}, ParseKerasLoss, RunSparse));
-  registry.Add("cohort", "SparseCategoricalCrossentropyGrad",
-               BoundKernel<Parameters>({3, 3, {kFloats, kLabels, kFloats}}, ParseKerasLoss,
-                                       RunSparseGrad));
+  registry.Add(
+      "cohort", "SparseCategoricalCrossentropyGrad",
+      BoundKernel<Parameters>({3, 3, {kFloats, kLabels, kFloats}}, ParseKerasLoss, RunSparseGrad));
 }
 
 }  // namespace cohort

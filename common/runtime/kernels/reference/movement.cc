@@ -55,9 +55,8 @@ absl::StatusOr<Shape> ConcatShape(const KernelContext& context, int first, int a
       fits = each == axis || part.dim(each) == model.dim(each);
     }
     if (!fits) {
-      return absl::InvalidArgumentError(absl::StrCat("parts ", model.ToString(), " and ",
-                                                     part.ToString(), " do not fit along axis ",
-                                                     axis));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parts ", model.ToString(), " and ", part.ToString(), " do not fit along axis ", axis));
     }
     dims[static_cast<size_t>(axis)] += part.dim(axis);
   }
@@ -90,8 +89,8 @@ absl::Status RunConcatGrad(KernelContext& context, const ConcatParameters& param
   ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, dy.shape().rank()));
   ASSIGN_OR_RETURN(const Shape shape, ConcatShape(context, 1, axis));
   if (shape != dy.shape()) {
-    return absl::InvalidArgumentError(absl::StrCat("gradient ", dy.TypeString(),
-                                                   " where the parts give ", shape.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient ", dy.TypeString(), " where the parts give ", shape.ToString()));
   }
   const AxisView view = ViewAroundAxis(shape, axis);
   const size_t unit = static_cast<size_t>(view.inner) * ElementSize(dy.dtype());
@@ -120,8 +119,7 @@ CastParameters ParseCast(AttributeReader& reader) {
   const absl::StatusOr<DType> dtype =
       to < 0 || to > 1000 ? DType::kUndefined : DTypeFromNumber(static_cast<int32_t>(to));
   if (!dtype.ok() || !kNative.Contains(*dtype)) {
-    reader.Fail(absl::StrCat("cannot cast to element type ", to, ", only to ",
-                             kNative.ToString()));
+    reader.Fail(absl::StrCat("cannot cast to element type ", to, ", only to ", kNative.ToString()));
     return {};
   }
   return {*dtype};
@@ -169,11 +167,9 @@ absl::Status RunCast(KernelContext& context, const CastParameters& parameters) {
 
 void RegisterReferenceMovement(KernelRegistry& registry) {
   registry.Add("", "Transpose",
-               BoundKernel<TransposeParameters>({1, 1, {kAnyType}}, ParseTranspose,
-                                                RunTranspose));
+               BoundKernel<TransposeParameters>({1, 1, {kAnyType}}, ParseTranspose, RunTranspose));
   registry.Add("", "Concat",
-               BoundKernel<ConcatParameters>({1, kAnyNumber, {kAnyType}}, ParseConcat,
-                                             RunConcat));
+               BoundKernel<ConcatParameters>({1, kAnyNumber, {kAnyType}}, ParseConcat, RunConcat));
   registry.Add("cohort", "ConcatGrad",
                BoundKernel<ConcatParameters>({2, kAnyNumber, {kAnyType}, kAnyNumber}, ParseConcat,
                                              RunConcatGrad));

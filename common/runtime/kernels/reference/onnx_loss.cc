@@ -25,12 +25,11 @@ struct Labelled {
 };
 
 absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels,
-                                      const Tensor& weights,
-                                      const OnnxLossParameters& parameters) {
+                                      const Tensor& weights, const OnnxLossParameters& parameters) {
   RETURN_IF_ERROR(RequireTypeIn(scores, kFloats));  // weights are read as one of these
   if (scores.shape().rank() < 2 || labels.shape() != WithoutAxis(scores.shape(), 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("labels ", labels.TypeString(),
-                                                   " do not fit scores ", scores.TypeString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels ", labels.TypeString(), " do not fit scores ", scores.TypeString()));
   }
   Labelled result;
   result.view = ViewAroundAxis(scores.shape(), 1);
@@ -39,8 +38,8 @@ absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels
   if (weights.has_value()) {
     RETURN_IF_ERROR(RequireSameType(weights, scores));
     if (weights.shape() != Shape{result.view.size}) {
-      return absl::InvalidArgumentError(absl::StrCat("weights ", weights.TypeString(), " for ",
-                                                     result.view.size, " classes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("weights ", weights.TypeString(), " for ", result.view.size, " classes"));
     }
   }
   result.weights.assign(result.labels.size(), 1.0);
@@ -91,8 +90,7 @@ void WriteLoss(KernelContext& context, const Labelled& labelled,
   double sum = 0;
   for (size_t i = 0; i < labelled.labels.size(); ++i) {
     const double weight = labelled.weights[i];
-    const double loss =
-        weight == 0 ? 0 : -weight * log_prob[static_cast<size_t>(labelled.At(i))];
+    const double loss = weight == 0 ? 0 : -weight * log_prob[static_cast<size_t>(labelled.At(i))];
     if (none) out[i] = static_cast<T>(loss);
     sum += loss;
   }

@@ -153,9 +153,9 @@ absl::Status RunGlobalAveragePool(KernelContext& context) {
 }  // namespace
 
 void RegisterReferencePooling(KernelRegistry& registry) {
-  registry.Add("", "MaxPool",
-               BoundKernel<PoolParameters>({1, 1, {PooledTypes::Set()}, 2}, ParseMaxPool,
-                                           RunMaxPool));
+  registry.Add(
+      "", "MaxPool",
+      BoundKernel<PoolParameters>({1, 1, {PooledTypes::Set()}, 2}, ParseMaxPool, RunMaxPool));
   registry.Add("cohort", "MaxPoolGrad",
                BoundKernel<PoolParameters>({2, 2, {kFloats}}, ParseMaxPool, RunMaxPoolGrad));
   registry.Add("", "AveragePool",

@@ -1,10 +1,9 @@
-#include "common/runtime/kernels/reduce_shape.h"
-
 #include <algorithm>
 #include <type_traits>
 
 #include "common/runtime/kernels/kernel_support.h"
 #include "common/runtime/kernels/loss_support.h"
+#include "common/runtime/kernels/reduce_shape.h"
 #include "common/runtime/kernels/reference/reference_kernels.h"
 
 namespace cohort {
@@ -40,8 +39,8 @@ absl::Status Reduce(KernelContext& context, const ReduceParameters& parameters) 
     const std::vector<Accumulator<T>> sums = AddUp<T>(input, shape.kept);
     T* out = context.Output(0, input.dtype(), shape.result).template mutable_data<T>();
     for (const Accumulator<T> sum : sums) {
-      *out++ = static_cast<T>(
-          parameters.mean ? sum / static_cast<Accumulator<T>>(shape.count) : sum);
+      *out++ =
+          static_cast<T>(parameters.mean ? sum / static_cast<Accumulator<T>>(shape.count) : sum);
     }
     return absl::OkStatus();
   });
@@ -79,9 +78,8 @@ absl::Status RunReduceGrad(KernelContext& context, const ReduceParameters& param
   const Shape& input = context.input(1).shape();
   ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input, parameters));
   if (dy.shape() != shape.result) {
-    return absl::InvalidArgumentError(absl::StrCat("gradient ", dy.TypeString(),
-                                                   " where the reduction gave ",
-                                                   shape.result.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradient ", dy.TypeString(), " where the reduction gave ", shape.result.ToString()));
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
@@ -133,13 +131,12 @@ void RegisterReferenceReduce(KernelRegistry& registry) {
   using Parameters = ReduceParameters;
   registry.Add("", "ReduceSum",
                BoundKernel<Parameters>({1, 2, {kSums, kIndices}}, ParseReduceSum, RunReduceSum));
-  registry.Add("", "ReduceMean",
-               BoundKernel<Parameters>({1, 1, {kSums}}, ParseReduceMean, Reduce));
+  registry.Add("", "ReduceMean", BoundKernel<Parameters>({1, 1, {kSums}}, ParseReduceMean, Reduce));
   registry.Add("", "ArgMax",
                BoundKernel<ArgMaxParameters>({1, 1, {kNumbers}}, ParseArgMax, RunArgMax));
-  registry.Add("cohort", "ReduceGrad",
-               BoundKernel<Parameters>({2, 2, {kFloats, kAnyType}}, ParseReduceGrad,
-                                       RunReduceGrad));
+  registry.Add(
+      "cohort", "ReduceGrad",
+      BoundKernel<Parameters>({2, 2, {kFloats, kAnyType}}, ParseReduceGrad, RunReduceGrad));
   registry.Add("cohort", "ReduceToShapeOf",
                PlainKernel({2, 2, {kFloats, kAnyType}}, RunReduceToShapeOf));
 }

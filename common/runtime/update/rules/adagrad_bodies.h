@@ -78,9 +78,8 @@ COHORT_INLINE auto WithBody(const AdadeltaUpdate& update, const Run& run) {
 
 template <bool kMomentum, bool kCentered, typename Run>
 COHORT_INLINE auto WithRmspropBody(const RmspropUpdate& update, const Run& run) {
-  return update.rates.epsilon_outside_root
-             ? run(RmspropBody<kMomentum, kCentered, true>{update})
-             : run(RmspropBody<kMomentum, kCentered, false>{update});
+  return update.rates.epsilon_outside_root ? run(RmspropBody<kMomentum, kCentered, true>{update})
+                                           : run(RmspropBody<kMomentum, kCentered, false>{update});
 }
 
 template <typename Run>

@@ -26,9 +26,9 @@ class CgroupTest : public ::testing::Test {
   }
   CgroupLimits Read() const { return ReadCgroupLimits(root_); }
 
-  const std::string root_ = absl::StrCat(
-      ::testing::TempDir(), "cgroup-",
-      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  const std::string root_ =
+      absl::StrCat(::testing::TempDir(), "cgroup-",
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 constexpr char kUnifiedMount[] =

@@ -26,8 +26,8 @@ TEST(Log, OneLineOfKeysAndValues) {
 TEST(Log, QuotesWhatWouldBreakTheLine) {
   ConfigureLog(LogLevel::kInfo, "ps:0");
   const std::string line = Logged([] {
-    Log(LogLevel::kWarning, "x", {{"a", "two words"}, {"b", "q\"q\\"}, {"c", "l\nm"}, {"d", ""},
-                                  {"e", "k=v"}});
+    Log(LogLevel::kWarning, "x",
+        {{"a", "two words"}, {"b", "q\"q\\"}, {"c", "l\nm"}, {"d", ""}, {"e", "k=v"}});
   });
   EXPECT_THAT(line, EndsWith("event=x a=\"two words\" b=\"q\\\"q\\\\\" c=\"l\\nm\" d=\"\" "
                              "e=\"k=v\"\n"));

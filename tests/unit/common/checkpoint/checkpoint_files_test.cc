@@ -118,10 +118,14 @@ TEST(FindCheckpoint, ADamagedStateFileBesideNothingIntactSaysHowToBeginAnew) {
 
 TEST(RemoveUnfinishedSaves, TakesWhatKilledSavesLeftAndNothingElse) {
   CrashDisk disk(CrashDisk::kNever);
-  const std::vector<std::string> kept = {
-      "d/ckpt-1.data-00000-of-00001", "d/ckpt-1.index", "d/checkpoint", "d/ckpt-2.json",
-      "d/model.data-00000-of-00001", "d/ckpt-x.data-00000-of-00001",
-      "d/recovery-1-2.data-00000-of-00001", "d/notes.0123456789abcdef.tmp"};
+  const std::vector<std::string> kept = {"d/ckpt-1.data-00000-of-00001",
+                                         "d/ckpt-1.index",
+                                         "d/checkpoint",
+                                         "d/ckpt-2.json",
+                                         "d/model.data-00000-of-00001",
+                                         "d/ckpt-x.data-00000-of-00001",
+                                         "d/recovery-1-2.data-00000-of-00001",
+                                         "d/notes.0123456789abcdef.tmp"};
   for (const std::string& path : kept) Touch(disk, path);
   for (const char* name :
        {"d/ckpt-2.data-00000-of-00001", "d/ckpt-1-2.data-00000-of-00001",

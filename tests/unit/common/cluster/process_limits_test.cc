@@ -16,9 +16,8 @@ namespace {
 using testing::HasSubstr;
 
 absl::Status PollStrategy(const std::optional<std::string>& value) {
-  return CheckPollStrategy([&](const std::string& name) {
-    return name == "GRPC_POLL_STRATEGY" ? value : std::nullopt;
-  });
+  return CheckPollStrategy(
+      [&](const std::string& name) { return name == "GRPC_POLL_STRATEGY" ? value : std::nullopt; });
 }
 
 TEST(ProcessLimits, RefusesAPollStrategyThatAnswersNoCall) {

@@ -180,9 +180,9 @@ TEST_F(RoleCommandLine, NoClusterSaysWhatToSet) {
 TEST_F(RoleCommandLine, ReportsEveryProblemWithItsSource) {
   SetTask(R"("task": {"type": "ps", "index": 9}, "rpc_layer": "rdma")");
   const std::string file = WriteConfig(R"({"compute_thread": 1, "log_level": 5})");
-  const std::string error = Error(Role::kPs, {"--config", file, "--compute_threads", "-1",
-                                              "--bind_address", "here", "--drain_timeout_s",
-                                              "999999"});
+  const std::string error =
+      Error(Role::kPs, {"--config", file, "--compute_threads", "-1", "--bind_address", "here",
+                        "--drain_timeout_s", "999999"});
   EXPECT_THAT(error,
               AllOf(HasSubstr("'compute_thread' is unknown; did you mean 'compute_threads'"),
                     HasSubstr("task of TF_CONFIG: task.index: 9 is not a task of cluster.ps"),
@@ -224,8 +224,8 @@ TEST_F(RoleCommandLine, BadFlagsAndFiles) {
 
 TEST_F(RoleCommandLine, PrintedConfigurationReadsBackTheSame) {
   SetTask(R"("task": {"type": "ps", "index": 1})");
-  const std::string printed = Print(Role::kPs, {"--print_config", "--compute_threads", "2",
-                                                "--orphan_timeout", "90s"});
+  const std::string printed =
+      Print(Role::kPs, {"--print_config", "--compute_threads", "2", "--orphan_timeout", "90s"});
   EXPECT_THAT(printed, HasSubstr(R"("compute_threads": 2)"));
   const std::string file = WriteConfig(printed);
   tf_config_.clear();
@@ -241,8 +241,8 @@ TEST_F(RoleCommandLine, AClusterWithoutTheTaskIsRefused) {
 
 TEST_F(RoleCommandLine, TextCommandsExitWithZero) {
   EXPECT_EQ(Print(Role::kWorker, {"--version"}), VersionText("worker"));
-  EXPECT_THAT(Print(Role::kWorker, {"--help"}), AllOf(HasSubstr("--bind_address"),
-                                                      HasSubstr("--drain_timeout_s")));
+  EXPECT_THAT(Print(Role::kWorker, {"--help"}),
+              AllOf(HasSubstr("--bind_address"), HasSubstr("--drain_timeout_s")));
   EXPECT_FALSE(Parse(Role::kPs, {"--check_config"}).ok());
   SetTask(R"("task": {"type": "ps", "index": 1})");
   EXPECT_EQ(Print(Role::kPs, {"--check_config"}), "the configuration is good\n");

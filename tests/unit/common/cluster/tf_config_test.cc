@@ -48,7 +48,9 @@ TEST(TfConfig, SparseJobHasHoles) {
 
 TEST(TfConfig, IndexMayBeAString) {
   EXPECT_EQ(Good(R"({"cluster": {"ps": ["a:1", "b:1"]},
-                     "task": {"type": "ps", "index": "1"}})").task->index, 1);
+                     "task": {"type": "ps", "index": "1"}})")
+                .task->index,
+            1);
 }
 
 TEST(TfConfig, NumericTypeIsCastToAString) {
@@ -79,9 +81,9 @@ TEST(TfConfig, ATaskOrAKeyLikeClusterIsNotMeantToBeLocal) {
     EXPECT_THAT(refusal(absl::StrCat(R"({")", key, R"(": {"worker": {}, "ps": []}})")),
                 HasSubstr(absl::StrCat("'", key, "'")));
   }
-  for (const char* local : {"{}", "", R"({"cluster": {}, "task": {}})",
-                            R"({"environment": "cloud"})",
-                            R"({"rpc_layer": "grpc", "Cluster": 3, "cluster": {"ps": ["a:1"]}})"}) {
+  for (const char* local :
+       {"{}", "", R"({"cluster": {}, "task": {}})", R"({"environment": "cloud"})",
+        R"({"rpc_layer": "grpc", "Cluster": 3, "cluster": {"ps": ["a:1"]}})"}) {
     EXPECT_EQ(refusal(local), "") << local;
   }
 }

@@ -206,10 +206,9 @@ proto::Program HalvesProgram(const std::function<void(onnx::GraphProto&)>& damag
 }
 
 TEST(LoadProgram, AnErrorListsTheNodesThatNoKernelFitsToo) {
-  const auto unknown = LoadProgram(HalvesProgram([](onnx::GraphProto& graph) {
-                                     graph.mutable_node(1)->set_op_type("Expo");
-                                   }),
-                                   NoHalves);
+  const auto unknown = LoadProgram(
+      HalvesProgram([](onnx::GraphProto& graph) { graph.mutable_node(1)->set_op_type("Expo"); }),
+      NoHalves);
   const std::string text(unknown.status().message());
   EXPECT_THAT(text, HasSubstr("the model has 4 problems: "));
   EXPECT_THAT(text, HasSubstr("node \"Exp\" (onnx.Expo): unknown operator"));
@@ -217,13 +216,12 @@ TEST(LoadProgram, AnErrorListsTheNodesThatNoKernelFitsToo) {
   EXPECT_THAT(text, HasSubstr("node \"Add\" (onnx.Add): lacks float16"));
   EXPECT_THAT(text, HasSubstr("node \"Neg\" (onnx.Neg): lacks float16"));
 
-  const auto mixed = LoadProgram(HalvesProgram([](onnx::GraphProto& graph) {
-                                   graph.mutable_input(1)
-                                       ->mutable_type()
-                                       ->mutable_tensor_type()
-                                       ->set_elem_type(onnx::TensorProto::FLOAT);
-                                 }),
-                                 NoHalves);
+  const auto mixed =
+      LoadProgram(HalvesProgram([](onnx::GraphProto& graph) {
+                    graph.mutable_input(1)->mutable_type()->mutable_tensor_type()->set_elem_type(
+                        onnx::TensorProto::FLOAT);
+                  }),
+                  NoHalves);
   const std::string told(mixed.status().message());
   EXPECT_THAT(told, HasSubstr("node \"Add\" (onnx.Add): input 1"));
   EXPECT_THAT(told, HasSubstr("node \"Sqrt\" (onnx.Sqrt): lacks float16"));

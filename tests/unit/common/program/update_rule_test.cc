@@ -30,8 +30,8 @@ std::string Slots(const proto::UpdateRule& rule) {
   for (const SlotSpec& slot : spec->slots) {
     char value[32];
     snprintf(value, sizeof value, "%g", static_cast<double>(slot.initial_value));
-    text += (text.empty() ? "" : " ") + slot.name + "=" +
-            (slot.starts_as_value ? "value" : value) + (slot.per_row ? " per row" : "");
+    text += (text.empty() ? "" : " ") + slot.name + "=" + (slot.starts_as_value ? "value" : value) +
+            (slot.per_row ? " per row" : "");
   }
   return text;
 }
@@ -94,12 +94,12 @@ TEST(UpdateRule, RefusesWhatASparseModeCannotDo) {
   const proto::UpdateRule overwrites =
       Rule("adam", {{"use_ema", 1}, {"ema_overwrite_frequency", 5}});
   EXPECT_THAT(Slots(Sparse(overwrites, proto::LAZY)), HasSubstr("must be dense_exact"));
-  EXPECT_THAT(Slots(Sparse(Rule("adam", {{"beta_1", 0.95}, {"beta_2", 0.9}}),
-                           proto::LAZY_COMPENSATED)),
-              HasSubstr("beta_1^2 < beta_2"));
-  EXPECT_THAT(Slots(Sparse(Rule("adamax", {{"beta_1", 0.9}, {"beta_2", 0.9}}),
-                           proto::LAZY_COMPENSATED)),
-              HasSubstr("beta_1 < beta_2"));
+  EXPECT_THAT(
+      Slots(Sparse(Rule("adam", {{"beta_1", 0.95}, {"beta_2", 0.9}}), proto::LAZY_COMPENSATED)),
+      HasSubstr("beta_1^2 < beta_2"));
+  EXPECT_THAT(
+      Slots(Sparse(Rule("adamax", {{"beta_1", 0.9}, {"beta_2", 0.9}}), proto::LAZY_COMPENSATED)),
+      HasSubstr("beta_1 < beta_2"));
   EXPECT_THAT(Slots(Sparse(Rule("adam", {{"beta_1", 0.95}, {"beta_2", 0.9}, {"amsgrad", 1}}),
                            proto::LAZY_COMPENSATED)),
               HasSubstr("vhat"));

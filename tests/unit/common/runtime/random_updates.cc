@@ -47,8 +47,7 @@ void RandomState(const UpdateRuleSpec& spec, SequenceRng& rng, Element& e) {
   e.v = normal();
   e.slots.clear();
   for (const SlotSpec& slot : spec.slots) {
-    const bool has_sign =
-        slot.name == "m" || slot.name == "momentum" || slot.name == "linear";
+    const bool has_sign = slot.name == "m" || slot.name == "momentum" || slot.name == "linear";
     double value = has_sign ? normal() : 0.01 + std::abs(normal());
     if (slot.name == "average_gradient") {
       value = std::sqrt(e.slots[0]) * std::clamp<double>(normal(), -0.7, 0.7);

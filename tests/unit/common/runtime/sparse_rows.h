@@ -70,8 +70,7 @@ class SparseRows {
     step.value_in = step.value_out;
     for (size_t i = 0; i < slots.size(); ++i) {
       const size_t width = spec_.slots[i].per_row ? 1 : width_;
-      const absl::Span<float> span =
-          absl::MakeSpan(slots[i]).subspan(first * width, count * width);
+      const absl::Span<float> span = absl::MakeSpan(slots[i]).subspan(first * width, count * width);
       step.slots[i] = {span, span};
     }
     return count;

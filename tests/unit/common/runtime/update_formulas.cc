@@ -75,9 +75,8 @@ void Adam(const Step& s, Element& e) {
   e.slots[1] += (e.g * e.g - e.slots[1]) * (1 - beta_2);
   double square = e.slots[1];
   if (s.p.at("amsgrad") != 0) square = e.slots[2] = std::max(e.slots[2], square);
-  const double rate =
-      s.lr * std::sqrt(1 - std::pow(beta_2, s.t)) / (1 - std::pow(beta_1, s.t)) /
-      (std::sqrt(square) + s.p.at("epsilon"));
+  const double rate = s.lr * std::sqrt(1 - std::pow(beta_2, s.t)) / (1 - std::pow(beta_1, s.t)) /
+                      (std::sqrt(square) + s.p.at("epsilon"));
   Subtract(e, rate * e.slots[0], rate * parts);
 }
 
@@ -86,8 +85,7 @@ void Adamax(const Step& s, Element& e) {
   const double parts = std::max(std::abs(e.slots[0]), std::abs(e.g));
   e.slots[0] += (e.g - e.slots[0]) * (1 - beta_1);
   e.slots[1] = std::max(s.p.at("beta_2") * e.slots[1], std::abs(e.g));
-  const double rate =
-      s.lr / (1 - std::pow(beta_1, s.t)) / (e.slots[1] + s.p.at("epsilon"));
+  const double rate = s.lr / (1 - std::pow(beta_1, s.t)) / (e.slots[1] + s.p.at("epsilon"));
   Subtract(e, rate * e.slots[0], rate * parts);
 }
 
@@ -111,8 +109,7 @@ void Nadam(const Step& s, Element& e) {
   const double of_m = next / (1 - product * next);
   const double of_g = (1 - momentum(s.t)) / (1 - product);
   const double root = std::sqrt(e.slots[1] / (1 - std::pow(beta_2, s.t))) + s.p.at("epsilon");
-  Subtract(e, s.lr * (of_m * e.slots[0] + of_g * e.g) / root,
-           s.lr * (of_m + of_g) * parts / root);
+  Subtract(e, s.lr * (of_m * e.slots[0] + of_g * e.g) / root, s.lr * (of_m + of_g) * parts / root);
 }
 
 void Adadelta(const Step& s, Element& e) {

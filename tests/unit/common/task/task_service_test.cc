@@ -53,8 +53,8 @@ class TaskServiceTest : public testing::Test {
     return Start<proto::AttachResponse>("Attach", request).get();
   }
 
-  std::future<absl::StatusOr<proto::WatchResponse>> Watch(
-      uint64_t epoch, int64_t wait_ms, proto::TaskState known = proto::SERVING) {
+  std::future<absl::StatusOr<proto::WatchResponse>> Watch(uint64_t epoch, int64_t wait_ms,
+                                                          proto::TaskState known = proto::SERVING) {
     proto::WatchRequest request;
     request.set_epoch(epoch);
     request.set_known_state(known);

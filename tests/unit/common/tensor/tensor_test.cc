@@ -17,8 +17,14 @@ TEST(DType, NumbersNamesAndSizes) {
     const char* name;
     size_t size;
   };
-  for (const Row& row : {Row{1, "float32", 4}, {2, "uint8", 1}, {3, "int8", 1}, {6, "int32", 4},
-                         {7, "int64", 8}, {9, "bool", 1}, {10, "float16", 2}, {11, "float64", 8},
+  for (const Row& row : {Row{1, "float32", 4},
+                         {2, "uint8", 1},
+                         {3, "int8", 1},
+                         {6, "int32", 4},
+                         {7, "int64", 8},
+                         {9, "bool", 1},
+                         {10, "float16", 2},
+                         {11, "float64", 8},
                          {16, "bfloat16", 2}}) {
     const auto dtype = DTypeFromNumber(row.number);
     ASSERT_TRUE(dtype.ok()) << row.number;

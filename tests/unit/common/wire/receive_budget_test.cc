@@ -21,7 +21,8 @@ class ReceiveBudgetTest : public TransportTest {
  protected:
   void SetUpServer(size_t budget) {
     receive_budget_ = std::make_shared<ByteBudget>(budget);
-    server_ = Listen({{"Push", [this](Message request, Reply reply) {
+    server_ = Listen({{"Push",
+                       [this](Message request, Reply reply) {
                          MutexLock lock(mutex_);
                          in_hand_ += PayloadBytes(request.payload);
                          peak_ = std::max(peak_, in_hand_);
@@ -166,8 +167,8 @@ TEST_P(ReceiveBudgetTest, AServerThatStopsEndsTheCallsThatWait) {
   const auto channel = Connect();
   Start(*channel, kLarge);
   Start(*channel, kLarge);
-  ASSERT_TRUE(world().Until(
-      [&] { return handled() == 1 && receive_budget_->stats().waiting == kLarge; }));
+  ASSERT_TRUE(
+      world().Until([&] { return handled() == 1 && receive_budget_->stats().waiting == kLarge; }));
   server_.reset();
   for (const auto& outcome : outcomes_) {
     EXPECT_EQ(Await(*outcome).status().code(), absl::StatusCode::kUnavailable);
@@ -176,8 +177,7 @@ TEST_P(ReceiveBudgetTest, AServerThatStopsEndsTheCallsThatWait) {
   kept_.clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ReceiveBudgetTest, testing::ValuesIn(TransportWorlds()),
-                         NameOfWorld);
+INSTANTIATE_TEST_SUITE_P(All, ReceiveBudgetTest, testing::ValuesIn(TransportWorlds()), NameOfWorld);
 
 // Transports on which bytes that nobody asked for take memory of the server.
 std::vector<WorldFactory> SocketWorlds() {

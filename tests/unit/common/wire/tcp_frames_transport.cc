@@ -24,12 +24,11 @@ class FramesServer final : public Server {
   FramesServer(std::unique_ptr<LocalServer> frames, const std::shared_ptr<IoLoop>& dials,
                TcpListeners listeners)
       : frames_(std::move(frames)),
-        port_(SharedPort::Start(dials, std::move(listeners),
-                                {kName,
-                                 [this](UniqueFd socket, StreamKind kind) {
-                                   frames_->Take(std::move(socket), kind);
-                                 },
-                                 [](UniqueFd, const std::string&) {}})) {}
+        port_(SharedPort::Start(
+            dials, std::move(listeners),
+            {kName,
+             [this](UniqueFd socket, StreamKind kind) { frames_->Take(std::move(socket), kind); },
+             [](UniqueFd, const std::string&) {}})) {}
   ~FramesServer() override { port_->Close(); }
 
   std::string address() const override { return frames_->address(); }
@@ -99,8 +98,8 @@ absl::StatusOr<std::unique_ptr<Server>> TcpFramesTransport::Listen(const std::st
   ASSIGN_OR_RETURN(TcpListeners listeners, ListenTcp(address));
   ASSIGN_OR_RETURN(
       auto frames,
-      StartLocalServer(loops_, {"", absl::StrCat("127.0.0.1:", listeners.port),
-                                std::move(services), message_bytes_max_, /*blocks=*/false}));
+      StartLocalServer(loops_, {"", absl::StrCat("127.0.0.1:", listeners.port), std::move(services),
+                                message_bytes_max_, /*blocks=*/false}));
   return std::make_unique<FramesServer>(std::move(frames), dials_, std::move(listeners));
 }
 

@@ -46,7 +46,8 @@ TEST_P(TransportTest, EchoesABigPayloadOfManySlices) {
 
 TEST_P(TransportTest, ALargeAnswerArrivesWhateverTheCallerExpected) {
   const ByteSlice large = Bytes((size_t{10} << 20) + 3, 1);
-  auto server = Listen({{"Pull", [&](Message, Reply reply) {
+  auto server = Listen({{"Pull",
+                         [&](Message, Reply reply) {
                            reply(Message{Header(2), {large}});
                          }},
                         {"Push", Echo}});
@@ -67,7 +68,8 @@ TEST_P(TransportTest, CallsWithLargeAnswersFailLikeOthers) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::STALE);
   Reply kept;
-  auto server = Listen({{"Pull", [&](Message, Reply reply) {
+  auto server = Listen({{"Pull",
+                         [&](Message, Reply reply) {
                            reply(WithDetail(absl::FailedPreconditionError("old"), detail));
                          }},
                         {"Push", [&](Message, Reply reply) { kept = std::move(reply); }}});
@@ -226,8 +228,8 @@ TEST_P(TransportTest, MemoryOfFramesIsReleasedWithoutAnAnswer) {
     ByteSlice slice = Bytes(bytes, 1);
     const std::weak_ptr<const void> memory = slice.owner;
     Outcome outcome;
-    auto call = channel->Start(kPush, Message{"", {slice}}, absl::InfiniteDuration(),
-                               outcome.Completion());
+    auto call =
+        channel->Start(kPush, Message{"", {slice}}, absl::InfiniteDuration(), outcome.Completion());
     slice = ByteSlice();
     EXPECT_TRUE(world().Until([&] { return memory.expired(); }));
     EXPECT_TRUE(world().Until([&] {

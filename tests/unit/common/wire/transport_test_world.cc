@@ -105,8 +105,9 @@ template <bool kBlocks>
 class LocalWorld final : public ThreadedWorld {
  public:
   explicit LocalWorld(size_t message_bytes_max)
-      : transport_(std::make_unique<LocalTransport>(
-            LocalTransport::Options{message_bytes_max, kBlocks})) {}
+      : transport_(
+            std::make_unique<LocalTransport>(LocalTransport::Options{message_bytes_max, kBlocks})) {
+  }
   Transport& transport() override { return transport_; }
   std::string ListenAddress() override { return "cohort-test:0"; }
 
@@ -129,8 +130,8 @@ template <TransportKind kKind>
 class AutoWorld final : public ThreadedWorld {
  public:
   explicit AutoWorld(size_t message_bytes_max)
-      : transport_(std::make_unique<AutoTransport>(
-            AutoTransport::Options{message_bytes_max, kKind})) {}
+      : transport_(
+            std::make_unique<AutoTransport>(AutoTransport::Options{message_bytes_max, kKind})) {}
   Transport& transport() override { return transport_; }
   std::string ListenAddress() override { return "127.0.0.1:0"; }
 

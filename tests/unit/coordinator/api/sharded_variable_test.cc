@@ -166,9 +166,12 @@ absl::Status RunStep(const ShardedVariable& variable, const json& step, DType dt
   if (op == "assign_sub") return variable.AssignSub(operand);
   using Scatter = absl::Status (ShardedVariable::*)(const Tensor&, const Tensor&) const;
   const std::map<std::string, Scatter> scatters = {
-      {"scatter_add", &ShardedVariable::ScatterAdd}, {"scatter_sub", &ShardedVariable::ScatterSub},
-      {"scatter_mul", &ShardedVariable::ScatterMul}, {"scatter_div", &ShardedVariable::ScatterDiv},
-      {"scatter_min", &ShardedVariable::ScatterMin}, {"scatter_max", &ShardedVariable::ScatterMax},
+      {"scatter_add", &ShardedVariable::ScatterAdd},
+      {"scatter_sub", &ShardedVariable::ScatterSub},
+      {"scatter_mul", &ShardedVariable::ScatterMul},
+      {"scatter_div", &ShardedVariable::ScatterDiv},
+      {"scatter_min", &ShardedVariable::ScatterMin},
+      {"scatter_max", &ShardedVariable::ScatterMax},
       {"scatter_update", &ShardedVariable::ScatterUpdate},
       {"batch_scatter_update", &ShardedVariable::BatchScatterUpdate}};
   return (variable.*scatters.at(op))(Ids(step["ids"].get<std::vector<int64_t>>()), operand);

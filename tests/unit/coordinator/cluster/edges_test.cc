@@ -65,15 +65,14 @@ TEST(Edges, APairIsHealedWhenNeitherEndReportsIt) {
 
 TEST(LeftOut, OfOnePairTheYoungerOne) {
   EXPECT_THAT(FewestToLeaveOut(Workers(3), {}), IsEmpty());
-  EXPECT_THAT(FewestToLeaveOut(Workers(3), {PairOf(Worker(0), Worker(1))}),
-              ElementsAre(Worker(1)));
+  EXPECT_THAT(FewestToLeaveOut(Workers(3), {PairOf(Worker(0), Worker(1))}), ElementsAre(Worker(1)));
   // By age, not by index.
   EXPECT_THAT(FewestToLeaveOut({Worker(2), Worker(1), Worker(0)}, {PairOf(Worker(0), Worker(1))}),
               ElementsAre(Worker(0)));
   // One that two others do not reach goes alone, however old.
-  EXPECT_THAT(FewestToLeaveOut(Workers(4), {PairOf(Worker(0), Worker(1)),
-                                            PairOf(Worker(0), Worker(3))}),
-              ElementsAre(Worker(0)));
+  EXPECT_THAT(
+      FewestToLeaveOut(Workers(4), {PairOf(Worker(0), Worker(1)), PairOf(Worker(0), Worker(3))}),
+      ElementsAre(Worker(0)));
   // A pair with somebody who is no member concerns nobody.
   EXPECT_THAT(FewestToLeaveOut(Workers(2), {PairOf(Worker(0), Worker(5))}), IsEmpty());
 }

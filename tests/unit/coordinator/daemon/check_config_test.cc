@@ -121,8 +121,8 @@ constexpr StrategyCase kStrategies[] = {{"parameter_server", "ps=2,worker=2"},
                                         {"one_device", "worker=1"}};
 
 std::string CheckUnder(const StrategyCase& strategy, const json& job) {
-  return Check(job, {"--local", strategy.cluster, "--set",
-                     std::string("strategy.type=") + strategy.type});
+  return Check(
+      job, {"--local", strategy.cluster, "--set", std::string("strategy.type=") + strategy.type});
 }
 
 // Only the workers know whether files have rows of 9 numbers, and what shapes a model is given that
@@ -196,15 +196,14 @@ TEST(CheckConfig, WhatTheOptimizerAndTheMetricsNeedIsCheckedForFilesOfAnyShape) 
   job["data"] = {{"train", Files({"x.idx", "y.idx"})}};
   job["model"]["config"]["layers"][0]["config"].erase("input_shape");
   json named = job;
-  named["compile"]["optimizer"] = {
-      {"class_name", "Adam"}, {"config", {{"sparse_updates", {{"dense_7/kernel", "lazy"}}}}}};
+  named["compile"]["optimizer"] = {{"class_name", "Adam"},
+                                   {"config", {{"sparse_updates", {{"dense_7/kernel", "lazy"}}}}}};
   EXPECT_THAT(Check(named, {}), HasSubstr("sparse_updates names 'dense_7/kernel'"));
   json metric = job;
   metric["compile"]["metrics"] = {"sparse_categorical_accuracy"};
   EXPECT_THAT(Check(metric, {}), HasSubstr("does not fit the labels of"));
   json fixed = job;
-  fixed["model"]["config"]["layers"] =
-      json::parse(R"([{"class_name": "Flatten", "config": {}}])");
+  fixed["model"]["config"]["layers"] = json::parse(R"([{"class_name": "Flatten", "config": {}}])");
   EXPECT_THAT(Check(fixed, {}), HasSubstr("nothing to train"));
 }
 

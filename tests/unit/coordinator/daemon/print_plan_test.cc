@@ -80,9 +80,9 @@ TEST(PrintPlan, KnowsTheDataOfFilesByTheModel) {
 }
 
 TEST(PrintPlan, ShowsReplicasAndTheWorkerThatHasTheVariables) {
-  const std::vector<std::string> mirrored = {
-      "--local", "worker=1", "--set", "strategy.type=mirrored", "--set",
-      "strategy.devices=[\"cpu:0\",\"cpu:1\"]"};
+  const std::vector<std::string> mirrored = {"--local", "worker=1",
+                                             "--set",   "strategy.type=mirrored",
+                                             "--set",   "strategy.devices=[\"cpu:0\",\"cpu:1\"]"};
   const absl::StatusOr<std::string> text = Print(Job(), mirrored);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT(*text, HasSubstr("strategy mirrored: 2 replicas on cpu:0, cpu:1; 4 variables, "
@@ -96,8 +96,9 @@ TEST(PrintPlan, ShowsReplicasAndTheWorkerThatHasTheVariables) {
 }
 
 TEST(PrintPlan, SaysThatOnlyTheWorkersKnowAllTheirDevices) {
-  const std::vector<std::string> all = {"--local", "worker=1", "--set", "strategy.type=mirrored",
-                                        "--set", "strategy.cross_device_ops=nccl"};
+  const std::vector<std::string> all = {"--local", "worker=1",
+                                        "--set",   "strategy.type=mirrored",
+                                        "--set",   "strategy.cross_device_ops=nccl"};
   const absl::StatusOr<std::string> text = Print(Job(), all);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT(*text, HasSubstr("with slots\nno devices are named, which means all of each worker"));
@@ -118,8 +119,7 @@ TEST(PrintPlan, AClusterThatTheStrategyCannotUseIsRefused) {
   EXPECT_THAT(problem({"--local", "worker=2", "--set", "strategy.type=one_device"}),
               HasSubstr("--local: strategy 'one_device' trains in one worker"));
   EXPECT_THAT(problem({"--local", "worker=1", "--set", "strategy.type=mirrored", "--set",
-                       "strategy.cross_device_ops=nccl", "--set",
-                       "strategy.devices=[\"cpu:0\"]"}),
+                       "strategy.cross_device_ops=nccl", "--set", "strategy.devices=[\"cpu:0\"]"}),
               HasSubstr("/job.json: strategy.cross_device_ops is 'nccl'"));
 }
 

@@ -10,8 +10,7 @@ using ::testing::ElementsAre;
 
 TEST(CallRounds, FillEachHomesCallsInOrder) {
   const std::vector<SliceLoad> slices = {{0, 40}, {1, 90}, {0, 60}, {0, 1}, {1, 20}, {0, 99}};
-  EXPECT_THAT(CallRounds(slices, 100),
-              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)));
+  EXPECT_THAT(CallRounds(slices, 100), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)));
 }
 
 TEST(CallRounds, AnOversizedSliceGoesAlone) {

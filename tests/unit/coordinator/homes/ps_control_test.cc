@@ -66,8 +66,7 @@ TEST(PsControl, HomesMayComeAndGoWhileAVariableIsChanged) {
   std::thread changes([&] {
     while (!over) {
       for (int worker = 1; worker < kHomes; ++worker) {
-        cluster->RemoveWorker({Role::kWorker, worker}, Farewell::kKeep,
-                              [](const absl::Status&) {});
+        cluster->RemoveWorker({Role::kWorker, worker}, Farewell::kKeep, [](const absl::Status&) {});
       }
       for (int worker = 1; worker < kHomes; ++worker) {
         cluster->AddWorker({Role::kWorker, worker}, absl::StrCat("w", worker, ":1")).IgnoreError();

@@ -27,24 +27,22 @@ absl::StatusOr<JobSpec> Parse(const json& config, const json& more = json::objec
 }
 
 TEST(DynamicSection, HasDefaultsAndEveryFieldAndIsWrittenAsItWasRead) {
-  const json all = {{"admit_after", 3},        {"admit_probability", 0.5},
-                    {"ttl_seconds", 90.5},     {"max_bytes_per_ps", int64_t{1} << 33},
-                    {"evict", "lfu"},          {"dtype", "bfloat16"}};
+  const json all = {{"admit_after", 3},    {"admit_probability", 0.5},
+                    {"ttl_seconds", 90.5}, {"max_bytes_per_ps", int64_t{1} << 33},
+                    {"evict", "lfu"},      {"dtype", "bfloat16"}};
   for (const json& dynamic : {json::object(), all}) {
     const auto job = Parse({{"output_dim", 4}, {"dynamic", dynamic}});
     ASSERT_TRUE(job.ok()) << job.status();
     const DynamicTableSpec expected =
         dynamic.empty() ? DynamicTableSpec()
-                        : DynamicTableSpec{3, 0.5, 90.5, int64_t{1} << 33, "lfu",
-                                           DType::kBfloat16};
+                        : DynamicTableSpec{3, 0.5, 90.5, int64_t{1} << 33, "lfu", DType::kBfloat16};
     ASSERT_NE(DynamicTableOf(job->model.layers[0]), nullptr);
     EXPECT_EQ(*DynamicTableOf(job->model.layers[0]), expected);
     const auto again = ParseJob(JobToJson(*job), "again", {});
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->model, job->model);
   }
-  EXPECT_EQ(DynamicTableOf(Parse({{"input_dim", 9}, {"output_dim", 4}})->model.layers[0]),
-            nullptr);
+  EXPECT_EQ(DynamicTableOf(Parse({{"input_dim", 9}, {"output_dim", 4}})->model.layers[0]), nullptr);
 }
 
 TEST(DynamicSection, ErrorsNameTheFieldTheValueAndWhatItMayBe) {
@@ -78,15 +76,14 @@ TEST(DynamicSection, WhatATableWithoutRowsCannotHaveIsRefused) {
   EXPECT_THAT(std::string(Parse(config).status().message()), HasSubstr("stands beside input_dim"));
   config = table;
   config["embeddings_initializer"] = "glorot_uniform";
-  EXPECT_THAT(std::string(Parse(config).status().message()),
-              AllOf(HasSubstr("embeddings_initializer: is GlorotUniform"),
-                    HasSubstr("use RandomUniform")));
+  EXPECT_THAT(
+      std::string(Parse(config).status().message()),
+      AllOf(HasSubstr("embeddings_initializer: is GlorotUniform"), HasSubstr("use RandomUniform")));
   config = table;
   config["output_dim"] = 4097;
   EXPECT_THAT(std::string(Parse(config).status().message()), HasSubstr("4096"));
-  EXPECT_THAT(
-      std::string(Parse(table, {{"export", {{"onnx", "model.onnx"}}}}).status().message()),
-      AllOf(HasSubstr("export.onnx: is 'model.onnx'"), HasSubstr("leave it out")));
+  EXPECT_THAT(std::string(Parse(table, {{"export", {{"onnx", "model.onnx"}}}}).status().message()),
+              AllOf(HasSubstr("export.onnx: is 'model.onnx'"), HasSubstr("leave it out")));
   EXPECT_THAT(std::string(Parse({{"output_dim", 4}}).status().message()), HasSubstr("input_dim"));
 }
 

@@ -24,9 +24,8 @@ absl::StatusOr<JobSpec> Parse(const json& model) {
 }
 
 json Layer(const std::string& class_name, json config, const json& inbound_nodes) {
-  return {{"class_name", class_name},
-          {"config", std::move(config)},
-          {"inbound_nodes", inbound_nodes}};
+  return {
+      {"class_name", class_name}, {"config", std::move(config)}, {"inbound_nodes", inbound_nodes}};
 }
 
 json Tensor(const std::string& layer, int node = 0) { return json::array({layer, node, 0}); }
@@ -71,8 +70,8 @@ std::vector<std::string> CallNames(const ModelSpec& model) {
 TEST(FunctionalModel, UsesComeAfterWhatTheyAreGiven) {
   const auto job = Parse(TwoIds());
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_THAT(CallNames(job->model), ElementsAre("a()", "x()", "b()", "table(0,)", "table(2,)",
-                                                 "all(4,1,3,)", "out(5,)"));
+  EXPECT_THAT(CallNames(job->model),
+              ElementsAre("a()", "x()", "b()", "table(0,)", "table(2,)", "all(4,1,3,)", "out(5,)"));
   EXPECT_THAT(job->model.inputs, ElementsAre(1, 0, 2));
   EXPECT_EQ(job->model.output, 6u);
   const auto& table = std::get<EmbeddingSpec>(job->model.layers[2]);
@@ -130,8 +129,8 @@ TEST(FunctionalModel, ErrorsNameTheField) {
       {"/config/input_layers", Tensor("x"), "model.config.input_layers",
        "does not name InputLayer 'a'"},
       {"/config/input_layers/1", Tensor("x"), "model.config.input_layers.1", "twice"},
-      {"/config/output_layers", Given({Tensor("out"), Tensor("all")}),
-       "model.config.output_layers", "names 2 outputs"},
+      {"/config/output_layers", Given({Tensor("out"), Tensor("all")}), "model.config.output_layers",
+       "names 2 outputs"},
       {"/config/output_layers", Tensor("all"), "model.config.output_layers",
        "does not depend on layer 'out'"},
       {"/config/output_layers", 7, "model.config.output_layers", "is 7"},

@@ -50,13 +50,12 @@ TEST(ImageLayers, WhatKerasSerialisesIsReadAndWrittenBack) {
 }
 
 TEST(ImageLayers, DefaultsAndNamesAreKeras) {
-  const auto job = ParseLayers({Layer("Conv2D", {{"filters", 8}, {"kernel_size", 3}}),
-                                Layer("BatchNormalization", json::object()),
-                                Layer("MaxPooling2D", {{"pool_size", {3, 2}}}),
-                                Layer("Conv2D", {{"filters", 4}, {"kernel_size", {1, 5}}}),
-                                Layer("AveragePooling2D", json::object()),
-                                Layer("GlobalAveragePooling2D", json::object()),
-                                Layer("Reshape", {{"target_shape", {2, -1}}})});
+  const auto job = ParseLayers(
+      {Layer("Conv2D", {{"filters", 8}, {"kernel_size", 3}}),
+       Layer("BatchNormalization", json::object()), Layer("MaxPooling2D", {{"pool_size", {3, 2}}}),
+       Layer("Conv2D", {{"filters", 4}, {"kernel_size", {1, 5}}}),
+       Layer("AveragePooling2D", json::object()), Layer("GlobalAveragePooling2D", json::object()),
+       Layer("Reshape", {{"target_shape", {2, -1}}})});
   ASSERT_TRUE(job.ok()) << job.status();
   std::vector<std::string> names;
   for (const LayerSpec& layer : job->model.layers) names.push_back(LayerName(layer));

@@ -75,8 +75,7 @@ TEST(JobSpec, ShippedMnistJobIsTheRExample) {
               UnorderedElementsAre(Pair("rho", 0.9), Pair("momentum", 0), Pair("epsilon", 1e-7),
                                    Pair("centered", 0), Pair("epsilon_outside_root", 0),
                                    Pair("weight_decay", 0), Pair("use_ema", 0),
-                                   Pair("ema_momentum", 0.99),
-                                   Pair("ema_overwrite_frequency", 0)));
+                                   Pair("ema_momentum", 0.99), Pair("ema_overwrite_frequency", 0)));
   EXPECT_EQ(job.compile.loss.kind, LossKind::kCategoricalCrossentropy);
   EXPECT_FALSE(job.compile.loss.from_logits);
   ASSERT_EQ(job.compile.metrics.size(), 1u);
@@ -166,9 +165,8 @@ TEST(JobSpec, ChoicesAreTakenInAnyCase) {
 TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
   EXPECT_THAT(Message(ParseDamaged("\"epochs\"", "\"epoch\"")),
               AllOf(HasSubstr("job.json: fit.epoch: unknown key"), HasSubstr("'epochs'")));
-  EXPECT_THAT(
-      Message(ParseDamaged("\"fit\"", "\"fti\"")),
-      AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest is 'fit'")));
+  EXPECT_THAT(Message(ParseDamaged("\"fit\"", "\"fti\"")),
+              AllOf(HasSubstr("job.json: fti: unknown key"), HasSubstr("nearest is 'fit'")));
   EXPECT_THAT(Message(ParseDamaged("\"units\": 128", "\"unit\": 128")),
               AllOf(HasSubstr("model.config.layers.2.config.unit: unknown key"),
                     HasSubstr("model.config.layers.2.config.units: is missing")));
@@ -195,12 +193,11 @@ TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {
   EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"", "\"mirorred\"")),
               AllOf(HasSubstr("strategy.type: is \"mirorred\""), HasSubstr("'parameter_server'"),
                     HasSubstr("'mirrored'")));
-  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
-                                   "\"mirrored\", \"devices\": \"cpu:0\"")),
+  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"", "\"mirrored\", \"devices\": \"cpu:0\"")),
               AllOf(HasSubstr("strategy.devices: is \"cpu:0\""), HasSubstr("a list of devices")));
-  EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
-                                   "\"mirrored\", \"cross_device_ops\": \"ring\"")),
-              AllOf(HasSubstr("strategy.cross_device_ops"), HasSubstr("'hierarchical_copy'")));
+  EXPECT_THAT(
+      Message(ParseDamaged("\"parameter_server\"", "\"mirrored\", \"cross_device_ops\": \"ring\"")),
+      AllOf(HasSubstr("strategy.cross_device_ops"), HasSubstr("'hierarchical_copy'")));
   EXPECT_THAT(Message(ParseDamaged("\"parameter_server\"",
                                    "\"parameter_server\", \"consistency\": \"Boundedstaleness\"")),
               AllOf(HasSubstr("strategy.consistency: 'Boundedstaleness'"),

@@ -68,8 +68,7 @@ TEST_F(StateDirectoryTest, TheAddressGoesWithTheRecord) {
 
 TEST_F(StateDirectoryTest, ADamagedRecordIsNamed) {
   const auto directory = Open();
-  const std::string good =
-      R"({"pid":5,"start_time":6,"boot":"b","program":"p","arguments":["a"]})";
+  const std::string good = R"({"pid":5,"start_time":6,"boot":"b","program":"p","arguments":["a"]})";
   Put("ps-1.process", good);
   EXPECT_TRUE(directory->Read().ok());
   for (const char* damaged :

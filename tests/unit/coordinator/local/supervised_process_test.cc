@@ -70,14 +70,14 @@ TEST(StartTimeOfStat, ANameMayLookLikeFields) {
 
 TEST(StartTimeOfStat, ADeadProcessIsNone) {
   for (const char* state : {"Z", "X"}) {
-    EXPECT_TRUE(absl::IsNotFound(
-        StartTimeOfStat(absl::StrCat("9667 (worker) ", state, kTail)).status()));
+    EXPECT_TRUE(
+        absl::IsNotFound(StartTimeOfStat(absl::StrCat("9667 (worker) ", state, kTail)).status()));
   }
 }
 
 TEST(StartTimeOfStat, OtherTextIsRefused) {
-  for (const char* text : {"", "1", "1 (a)", "1 (a) S 1 2 3",
-                           "1 (a) S 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 x 1"}) {
+  for (const char* text :
+       {"", "1", "1 (a)", "1 (a) S 1 2 3", "1 (a) S 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 x 1"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(StartTimeOfStat(text).status())) << text;
   }
 }

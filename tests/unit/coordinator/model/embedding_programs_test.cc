@@ -136,9 +136,8 @@ TEST(EmbeddingPrograms, AnExportedModelHasTheTablesAndItsColumnsByName) {
   const auto alone = RunGraph(*exported, columns);
   ASSERT_TRUE(alone.ok()) << alone.status();
   const auto bound = RunProgram(
-      programs->predict, {columns[2], Tensor::FromVector<int32_t>({0, 0}, {2}), columns[1],
-                          columns[0]},
-      values);
+      programs->predict,
+      {columns[2], Tensor::FromVector<int32_t>({0, 0}, {2}), columns[1], columns[0]}, values);
   ASSERT_TRUE(bound.ok()) << bound.status();
   EXPECT_EQ(LargestError(alone->at(0), bound->at(0)), 0);
 }

@@ -144,8 +144,7 @@ class Trained {
     const proto::Program& program = case_.programs.train_step;
     const auto outputs = RunProgram(program, case_.batch, values_);
     ASSERT_TRUE(outputs.ok()) << outputs.status();
-    const double rate =
-        LearningRateAt(case_.job.compile.optimizer, static_cast<int64_t>(step) - 1);
+    const double rate = LearningRateAt(case_.job.compile.optimizer, static_cast<int64_t>(step) - 1);
     for (int i = 0; i < program.outputs_size(); ++i) {
       const Tensor& output = (*outputs)[static_cast<size_t>(i)];
       const proto::OutputBinding& binding = program.outputs(i);
@@ -185,9 +184,9 @@ TEST_P(KerasImages, WeightsAndStatisticsAfterEachOfThreeSteps) {
     trained.Step(t + 1);
     for (size_t i = 0; i < case_.programs.variables.size(); ++i) {
       const VariableSpec& variable = case_.programs.variables[i];
-      EXPECT_LT(LargestError(trained.value(variable.name),
-                             FloatTensor(steps[t].at(i), variable.shape)),
-                2e-5)
+      EXPECT_LT(
+          LargestError(trained.value(variable.name), FloatTensor(steps[t].at(i), variable.shape)),
+          2e-5)
           << variable.name << " after step " << t + 1;
     }
   }
@@ -203,8 +202,8 @@ absl::Status BuildError(const json& layers, const std::vector<int64_t>& dims) {
   const json model = {{"class_name", "Sequential"}, {"config", {{"layers", layers}}}};
   const auto job = MakeJob(model, "sgd", "sparse_categorical_crossentropy", json::array());
   if (!job.ok()) return job.status();
-  return BuildPrograms(*job, Batch(Component(DType::kFloat32, dims),
-                                   Component(DType::kInt64, {-1})))
+  return BuildPrograms(*job,
+                       Batch(Component(DType::kFloat32, dims), Component(DType::kInt64, {-1})))
       .status();
 }
 
@@ -218,8 +217,8 @@ TEST(ImageLayers, WhatDoesNotFitIsAnErrorThatSaysWhatWould) {
                         "channels]; a Reshape layer"));
   EXPECT_THAT(text(BuildError({conv, flatten, dense}, {-1, 4, 8, 1})),
               HasSubstr("its window of 5 does not fit into 4 rows; padding 'same' makes room"));
-  const json grouped = Layer(
-      "Conv2D", {{"name", "g"}, {"filters", 4}, {"kernel_size", 1}, {"groups", 2}});
+  const json grouped =
+      Layer("Conv2D", {{"name", "g"}, {"filters", 4}, {"kernel_size", 1}, {"groups", 2}});
   EXPECT_THAT(text(BuildError({grouped, flatten, dense}, {-1, 4, 4, 3})),
               HasSubstr("2 groups do not divide their channels"));
   const json norm = Layer("BatchNormalization", {{"name", "n"}, {"axis", 1}});

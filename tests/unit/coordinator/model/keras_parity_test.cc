@@ -51,8 +51,7 @@ void LoadColumns(const json& golden, ParityCase& one, proto::ElementSpec& elemen
     if (column.at("dtype") == "float32") {
       one.batch.push_back(FloatTensor(values, shape));
     } else if (column.at("dtype") == "int32") {
-      one.batch.push_back(
-          Tensor::FromVector<int32_t>(values.get<std::vector<int32_t>>(), shape));
+      one.batch.push_back(Tensor::FromVector<int32_t>(values.get<std::vector<int32_t>>(), shape));
     } else {
       one.batch.push_back(Int64Tensor(values, shape));
     }
@@ -69,12 +68,12 @@ void LoadPair(const json& golden, ParityCase& one, proto::ElementSpec& element) 
   const int64_t n = golden.at("batch");
   const int64_t features = golden.at("features");
   const int64_t classes = golden.at("classes");
-  element = Batch(Component(DType::kFloat32, {-1, features}),
-                  sparse ? Component(DType::kInt64, {-1})
-                         : Component(DType::kFloat32, {-1, classes}));
-  one.batch = {FloatTensor(golden.at("x"), {n, features}),
-               sparse ? Int64Tensor(golden.at("y"), {n})
-                      : FloatTensor(golden.at("y"), {n, classes})};
+  element =
+      Batch(Component(DType::kFloat32, {-1, features}),
+            sparse ? Component(DType::kInt64, {-1}) : Component(DType::kFloat32, {-1, classes}));
+  one.batch = {
+      FloatTensor(golden.at("x"), {n, features}),
+      sparse ? Int64Tensor(golden.at("y"), {n}) : FloatTensor(golden.at("y"), {n, classes})};
 }
 
 ParityCase Load(const json& golden) {
@@ -246,10 +245,9 @@ TEST(KerasParity, BagsOfRaggedIdsAndTheirGradients) {
     ASSERT_TRUE(model.ok()) << model.status();
     const auto gradients = AddGradients(*model, total, {"bag/embeddings"});
     ASSERT_TRUE(gradients.ok()) << gradients.status();
-    const auto outputs = RunGraph(gradients->model,
-                                  {Int64Tensor(bag.at("ids"), ids_shape),
-                                   FloatTensor(bag.at("weights"), {n, dim}),
-                                   FloatTensor(bag.at("table"), {rows, dim})});
+    const auto outputs = RunGraph(gradients->model, {Int64Tensor(bag.at("ids"), ids_shape),
+                                                     FloatTensor(bag.at("weights"), {n, dim}),
+                                                     FloatTensor(bag.at("table"), {rows, dim})});
     ASSERT_TRUE(outputs.ok()) << outputs.status();
     EXPECT_LT(LargestError(outputs->at(0), FloatTensor(bag.at("output"), {n, dim})), kTolerance);
     EXPECT_LT(LargestError(outputs->at(2), FloatTensor(bag.at("gradient"), {rows, dim})),

@@ -46,10 +46,9 @@ TEST(LearningRate, IsTheNumberOfTheJobWithoutASchedule) {
 
 // Each period of these begins with the full rate, also where the logarithm of the step rounds.
 TEST(LearningRate, RestartsAtTheFirstStepOfEachPeriod) {
-  const absl::StatusOr<JobSpec> job =
-      JobWith({{"class_name", "CosineDecayRestarts"},
-               {"config",
-                {{"initial_learning_rate", 0.5}, {"first_decay_steps", 3}, {"t_mul", 3}}}});
+  const absl::StatusOr<JobSpec> job = JobWith(
+      {{"class_name", "CosineDecayRestarts"},
+       {"config", {{"initial_learning_rate", 0.5}, {"first_decay_steps", 3}, {"t_mul", 3}}}});
   ASSERT_TRUE(job.ok()) << job.status();
   int64_t begin = 0;
   for (int64_t period = 3; period < int64_t{1} << 50; period *= 3) {

@@ -171,10 +171,11 @@ TEST(ModelPrograms, ABatchOfOneAndALargeOneRunOnOneProgram) {
 
 TEST(ModelPrograms, OptimizersBecomeRulesThatThePsKnows) {
   const std::vector<std::pair<const char*, const char*>> ops = {
-      {"sgd", "sgd"},         {"adagrad", "adagrad"},   {"rmsprop", "rmsprop"},
-      {"adam", "adam"},       {"AdamW", "adam"},        {"adamax", "adamax"},
-      {"nadam", "nadam"},     {"adadelta", "adadelta"}, {"ftrl", "ftrl"},
-      {"RowwiseAdagrad", "rowwise_adagrad"}};
+      {"sgd", "sgd"},         {"adagrad", "adagrad"},
+      {"rmsprop", "rmsprop"}, {"adam", "adam"},
+      {"AdamW", "adam"},      {"adamax", "adamax"},
+      {"nadam", "nadam"},     {"adadelta", "adadelta"},
+      {"ftrl", "ftrl"},       {"RowwiseAdagrad", "rowwise_adagrad"}};
   for (const auto& [name, op] : ops) {
     const ModelPrograms programs = *Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
                                           json::array({"accuracy"}), name);
@@ -220,11 +221,11 @@ TEST(ModelPrograms, ClippingIsOfEachVariableOrOfAllTogether) {
                Batch(Component(DType::kFloat32, {-1, 2}), Component(DType::kFloat32, {-1, 3})),
                {{"class_name", "CategoricalCrossentropy"}, {"config", {{"from_logits", true}}}},
                json::array(), {{"class_name", "SGD"}, {"config", config}});
-    const auto outputs = RunProgram(programs.train_step,
-                                    {Tensor::FromVector<float>({3, 4}, {1, 2}),
-                                     Tensor::FromVector<float>({1, 0, 0}, {1, 3})},
-                                    {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
-                                     {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
+    const auto outputs = RunProgram(
+        programs.train_step,
+        {Tensor::FromVector<float>({3, 4}, {1, 2}), Tensor::FromVector<float>({1, 0, 0}, {1, 3})},
+        {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {2, 3})},
+         {"dense/bias", Tensor::Zeros(DType::kFloat32, {3})}});
     EXPECT_TRUE(outputs.ok()) << outputs.status();
     std::vector<double> result;
     for (size_t i = 2; i < outputs->size(); ++i) {

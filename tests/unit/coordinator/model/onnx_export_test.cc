@@ -1,4 +1,3 @@
-#include "common/runtime/kernels/reference/register.h"
 #include "coordinator/model/onnx_export.h"
 
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
+#include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/run/program_runner.h"
 #include "coordinator/model/model_programs.h"
 #include "gmock/gmock.h"
@@ -61,8 +61,7 @@ absl::StatusOr<std::vector<Tensor>> RunModel(const onnx::ModelProto& model, cons
 
 TEST(OnnxExport, IsOneOrdinaryModelWithTheWeightsInside) {
   const Trained trained = Load();
-  const absl::StatusOr<onnx::ModelProto> model =
-      Exported(trained.programs.predict, trained.values);
+  const absl::StatusOr<onnx::ModelProto> model = Exported(trained.programs.predict, trained.values);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->opset_import_size(), 1);
   EXPECT_EQ(model->opset_import(0).domain(), "");
@@ -105,9 +104,9 @@ TEST(OnnxExport, AModelOfImagesPredictsWhatOnnxruntimePredictsFromIt) {
   const auto job = MakeJob(golden.at("model"), golden.at("optimizer"),
                            "sparse_categorical_crossentropy", json::array());
   ASSERT_TRUE(job.ok()) << job.status();
-  const auto programs =
-      BuildPrograms(*job, Batch(Component(DType::kFloat32, {-1, x.dim(1), x.dim(2)}),
-                                Component(DType::kInt64, {-1})));
+  const auto programs = BuildPrograms(
+      *job,
+      Batch(Component(DType::kFloat32, {-1, x.dim(1), x.dim(2)}), Component(DType::kInt64, {-1})));
   ASSERT_TRUE(programs.ok()) << programs.status();
   std::map<std::string, Tensor> values;
   for (size_t i = 0; i < programs->variables.size(); ++i) {
@@ -139,9 +138,8 @@ TEST(OnnxExport, MissingAndMisshapenValuesAreErrorsThatNameThem) {
 
 TEST(OnnxExport, OperatorsOfOurOwnAndOtherInputsAreErrors) {
   const Trained trained = Load();
-  EXPECT_THAT(
-      std::string(Exported(trained.programs.train_step, trained.values).status().message()),
-      HasSubstr("cohort."));
+  EXPECT_THAT(std::string(Exported(trained.programs.train_step, trained.values).status().message()),
+              HasSubstr("cohort."));
 
   GraphBuilder graph("argument");
   const std::string a = graph.Input("a", DType::kFloat32, {2});

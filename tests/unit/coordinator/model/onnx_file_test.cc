@@ -81,8 +81,8 @@ TEST_F(OnnxFileTest, OneFileHasAllValuesInOneMessage) {
   const auto model = LoadModel(*ReadFile(files_, kPath));
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ(model->graph().initializer_size(), 2);
-  const auto result = RunGraph(*model, {Tensor::FromVector<float>(
-                                          std::vector<float>(kElements, 5), Shape{kElements})});
+  const auto result = RunGraph(
+      *model, {Tensor::FromVector<float>(std::vector<float>(kElements, 5), Shape{kElements})});
   ASSERT_TRUE(result.ok()) << result.status();
   for (int64_t i = 0; i < kElements; ++i) {
     ASSERT_EQ((*result)[0].data<float>()[i], (5.0f - 3.0f) * (static_cast<float>(i) - 3));

@@ -38,10 +38,9 @@ absl::StatusOr<GradientGraph> SynchronizedGraph(const json& golden) {
   const auto turned = [&](const std::string& value, std::vector<int64_t> perm) {
     return graph.Op("Transpose", {value}, {IntsAttribute("perm", perm)});
   };
-  const std::string y = turned(
-      AddBatchNorm(layer, {turned(x, {0, 3, 1, 2}), keras.dim(3), 4},
-                   {graph, ModelMode::kTraining, state}),
-      {0, 2, 3, 1});
+  const std::string y = turned(AddBatchNorm(layer, {turned(x, {0, 3, 1, 2}), keras.dim(3), 4},
+                                            {graph, ModelMode::kTraining, state}),
+                               {0, 2, 3, 1});
   const std::string total =
       graph.Op("ReduceSum", {graph.Op("Mul", {y, dy})}, {IntAttribute("keepdims", 0)});
   for (const std::string& output :

@@ -30,8 +30,8 @@ class RecoveryStoreTest : public testing::Test {
     state.set_epoch(epoch);
     const Tensor bytes = CoordinatorStateTensor(state);
     ASSIGN_OR_RETURN(const auto writer, DataShardWriter::Create(files_, prefix, 0, 1));
-    RETURN_IF_ERROR(writer->Add(kCoordinatorStateName, bytes.shape(), {0, bytes.num_elements()},
-                                bytes));
+    RETURN_IF_ERROR(
+        writer->Add(kCoordinatorStateName, bytes.shape(), {0, bytes.num_elements()}, bytes));
     return writer->Finish();
   }
   std::string Save(RecoveryStore& store, uint64_t epoch) {
@@ -71,10 +71,16 @@ TEST_F(RecoveryStoreTest, KeepsTheTwoNewestAndNoStateFile) {
 
 // A job whose checkpoint.directory is its recovery.directory.
 TEST_F(RecoveryStoreTest, TouchesNothingThatIsNotItsOwn) {
-  const std::vector<std::string> others = {
-      "checkpoint", "checkpoint.0123456789abcdef.tmp", "ckpt-32.data-00000-of-00001",
-      "ckpt-32.index", "recovery-1-2.index.txt", "recovery-1-2.json", "recovery-1.index",
-      "recovery-x-1.index", "recovery-1-2-3.index", "recovery-01-2.index"};
+  const std::vector<std::string> others = {"checkpoint",
+                                           "checkpoint.0123456789abcdef.tmp",
+                                           "ckpt-32.data-00000-of-00001",
+                                           "ckpt-32.index",
+                                           "recovery-1-2.index.txt",
+                                           "recovery-1-2.json",
+                                           "recovery-1.index",
+                                           "recovery-x-1.index",
+                                           "recovery-1-2-3.index",
+                                           "recovery-01-2.index"};
   for (const std::string& name : others) {
     ASSERT_TRUE(WriteFileAtomically(files_, JoinPath(kDirectory, name), name).ok());
   }

@@ -105,8 +105,8 @@ TEST(ClosureQueue, RandomOperationsKeepEveryClosureInOneState) {
         queued.erase(taken->id.value);
         in_flight.insert(taken->id.value);
       } else if (!in_flight.empty()) {
-        const uint64_t id = *std::next(in_flight.begin(),
-                                       static_cast<long>(rng.Below(in_flight.size())));
+        const uint64_t id =
+            *std::next(in_flight.begin(), static_cast<long>(rng.Below(in_flight.size())));
         in_flight.erase(id);
         if (choice == 2) {
           queue.PutBack(ClosureId{id});

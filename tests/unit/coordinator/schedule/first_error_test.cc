@@ -77,8 +77,8 @@ TEST_F(FirstErrorTest, NamesAllCausesEachOnceAndIsTheFirstToPrograms) {
   for (const char* text : {"boom", "no such row", "boom", "no such row"}) {
     channel->AnswerRun(Bad(text));
   }
-  scheduler->RecordError(MakeError(absl::StatusCode::kUnavailable, "ps:0 was lost",
-                                   proto::PS_LOST));
+  scheduler->RecordError(
+      MakeError(absl::StatusCode::kUnavailable, "ps:0 was lost", proto::PS_LOST));
   Join();
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_EQ(joined[0].message(), "boom; after it: no such row; ps:0 was lost");

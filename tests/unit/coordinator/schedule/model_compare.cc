@@ -26,9 +26,7 @@ void ModelRunner::Fail(const std::string& problem) {
   if (problem_.empty()) problem_ = problem;
 }
 
-int ModelRunner::AnyOf(const std::vector<int>& choice) {
-  return choice[rng_.Below(choice.size())];
-}
+int ModelRunner::AnyOf(const std::vector<int>& choice) { return choice[rng_.Below(choice.size())]; }
 
 void ModelRunner::Both(const std::string& what, Step real, Step model) {
   history_.push_back(what);
@@ -108,8 +106,8 @@ void ModelRunner::Compare() {
     for (int call = 1; call <= last_call_; ++call) {
       const std::string real = OrNothing(ended_, call), model = OrNothing(model_.ended(), call);
       if (real == model) continue;
-      return Fail(absl::StrCat("call ", call, " ended with '", real, "', by the model '", model,
-                               "'"));
+      return Fail(
+          absl::StrCat("call ", call, " ended with '", real, "', by the model '", model, "'"));
     }
   }
   for (size_t ticket = 0; ticket < values_.size(); ++ticket) {

@@ -134,16 +134,18 @@ void ModelRunner::RandomStep() {
   }
   if (draw < 61) {
     const int call = NewCall();
-    return Both(absl::StrCat("join ", call), [&] { waits_[call] = scheduler_->Join(EndOf(call)); },
-                [&] { model_.Join(call); });
+    return Both(
+        absl::StrCat("join ", call), [&] { waits_[call] = scheduler_->Join(EndOf(call)); },
+        [&] { model_.Join(call); });
   }
   if (draw < 64) {
     const int call = NewCall();
     const auto end = [this, call](const absl::StatusOr<bool>& idle) {
       End(call, !idle.ok() ? std::string(idle.status().message()) : *idle ? "idle" : "busy");
     };
-    return Both(absl::StrCat("done ", call), [&] { waits_[call] = scheduler_->CheckDone(end); },
-                [&] { model_.Done(call); });
+    return Both(
+        absl::StrCat("done ", call), [&] { waits_[call] = scheduler_->CheckDone(end); },
+        [&] { model_.Done(call); });
   }
   if (draw < 68) return Fetch();
   if (draw < 70) return Abandon();
@@ -163,8 +165,9 @@ void ModelRunner::RandomStep() {
   if (draw < 97) return Fence();
   if (draw == 97) {
     const std::string text = absl::StrCat("outside error ", rng_.Below(3));
-    return Both(text, [&] { scheduler_->RecordError(absl::DataLossError(text)); },
-                [&] { model_.RecordError(text); });
+    return Both(
+        text, [&] { scheduler_->RecordError(absl::DataLossError(text)); },
+        [&] { model_.RecordError(text); });
   }
   Pause();
 }
@@ -188,31 +191,34 @@ void ModelRunner::Schedule() {
   const bool wanted = rng_.Below(8) > 0;
   values_.push_back(wanted ? std::make_shared<RemoteValueState>() : nullptr);
   closure->result = values_.back();
-  Both(absl::StrCat("schedule ", call, " of ", ticket, " with [", absl::StrJoin(inputs, " "), "]"),
-       [&] { waits_[call] = scheduler_->Schedule(std::move(closure), EndOf(call)); },
-       [&] { model_.Schedule(call, inputs); });
+  Both(
+      absl::StrCat("schedule ", call, " of ", ticket, " with [", absl::StrJoin(inputs, " "), "]"),
+      [&] { waits_[call] = scheduler_->Schedule(std::move(closure), EndOf(call)); },
+      [&] { model_.Schedule(call, inputs); });
 }
 
 void ModelRunner::Fetch() {
   if (values_.empty()) return;
-  const auto ticket = static_cast<int>(values_.size() - 1 -
-                                       rng_.Below(std::min<size_t>(values_.size(), 8)));
+  const auto ticket =
+      static_cast<int>(values_.size() - 1 - rng_.Below(std::min<size_t>(values_.size(), 8)));
   if (values_[ticket] == nullptr || !model_.IsAdmitted(ticket)) return;
   const int call = NewCall();
-  Both(absl::StrCat("fetch ", call, " of ", ticket),
-       [&] {
-         scheduler_->BeginFetch();
-         fetches_[call] = ticket;
-       },
-       [&] { model_.BeginFetch(call, ticket); });
+  Both(
+      absl::StrCat("fetch ", call, " of ", ticket),
+      [&] {
+        scheduler_->BeginFetch();
+        fetches_[call] = ticket;
+      },
+      [&] { model_.BeginFetch(call, ticket); });
 }
 
 void ModelRunner::Abandon() {
   if (waits_.empty()) return;
   const auto wait = std::next(waits_.begin(), static_cast<long>(rng_.Below(waits_.size())));
   bool real = false, model = false;
-  Both(absl::StrCat("abandon ", wait->first), [&] { real = scheduler_->Abandon(wait->second); },
-       [&] { model = model_.Abandon(wait->first); });
+  Both(
+      absl::StrCat("abandon ", wait->first), [&] { real = scheduler_->Abandon(wait->second); },
+      [&] { model = model_.Abandon(wait->first); });
   if (real != model) Fail(absl::StrCat("abandoned: ", real, ", by the model: ", model));
   waits_.erase(wait);
 }
@@ -225,9 +231,10 @@ void ModelRunner::Answer(size_t which, ModelAnswer answer) {
   if (answer == ModelAnswer::kBroken) broken_.push_back(open.run);
   const size_t fences = session_fences_.size();
   std::set<uint64_t> sessions;
-  Both(absl::StrCat(kNames[static_cast<int>(answer)], ": ", Name(open.run), " (", error, ")"),
-       [&] { open.done(AnswerTo(open.request, answer, error)); },
-       [&] { sessions = model_.Answered(open.run, answer, error); });
+  Both(
+      absl::StrCat(kNames[static_cast<int>(answer)], ": ", Name(open.run), " (", error, ")"),
+      [&] { open.done(AnswerTo(open.request, answer, error)); },
+      [&] { sessions = model_.Answered(open.run, answer, error); });
   CompareFences(fences, sessions);
 }
 
@@ -245,25 +252,28 @@ void ModelRunner::Ready(int worker, uint64_t incarnation) {
   task.set_index(worker);
   task.set_incarnation(incarnation);
   const auto channel = std::make_shared<HeldChannel>(worker, incarnation, held_);
-  Both(absl::StrCat("worker:", worker, " is there, incarnation ", incarnation),
-       [&] { scheduler_->WorkerReady(worker, task, "host", channel); },
-       [&] { model_.Ready(worker, incarnation); });
+  Both(
+      absl::StrCat("worker:", worker, " is there, incarnation ", incarnation),
+      [&] { scheduler_->WorkerReady(worker, task, "host", channel); },
+      [&] { model_.Ready(worker, incarnation); });
 }
 
 void ModelRunner::Lose(int worker) {
   const size_t fences = session_fences_.size();
   std::set<uint64_t> sessions;
-  Both(absl::StrCat("worker:", worker, " is lost"),
-       [&] { scheduler_->WorkerLost(worker, absl::UnavailableError("gone")); },
-       [&] { sessions = model_.Lost(worker); });
+  Both(
+      absl::StrCat("worker:", worker, " is lost"),
+      [&] { scheduler_->WorkerLost(worker, absl::UnavailableError("gone")); },
+      [&] { sessions = model_.Lost(worker); });
   CompareFences(fences, sessions);
 }
 
 void ModelRunner::Remove(int worker) {
   const int call = NewCall();
-  Both(absl::StrCat("remove ", call, " of worker:", worker),
-       [&] { scheduler_->RemoveWorker(worker, [this, call] { End(call, "OK"); }); },
-       [&] { model_.Remove(worker, call); });
+  Both(
+      absl::StrCat("remove ", call, " of worker:", worker),
+      [&] { scheduler_->RemoveWorker(worker, [this, call] { End(call, "OK"); }); },
+      [&] { model_.Remove(worker, call); });
 }
 
 // Every parameter server has answered one of the fences.
@@ -275,25 +285,28 @@ void ModelRunner::Fence() {
     SessionFence fence = std::move(session_fences_[which]);
     session_fences_.erase(session_fences_.begin() + static_cast<long>(which));
     fenced_sessions_.insert(fence.sessions.begin(), fence.sessions.end());
-    return Both(absl::StrCat("sessions ", absl::StrJoin(fence.sessions, " "), " are fenced"),
-                [&] { fence.done(absl::OkStatus()); },
-                [&] { model_.SessionsFenced(fence.sessions); });
+    return Both(
+        absl::StrCat("sessions ", absl::StrJoin(fence.sessions, " "), " are fenced"),
+        [&] { fence.done(absl::OkStatus()); }, [&] { model_.SessionsFenced(fence.sessions); });
   }
   const size_t index = which - session_fences_.size();
   ErrorFence fence = std::move(error_fences_[index]);
   error_fences_.erase(error_fences_.begin() + static_cast<long>(index));
   fenced_below_ = std::max(fenced_below_, fence.watermark);
-  Both(absl::StrCat("everything below ", fence.watermark, " is fenced"),
-       [&] { fence.done(absl::OkStatus()); }, [&] { model_.ErrorFenced(fence.round); });
+  Both(
+      absl::StrCat("everything below ", fence.watermark, " is fenced"),
+      [&] { fence.done(absl::OkStatus()); }, [&] { model_.ErrorFenced(fence.round); });
 }
 
 // A parameter server is lost, or all are there again, in an epoch that refuses older calls.
 void ModelRunner::Pause() {
   if (!model_.IsPaused()) {
     fenced_epochs_ = model_.last_session();
-    return Both("pause", [&] { scheduler_->Pause("ps:0 was lost"); }, [&] { model_.Pause(); });
+    return Both(
+        "pause", [&] { scheduler_->Pause("ps:0 was lost"); }, [&] { model_.Pause(); });
   }
-  Both("resume", [&] { scheduler_->Resume(++epoch_); }, [&] { model_.Resume(); });
+  Both(
+      "resume", [&] { scheduler_->Resume(++epoch_); }, [&] { model_.Resume(); });
 }
 
 void ModelRunner::BringToAnEnd() {
@@ -308,8 +321,9 @@ void ModelRunner::BringToAnEnd() {
       Answer(0, ModelAnswer::kDone);
     } else if (!model_.IsIdle() || model_.HasWaitingCalls()) {
       const int call = NewCall();
-      Both(absl::StrCat("join ", call), [&] { scheduler_->Join(EndOf(call)); },
-           [&] { model_.Join(call); });
+      Both(
+          absl::StrCat("join ", call), [&] { scheduler_->Join(EndOf(call)); },
+          [&] { model_.Join(call); });
     } else {
       if (!fetches_.empty()) Fail("a fetch has not ended");
       return;

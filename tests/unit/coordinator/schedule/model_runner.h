@@ -100,7 +100,7 @@ class ModelRunner {
   // What parameter servers refuse.
   uint64_t fenced_below_ = 0;
   std::set<uint64_t> fenced_sessions_;
-  uint64_t fenced_epochs_ = 0;  // sessions up to here are of an older epoch
+  uint64_t fenced_epochs_ = 0;    // sessions up to here are of an older epoch
   std::vector<ModelRun> broken_;  // nobody knows whether they have ended
   std::vector<std::string> history_;
   std::string problem_;

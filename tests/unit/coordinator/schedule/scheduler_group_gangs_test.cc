@@ -106,8 +106,7 @@ TEST_F(SchedulerGroupGangs, WhenOneMemberFailsTheOthersAreTold) {
   ScheduleGangs(2);
   Join();
   Prepare(*first, *second, *third);
-  second->AnswerRun(
-      MakeError(absl::StatusCode::kInvalidArgument, "bad data", proto::APPLICATION));
+  second->AnswerRun(MakeError(absl::StatusCode::kInvalidArgument, "bad data", proto::APPLICATION));
   for (const auto& other : {first, third}) {
     ASSERT_EQ(other->calls.size(), 2u) << "the closure, and that its generation ends";
     EXPECT_EQ(other->calls.back().method, kEndGangs);
@@ -225,9 +224,9 @@ TEST_F(SchedulerGroupGangs, AWorkerThatIsInStepAgainIsInTheNextGeneration) {
   const uint64_t session = RequestOf(first->calls.front()).session();
   second->AnswerRun(absl::UnavailableError("connection reset"));
   EXPECT_TRUE(out_of_step.empty()) << "the first may have ended it";
-  first->AnswerRun(WithOrigin(
-      MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
-      Worker(1, 1)));
+  first->AnswerRun(
+      WithOrigin(MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
+                 Worker(1, 1)));
   EXPECT_THAT(out_of_step, ElementsAre(1));
   EXPECT_THAT(suspects, ElementsAre(1)) << "and not the other one";
   first->calls.pop_front();  // EndGangs
@@ -286,9 +285,9 @@ TEST_F(SchedulerGroupGangs, AStepThatAMemberHasMadeIsNotTakenBackWithALaterOne) 
   second->calls.pop_front();
   second->AnswerRun(absl::UnavailableError("connection reset"));
   EXPECT_EQ(scheduler->stats().done, 0u) << "the first one may still end the second step";
-  first->AnswerRun(WithOrigin(
-      MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
-      Worker(1, 1)));
+  first->AnswerRun(
+      WithOrigin(MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
+                 Worker(1, 1)));
   EXPECT_THAT(out_of_step, ElementsAre(1));
   EXPECT_EQ(scheduler->stats().done, 1u) << "nobody waits for what the second one says of it";
   ASSERT_EQ(fences.size(), 1u);
@@ -309,11 +308,11 @@ TEST_F(SchedulerGroupGangs, MembersThatDoNotReachOneAnotherAreTriedAgainAfterAPa
   ScheduleGangs(1);
   Join();
   Prepare(*first, *second);
-  const auto not_reached = WithOrigin(
-      MakeError(absl::StatusCode::kUnavailable,
-                "rank 1, worker:1, was lost: rank 0, worker:0, does not reach it",
-                proto::WORKER_LOST),
-      Worker(1, 1));
+  const auto not_reached =
+      WithOrigin(MakeError(absl::StatusCode::kUnavailable,
+                           "rank 1, worker:1, was lost: rank 0, worker:0, does not reach it",
+                           proto::WORKER_LOST),
+                 Worker(1, 1));
   const auto other_side = WithDetail(
       absl::UnavailableError(absl::StrCat(
           not_reached.message(), "; besides, rank 1, worker:1, does not reach rank 0, worker:0")),
@@ -348,9 +347,9 @@ TEST_F(SchedulerGroupGangs, OtherMembersAreTriedAtOnce) {
   const auto third = AddWorker(2);
   ScheduleGangs(1);
   Prepare(*first, *second, *third);
-  const auto not_reached = WithOrigin(
-      MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
-      Worker(1, 1));
+  const auto not_reached =
+      WithOrigin(MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST),
+                 Worker(1, 1));
   for (int attempt = 0; attempt < 2; ++attempt) {
     ASSERT_EQ(Sent(*first).size(), 1u);
     for (const auto& channel : {first, second, third}) channel->AnswerRun(not_reached);

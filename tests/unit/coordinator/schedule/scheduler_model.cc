@@ -16,9 +16,9 @@ constexpr size_t kErrorsShown = 8;
 std::string Text(const std::vector<std::string>& errors) {
   if (errors.size() == 1) return errors[0];
   const size_t shown = std::min(errors.size(), kErrorsShown);
-  return absl::StrCat(errors[0], "; after it: ",
-                      absl::StrJoin(errors.begin() + 1, errors.begin() + shown, "; "),
-                      shown < errors.size() ? "; and others" : "");
+  return absl::StrCat(
+      errors[0], "; after it: ", absl::StrJoin(errors.begin() + 1, errors.begin() + shown, "; "),
+      shown < errors.size() ? "; and others" : "");
 }
 
 template <typename List, typename Match>
@@ -289,8 +289,7 @@ std::vector<int> SchedulerModel::Admit() {
   const auto held = [this] { return queued() + in_flight_.size(); };
   // Who was full has room again when an eighth is free.
   if (held() < bound_ && held() <= bound_ - bound_ / 8) is_full_ = false;
-  while (errors_.empty() && joins_.empty() && !schedules_.empty() && !is_full_ &&
-         held() < bound_) {
+  while (errors_.empty() && joins_.empty() && !schedules_.empty() && !is_full_ && held() < bound_) {
     const auto [call, ticket] = schedules_.front();
     schedules_.pop_front();
     ended_[call] = "OK";

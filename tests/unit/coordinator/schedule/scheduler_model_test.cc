@@ -14,8 +14,8 @@ TEST(SchedulerModel, RandomCallsLossesAdditionsAndRemovalsAgreeWithASequentialMo
   const uint64_t last = TestSeed(kSeeds);  // that one alone, or all
   for (uint64_t seed = first; seed <= last; ++seed) {
     const std::string different = ModelRunner(seed).Run(kSteps);
-    ASSERT_TRUE(different.empty())
-        << different << "\n" << Replay("schedule_test", seed, "SchedulerModel.*");
+    ASSERT_TRUE(different.empty()) << different << "\n"
+                                   << Replay("schedule_test", seed, "SchedulerModel.*");
   }
 }
 

@@ -94,9 +94,7 @@ class SchedulerTest : public testing::Test {
     options.steps_ahead_max = steps_ahead_max;
     options.quarantine = quarantine;
     options.stop_at_first_error = stop_at_first_error;
-    options.on_suspect = [this](int worker, uint64_t incarnation) {
-      suspects.push_back(worker);
-    };
+    options.on_suspect = [this](int worker, uint64_t incarnation) { suspects.push_back(worker); };
     options.redo_max = redo_max;
     options.checkpoint_every = checkpoint_every;
     options.on_checkpoint_due = [this] { ++checkpoints_asked; };

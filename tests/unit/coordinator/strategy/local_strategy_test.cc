@@ -133,8 +133,8 @@ TEST(LocalStrategy, DevicesThatAreWrongAreNamed) {
   spec.devices = {"cpu:0", "tpu:1"};
   EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices"), HasSubstr("'tpu:1'")));
   spec.devices = {"cpu:1", "CPU:1"};
-  EXPECT_THAT(Error(spec), AllOf(HasSubstr("strategy.devices"), HasSubstr("cpu:1"),
-                                 HasSubstr("twice")));
+  EXPECT_THAT(Error(spec),
+              AllOf(HasSubstr("strategy.devices"), HasSubstr("cpu:1"), HasSubstr("twice")));
   spec = SpecOf("one_device");
   spec.device = "";
   EXPECT_THAT(Error(spec), HasSubstr("strategy.device"));

@@ -77,8 +77,7 @@ TEST(ParameterDevice, TablesCountersAndStatisticsStayWithTheProcessor) {
     variable.trainable = false;
     variable.dtype = DType::kInt64;
   });
-  const auto plan =
-      (*MakeStrategy(CentralStorage("gpu:0")))->MakePlan(model, kOneGpu);
+  const auto plan = (*MakeStrategy(CentralStorage("gpu:0")))->MakePlan(model, kOneGpu);
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::map<std::string, std::string> devices;
   for (const auto& layout : plan->variables) devices[layout.name()] = layout.device();

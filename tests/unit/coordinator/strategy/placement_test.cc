@@ -35,8 +35,7 @@ VariableSpec Variable(const std::string& name, const std::vector<int64_t>& dims)
 ModelPrograms ReadModel(const std::string& name, const std::string& optimizer) {
   ModelPrograms model;
   model.update_rule.set_op(optimizer);
-  std::ifstream file(
-      absl::StrCat(COHORT_SOURCE_DIR, "/tests/golden/variable_sets/", name, ".txt"));
+  std::ifstream file(absl::StrCat(COHORT_SOURCE_DIR, "/tests/golden/variable_sets/", name, ".txt"));
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string variable;

@@ -79,8 +79,7 @@ TEST(VariableCreator, HomesAreTaskIndicesOfASparseCluster) {
   EXPECT_THAT(Homes(Create(creator, Variable("scalar", {}))), ElementsAre(Home{4, 0, 1, 3}));
   VariableOptions beside;
   beside.colocate_with = "b/part_0";
-  EXPECT_THAT(Homes(Create(creator, Variable("slot", {4}), beside)),
-              ElementsAre(Home{5, 0, 4, 7}));
+  EXPECT_THAT(Homes(Create(creator, Variable("slot", {4}), beside)), ElementsAre(Home{5, 0, 4, 7}));
 }
 
 TEST(VariableCreator, ShardsTakeTurnsOneByOneAndTheCounterGoesOn) {

@@ -22,20 +22,18 @@ proto::ElementSpec Batch(const std::vector<std::pair<DType, std::vector<int64_t>
 }
 
 TEST(CheckTestBatch, ComponentsHaveTheTypesOfTraining) {
-  const proto::ElementSpec train =
-      Batch({{DType::kUint8, {-1, 28, 28}}, {DType::kUint8, {-1}}});
+  const proto::ElementSpec train = Batch({{DType::kUint8, {-1, 28, 28}}, {DType::kUint8, {-1}}});
   EXPECT_TRUE(CheckTestBatch(train, train).ok());
   EXPECT_THAT(std::string(CheckTestBatch(train, Batch({{DType::kUint8, {-1, 28, 28}}})).message()),
               HasSubstr("data.test has 1 components, and data.train 2"));
+  EXPECT_THAT(std::string(CheckTestBatch(
+                              train, Batch({{DType::kUint8, {-1, 28, 28}}, {DType::kInt32, {-1}}}))
+                              .message()),
+              HasSubstr("component 1 of data.test is int32[N], and of data.train uint8[N]"));
   EXPECT_THAT(
-      std::string(CheckTestBatch(train, Batch({{DType::kUint8, {-1, 28, 28}},
-                                               {DType::kInt32, {-1}}}))
-                      .message()),
-      HasSubstr("component 1 of data.test is int32[N], and of data.train uint8[N]"));
-  EXPECT_THAT(
-      std::string(CheckTestBatch(train, Batch({{DType::kUint8, {-1, 32, 32}},
-                                               {DType::kUint8, {-1}}}))
-                      .message()),
+      std::string(
+          CheckTestBatch(train, Batch({{DType::kUint8, {-1, 32, 32}}, {DType::kUint8, {-1}}}))
+              .message()),
       HasSubstr("component 0 of data.test is uint8[N,32,32], and of data.train uint8[N,28,28]"));
 }
 

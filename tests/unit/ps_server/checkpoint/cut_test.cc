@@ -181,9 +181,12 @@ TEST_F(CutTest, ACutThatCannotBeReadChangesNothingAndAnotherMayBeTried) {
   };
   cluster.NextEpoch();
   int number = 0;
-  for (const std::vector<int64_t>& bad : std::vector<std::vector<int64_t>>{
-           {1}, {1, 5, 0, 0, 0, 7}, {1, 5, 0, 0, 0, 7, 6}, {1, 5, 0, 0, 0, 1, 2, 3, 4},
-           {1, 5, 9, 0, 0, 8, 10}}) {
+  for (const std::vector<int64_t>& bad :
+       std::vector<std::vector<int64_t>>{{1},
+                                         {1, 5, 0, 0, 0, 7},
+                                         {1, 5, 0, 0, 0, 7, 6},
+                                         {1, 5, 0, 0, 0, 1, 2, 3, 4},
+                                         {1, 5, 9, 0, 0, 8, 10}}) {
     const std::string prefix = absl::StrCat("/bad", number++);
     write(prefix, bad);
     const absl::Status damaged = cluster.Restore(0, {prefix}).status();

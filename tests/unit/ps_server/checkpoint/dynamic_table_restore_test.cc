@@ -115,8 +115,8 @@ TEST(DynamicTableRestore, AnotherOptimizerGoesOnFromItsRows) {
       if (!absl::EndsWith(name, "/sgd/average") || tensor.shape.num_elements() == 0) continue;
       ++parts;
       const Tensor average = *reader->Read(name);
-      const Tensor rows = *reader->Read(
-          absl::StrCat(absl::StripSuffix(name, "sgd/average"), "values"));
+      const Tensor rows =
+          *reader->Read(absl::StrCat(absl::StripSuffix(name, "sgd/average"), "values"));
       for (int64_t i = 0; i < average.num_elements(); ++i) {
         const auto* const halves = reinterpret_cast<const uint16_t*>(rows.raw());
         const float row = dtype == DType::kFloat32

@@ -22,11 +22,16 @@ constexpr int kServers = 2;
 std::vector<proto::UpdateRule> Rules() {
   std::vector<proto::UpdateRule> rules;
   const std::vector<std::pair<std::string, std::vector<std::pair<std::string, double>>>> operators =
-      {{"adadelta", {}},       {"adagrad", {}},
-       {"adam", {}},           {"adam", {{"amsgrad", 1}}},
-       {"adamax", {}},         {"ftrl", {}},
-       {"nadam", {}},          {"rmsprop", {{"momentum", 0.5}, {"centered", 1}}},
-       {"rowwise_adagrad", {}}, {"sgd", {}},
+      {{"adadelta", {}},
+       {"adagrad", {}},
+       {"adam", {}},
+       {"adam", {{"amsgrad", 1}}},
+       {"adamax", {}},
+       {"ftrl", {}},
+       {"nadam", {}},
+       {"rmsprop", {{"momentum", 0.5}, {"centered", 1}}},
+       {"rowwise_adagrad", {}},
+       {"sgd", {}},
        {"sgd", {{"momentum", 0.9}}}};
   for (const auto& [op, parameters] : operators) {
     for (const bool average : {false, true}) {
@@ -81,9 +86,9 @@ class RestoredShapes : public testing::Test {
         const RandomStream stream(closure, absl::StrCat(keys[static_cast<size_t>(i / width)]));
         gradients.push_back(stream.Normal(static_cast<uint64_t>(i % width)));
       }
-      auto push = PushRowsOf({.closure = closure, .learning_rate = 0.1, .step = closure},
-                             {{slice.slice_id(), keys,
-                               Tensor::FromVector<float>(gradients, Shape{count, width})}});
+      auto push = PushRowsOf(
+          {.closure = closure, .learning_rate = 0.1, .step = closure},
+          {{slice.slice_id(), keys, Tensor::FromVector<float>(gradients, Shape{count, width})}});
       push.header.set_epoch(cluster.epoch());
       const auto answer = cluster.ps().Push(static_cast<int>(slice.ps()), std::move(push));
       ASSERT_TRUE(answer.ok()) << answer.status();

@@ -72,8 +72,7 @@ class CrowdedSim : public SimWatcher {
   ~CrowdedSim() override { network_.SetWatcher(nullptr); }
 
   using Done = std::function<void(const absl::StatusOr<Message>&)>;
-  void CallUntilAnswered(int worker, const std::string& method, const Message& request,
-                         Done done) {
+  void CallUntilAnswered(int worker, const std::string& method, const Message& request, Done done) {
     channels_[static_cast<size_t>(worker)]->Start(
         method, request, absl::Seconds(60), [=, this](absl::StatusOr<Message> answer) {
           if (absl::IsUnavailable(answer.status()) || absl::IsDeadlineExceeded(answer.status())) {
@@ -175,8 +174,8 @@ TEST(BackPressureSim, SixtyFourWorkersThatPushAtOnceAreHeldToTheBudget) {
                       });
       }
     }
-    ASSERT_TRUE(sim.world().RunUntil([&] { return answered == kWorkers * kRounds; },
-                                     absl::Hours(2)));
+    ASSERT_TRUE(
+        sim.world().RunUntil([&] { return answered == kWorkers * kRounds; }, absl::Hours(2)));
     sim.world().RunFor(absl::Minutes(5));  // late repeats
     const proto::PsStatsResponse stats = sim.Stats();
     EXPECT_EQ(stats.applied_slices(), kWorkers * kRounds);
@@ -218,14 +217,13 @@ class WaitingPush : public testing::Test {
         if (answer.ok()) ++applied_;
       });
     }
-    ASSERT_TRUE(sim_.world().RunUntil([&] { return sim_.pushes_in_hand_peak == 1; },
-                                      absl::Minutes(1)));
+    ASSERT_TRUE(
+        sim_.world().RunUntil([&] { return sim_.pushes_in_hand_peak == 1; }, absl::Minutes(1)));
     sim_.StartPush(2, 6, [&](const absl::StatusOr<Message>& answer) { late_ = answer.status(); });
   }
 
   void RunToTheEnd() {
-    ASSERT_TRUE(
-        sim_.world().RunUntil([&] { return !absl::IsUnknown(late_); }, absl::Minutes(10)));
+    ASSERT_TRUE(sim_.world().RunUntil([&] { return !absl::IsUnknown(late_); }, absl::Minutes(10)));
     sim_.world().RunFor(absl::Minutes(1));
   }
 
@@ -247,8 +245,7 @@ TEST_F(WaitingPush, OfAFencedWorkerIsRefused) {
 }
 
 TEST_F(WaitingPush, OfAnOldEpochIsRefused) {
-  EXPECT_TRUE(
-      sim_.Answer("/cohort.proto.TaskService/Attach", Pack(AttachOf(kTestEpoch + 1))).ok());
+  EXPECT_TRUE(sim_.Answer("/cohort.proto.TaskService/Attach", Pack(AttachOf(kTestEpoch + 1))).ok());
   EXPECT_TRUE(absl::IsUnknown(late_));
   RunToTheEnd();
   EXPECT_EQ(ClassOf(late_), proto::STALE) << late_;
@@ -349,8 +346,8 @@ TEST_P(BackPressure, SixtyFourClientsThatPushAndPullAtOnceAreHeldToTheBudget) {
     pulls.push_back(Pack(std::move(pull)));
   }
   CallAll(kPull, std::move(pulls), [&](const Message& answer) {
-    const auto values = ReadTensors(Unpack<proto::PullResponse>(answer)->header.tensors(),
-                                    answer.payload);
+    const auto values =
+        ReadTensors(Unpack<proto::PullResponse>(answer)->header.tensors(), answer.payload);
     return values.ok() && SameBytes(values->at(0), sum);
   });
   const proto::PsStatsResponse stats = Stats();
@@ -367,8 +364,7 @@ std::vector<TransportFactory> Transports() {
        []() -> std::unique_ptr<Transport> { return std::make_unique<LocalTransport>(); }},
       {"Unix", "cohort-test:0",
        []() -> std::unique_ptr<Transport> {
-         return std::make_unique<LocalTransport>(
-             LocalTransport::Options{kMessageBytesMax, false});
+         return std::make_unique<LocalTransport>(LocalTransport::Options{kMessageBytesMax, false});
        }},
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__

@@ -95,9 +95,8 @@ TEST_F(CompressedMessages, ElementsGoToTheirPlacesAndTheRestIsZero) {
 }
 
 TEST_F(CompressedMessages, ARoundHasTheMeanOfWhatItsPushesAre) {
-  Envelope<proto::PushRequest> first =
-      PushOf({.closure = 1},
-             {{1, NarrowTensor(Floats({1, 2, 3, 4, 5, 6}, {3, 2}), DType::kFloat16)}});
+  Envelope<proto::PushRequest> first = PushOf(
+      {.closure = 1}, {{1, NarrowTensor(Floats({1, 2, 3, 4, 5, 6}, {3, 2}), DType::kFloat16)}});
   Envelope<proto::PushRequest> second = PushAt({.closure = 2}, {0}, Floats({10}, {1}));
   for (Envelope<proto::PushRequest>* push : {&first, &second}) {
     push->header.set_round(1);
@@ -132,10 +131,9 @@ TEST_F(CompressedMessages, PullsAreAnsweredAsTheyAsk) {
   EXPECT_EQ(WidenTensor((*tensors)[2]).data<float>()[1], -0x1.554p-2f);
   EXPECT_EQ(cluster_.Stats(0).bytes_out(), 6 * 2 + 2 * 8 + 2 * 2u);
   pull.header.set_value_dtype(static_cast<int32_t>(DType::kInt8));
-  EXPECT_EQ(cluster_.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", pull)
-                .status()
-                .code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      cluster_.Call<proto::PullResponse>(0, "/cohort.proto.PsService/Pull", pull).status().code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 // A moving average of what it is rounded to would stop moving.
@@ -161,8 +159,7 @@ TEST_F(CompressedMessages, WhatDoesNotFitIsRefusedBeforeAnythingChanges) {
   whole_numbers.header.mutable_slices(0)->set_slice_id(2);
   EXPECT_THAT(Refused(whole_numbers), HasSubstr("positions must be int32[n], of float32"));
   Envelope<proto::PushRequest> with_ids = PushAt({}, {0}, Floats({1}, {1}));
-  *with_ids.header.mutable_slices(0)->mutable_ids() =
-      MetaOf(Tensor::FromVector<int64_t>({1}, {1}));
+  *with_ids.header.mutable_slices(0)->mutable_ids() = MetaOf(Tensor::FromVector<int64_t>({1}, {1}));
   EXPECT_THAT(Refused(with_ids), HasSubstr("without ids"));
   Envelope<proto::PushRequest> narrow_integers =
       PushOf({}, {{2, NarrowTensor(Floats({1, 2}, {2}), DType::kFloat16)}});

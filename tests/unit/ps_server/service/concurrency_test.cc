@@ -89,8 +89,8 @@ TEST(Concurrency, ThirtyTwoWritersOfOneRowLoseNothingAndNoRowIsTorn) {
   constexpr int kReaders = 4;
   constexpr int64_t kWidth = 300;
   constexpr int64_t kShared = 500;
-  const auto shard = MakeShard({"v", DType::kFloat32, Shape{1000, kWidth},
-                                Rule("assign_add", {}), "zeros"});
+  const auto shard =
+      MakeShard({"v", DType::kFloat32, Shape{1000, kWidth}, Rule("assign_add", {}), "zeros"});
   const auto open = []() -> absl::StatusOr<ClosureWindow> { return ClosureWindow{7, 0}; };
   Tensor ones(DType::kFloat32, Shape{2, kWidth});
   std::fill_n(ones.mutable_data<float>(), 2 * kWidth, 1.0f);

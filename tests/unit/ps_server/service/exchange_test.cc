@@ -21,9 +21,7 @@ const char kService[] = "/cohort.proto.PsService/";
 
 class ExchangeTest : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(cluster_.CreateAll(LayOut(Model("random_normal"), 1)).ok());
-  }
+  void SetUp() override { ASSERT_TRUE(cluster_.CreateAll(LayOut(Model("random_normal"), 1)).ok()); }
   static std::vector<VariableSpec> Model(const std::string& initializer) {
     return {{"w", DType::kFloat32, Shape{5, 3}, Rule("rmsprop", {{"momentum", 0.5}}), initializer},
             {"s", DType::kFloat32, Shape{}, Rule("adam", {}), initializer},
@@ -38,8 +36,7 @@ class ExchangeTest : public testing::Test {
                                    Envelope<Request>{std::move(header), std::move(payload)});
   }
 
-  absl::StatusOr<proto::HoldShardResponse> Hold(uint64_t number,
-                                                const std::string& prefix = "/c") {
+  absl::StatusOr<proto::HoldShardResponse> Hold(uint64_t number, const std::string& prefix = "/c") {
     proto::HoldShardRequest request = HoldRequest(prefix);
     request.set_save(number);
     ASSIGN_OR_RETURN(auto answer, Call<proto::HoldShardResponse>("HoldShard", request));
@@ -138,10 +135,10 @@ class ExchangeTest : public testing::Test {
     ASSERT_TRUE(Hold(1).ok());
     const auto saved = Write(1);
     ASSERT_TRUE(saved.ok()) << saved.status();
-    ASSERT_TRUE(WriteIndex(cluster_.files(), "/c", 1,
-                           std::vector<proto::SavedSlice>(saved->slices().begin(),
-                                                          saved->slices().end()))
-                    .ok());
+    ASSERT_TRUE(
+        WriteIndex(cluster_.files(), "/c", 1,
+                   std::vector<proto::SavedSlice>(saved->slices().begin(), saved->slices().end()))
+            .ok());
     before_ = Values();
     ASSERT_TRUE(PushOne(1).ok());
     changed_ = Values();
@@ -184,9 +181,9 @@ TEST_F(ExchangeTest, AHeldShardIsTheFileInChunksOfAnySize) {
   ASSERT_TRUE(written.ok() && held.ok()) << written.status() << held.status();
   const std::string file = *ReadFile(cluster_.files(), "/c.data-00000-of-00001");
   for (proto::SavedSlice& slice : *written->mutable_slices()) {
-    EXPECT_EQ(slice.crc32c(), Crc32c(absl::string_view(file).substr(
-                                  static_cast<size_t>(slice.offset()),
-                                  static_cast<size_t>(slice.size()))));
+    EXPECT_EQ(slice.crc32c(),
+              Crc32c(absl::string_view(file).substr(static_cast<size_t>(slice.offset()),
+                                                    static_cast<size_t>(slice.size()))));
     slice.clear_crc32c();
   }
   proto::HoldShardResponse expected;

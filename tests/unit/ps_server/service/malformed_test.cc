@@ -146,8 +146,8 @@ TEST(Malformed, SizesThatAddUpToNothingAreRefused) {
     *pushed.mutable_tensor() = huge;
     *pushed.mutable_ids() = huge;
   }
-  const auto assigned = cluster.Call<proto::AssignResponse>(0, "/cohort.proto.PsService/Assign",
-                                                            std::move(assign));
+  const auto assigned =
+      cluster.Call<proto::AssignResponse>(0, "/cohort.proto.PsService/Assign", std::move(assign));
   EXPECT_EQ(assigned.status().code(), absl::StatusCode::kInvalidArgument) << assigned.status();
   EXPECT_EQ(cluster.Push(0, std::move(push)).status().code(), absl::StatusCode::kInvalidArgument);
 }

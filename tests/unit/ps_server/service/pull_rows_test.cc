@@ -32,8 +32,8 @@ class PullRows : public testing::Test {
   void SetUp() override { ASSERT_TRUE(cluster.CreateAll(Layouts()).ok()); }
 
   absl::StatusOr<std::vector<Tensor>> Pull(int ps, Envelope<proto::PullRequest> request) {
-    auto answer = cluster.Call<proto::PullResponse>(ps, "/cohort.proto.PsService/Pull",
-                                                  std::move(request));
+    auto answer =
+        cluster.Call<proto::PullResponse>(ps, "/cohort.proto.PsService/Pull", std::move(request));
     if (!answer.ok()) return answer.status();
     EXPECT_EQ(answer->header.versions_size(), answer->header.tensors_size());
     return ReadTensors(answer->header.tensors(), answer->payload);

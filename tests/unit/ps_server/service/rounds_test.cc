@@ -71,8 +71,8 @@ class RoundsTest : public testing::Test {
     request.header.set_applied(true);
     request.header.set_watermark(1);
     ASSERT_TRUE(cluster_
-                    .Call<proto::RestoreShardResponse>(
-                        0, "/cohort.proto.PsService/RestoreShard", std::move(request))
+                    .Call<proto::RestoreShardResponse>(0, "/cohort.proto.PsService/RestoreShard",
+                                                       std::move(request))
                     .ok());
     // Pulls of the test are of the first epoch.
     epoch_ = kTestEpoch + 1;
@@ -149,8 +149,7 @@ TEST_F(RoundsTest, AnOptimizerSeesTheMeanAndTheRoundAsItsStep) {
                       .ok());
     }
     const float mean = 1.5f - static_cast<float>(round);
-    ASSERT_TRUE(
-        alone.Push(0, PushOf({.closure = round, .step = round}, {{3, One(mean)}})).ok());
+    ASSERT_TRUE(alone.Push(0, PushOf({.closure = round, .step = round}, {{3, One(mean)}})).ok());
   }
   EXPECT_EQ(Values(3)[0], (*alone.Pull(0, {3}))[0].span<float>()[0]);
 }
@@ -208,9 +207,9 @@ TEST_F(RoundsTest, WhatIsFencedIsNotInTheMeanOfAnybody) {
   Envelope<proto::FenceRequest> fence;
   fence.header.set_epoch(kTestEpoch);
   fence.header.set_watermark(2);
-  ASSERT_TRUE(cluster_
-                  .Call<proto::FenceResponse>(0, "/cohort.proto.PsService/Fence", std::move(fence))
-                  .ok());
+  ASSERT_TRUE(
+      cluster_.Call<proto::FenceResponse>(0, "/cohort.proto.PsService/Fence", std::move(fence))
+          .ok());
   Add(2, {.closure = 2, .watermark = 2});
   EXPECT_THAT(Values(1), ElementsAre(0, 0));
   Add(4, {.closure = 3, .watermark = 2});
@@ -283,8 +282,8 @@ class Aggregated : public testing::Test {
   template <typename T>
   std::vector<T> Apply(const Case<T>& test, const std::vector<std::vector<T>>& replicas) {
     PsCluster cluster(1);
-    const VariableSpec spec = {"v", DTypeOf<T>::value, Shape{2}, Rule("assign_add", {}), "ones",
-                               test.how};
+    const VariableSpec spec = {"v",    DTypeOf<T>::value, Shape{2}, Rule("assign_add", {}),
+                               "ones", test.how};
     EXPECT_TRUE(cluster.CreateAll(LayOut({spec}, 1)).ok());
     for (const uint64_t closure : {2, 1}) {
       Envelope<proto::PushRequest> push =
@@ -302,13 +301,12 @@ class Aggregated : public testing::Test {
 };
 
 TEST_F(Aggregated, WhatReplicasAssignOrAddIsOneUpdate) {
-  const std::vector<Case<float>> floats = {
-      {proto::AGGREGATION_SUM, true, {4, -1}},
-      {proto::AGGREGATION_MEAN, true, {2, -0.5}},
-      {proto::AGGREGATION_ONLY_FIRST_REPLICA, true, {1, 4}},
-      {proto::AGGREGATION_SUM, false, {5, 0}},
-      {proto::AGGREGATION_MEAN, false, {3, 0.5}},
-      {proto::AGGREGATION_ONLY_FIRST_REPLICA, false, {2, 5}}};
+  const std::vector<Case<float>> floats = {{proto::AGGREGATION_SUM, true, {4, -1}},
+                                           {proto::AGGREGATION_MEAN, true, {2, -0.5}},
+                                           {proto::AGGREGATION_ONLY_FIRST_REPLICA, true, {1, 4}},
+                                           {proto::AGGREGATION_SUM, false, {5, 0}},
+                                           {proto::AGGREGATION_MEAN, false, {3, 0.5}},
+                                           {proto::AGGREGATION_ONLY_FIRST_REPLICA, false, {2, 5}}};
   for (const auto& test : floats) {
     EXPECT_EQ(Apply<float>(test, {{1, 4}, {3, -5}}), test.becomes) << test.how << test.assign;
   }

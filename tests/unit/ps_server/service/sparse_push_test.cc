@@ -23,8 +23,7 @@ constexpr size_t kPageRows = kPageBytes / (kWidth * sizeof(float));
 
 std::vector<proto::UpdateRule> Rules() {
   std::vector<proto::UpdateRule> rules;
-  for (const proto::SparseMode mode :
-       {proto::DENSE_EXACT, proto::LAZY, proto::LAZY_COMPENSATED}) {
+  for (const proto::SparseMode mode : {proto::DENSE_EXACT, proto::LAZY, proto::LAZY_COMPENSATED}) {
     for (proto::UpdateRule rule :
          {Rule("sgd", {}), Rule("sgd", {{"momentum", 0.9}}), Rule("adam", {{"amsgrad", 1}}),
           Rule("adam", {{"use_ema", 1}, {"weight_decay", 0.01}}), Rule("rowwise_adagrad", {}),
@@ -103,8 +102,8 @@ TEST(SparsePush, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneTableWhoeverRea
       std::vector<size_t> cuts = {rng.Below(rows.gradients.num_bytes())};
       const Payload payload = CutAt(rows.gradients, step % 3 == 0 ? cuts : std::vector<size_t>());
       PayloadCursor cursor(payload);
-      const auto snapshot = step % 4 == 0 ? shard->TakeSnapshot(Open)
-                                          : absl::StatusOr<SliceSnapshot>();
+      const auto snapshot =
+          step % 4 == 0 ? shard->TakeSnapshot(Open) : absl::StatusOr<SliceSnapshot>();
       const auto applied = shard->ApplyRows(rows.ids, cursor, {0.01, step, step}, Open);
       EXPECT_EQ(applied->version_before, step - 1);
       if (step % 2 == 0) continue;
@@ -170,15 +169,14 @@ TEST(SparsePush, ADuplicatePassesOverItsRows) {
 class SparsePushCalls : public testing::Test {
  protected:
   SparsePushCalls() : cluster_(2) {
-    COHORT_CHECK(
-        cluster_
-            .CreateAll(LayOut(
-                {{"a", DType::kFloat32, Shape{10, 3}, Rule("assign_add", {}), "zeros"},
-                 {"n", DType::kInt64, Shape{10}, Rule("assign_add", {}), "zeros"},
-                 {"s", DType::kFloat32, Shape{}, Rule("sgd", {}), "zeros"}},
-                2))
-            .ok(),
-        "variables");
+    COHORT_CHECK(cluster_
+                     .CreateAll(LayOut(
+                         {{"a", DType::kFloat32, Shape{10, 3}, Rule("assign_add", {}), "zeros"},
+                          {"n", DType::kInt64, Shape{10}, Rule("assign_add", {}), "zeros"},
+                          {"s", DType::kFloat32, Shape{}, Rule("sgd", {}), "zeros"}},
+                         2))
+                     .ok(),
+                 "variables");
   }
   static Tensor Ones(const Shape& shape) {
     Tensor tensor(DType::kFloat32, shape);
@@ -193,10 +191,9 @@ class SparsePushCalls : public testing::Test {
 
 // ps:1 has rows 5 to 9: slice 2 of "a", slice 4 of "n".
 TEST_F(SparsePushCalls, RowsAreNumberedInTheWholeVariable) {
-  ASSERT_TRUE(
-      Push(1, {{2, {9, 5, 9}, Ones({3, 3})},
-               {4, {6, 6}, Tensor::FromVector<int64_t>({100, -30}, Shape{2})}})
-          .ok());
+  ASSERT_TRUE(Push(1, {{2, {9, 5, 9}, Ones({3, 3})},
+                       {4, {6, 6}, Tensor::FromVector<int64_t>({100, -30}, Shape{2})}})
+                  .ok());
   const std::vector<Tensor> values = *cluster_.Pull(1, {2, 4});
   EXPECT_THAT(values[0].span<float>(),
               testing::ElementsAre(1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2));
@@ -208,8 +205,7 @@ TEST_F(SparsePushCalls, RowsAreNumberedInTheWholeVariable) {
 TEST_F(SparsePushCalls, NothingChangesWhereOneIdIsWrong) {
   const Tensor ints = Tensor::FromVector<int64_t>({1, 1}, Shape{2});
   for (const int64_t wrong : {int64_t{4}, int64_t{10}, int64_t{-1}, int64_t{1} << 62}) {
-    const absl::Status status =
-        Push(3, {{2, {5, 6}, Ones({2, 3})}, {4, {6, wrong}, ints}});
+    const absl::Status status = Push(3, {{2, {5, 6}, Ones({2, 3})}, {4, {6, wrong}, ints}});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(wrong)));
     EXPECT_THAT(std::string(status.message()), HasSubstr("[5, 10)"));

@@ -40,15 +40,15 @@ TEST_F(DynamicTable, AddsUpTheGradientsOfAKeyOnceForEachClosure) {
 
 // Adagrad's first step is the learning rate, whatever the gradient; two steps would be more.
 TEST_F(DynamicTable, UpdatesAKeyOnceWithTheSumOfItsGradients) {
-  CutCluster cluster(1, files_,
-                     {ZeroTable(Rule("adagrad", {{"initial_accumulator_value", 0},
-                                                 {"epsilon", 1e-30}}))});
+  CutCluster cluster(
+      1, files_,
+      {ZeroTable(Rule("adagrad", {{"initial_accumulator_value", 0}, {"epsilon", 1e-30}}))});
   const proto::SliceHome slice = cluster.slices()[0];
   const Tensor gradients = Tensor::FromVector<float>({1, 2, 3, 10, 20, 30, 4, 8, 12}, {3, 3});
-  ASSERT_TRUE(cluster.ps()
-                  .Push(0, PushRowsOf({.learning_rate = 0.5},
-                                      {{slice.slice_id(), {-7, 1, -7}, gradients}}))
-                  .ok());
+  ASSERT_TRUE(
+      cluster.ps()
+          .Push(0, PushRowsOf({.learning_rate = 0.5}, {{slice.slice_id(), {-7, 1, -7}, gradients}}))
+          .ok());
   const auto rows = PullKeys(cluster, slice, {1, -7});
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_THAT(rows->span<float>(), testing::Each(-0.5f));
@@ -72,10 +72,9 @@ TEST_F(DynamicTable, RefusesWhatIsNotOfTheSliceAndChangesNothing) {
     both.payload.insert(both.payload.end(), push.payload.begin(), push.payload.end());
     return cluster.ps().Push(0, std::move(both)).status();
   };
-  EXPECT_THAT(std::string(refused(PushRowsOf({}, {{table.slice_id(), {here, elsewhere}, two}}))
-                              .message()),
-              AllOf(HasSubstr(absl::StrCat("key ", elsewhere, " is in bucket ")),
-                    HasSubstr("[0, 32768)")));
+  EXPECT_THAT(
+      std::string(refused(PushRowsOf({}, {{table.slice_id(), {here, elsewhere}, two}})).message()),
+      AllOf(HasSubstr(absl::StrCat("key ", elsewhere, " is in bucket ")), HasSubstr("[0, 32768)")));
   EXPECT_THAT(std::string(refused(PushOf({}, {{table.slice_id(), two}})).message()),
               HasSubstr("dynamic table"));
   EXPECT_THAT(std::string(refused(PushRowsOf({}, {{table.slice_id(), {here}, two}})).message()),
@@ -175,8 +174,8 @@ TEST_F(DynamicTable, APushAfterTheHoldIsNotInTheCut) {
   Envelope<proto::WriteShardRequest> write;
   write.header.set_epoch(cluster.epoch());
   write.header.set_save(1);
-  const auto written = cluster.ps().Call<proto::WriteShardResponse>(
-      0, "/cohort.proto.PsService/WriteShard", write);
+  const auto written =
+      cluster.ps().Call<proto::WriteShardResponse>(0, "/cohort.proto.PsService/WriteShard", write);
   ASSERT_TRUE(written.ok()) << written.status();
   const std::vector<proto::SavedSlice> slices(written->header.slices().begin(),
                                               written->header.slices().end());

@@ -26,8 +26,8 @@ class TablePolicy : public testing::Test {
     for (const proto::SliceHome& slice : cluster.slices()) {
       std::vector<int64_t> keys = KeysOf(slice);
       const auto count = static_cast<int64_t>(keys.size());
-      const Tensor ones = Tensor::FromVector<float>(std::vector<float>(keys.size(), 1.0f),
-                                                    Shape{count, 1});
+      const Tensor ones =
+          Tensor::FromVector<float>(std::vector<float>(keys.size(), 1.0f), Shape{count, 1});
       auto push = PushRowsOf({.closure = closure, .step = closure},
                              {{slice.slice_id(), std::move(keys), ones}});
       push.header.set_epoch(cluster.epoch());
@@ -123,9 +123,9 @@ TEST_F(TablePolicy, RowsGrowOldByTheTimesOfStepsAndNotBetweenCoordinators) {
   spec.dynamic->set_ttl_ms(1000);
   CutCluster cluster(1, files_, {spec});
   const auto elsewhere = [&](uint64_t closure, uint64_t epoch, uint64_t time_ms) {
-    auto push = PushRowsOf({.closure = closure, .step = closure},
-                           {{cluster.slices()[0].slice_id(), {1000},
-                             Tensor::FromVector<float>({1}, Shape{1, 1})}});
+    auto push = PushRowsOf(
+        {.closure = closure, .step = closure},
+        {{cluster.slices()[0].slice_id(), {1000}, Tensor::FromVector<float>({1}, Shape{1, 1})}});
     push.header.set_epoch(epoch);
     push.header.set_time_ms(time_ms);
     ASSERT_TRUE(cluster.ps().Push(0, std::move(push)).ok());

@@ -50,13 +50,12 @@ class RoundOfPushes {
     const size_t count = (all ? 401 : rows.size()) * kWidth;
     std::vector<float> gradient(count);
     for (float& element : gradient) element = static_cast<float>(rng.Uniform());
-    const Tensor tensor =
-        Tensor::FromVector<float>(gradient, Shape{static_cast<int64_t>(count)});
+    const Tensor tensor = Tensor::FromVector<float>(gradient, Shape{static_cast<int64_t>(count)});
     const Payload payload = {SliceOf(tensor)};
     PayloadCursor cursor(payload);
     const SlicePush push = {0.5, round_, 2 * round_ + member, round_, 2};
-    const auto applied = all ? shard_.Apply(cursor, push, Open)
-                             : shard_.ApplyRows(rows, cursor, push, Open);
+    const auto applied =
+        all ? shard_.Apply(cursor, push, Open) : shard_.ApplyRows(rows, cursor, push, Open);
     ASSERT_TRUE(applied.ok()) << applied.status();
     EXPECT_EQ(applied->kept, member == 0);
   }
@@ -136,9 +135,9 @@ TEST(ValueBefore, IsNotReadByTheRoundsOfAnotherCoordinator) {
     Tensor rows(DType::kFloat32, kShape);
     std::vector<int64_t> every(401);
     std::iota(every.begin(), every.end(), 0);
-    EXPECT_EQ(shard->ReadRowsFor(by_another, every,
-                                 absl::MakeSpan(rows.mutable_raw(), rows.num_bytes())),
-              1u);
+    EXPECT_EQ(
+        shard->ReadRowsFor(by_another, every, absl::MakeSpan(rows.mutable_raw(), rows.num_bytes())),
+        1u);
     EXPECT_TRUE(SameBytes(rows, now));
   }
 }

@@ -62,8 +62,8 @@ TEST_F(ValueBufferTest, ManyReadersOfManyVersionsStayIntactAndSparesStayBounded)
 }
 
 TEST(ValueBuffer, ALeaseOutlivesTheSlice) {
-  auto buffer = std::make_unique<ValueBuffer>(Tensor::FromVector<float>({7}, Shape{1}),
-                                              *HostMemory());
+  auto buffer =
+      std::make_unique<ValueBuffer>(Tensor::FromVector<float>({7}, Shape{1}), *HostMemory());
   const std::byte* const raw = buffer->current().raw();
   const std::shared_ptr<const void> lease = buffer->Lease();
   buffer.reset();

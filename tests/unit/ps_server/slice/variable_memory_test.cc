@@ -27,8 +27,7 @@ class WatchedMemory : public VariableMemory {
     ranges_[buffer->data()] = bytes;
     return buffer;
   }
-  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
-      const proto::UpdateRule& rule) override {
+  absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(const proto::UpdateRule& rule) override {
     auto kernel = std::make_unique<Watched>();
     kernel->memory = this;
     kernel->rule = *MakeUpdateKernel(rule);
@@ -157,8 +156,7 @@ TEST_P(InOtherMemory, RowsAssignsAndRestoresAreThoseOfHostMemory) {
   EXPECT_TRUE(SameBytes(StateOf(*restored).value, saved.value));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, InOtherMemory,
-                         testing::Values("sgd", "adam", "rowwise_adagrad"));
+INSTANTIATE_TEST_SUITE_P(Rules, InOtherMemory, testing::Values("sgd", "adam", "rowwise_adagrad"));
 
 class StoreOfOtherMemory : public testing::Test {
  protected:
@@ -169,8 +167,8 @@ class StoreOfOtherMemory : public testing::Test {
   }
   absl::Status Create(FindVariableMemory find_memory) {
     VariableStore store({0, 1000, std::move(find_memory)});
-    const auto created = store.Create(CreateRequest(Layouts()).variables(),
-                                      [] { return absl::OkStatus(); });
+    const auto created =
+        store.Create(CreateRequest(Layouts()).variables(), [] { return absl::OkStatus(); });
     EXPECT_EQ(store.All().size(), created.ok() ? 1 : 0);
     return created.status();
   }
@@ -208,10 +206,9 @@ TEST_F(StoreOfOtherMemory, AnotherDeviceIsAnotherLayout) {
   const auto admit = [] { return absl::OkStatus(); };
   ASSERT_TRUE(store.Create(CreateRequest(layouts).variables(), admit).ok());
   layouts[0].clear_device();
-  EXPECT_THAT(std::string(store.Create(CreateRequest(layouts).variables(), admit)
-                              .status()
-                              .message()),
-              HasSubstr("on gpu:0; asked for"));
+  EXPECT_THAT(
+      std::string(store.Create(CreateRequest(layouts).variables(), admit).status().message()),
+      HasSubstr("on gpu:0; asked for"));
 }
 
 TEST(DeviceOfALayout, IsAGpuAndKeepsFloatsAlone) {

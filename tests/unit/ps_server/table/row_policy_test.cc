@@ -166,12 +166,15 @@ TEST(RowPolicyTest, RowsMoveToTablesOfPartsOfTheKeys) {
   const TableRows rows = table->Save(kStart);
   const auto even = MakeTable(OptionsFor(3));
   const auto odd = MakeTable(OptionsFor(3));
-  even->Load({rows}, [](uint64_t key) { return key % 2 == 0; }, kStart);
-  odd->Load({rows}, [](uint64_t key) { return key % 2 == 1; }, kStart);
+  even->Load(
+      {rows}, [](uint64_t key) { return key % 2 == 0; }, kStart);
+  odd->Load(
+      {rows}, [](uint64_t key) { return key % 2 == 1; }, kStart);
   EXPECT_EQ(even->Use().rows + odd->Use().rows, keys.size());
   const TableRows parts[] = {odd->Save(kStart), even->Save(kStart)};
   const auto whole = MakeTable(OptionsFor(3));
-  whole->Load(parts, [](uint64_t) { return true; }, kStart);
+  whole->Load(
+      parts, [](uint64_t) { return true; }, kStart);
   EXPECT_EQ(Pull(*whole, keys), Pull(*table, keys));
   for (RowTable* each : {whole.get(), table.get()}) Push(*each, keys);
   EXPECT_EQ(Pull(*whole, keys), Pull(*table, keys)) << "the slots, too";

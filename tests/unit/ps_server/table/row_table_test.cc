@@ -257,7 +257,8 @@ void ExpectSameKeys(Played& run) {
   // Loaded again they are the same rows; keys without rows are not in it.
   run.model.ForgetSights();
   ASSERT_TRUE(run.table->CheckRows(saved).ok());
-  run.table->Load({saved}, [](uint64_t) { return true; }, run.now);
+  run.table->Load(
+      {saved}, [](uint64_t) { return true; }, run.now);
   ASSERT_EQ(run.table->Use().rows, rows);
 }
 

@@ -37,7 +37,8 @@ std::unique_ptr<RowTable> MakeTable(const RowPolicy& policy) {
 
 std::unique_ptr<RowTable> CopyOf(const RowTable& table, const RowPolicy& policy, absl::Time now) {
   auto copy = MakeTable(policy);
-  copy->Load({table.Save(now)}, [](uint64_t) { return true; }, now);
+  copy->Load(
+      {table.Save(now)}, [](uint64_t) { return true; }, now);
   copy->LoadState({table.SaveState()});
   return copy;
 }
@@ -60,8 +61,7 @@ bool SameState(const RowTable& a, const RowTable& b) {
   const TableState one = a.SaveState();
   const TableState other = b.SaveState();
   const auto same = [](const Tensor& x, const Tensor& y) {
-    return x.num_bytes() == y.num_bytes() &&
-           std::equal(x.raw(), x.raw() + x.num_bytes(), y.raw());
+    return x.num_bytes() == y.num_bytes() && std::equal(x.raw(), x.raw() + x.num_bytes(), y.raw());
   };
   return same(one.stripes, other.stripes) && same(one.sights, other.sights);
 }
@@ -111,9 +111,9 @@ TEST(TableCopyTest, ACopyGoesOnAsTheTableDoesUnderEveryPolicy) {
   RowCounts met;
   for (const RowPolicy& policy : Policies()) {
     SCOPED_TRACE(absl::StrCat("admit_after ", policy.admit_after, ", probability ",
-                              policy.admit_probability, ", ttl ",
-                              absl::FormatDuration(policy.ttl), ", bytes_max ", policy.bytes_max,
-                              ", evict ", static_cast<int>(policy.evict)));
+                              policy.admit_probability, ", ttl ", absl::FormatDuration(policy.ttl),
+                              ", bytes_max ", policy.bytes_max, ", evict ",
+                              static_cast<int>(policy.evict)));
     SequenceRng rng(seed);
     absl::Time now = kStart;
     const auto table = MakeTable(policy);
@@ -155,7 +155,8 @@ TEST(TableCopyTest, SightsGoToTablesOfOtherPartsOfTheKeys) {
   whole->LoadState(states);
   Apply(*whole, {keys, 3, kStart});
   EXPECT_EQ(whole->Use().rows, keys.size());
-  whole->Load({}, [](uint64_t) { return true; }, kStart);
+  whole->Load(
+      {}, [](uint64_t) { return true; }, kStart);
   Apply(*whole, {keys, 3, kStart});
   EXPECT_EQ(whole->Use().rows, 0u) << "a table that is loaded anew has seen nothing";
 }

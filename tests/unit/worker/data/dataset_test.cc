@@ -96,33 +96,37 @@ TEST_F(DatasetTest, BatchesKeepOrDropTheRemainderAndStraddleAnEarlierRepeat) {
   EXPECT_THAT(Elements(*straddle),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 0), ElementsAre(1, 2)));
   auto after = Make("source{range{begin:0 end:3}} transforms{batch{size:2}} transforms{repeat:2}");
-  EXPECT_THAT(Elements(*after), ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(0, 1),
-                                            ElementsAre(2)));
+  EXPECT_THAT(Elements(*after),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(0, 1), ElementsAre(2)));
 }
 
 TEST_F(DatasetTest, CardinalityAndElementSpec) {
   EXPECT_EQ(Make("source{range{begin:0 end:7}} transforms{repeat:-1}")->cardinality(), -1);
   EXPECT_EQ(Make("source{range{begin:0 end:7}} transforms{repeat:0}")->cardinality(), 0);
   EXPECT_EQ(Make("source{range{begin:7 end:7}} transforms{repeat:-1}")->cardinality(), 0);
-  EXPECT_EQ(Make("source{range{begin:0 end:7}} transforms{repeat:-1} transforms{take:9}")
-                ->cardinality(), 9);
-  auto digits = Make("source{synthetic_digits{seed:1 count:10}} transforms{batch{size:4}}"
-                     "transforms{rescale{component:0 scale:0.5}} transforms{flatten:0}"
-                     "transforms{one_hot{component:1 depth:10}}");
+  EXPECT_EQ(
+      Make("source{range{begin:0 end:7}} transforms{repeat:-1} transforms{take:9}")->cardinality(),
+      9);
+  auto digits = Make(
+      "source{synthetic_digits{seed:1 count:10}} transforms{batch{size:4}}"
+      "transforms{rescale{component:0 scale:0.5}} transforms{flatten:0}"
+      "transforms{one_hot{component:1 depth:10}}");
   EXPECT_EQ(digits->element_spec().ShortDebugString(),
             "components { dtype: 1 dims: -1 dims: 784 } components { dtype: 1 dims: -1 dims: 10 }");
-  auto fixed = Make("source{synthetic_digits{seed:1 count:10}}"
-                    "transforms{batch{size:4 drop_remainder:true}}");
+  auto fixed = Make(
+      "source{synthetic_digits{seed:1 count:10}}"
+      "transforms{batch{size:4 drop_remainder:true}}");
   EXPECT_EQ(fixed->element_spec().ShortDebugString(),
             "components { dtype: 2 dims: 4 dims: 28 dims: 28 } components { dtype: 2 dims: 4 }");
 }
 
 TEST_F(DatasetTest, ValuesAreRescaledOneHotAndFlattened) {
   auto raw = Make("source{synthetic_digits{seed:1 count:9}}");
-  auto set = Make("source{synthetic_digits{seed:1 count:9}} transforms{flatten:0}"
-                  "transforms{rescale{component:0 scale:0.25 offset:1}}"
-                  "transforms{rescale{component:0 scale:2 offset:-3}}"
-                  "transforms{one_hot{component:1 depth:10}} transforms{batch{size:4}}");
+  auto set = Make(
+      "source{synthetic_digits{seed:1 count:9}} transforms{flatten:0}"
+      "transforms{rescale{component:0 scale:0.25 offset:1}}"
+      "transforms{rescale{component:0 scale:2 offset:-3}}"
+      "transforms{one_hot{component:1 depth:10}} transforms{batch{size:4}}");
   auto batch = *set->ElementAt(At(0, 1));
   EXPECT_EQ(batch[0].TypeString(), "float32[4,784]");
   EXPECT_EQ(batch[1].TypeString(), "float32[4,10]");
@@ -174,8 +178,9 @@ TEST_F(DatasetTest, ASmallBufferLimitsHowEarlyAnElementComes) {
 }
 
 TEST_F(DatasetTest, WithoutReshuffleEpochsAreAlike) {
-  auto set = Make("source{range{begin:0 end:50}} transforms{shuffle{seed:3 buffer_size:50}}"
-                  "transforms{repeat:2}");
+  auto set = Make(
+      "source{range{begin:0 end:50}} transforms{shuffle{seed:3 buffer_size:50}}"
+      "transforms{repeat:2}");
   const std::vector<int64_t> all = Flat(Elements(*set));
   EXPECT_TRUE(std::equal(all.begin(), all.begin() + 50, all.begin() + 50));
 }
@@ -227,8 +232,9 @@ TEST_F(DatasetTest, AnIteratorGoesOnFromAnyPosition) {
 }
 
 TEST_F(DatasetTest, PassesWithoutARepeatHaveTheirOwnOrder) {
-  auto set = Make("source{range{begin:0 end:64}} transforms{shuffle{buffer_size:64 seed:1 "
-                  "reshuffle_each_iteration:true}} transforms{batch{size:8}}");
+  auto set = Make(
+      "source{range{begin:0 end:64}} transforms{shuffle{buffer_size:64 seed:1 "
+      "reshuffle_each_iteration:true}} transforms{batch{size:8}}");
   const auto first = Flat(Elements(*set));
   const auto third = Flat(Elements(*set, At(2, 0)));
   EXPECT_EQ(first.size(), 64u);
@@ -240,9 +246,10 @@ TEST_F(DatasetTest, PassesWithoutARepeatHaveTheirOwnOrder) {
 }
 
 TEST_F(DatasetTest, EndlessDataGoesOn) {
-  auto set = Make("source{range{begin:0 end:5}} transforms{shuffle{buffer_size:5 seed:1 "
-                  "reshuffle_each_iteration:true}} transforms{repeat:-1}"
-                  "transforms{batch{size:3}}");
+  auto set = Make(
+      "source{range{begin:0 end:5}} transforms{shuffle{buffer_size:5 seed:1 "
+      "reshuffle_each_iteration:true}} transforms{repeat:-1}"
+      "transforms{batch{size:3}}");
   const auto values = Flat(Elements(*set, {}, 50));
   EXPECT_EQ(values.size(), 150u);
   for (int e = 0; e < 30; ++e) {
@@ -287,8 +294,9 @@ TEST_F(DatasetTest, RefusalsNameTheField) {
 }
 
 TEST_F(DatasetTest, AClassBeyondTheDepthIsAnErrorWithItsElement) {
-  auto set = Make("source{inline_tensors{tensors{dtype:2 dims:3 data:'\\000\\001\\007'}}}"
-                  "transforms{one_hot{component:0 depth:5}} transforms{batch{size:3}}");
+  auto set = Make(
+      "source{inline_tensors{tensors{dtype:2 dims:3 data:'\\000\\001\\007'}}}"
+      "transforms{one_hot{component:0 depth:5}} transforms{batch{size:3}}");
   const absl::Status status = set->ElementAt({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("element 2 has the class 7"));
@@ -330,8 +338,8 @@ TEST_F(DatasetTest, BatchesHaveTheRowsThatAreChosen) {
 
 TEST_F(DatasetTest, DataSetsOfOneFileShareItsArray) {
   const std::string golden = COHORT_SOURCE_DIR "/tests/unit/worker/data/golden/";
-  const std::string source = "source{idx{paths:'" + golden + "images.idx.gz' paths:'" + golden +
-                             "labels.idx.gz'}}";
+  const std::string source =
+      "source{idx{paths:'" + golden + "images.idx.gz' paths:'" + golden + "labels.idx.gz'}}";
   auto train = Make(source + "transforms{take:30}");
   auto test = Make(source + "transforms{skip:30}");
   EXPECT_EQ(sources_.live_arrays(), 2u);
@@ -378,9 +386,15 @@ TEST_F(DatasetTest, RandomPipelinesMatchAModelOverLists) {
     for (uint64_t n = random.Below(5); n > 0; --n) {
       proto::DatasetTransform& t = *spec.add_transforms();
       switch (random.Below(4)) {
-        case 0: t.set_skip(static_cast<int64_t>(random.Below(8))); break;
-        case 1: t.set_take(static_cast<int64_t>(random.Below(40))); break;
-        case 2: t.set_repeat(static_cast<int64_t>(random.Below(4))); break;
+        case 0:
+          t.set_skip(static_cast<int64_t>(random.Below(8)));
+          break;
+        case 1:
+          t.set_take(static_cast<int64_t>(random.Below(40)));
+          break;
+        case 2:
+          t.set_repeat(static_cast<int64_t>(random.Below(4)));
+          break;
         default:
           t.mutable_shard()->set_num_shards(static_cast<int64_t>(1 + random.Below(4)));
           t.mutable_shard()->set_index(

@@ -179,11 +179,16 @@ TEST_F(IdxTest, MnistFacts) {
   if (access((mnist + "t10k-images-idx3-ubyte.gz").c_str(), R_OK) != 0) {
     GTEST_SKIP() << "no MNIST under " << mnist;
   }
-  const MnistCase cases[] = {
-      {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", 60000, 33.3184,
-       {5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949}},
-      {"t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", 10000, 33.7912,
-       {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009}}};
+  const MnistCase cases[] = {{"train-images-idx3-ubyte.gz",
+                              "train-labels-idx1-ubyte.gz",
+                              60000,
+                              33.3184,
+                              {5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949}},
+                             {"t10k-images-idx3-ubyte.gz",
+                              "t10k-labels-idx1-ubyte.gz",
+                              10000,
+                              33.7912,
+                              {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009}}};
   for (const MnistCase& c : cases) {
     const Tensor images = *ReadIdx(files_, mnist + c.images);
     const Tensor labels = *ReadIdx(files_, mnist + c.labels);

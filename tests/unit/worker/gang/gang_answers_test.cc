@@ -18,8 +18,7 @@ using testing::IsEmpty;
 
 class GangAnswersTest : public testing::Test {
  protected:
-  static proto::RunClosureRequest Request(uint64_t epoch, uint64_t generation,
-                                          uint64_t sequence) {
+  static proto::RunClosureRequest Request(uint64_t epoch, uint64_t generation, uint64_t sequence) {
     proto::RunClosureRequest request;
     request.set_epoch(epoch);
     request.mutable_gang()->set_generation(generation);
@@ -30,8 +29,9 @@ class GangAnswersTest : public testing::Test {
   bool Begin(const proto::RunClosureRequest& request, const std::string& name) {
     return answers_.Begin(request, [this, name](GangAnswers::Answer answer) {
       EXPECT_TRUE(answer.ok() || ClassOf(answer.status()) == proto::STALE) << answer.status();
-      (answer.ok() ? answered_ : stale_).push_back(
-          answer.ok() ? absl::StrCat(name, "=", answer->header.worker_position()) : name);
+      (answer.ok() ? answered_ : stale_)
+          .push_back(answer.ok() ? absl::StrCat(name, "=", answer->header.worker_position())
+                                 : name);
     });
   }
   void End(const proto::RunClosureRequest& request, int64_t answer) {

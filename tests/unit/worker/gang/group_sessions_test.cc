@@ -32,10 +32,9 @@ class GroupSessionsTest : public testing::Test {
       proto::TaskRef task;
       task.set_role("worker");
       task.set_index(i);
-      workers_[i] =
-          std::make_shared<GroupSessions>(
-              World{sim_, sim_, files_[i], transport_}, nullptr, kFlights,
-              std::make_shared<PeerReach>(World{sim_, sim_, files_[i], transport_}));
+      workers_[i] = std::make_shared<GroupSessions>(
+          World{sim_, sim_, files_[i], transport_}, nullptr, kFlights,
+          std::make_shared<PeerReach>(World{sim_, sim_, files_[i], transport_}));
       workers_[i]->SetOwn(task);
       servers_[i] = *transport_.Listen("local:0", {workers_[i]->service()});
       proto::Peer& member = *gang_.add_members();

@@ -1,8 +1,6 @@
 // Sums of gradients that travel in 16 bits. The expectations are worked out by hand: the nearest
 // float16 and bfloat16 of a third, and of that and one.
 
-#include "worker/gang/group_sum.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "tests/support/communicators/inprocess_communicator.h"
 #include "tests/support/test_seed.h"
 #include "tests/support/world/sim_world.h"
+#include "worker/gang/group_sum.h"
 
 namespace cohort {
 namespace {

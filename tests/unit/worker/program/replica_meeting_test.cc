@@ -1,5 +1,7 @@
 // Replicas of one worker that meet while they compute (cohort.AllReduce).
 
+#include "worker/program/replica_meeting.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include "tests/unit/worker/run_together.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
-#include "worker/program/replica_meeting.h"
 
 namespace cohort {
 namespace {
@@ -186,8 +187,7 @@ proto::Program SumsProgram(int replicas) {
       {IntAttribute("keepdims", 0)});
   const std::string sum = all_reduce(own, "sum");
   const std::string mean = all_reduce(builder.Op("Add", {sum, own}), "mean");
-  const std::string two =
-      builder.Constant("two", Tensor::FromVector<float>({100, 200}, Shape{2}));
+  const std::string two = builder.Constant("two", Tensor::FromVector<float>({100, 200}, Shape{2}));
   const std::string picked = builder.Op("Gather", {two, replica}, {IntAttribute("axis", 0)});
   for (const std::string& value : {sum, mean, all_reduce(picked, "sum")}) {
     const std::string output = builder.Op("Identity", {value});

@@ -57,7 +57,8 @@ TEST(JoinReplicas, ASumIsTakenAsABalancedTree) {
   EXPECT_THAT(Joined(JoinRule::kSum, {Floats({1}), Floats({1}), Floats({large})}),
               ElementsAre(large + 2));
   EXPECT_THAT(Joined(JoinRule::kSum, {Floats({large}), Floats({1}), Floats({1}), Floats({1})}),
-              ElementsAre(large + 2)) << "(large + 1) + (1 + 1)";
+              ElementsAre(large + 2))
+      << "(large + 1) + (1 + 1)";
 }
 
 TEST(JoinReplicas, RowsLieBehindEachOther) {
@@ -100,8 +101,8 @@ class ReplicasTest : public testing::Test {
     builder.Output(value);
     SetModel(program, builder);
     BindBatch(program, x, 0);
-    for (const auto& [input, context] : {std::pair(replica, proto::REPLICA_ID),
-                                         std::pair(count, proto::NUM_REPLICAS)}) {
+    for (const auto& [input, context] :
+         {std::pair(replica, proto::REPLICA_ID), std::pair(count, proto::NUM_REPLICAS)}) {
       proto::InputBinding& binding = *program.add_inputs();
       binding.set_input(input);
       binding.set_context(context);
@@ -168,9 +169,9 @@ TEST_F(ReplicasTest, ABatchThatCannotBeSharedOutIsAnError) {
   ASSERT_TRUE(cluster_.CreateDataset(1, spec).ok());
   proto::RunClosureRequest closure = cluster_.Closure(program);
   closure.mutable_split()->set_dataset_id(1);
-  EXPECT_THAT(cluster_.Run(closure).status().message(),
-              testing::AllOf(HasSubstr("2 replicas share out a batch"),
-                             HasSubstr("batch the data set")));
+  EXPECT_THAT(
+      cluster_.Run(closure).status().message(),
+      testing::AllOf(HasSubstr("2 replicas share out a batch"), HasSubstr("batch the data set")));
 }
 
 // What three replicas push of a counter, whose aggregation says how it becomes one.

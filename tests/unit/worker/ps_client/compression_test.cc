@@ -105,9 +105,8 @@ class CompressionTest : public testing::Test {
 TEST_F(CompressionTest, ValuesThatArePulledInSixteenBitsAreTheNearestOnes) {
   SetUpVariable(1000, {}, 1.0f / 3);
   // 1/3 in binary is 0.0101...: rounded to 11 digits 0x3555, to 8 digits 0x3eab.
-  const std::vector<std::pair<int32_t, float>> nearest = {{kFloat16, 0x1.554p-2f},
-                                                          {kBfloat16, 0x1.56p-2f},
-                                                          {1, 1.0f / 3}};
+  const std::vector<std::pair<int32_t, float>> nearest = {
+      {kFloat16, 0x1.554p-2f}, {kBfloat16, 0x1.56p-2f}, {1, 1.0f / 3}};
   for (const auto& [dtype, expected] : nearest) {
     proto::Program read = read_;
     read.mutable_compression()->set_pull_dtype(dtype);

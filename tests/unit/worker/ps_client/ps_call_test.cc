@@ -51,13 +51,12 @@ class ScriptedChannel final : public Channel {
     auto open = std::make_shared<Reply>(std::move(done));
     const auto finish = [open](const absl::Status& status) {
       if (*open == nullptr) return;
-      std::exchange (*open, nullptr)(status.ok() ? absl::StatusOr<Message>(Message{}) : status);
+      std::exchange(*open, nullptr)(status.ok() ? absl::StatusOr<Message>(Message{}) : status);
     };
     world_.CallAt(world_.Now() + lasts, [end, finish] { finish(end); });
-    return std::make_unique<ScriptedCall>(
-        [&world = world_, finish] {
-          world.CallAt(world.Now(), [finish] { finish(absl::CancelledError("cancelled")); });
-        });
+    return std::make_unique<ScriptedCall>([&world = world_, finish] {
+      world.CallAt(world.Now(), [finish] { finish(absl::CancelledError("cancelled")); });
+    });
   }
 
   std::vector<absl::Time> starts;
@@ -147,8 +146,8 @@ TEST_F(PsCallTest, BacksOffAndIsLostAtTheEndOfTheWindowAndTheLastAttempt) {
   // The incident begins when the first attempt has failed.
   EXPECT_THAT(call, IsLostAt(kAttempt + kWindow + kAttempt));
   std::vector<absl::Duration> starts;
-  for (const int ms : {0, 21, 62, 143, 304, 625, 1126, 1627, 2128, 2629, 3130, 3631, 4132, 4633,
-                       5001}) {
+  for (const int ms :
+       {0, 21, 62, 143, 304, 625, 1126, 1627, 2128, 2629, 3130, 3631, 4132, 4633, 5001}) {
     starts.push_back(ms * kMs);
   }
   EXPECT_EQ(Starts(), starts);

@@ -162,8 +162,7 @@ TEST_F(PsClientTest, GradientsAreLetGoWithTheLastAnswer) {
   gradients.values.push_back(std::move(gradient));
   gradients.versions.assign(plan_->num_slices, 0);
   bool gone = false;
-  client_->Push(plan_, std::move(gradients), {}, {},
-                [&](const auto&) { gone = memory.expired(); });
+  client_->Push(plan_, std::move(gradients), {}, {}, [&](const auto&) { gone = memory.expired(); });
   sim_.RunFor(absl::Milliseconds(1));
   for (const uint32_t ps : {0u, 1u}) {
     while (!server(ps).open.empty()) {

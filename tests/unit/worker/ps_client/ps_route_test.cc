@@ -1,7 +1,5 @@
 // Which connection a worker uses to a parameter server that Attach names.
 
-#include "worker/ps_client/ps_client.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,6 +8,7 @@
 
 #include "tests/support/world/memory_file_system.h"
 #include "tests/support/world/sim_world.h"
+#include "worker/ps_client/ps_client.h"
 
 namespace cohort {
 namespace {
@@ -48,8 +47,8 @@ class PsRouteTest : public testing::Test {
   SimWorld sim_{1};
   MemoryFileSystem files_;
   CountedTransport transport_;
-  const std::shared_ptr<PsClient> client_ = std::make_shared<PsClient>(
-      World{sim_, sim_, files_, transport_}, RetryPolicy(), nullptr);
+  const std::shared_ptr<PsClient> client_ =
+      std::make_shared<PsClient>(World{sim_, sim_, files_, transport_}, RetryPolicy(), nullptr);
 };
 
 TEST_F(PsRouteTest, AnotherIncarnationIsAnotherConnection) {

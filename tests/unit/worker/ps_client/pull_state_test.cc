@@ -33,10 +33,9 @@ class PullOfDeviceTest : public testing::Test {
   std::unique_ptr<PullState> Start(Compression compression = {}) {
     TransferPlan plan = *MakeTransferPlan({&there_, &here_}, {});
     plan.compression = compression;
-    return std::make_unique<PullState>(std::make_shared<const TransferPlan>(std::move(plan)),
-                                       nullptr, [](const VariableType& type, const Shape& shape) {
-                                         return Tensor(type.dtype, shape);
-                                       });
+    return std::make_unique<PullState>(
+        std::make_shared<const TransferPlan>(std::move(plan)), nullptr,
+        [](const VariableType& type, const Shape& shape) { return Tensor(type.dtype, shape); });
   }
   // What the home answers: of each a lease, of one with memory that can be kept.
   Envelope<proto::PullResponse> Answer(const Tensor& there, const Tensor& here) const {

@@ -216,9 +216,8 @@ TEST_F(DeviceSumsTest, FewerReplicasThanGpusMaySum) {
         continue;
       }
       ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_THAT(FloatsOf((*got)[4]),
-                  testing::Pointwise(testing::FloatNear(0.05f),
-                                     FloatsOf(summands.SumsOnHost()[4])));
+      EXPECT_THAT(FloatsOf((*got)[4]), testing::Pointwise(testing::FloatNear(0.05f),
+                                                          FloatsOf(summands.SumsOnHost()[4])));
     }
   }
 }
@@ -307,9 +306,10 @@ TEST_F(DeviceSumsTest, AGpuThatCannotBeOpenedIsNamed) {
     const absl::Status failed = Make(way, {9, 1}, 0)->Sum(summands.outputs()).status();
     EXPECT_THAT(std::string(failed.message()), HasSubstr("gpu:9 is not there"));
   }
-  EXPECT_THAT(std::string(Make(SumWay::kHierarchicalCopy, {0, 9}, 0)
-                              ->Sum(summands.outputs()).status().message()),
-              HasSubstr("gpu:9 is not there"));
+  EXPECT_THAT(
+      std::string(
+          Make(SumWay::kHierarchicalCopy, {0, 9}, 0)->Sum(summands.outputs()).status().message()),
+      HasSubstr("gpu:9 is not there"));
 }
 
 TEST_F(DeviceSumsTest, WithoutMemoryItFailsInWords) {

@@ -106,7 +106,7 @@ TEST_F(WorkerTaskTest, AClosureWhoseAnswerWasLostCountsOnceWhenItRunsAgain) {
   std::atomic<int> lose{1};
   cluster_.faults().SetFaults([&lose](const std::string&, const std::string& method) {
     return method == "/cohort.proto.WorkerService/RunClosure" && lose-- > 0 ? Fault::kLoseResponse
-                                                                           : Fault::kNone;
+                                                                            : Fault::kNone;
   });
   proto::RunClosureRequest closure = cluster_.Closure(count_);
   EXPECT_EQ(cluster_.Run(closure).status().code(), absl::StatusCode::kUnavailable);
@@ -196,8 +196,9 @@ TEST_F(WorkerTaskTest, AnIteratorYieldsEachElementOnceAndThenEnds) {
 TEST_F(WorkerTaskTest, ASplitIsTheSameOnEveryAttempt) {
   const proto::Program echo = EchoProgram();
   ASSERT_TRUE(cluster_.Register(echo, {}).ok());
-  const auto spec = Spec("source{range{begin:0 end:64}} transforms{shuffle{buffer_size:64 seed:1 "
-                         "reshuffle_each_iteration:true}} transforms{batch{size:16}}");
+  const auto spec = Spec(
+      "source{range{begin:0 end:64}} transforms{shuffle{buffer_size:64 seed:1 "
+      "reshuffle_each_iteration:true}} transforms{batch{size:16}}");
   ASSERT_TRUE(cluster_.CreateDataset(5, spec).ok());
   ASSERT_TRUE(cluster_.CreateDataset(5, spec).ok());  // a repeat is no error
   EXPECT_EQ(ClassOf(cluster_.CreateDataset(5, Spec("source{range{end:1}}")).status()),
@@ -324,8 +325,7 @@ TEST_F(WorkerTaskTest, DrainWaitsForClosuresAndRefusesNewOnes) {
     if (response.ok()) continue;
     EXPECT_EQ(response.status().code(), absl::StatusCode::kUnavailable);
   }
-  EXPECT_EQ(cluster_.Run(cluster_.Closure(count_)).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(cluster_.Run(cluster_.Closure(count_)).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(WorkerTask, RefusesEverythingBeforeAttach) {

@@ -118,9 +118,8 @@ TEST(LookUpKeys, EachKeyOnceInTheOrderOfBucketsAndPositionsInTheOrderOfTheIds) {
     ASSERT_TRUE(lookup.ok()) << lookup.status();
     EXPECT_EQ(std::set<int64_t>(lookup->rows.begin(), lookup->rows.end()), keys);
     EXPECT_EQ(lookup->rows.size(), keys.size());
-    EXPECT_TRUE(std::is_sorted(
-        lookup->rows.begin(), lookup->rows.end(),
-        [](int64_t a, int64_t b) { return KeyBucket(a) < KeyBucket(b); }));
+    EXPECT_TRUE(std::is_sorted(lookup->rows.begin(), lookup->rows.end(),
+                               [](int64_t a, int64_t b) { return KeyBucket(a) < KeyBucket(b); }));
     const auto key_at = [&](int64_t position) {
       return lookup->rows[static_cast<size_t>(position)];
     };

@@ -65,8 +65,8 @@ proto::Program MakeProgram(bool by_rows) {
   table("other");
   builder.Input("bias", DType::kFloat32, {3});
   BindVariable(program, "bias");
-  std::string sum = builder.Op("Add", {builder.Op("Gather", {"table", a}),
-                                       builder.Op("Gather", {"table", b})});
+  std::string sum =
+      builder.Op("Add", {builder.Op("Gather", {"table", a}), builder.Op("Gather", {"table", b})});
   sum = builder.Op("Add", {sum, builder.Op("Gather", {"other", c})});
   sum = builder.Op("Add", {sum, "bias"});
   const std::string loss =

@@ -1,5 +1,3 @@
-#include "common/runtime/kernels/cpu/register.h"
-#include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/run/program_runner.h"
 
 #include <cmath>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include "common/program/graph_builder.h"
+#include "common/runtime/kernels/cpu/register.h"
+#include "common/runtime/kernels/reference/register.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

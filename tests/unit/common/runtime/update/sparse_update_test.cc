@@ -131,9 +131,8 @@ TEST(SparseUpdateTest, FollowsTensorFlowsAndKerassSparseUpdatesFor30Steps) {
 
 std::vector<GoldenCase> DenseCases() {
   std::vector<GoldenCase> cases = ReadGolden().cases;
-  std::erase_if(cases, [](const GoldenCase& each) {
-    return each.rule.sparse() != proto::DENSE_EXACT;
-  });
+  std::erase_if(cases,
+                [](const GoldenCase& each) { return each.rule.sparse() != proto::DENSE_EXACT; });
   for (const bool average : {false, true}) {
     const double share = average ? 1 : 0;
     cases.push_back({Rule("rowwise_adagrad", {{"use_ema", share}}, proto::DENSE_EXACT), 0.01, {}});
@@ -255,9 +254,9 @@ TEST(SparseUpdateTest, ADensePushMakesUpForWhatEachRowHasMissed) {
   const uint64_t seed = TestSeed(3);
   SCOPED_TRACE(Replay("runtime_test", seed, "SparseUpdateTest.*"));
   RandomPushes pushes(seed);
-  const proto::UpdateRule rule = Rule(
-      "adam", {{"use_ema", 1}, {"ema_momentum", 0.5}, {"weight_decay", 0.01}},
-      proto::LAZY_COMPENSATED);
+  const proto::UpdateRule rule =
+      Rule("adam", {{"use_ema", 1}, {"ema_momentum", 0.5}, {"weight_decay", 0.01}},
+           proto::LAZY_COMPENSATED);
   SparseRows dense(rule, pushes.start, pushes.width);
   SparseRows by_row(rule, pushes.start, pushes.width);
   std::vector<int64_t> all(pushes.num_rows);
@@ -279,7 +278,9 @@ TEST(SparseUpdateTest, ADensePushMakesUpForWhatEachRowHasMissed) {
 // push, and an epsilon that decays. From step 1000 on the first is as good as right.
 TEST(SparseUpdateTest, CompensatedAdamAndItsKinStayNearDenseExact) {
   const std::map<std::string, std::map<std::string, double>> rules = {
-      {"adam", {{"weight_decay", 0.001}}}, {"amsgrad", {{"amsgrad", 1}}}, {"adamax", {}},
+      {"adam", {{"weight_decay", 0.001}}},
+      {"amsgrad", {{"amsgrad", 1}}},
+      {"adamax", {}},
       {"nadam", {}}};
   for (const auto& [name, parameters] : rules) {
     SCOPED_TRACE(name);

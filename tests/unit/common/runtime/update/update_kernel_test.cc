@@ -151,8 +151,8 @@ TEST(UpdateKernelTest, AnyMixOfInPlaceAndFreshBuffersGivesTheSameBits) {
     Slots slots = expected_slots;
     for (uint64_t step = 1; step <= 16; ++step) {
       const std::vector<float>& gradient = golden.gradients[step - 1];
-      (*kernel)->Apply({gradient, expected, absl::MakeSpan(expected), InPlace(expected_slots),
-                        0.01, step, golden.width});
+      (*kernel)->Apply({gradient, expected, absl::MakeSpan(expected), InPlace(expected_slots), 0.01,
+                        step, golden.width});
       std::vector<float> fresh(value.size(), nan);
       Slots fresh_slots = slots;
       for (std::vector<float>& slot : fresh_slots) slot.assign(slot.size(), nan);
@@ -190,8 +190,8 @@ TEST(UpdateKernelTest, NadamKnowsTheProductOfItsMomentaAtAnyStep) {
     const std::vector<float> gradient = {1};
     (*kernel)->Apply({gradient, value, absl::MakeSpan(value), InPlace(slots), 1, step});
     const double next = momentum(t + 1);
-    const double mean = next * (1 - beta_1) / (1 - product * next) +
-                        (1 - momentum(t)) / (1 - product);
+    const double mean =
+        next * (1 - beta_1) / (1 - product * next) + (1 - momentum(t)) / (1 - product);
     const double root = std::sqrt(0.5 / (1 - std::pow(0.5, t))) + 1e-7;
     ASSERT_NEAR(value[0], -mean / root, 3e-7 * mean / root) << "step " << step;
   }

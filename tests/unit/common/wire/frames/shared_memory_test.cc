@@ -80,8 +80,7 @@ class SharedMemoryTest : public testing::Test {
   }
 
   LocalTransport transport_;
-  const std::shared_ptr<OutputPool> pool_ =
-      std::make_shared<OutputPool>(transport_.MemoryToSend());
+  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>(transport_.MemoryToSend());
   std::unique_ptr<Server> server_;
   std::shared_ptr<Channel> channel_;
   std::unique_ptr<Outcome> sent_;
@@ -187,7 +186,7 @@ TEST_F(SharedMemoryTest, IsNeverWrittenAgainWhenItsReaderWasLost) {
   server_.reset();  // ends the connection, and still reads
   ASSERT_TRUE(sent_->WaitFor(kLong));
   EXPECT_FALSE(sent_->Take().ok());
-  while (buffer->memory()->writable()) std::this_thread::yield();  // until the end is seen
+  while (buffer->memory()->writable()) std::this_thread::yield();     // until the end is seen
   const std::shared_ptr<const BufferMemory> held = buffer->memory();  // or the address is free
   buffer.reset();
   EXPECT_NE(pool_->Take(kLarge)->data(), first);

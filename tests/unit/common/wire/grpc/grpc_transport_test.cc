@@ -3,7 +3,6 @@
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__
 
-#include "common/base/event.h"
 #include "common/wire/grpc/grpc_transport.h"
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/event.h"
 #include "common/wire/error_detail.h"
 #include "proto/ps.pb.h"
 #include "proto/wire.pb.h"
@@ -202,10 +202,9 @@ TEST_F(GrpcTransportTest, ReflectionGivesTheFileOfASymbolWithItsImports) {
   std::string response;
   const std::string symbol = "cohort.proto.PsService";
   // ServerReflectionRequest{file_containing_symbol: symbol}
-  const grpc::Status status =
-      Exchange("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-               absl::StrCat("\x22", std::string(1, static_cast<char>(symbol.size())), symbol),
-               response);
+  const grpc::Status status = Exchange(
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+      absl::StrCat("\x22", std::string(1, static_cast<char>(symbol.size())), symbol), response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_NE(response.find("proto/ps.proto"), std::string::npos);
   EXPECT_NE(response.find("TensorMeta"), std::string::npos);  // of proto/tensor.proto

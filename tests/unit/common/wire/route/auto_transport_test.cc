@@ -35,8 +35,8 @@ class AutoTransportTest : public testing::Test {
   }
 
   void StartGrpc(const std::string& local_name) {
-    auto server = StartGrpcServer(
-        {"127.0.0.1:0", {Answering("by gRPC")}, kMessageBytesMax, local_name});
+    auto server =
+        StartGrpcServer({"127.0.0.1:0", {Answering("by gRPC")}, kMessageBytesMax, local_name});
     ASSERT_TRUE(server.ok()) << server.status();
     grpc_ = *std::move(server);
   }

@@ -35,8 +35,8 @@ class FramesLaneTest : public testing::TestWithParam<TransportKind> {
     if (GetParam() == TransportKind::kGrpc) {
       transport_ = std::make_unique<JoinedTransport>(std::make_unique<GrpcTransport>());
     } else {
-      transport_ = std::make_unique<JoinedTransport>(std::make_unique<AutoTransport>(
-          AutoTransport::Options{kMessageBytesMax, GetParam()}));
+      transport_ = std::make_unique<JoinedTransport>(
+          std::make_unique<AutoTransport>(AutoTransport::Options{kMessageBytesMax, GetParam()}));
     }
     service_.descriptor = proto::PullRequest::descriptor()->file()->FindServiceByName("PsService");
     service_.handlers["Push"] = [this](Message request, Reply reply) {
@@ -69,9 +69,8 @@ class FramesLaneTest : public testing::TestWithParam<TransportKind> {
   };
   Started Push(uint64_t number, size_t bytes) {
     Started started;
-    started.call =
-        channel_->Start(kPush, Message{Header(number), {Bytes(bytes, number)}},
-                        absl::InfiniteDuration(), started.outcome->Completion());
+    started.call = channel_->Start(kPush, Message{Header(number), {Bytes(bytes, number)}},
+                                   absl::InfiniteDuration(), started.outcome->Completion());
     return started;
   }
   // True when so many calls are in hand.

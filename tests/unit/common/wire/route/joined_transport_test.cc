@@ -130,10 +130,9 @@ TEST(JoinedTransport, ACompletionMayReleaseTheChannelWhileItsCallIsBeingStarted)
   std::shared_ptr<Channel> channel = transport.Connect("task:0", Lane::kControl);
   Channel& started = *channel;
   const std::weak_ptr<Channel> released = channel;
-  started.Start(kPull, Message{}, kLong,
-                [held = std::move(channel)](const absl::StatusOr<Message>&) mutable {
-                  held.reset();
-                });
+  started.Start(
+      kPull, Message{}, kLong,
+      [held = std::move(channel)](const absl::StatusOr<Message>&) mutable { held.reset(); });
   EXPECT_TRUE(released.expired());
 }
 

@@ -65,8 +65,7 @@ class LocalOnlyChannelTest : public testing::Test {
     const LocalLoops loops;
     const auto teller = std::make_shared<NameTeller>(loops, std::move(told));
     const auto channel = std::make_shared<LocalOnlyChannel>(
-        loops, LocalOnlyChannel::Options{TransportKind::kShm, "there:1", kMessageBytesMax},
-        teller);
+        loops, LocalOnlyChannel::Options{TransportKind::kShm, "there:1", kMessageBytesMax}, teller);
     Outcome outcome;
     const auto call = channel->Start(kPull, Message{}, kLong, outcome.Completion());
     EXPECT_TRUE(outcome.WaitFor(kLong));

@@ -47,13 +47,13 @@ class HeldChannel final : public Channel {
 class RenewedChannelTest : public testing::Test {
  protected:
   RenewedChannelTest()
-      : channel_(std::make_shared<RenewedChannel>(RenewedChannel::Options{
-            "host:1",
-            [this] {
-              lines_.push_back(std::make_shared<HeldChannel>());
-              return lines_.back();
-            },
-            [this] { return now_; }})) {}
+      : channel_(std::make_shared<RenewedChannel>(
+            RenewedChannel::Options{"host:1",
+                                    [this] {
+                                      lines_.push_back(std::make_shared<HeldChannel>());
+                                      return lines_.back();
+                                    },
+                                    [this] { return now_; }})) {}
 
   // The place of its end in ends_.
   size_t Start() {

@@ -38,8 +38,8 @@ class TcpRouteTest : public testing::Test {
   }
 
   void StartFrames() {
-    auto frames = StartLocalServer(loops_, {"", "frames", {Answering("by frames")},
-                                            kMessageBytesMax, /*blocks=*/false});
+    auto frames = StartLocalServer(
+        loops_, {"", "frames", {Answering("by frames")}, kMessageBytesMax, /*blocks=*/false});
     ASSERT_TRUE(frames.ok()) << frames.status();
     MutexLock lock(mutex_);
     frames_ = *std::move(frames);
@@ -55,16 +55,15 @@ class TcpRouteTest : public testing::Test {
     ASSERT_TRUE(grpc.ok()) << grpc.status();
     grpc_ = *std::move(grpc);
     StartFrames();
-    port_ = SharedPort::Start(
-        loops_.calls, *std::move(listeners),
-        {name,
-         [this](UniqueFd socket, StreamKind kind) {
-           MutexLock lock(mutex_);
-           if (frames_ != nullptr) frames_->Take(std::move(socket), kind);
-         },
-         [this](UniqueFd socket, const std::string& bytes) {
-           grpc_->Take(std::move(socket), bytes);
-         }});
+    port_ = SharedPort::Start(loops_.calls, *std::move(listeners),
+                              {name,
+                               [this](UniqueFd socket, StreamKind kind) {
+                                 MutexLock lock(mutex_);
+                                 if (frames_ != nullptr) frames_->Take(std::move(socket), kind);
+                               },
+                               [this](UniqueFd socket, const std::string& bytes) {
+                                 grpc_->Take(std::move(socket), bytes);
+                               }});
   }
 
   void EndFrames() {
@@ -169,8 +168,8 @@ TEST_F(TcpRouteTest, OneServerServesEveryKindOfClient) {
   AutoTransport servers;
   const auto server = servers.Listen("127.0.0.1:0", {Answering("here")});
   ASSERT_TRUE(server.ok()) << server.status();
-  for (const TransportKind kind : {TransportKind::kAuto, TransportKind::kTcp, TransportKind::kUnix,
-                                   TransportKind::kShm}) {
+  for (const TransportKind kind :
+       {TransportKind::kAuto, TransportKind::kTcp, TransportKind::kUnix, TransportKind::kShm}) {
     AutoTransport clients({kMessageBytesMax, kind});
     const auto channel = clients.Connect((*server)->address(), Lane::kData);
     for (int i = 0; i < kManyCalls; ++i) ASSERT_EQ(Ask(*channel), "here");

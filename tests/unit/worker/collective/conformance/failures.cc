@@ -27,8 +27,7 @@ std::vector<Bytes> InputsFor(const std::vector<CollectiveCall>& calls) {
 // All ranks have the error; of a rooted operation those may be done that get from and give to none
 // but ranks that made the same call.
 void ExpectTold(const GroupResult& result, const absl::Status& error, const CollectiveCall& usual) {
-  const bool rooted =
-      usual.op == CollectiveOp::kBroadcast || usual.op == CollectiveOp::kReduce;
+  const bool rooted = usual.op == CollectiveOp::kBroadcast || usual.op == CollectiveOp::kReduce;
   size_t told = 0;
   for (const absl::Status& status : result.statuses) {
     if (status == error) ++told;
@@ -173,10 +172,10 @@ void CheckAbort(const Implementation& implementation) {
 
 namespace {
 
-constexpr CollectiveOp kAllOps[] = {
-    CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kBroadcast,
-    CollectiveOp::kAllToAll,  CollectiveOp::kBarrier,   CollectiveOp::kReduceScatter,
-    CollectiveOp::kReduce};
+constexpr CollectiveOp kAllOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,
+                                    CollectiveOp::kBroadcast, CollectiveOp::kAllToAll,
+                                    CollectiveOp::kBarrier,   CollectiveOp::kReduceScatter,
+                                    CollectiveOp::kReduce};
 
 std::vector<CollectiveCall> CallsOfKind(size_t kind, int size) {
   CollectiveCall call;

@@ -106,9 +106,9 @@ std::vector<std::byte> RingReference(const CollectiveCall& call,
     COHORT_CHECK(first < n, "a chunk of a rank");
     size_t end = begin + 1;
     while (end < count && FirstRank(call, static_cast<int64_t>(end), n) == first) ++end;
-    const std::vector<std::byte> part = Repeated(
-        SumsFrom(first, call, values, begin, std::min(end - begin, kInputPeriod)), end - begin,
-        element);
+    const std::vector<std::byte> part =
+        Repeated(SumsFrom(first, call, values, begin, std::min(end - begin, kInputPeriod)),
+                 end - begin, element);
     result.insert(result.end(), part.begin(), part.end());
     begin = end;
   }

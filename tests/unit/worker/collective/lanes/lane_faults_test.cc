@@ -55,8 +55,8 @@ LaneGroupSpec Disturbed(int size, int rank,
                         const std::shared_ptr<DisturbedLanes::Disturbance>& disturbance) {
   LaneGroupSpec spec;
   spec.size = size;
-  spec.wrap = [rank, disturbance](
-                  int of, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
+  spec.wrap = [rank, disturbance](int of,
+                                  std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
     if (of != rank) return lanes;
     return std::make_unique<DisturbedLanes>(std::move(lanes), disturbance);
   };
@@ -314,8 +314,7 @@ class LateHellos final : public PassingLanes {
     if (frame.tag != kHelloTag) {
       return PassingLanes::Send(to, std::move(frame), std::move(consumed));
     }
-    held_.push_back([this, to, frame = std::move(frame),
-                     consumed = std::move(consumed)]() mutable {
+    held_.push_back([this, to, frame = std::move(frame), consumed = std::move(consumed)]() mutable {
       PassingLanes::Send(to, std::move(frame), std::move(consumed));
     });
   }

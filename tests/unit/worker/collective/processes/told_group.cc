@@ -106,17 +106,21 @@ std::string ToldGroup::ExpectLost(const std::vector<int>& ranks, int lost, int c
   EXPECT_EQ(causes.size(), 1u) << testing::PrintToString(causes);
   EXPECT_THAT(*causes.begin(),
               testing::HasSubstr(absl::StrCat("group 'workers' of generation ", generation_,
-                                     " was aborted: rank ", lost, " (worker:", 10 + lost,
-                                     ") was lost: its process ended")));
+                                              " was aborted: rank ", lost, " (worker:", 10 + lost,
+                                              ") was lost: its process ended")));
   return *causes.begin();
 }
 
 const char* NameOf(BarrierStep step) {
   switch (step) {
-    case BarrierStep::kReaches: return "reaching";
-    case BarrierStep::kArrived: return "having arrived at";
-    case BarrierStep::kSleeps: return "falling asleep at";
-    case BarrierStep::kPassed: return "having passed";
+    case BarrierStep::kReaches:
+      return "reaching";
+    case BarrierStep::kArrived:
+      return "having arrived at";
+    case BarrierStep::kSleeps:
+      return "falling asleep at";
+    case BarrierStep::kPassed:
+      return "having passed";
   }
   return "?";
 }
