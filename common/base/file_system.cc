@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/temporary_file.h"
 
 namespace cohort {
 
@@ -11,14 +10,6 @@ absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path)
   std::string bytes(file->size(), '\0');
   RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(bytes)));
   return bytes;
-}
-
-absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
-                                 absl::string_view bytes) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
-  RETURN_IF_ERROR(file->Append(bytes));
-  RETURN_IF_ERROR(file->Seal());
-  return file->Commit();
 }
 
 std::string JoinPath(absl::string_view directory, absl::string_view name) {

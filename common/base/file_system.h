@@ -56,10 +56,6 @@ class FileSystem {
 
 absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path);
 
-// Writes a TemporaryFile and commits it: a reader sees the old content or the new, never a part.
-absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
-                                 absl::string_view bytes);
-
 std::string JoinPath(absl::string_view directory, absl::string_view name);
 std::string DirectoryOf(absl::string_view path);  // "." when there is none
 std::string BaseName(absl::string_view path);

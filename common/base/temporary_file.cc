@@ -78,6 +78,14 @@ absl::Status TemporaryFile::Seal() {
 
 absl::Status TemporaryFile::Commit() { return DiscardOn(files_.Rename(temporary_, path_)); }
 
+absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
+                                 absl::string_view bytes) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
+  RETURN_IF_ERROR(file->Append(bytes));
+  RETURN_IF_ERROR(file->Seal());
+  return file->Commit();
+}
+
 absl::string_view FinalName(absl::string_view name) {
   absl::string_view rest = name;
   if (!absl::ConsumeSuffix(&rest, kEnding)) return name;

@@ -42,6 +42,10 @@ class TemporaryFile {
   const std::unique_ptr<WritableFile> file_;
 };
 
+// Writes a TemporaryFile and commits it: a reader sees the old content or the new, never a part.
+absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
+                                 absl::string_view bytes);
+
 // Returns the name or path under which a temporary file would have been committed, and any other
 // name as it is.
 absl::string_view FinalName(absl::string_view name);

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "common/program/program.h"
+#include "common/program/opset.h"
 
 namespace cohort {
 namespace {

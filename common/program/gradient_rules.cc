@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/program/program.h"
+#include "common/program/opset.h"
+#include "common/program/tensor_proto.h"
 
 namespace cohort {
 

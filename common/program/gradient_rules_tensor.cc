@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "common/program/gradient_rules.h"
-#include "common/program/program.h"
+#include "common/program/opset.h"
 
 namespace cohort {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/program/gradient_rules.h"
 #include "common/program/graph_builder.h"
 #include "common/program/model_check.h"
-#include "common/program/program.h"
+#include "common/program/opset.h"
 
 namespace cohort {
 namespace {

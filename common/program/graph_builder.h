@@ -21,9 +21,6 @@ onnx::AttributeProto IntsAttribute(const std::string& name, absl::Span<const int
 onnx::AttributeProto FloatAttribute(const std::string& name, float value);
 onnx::AttributeProto StringAttribute(const std::string& name, const std::string& value);
 
-onnx::TensorProto ToTensorProto(const std::string& name, const Tensor& tensor);
-absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto);
-
 // A dimension of a graph input: a number, or -1 for the symbolic batch "N".
 // Thread-compatible.
 class GraphBuilder {

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "common/program/cohort_ops.h"
-#include "common/program/program.h"
+#include "common/program/opset.h"
 
 // Gradients of convolution, pooling and normalization, and what replicas of a step share.
 

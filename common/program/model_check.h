@@ -1,14 +1,22 @@
 #pragma once
 
+#include <string>
+#include <vector>
 // Checking a model: first our own walk, because libonnx accepts unknown operators in foreign
 // domains, stops at the first error and swallows some; then strict shape inference; then libonnx's
 // checker.
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "common/program/program.h"
+#include "common/program/value_types.h"
 #include "onnx/onnx_pb.h"
 
 namespace cohort {
+
+// Why a node cannot run in this process, one sentence each: its operator has no kernel, or none for
+// the types of its values. Values of unknown type are no reason.
+using KernelProblems = absl::FunctionRef<std::vector<std::string>(const onnx::NodeProto& node,
+                                                                  const ValueTypes& types)>;
 
 // Gives a name to every node that has none, "MatMul_3", not used by another node.
 void NameNodes(onnx::GraphProto& graph);

@@ -13,6 +13,8 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/model_check.h"
+#include "common/program/opset.h"
+#include "common/program/register_schemas.h"
 #include "onnx/shape_inference/implementation.h"
 #include "onnx/version_converter/convert.h"
 

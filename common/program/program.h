@@ -8,29 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "common/program/value_types.h"
+#include "common/program/model_check.h"
 #include "onnx/onnx_pb.h"
 #include "proto/program.pb.h"
 
 namespace cohort {
-
-// The domain of operators that ONNX lacks, and the versions that models made here import.
-inline constexpr char kCohortDomain[] = "cohort";
-inline constexpr int kCohortOpset = 1;
-inline constexpr int kOnnxOpset = 17;
-inline constexpr int kOnnxIrVersion = 8;  // of opset 17
 
 // Of a serialized model; protobuf reads no more than this.
 inline constexpr size_t kModelBytesMax = (size_t{1} << 31) - 1;
 
 // Content hash: 32 hexadecimal digits of the serialized program, the same in every process.
 std::string ProgramId(const proto::Program& program);
-
-// Registers the schemas of the cohort domain with libonnx, once per process; every other function
-// here calls it.
-absl::Status RegisterCohortSchemas();
 
 // Parses, converts to kOnnxOpset where the model is older, checks and infers shapes. Errors:
 // INVALID_ARGUMENT that lists every offending node (unknown operator, type, opset or a shape that
@@ -40,10 +29,6 @@ absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 // The model of a program, checked, with bindings checked against its inputs and outputs.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
 
-// Why a node cannot run in this process, one sentence each: its operator has no kernel, or none for
-// the types of its values. Values of unknown type are no reason.
-using KernelProblems = absl::FunctionRef<std::vector<std::string>(const onnx::NodeProto& node,
-                                                                  const ValueTypes& types)>;
 // LoadProgram where the program is to run: an error that lists offending nodes lists those that no
 // kernel fits too. A program without other problems is left to the compiler, which knows which
 // nodes are needed at all.

@@ -1,10 +1,12 @@
+#include "common/program/register_schemas.h"
+
 #include <exception>
 #include <string>
 
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
 #include "common/program/cohort_ops.h"
-#include "common/program/program.h"
+#include "common/program/opset.h"
 
 namespace cohort {
 namespace {

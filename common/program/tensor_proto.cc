@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/program/graph_builder.h"
 
 namespace cohort {
 namespace {

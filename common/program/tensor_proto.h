@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/tensor/tensor.h"
 #include "onnx/onnx_pb.h"
 
 namespace cohort {
@@ -11,5 +12,10 @@ namespace cohort {
 // naming the tensor: unsupported type, data outside the model file, negative or overflowing dims,
 // wrong amount of data.
 absl::Status CheckTensorProto(const onnx::TensorProto& proto);
+
+// The tensor's values as raw data, under `name`.
+onnx::TensorProto ToTensorProto(const std::string& name, const Tensor& tensor);
+// Errors: those of CheckTensorProto.
+absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto);
 
 }  // namespace cohort

@@ -11,13 +11,10 @@
 // A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
 // its start on. The Watch of a coordinator that vanished counts until its wait is over.
 
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "common/cluster/cluster_spec.h"
-#include "common/task/task_hold.h"
+#include "common/task/task_state.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/task.pb.h"
@@ -30,22 +27,7 @@ inline constexpr double kLeavePart = 0.8;
 // Thread-safe.
 class TaskService {
  public:
-  struct Options {
-    TaskId task;
-    uint64_t incarnation = 0;   // one process start
-    uint64_t memory_bytes = 0;  // that the process may have; 0: it does not say
-    EpochGrant granted;         // by an earlier start of the task
-    // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
-    std::function<absl::Status(const EpochGrant&)> on_grant;
-    // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
-    // repeat by the holder runs it again: peers may have moved.
-    std::function<void(const proto::AttachRequest&)> on_attach;
-    // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
-    std::function<void()> on_shutdown;
-    absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
-    // Runs once, on the clock's thread; must not block. Not when the task ends anyway.
-    std::function<void()> on_orphaned;
-  };
+  using Options = TaskOptions;
 
   TaskService(World world, Options options);
   ~TaskService();
@@ -75,8 +57,7 @@ class TaskService {
   proto::TaskRef task_ref() const;
 
  private:
-  class State;
-  const std::shared_ptr<State> state_;  // shared: open Watch calls hold it
+  const std::shared_ptr<TaskState> state_;  // shared: open Watch calls hold it
 };
 
 }  // namespace cohort

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 // What Schedule asks of a closure before it takes it.
 
 #include "absl/status/status.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/coordinator_options.h"
+#include "coordinator/api/schedule_options.h"
 
 namespace cohort {
 
@@ -11,7 +14,7 @@ namespace cohort {
 inline constexpr size_t kClosureStepsMax = 4096;
 
 struct ClosureRules {
-  const ClusterCoordinator::Options& options;
+  const ClusterCoordinatorOptions& options;
   uint64_t owner = 0;  // the coordinator whose handles it takes
 };
 

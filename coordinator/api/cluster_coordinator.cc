@@ -12,6 +12,7 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/api/closure_check.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/cluster/leave_tasks.h"
 #include "coordinator/cluster/worker_data.h"
 #include "coordinator/cluster/worker_devices.h"
 #include "coordinator/homes/ps_group.h"
@@ -168,8 +169,7 @@ absl::Status ClusterCoordinator::Assign(const Variable& variable, const Tensor& 
   return Change(variable, {proto::CHANGE_SET, std::nullopt, value});
 }
 
-absl::Status ClusterCoordinator::Change(const Variable& variable,
-                                        const PsControl::VariableChange& change) {
+absl::Status ClusterCoordinator::Change(const Variable& variable, const VariableChange& change) {
   if (variable.is_local()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));

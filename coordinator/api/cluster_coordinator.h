@@ -29,6 +29,7 @@
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
 #include "coordinator/api/home_memory.h"
+#include "coordinator/api/schedule_options.h"
 #include "coordinator/api/variable.h"
 #include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
@@ -60,31 +61,6 @@ class ReadCache {
   std::map<std::thread::id, Values> scopes_ ABSL_GUARDED_BY(mutex_);
 };
 
-using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
-using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
-// TensorFlow's per-worker iterator: each worker draws from its own. Making a new one starts the
-// data anew.
-using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
-
-struct ScheduleOptions {
-  std::vector<Argument> arguments;  // tensors, and results of earlier closures
-  InputChoice input = {};           // an IteratorHandle, a SplitInput, or nothing
-  double learning_rate = 0;
-  uint64_t step = 0;  // 0: the closure's own number
-  // With a SplitInput: steps behind the first, one after another in one call of the worker. The
-  // result has what each fetches, one after another. Ids, steps and rounds count up by one.
-  std::vector<LaterStep> later_steps = {};
-  absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
-  // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
-  absl::Duration timeout = absl::InfiniteDuration();
-  // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
-  bool replayable = true;
-  Round round = {};  // of synchronous training
-  // A round of one, which begins when the gang before it is done. Of a program that changes no
-  // variable the round is that of the next update, whose values it reads.
-  bool gang = false;
-};
-
 // Thread-safe.
 class ClusterCoordinator {
  public:
@@ -111,7 +87,7 @@ class ClusterCoordinator {
   absl::StatusOr<std::vector<Tensor>> LocalResults(const Variable& variable);
   absl::Status Assign(const Variable& variable, const Tensor& value);
   // Is in the variable once when this returns, whatever was lost meanwhile (sharded_variable.h).
-  absl::Status Change(const Variable& variable, const PsControl::VariableChange& change);
+  absl::Status Change(const Variable& variable, const VariableChange& change);
 
   // Errors: INVALID_ARGUMENT for a program bound to a variable that was not created.
   absl::StatusOr<ProgramHandle> Register(const proto::Program& program);
@@ -164,7 +140,7 @@ class ClusterCoordinator {
   bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
 
   // At the end: asks all tasks that serve to end, or leaves them to any job. Errors: of class STALE
-  // when another coordinator has taken over; then no task is told anything (farewell.h).
+  // when another coordinator has taken over; then no task is told anything (leave_tasks.h).
   absl::Status Leave(Farewell farewell);
 
   PsControl& ps() { return *ps_; }

@@ -9,6 +9,7 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/await.h"
+#include "coordinator/cluster/leave_tasks.h"
 #include "coordinator/homes/ps_group.h"
 
 namespace cohort {

@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "coordinator/cluster/cluster.h"
+#include "coordinator/cluster/farewell.h"
 
 namespace cohort {
 

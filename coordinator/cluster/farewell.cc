@@ -1,15 +1,8 @@
 #include "coordinator/cluster/farewell.h"
 
 #include <utility>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "common/base/status.h"
-#include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
-#include "coordinator/cluster/await.h"
-#include "coordinator/cluster/cluster.h"
-#include "coordinator/cluster/limited_group.h"
 
 namespace cohort {
 
@@ -29,41 +22,6 @@ void Tell(const std::shared_ptr<Channel>& control, const char* method, Request r
       });
 }
 
-// Makes the call to one home after another, until one has answered. Returns how many were asked.
-// Errors: of class STALE when another coordinator has taken over.
-absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
-                                absl::Span<const TaskLink> homes,
-                                absl::FunctionRef<void(const TaskLink&, Done)> ask) {
-  RETURN_IF_ERROR(cluster.superseded());
-  size_t asked = 0;
-  while (asked < homes.size()) {
-    const TaskLink& home = homes[asked++];
-    const absl::Status answer =
-        Await<bool>(waiter, absl::InfiniteDuration(), "a home", [&](auto done) {
-          ask(home, StatusTo(std::move(done)));
-        }).status();
-    // A process that was started again meanwhile knows no coordinator: nobody has taken it over.
-    const uint64_t answered_by = DetailOf(answer).origin().incarnation();
-    const bool same = answered_by == 0 || answered_by == home.task.incarnation();
-    if (ClassOf(answer) == proto::STALE && same) return TakenOver(answer);
-    if (answer.ok()) break;
-  }
-  return asked;
-}
-
-// Those that serve, homes first.
-std::vector<TaskLink> LinksOf(const Cluster& cluster, size_t* num_homes) {
-  std::vector<TaskLink> links;
-  std::vector<TaskLink> others;
-  for (TaskLink& link : cluster.serving()) {
-    const bool home = link.task.role() == RoleName(cluster.homes());
-    (home ? links : others).push_back(std::move(link));
-  }
-  *num_homes = links.size();
-  links.insert(links.end(), others.begin(), others.end());
-  return links;
-}
-
 }  // namespace
 
 void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewell farewell,
@@ -80,39 +38,11 @@ void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewe
                                 std::move(done));
 }
 
-absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell) {
-  size_t num_homes = 0;
-  const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
-  const uint64_t epoch = cluster.epoch();
-  cluster.Stop();  // tasks that end from here on are not lost
-  const auto tell = [&](const TaskLink& link, Done done) {
-    SayFarewell(link.control, epoch, farewell, std::move(done));
-  };
-  ASSIGN_OR_RETURN(const size_t told,
-                   AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), tell));
-  const size_t rest = links.size() - told;
-  Await<std::vector<bool>>(waiter, absl::InfiniteDuration(), "the tasks", [&](auto done) {
-    LimitedGroup<bool>::Run(
-        {rest, rest},
-        [links, told, epoch, farewell](size_t i, auto ended) {
-          SayFarewell(links[told + i].control, epoch, farewell,
-                      [ended = std::move(ended)](const absl::Status&) mutable { ended(true); });
-        },
-        std::move(done));
-  }).IgnoreError();
-  return absl::OkStatus();
-}
-
-absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster) {
-  size_t num_homes = 0;
-  const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
-  const auto ask = [&](const TaskLink& link, Done done) {
-    proto::WatchRequest request;  // of no state: it is answered at once
-    request.set_epoch(cluster.epoch());
-    Tell<proto::WatchResponse>(link.control, "/cohort.proto.TaskService/Watch", std::move(request),
-                               std::move(done));
-  };
-  return AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), ask).status();
+void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Done done) {
+  proto::WatchRequest request;  // of no state: it is answered at once
+  request.set_epoch(epoch);
+  Tell<proto::WatchResponse>(control, "/cohort.proto.TaskService/Watch", std::move(request),
+                             std::move(done));
 }
 
 }  // namespace cohort

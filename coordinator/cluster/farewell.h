@@ -1,24 +1,17 @@
 #pragma once
 
-// How a coordinator leaves its tasks: they end, or they stay and are free for any job.
-//
-// All is said under the coordinator's epoch, so a task that another coordinator has attached by now
-// refuses it. But a takeover comes to one task after another, to the homes of variables first
-// (epoch_claim.h), and what it has not come to yet would obey. So a home is asked before all other
-// tasks, in the order of the claim: if it refuses, the tasks are another coordinator's, and none is
-// told anything; if it obeys, it grants no epoch any more, and nobody takes over.
+// What a coordinator tells one task when it leaves: to end, or that it is free for any job. All is
+// said under the coordinator's epoch, so a task that another coordinator has attached by now
+// refuses it.
 
 #include <cstdint>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "common/base/event.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
-
-class Cluster;
 
 enum class Farewell { kShutDown, kKeep };
 
@@ -26,13 +19,9 @@ enum class Farewell { kShutDown, kKeep };
 void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewell farewell,
                  absl::AnyInvocable<void(absl::Status)> done);
 
-// Tells all that serve, and waits a few seconds for answers; the cluster is stopped. A task that
-// does not answer is as good as one that does: it may have ended before its answer left. Errors:
-// of class STALE when another coordinator has taken over, and then no task was told.
-absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell);
-
-// Asks the homes, one after another until one answers, whether the tasks are still this
-// coordinator's. Errors: of class STALE when another one has taken over.
-absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster);
+// Asks one task whether it is still attached under the epoch. `done` gets what the call ended with:
+// an error of class STALE where it is not.
+void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch,
+                    absl::AnyInvocable<void(absl::Status)> done);
 
 }  // namespace cohort

@@ -22,6 +22,7 @@
 #include "common/cluster/tf_config.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
+#include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
 #include "coordinator/train/load_record.h"

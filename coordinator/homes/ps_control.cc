@@ -11,10 +11,8 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/homes/call_rounds.h"
-#include "coordinator/homes/change_parts.h"
 #include "coordinator/homes/ps_group.h"
 #include "coordinator/homes/ps_stats_sum.h"
-#include "coordinator/homes/replica_change.h"
 #include "coordinator/homes/retried_call.h"
 #include "coordinator/homes/row_split.h"
 

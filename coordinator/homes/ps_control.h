@@ -22,12 +22,11 @@
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/unanswered_call.h"
 #include "coordinator/homes/shard_transfer.h"
+#include "coordinator/homes/variable_change.h"
 #include "proto/plan.pb.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
-
-struct VariablePart;  // change_parts.h
 
 // Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps
 // answers. Thread-safe.
@@ -60,17 +59,11 @@ class PsControl {
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 
-  // value = value op operand, of all rows or, where there are ids, row after row of these.
-  struct VariableChange {
-    proto::ChangeOp op = proto::CHANGE_SET;
-    std::optional<std::vector<int64_t>> ids;
-    Tensor operand;
-  };
   // Above all numbers of this and of earlier coordinators.
   uint64_t NextUpdate();
   // Each slice does what has this number, or a later one, once, however often this is called.
   // Changes are made one at a time. Errors: INVALID_ARGUMENT for an operand of another type or
-  // shape, naming the variable, and those of replica_change.h; OUT_OF_RANGE naming it and the id;
+  // shape, naming the variable, and those of ChangeOfReplicas; OUT_OF_RANGE naming it and the id;
   // then nothing was changed.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/limited_group.h"

@@ -5,8 +5,11 @@
 
 #include <string>
 
-#include "coordinator/job/job_spec.h"
+#include "coordinator/job/compile_spec.h"
+#include "coordinator/job/data_spec.h"
 #include "coordinator/job/json_reader.h"
+#include "coordinator/job/layer_spec.h"
+#include "coordinator/job/strategy_spec.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace cohort {

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "common/program/opset.h"
 #include "common/program/program.h"
 
 namespace cohort {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "coordinator/job/image_layer_spec.h"
-#include "coordinator/model/layer_nodes.h"
+#include "coordinator/model/layer_target.h"
 
 namespace cohort {
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// The layers of image models as nodes of a graph (layer_nodes.h), before their activation.
+// The layers of image models as nodes of a graph (layer_target.h), before their activation.
 
 #include "coordinator/job/image_layer_spec.h"
-#include "coordinator/model/layer_nodes.h"
+#include "coordinator/model/layer_target.h"
 
 namespace cohort {
 

@@ -140,10 +140,4 @@ ModelOutput AddLayerNodes(const LayerSpec& layer, const LayerInputs& inputs,
   return std::visit(LayerNodes(inputs, target), layer);
 }
 
-// The order of logits is never an image's: what gives them has turned it over.
-ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph) {
-  if (!output.channels_first) return output;
-  return {graph.Op("Transpose", {output.value}, {IntsAttribute("perm", {0, 2, 3, 1})}), ""};
-}
-
 }  // namespace cohort

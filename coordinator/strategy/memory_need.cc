@@ -10,6 +10,7 @@
 #include "common/tensor/dtype.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/strategy/placement.h"
+#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 

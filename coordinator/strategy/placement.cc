@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/program/update_rule.h"
-#include "common/tensor/dtype.h"
-#include "coordinator/strategy/variable_creator.h"
+#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 namespace {
@@ -111,21 +109,6 @@ absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name) 
   if (name == "measured") return PlacementPolicy::kMeasured;
   return absl::InvalidArgumentError(absl::StrCat("strategy.placement is '", name,
                                                  "'; it must be round_robin, bytes or measured"));
-}
-
-int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
-  if (layout.has_dynamic()) return static_cast<int64_t>(layout.dynamic().max_bytes());
-  int64_t row_elements = 1;
-  for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
-  const int64_t elements = slice.row_count() * row_elements;
-  int64_t bytes = elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
-  // A rule that is none is the parameter server's to refuse.
-  const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
-  if (!rule.ok()) return bytes;
-  for (const SlotSpec& slot : rule->slots) {
-    bytes += (slot.per_row ? slice.row_count() : elements) * static_cast<int64_t>(sizeof(float));
-  }
-  return bytes;
 }
 
 std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,

@@ -46,10 +46,6 @@ struct PiecePlacement {
   std::string reason;
 };
 
-// Bytes of a slice's value and of the slots that its rule keeps beside it; of a dynamic table its
-// limit, or 0.
-int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
-
 struct PlacementInput {
   std::vector<int> ps;  // task indices, ascending
   PlacementPolicy policy = PlacementPolicy::kRoundRobin;

@@ -63,7 +63,4 @@ inline Role HomesOf(const StrategySpec& spec) {
   return spec.type == kParameterServer ? Role::kPs : Role::kWorker;
 }
 
-// Errors: INVALID_ARGUMENT for an unknown type, naming the known ones, or options that are wrong.
-absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec);
-
 }  // namespace cohort

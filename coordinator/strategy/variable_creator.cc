@@ -9,7 +9,6 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/tensor/slice_spec.h"
-#include "coordinator/strategy/placement.h"
 #include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
@@ -54,11 +53,6 @@ Shape WithReplicas(const Shape& shape, int64_t replicas) {
 }
 
 }  // namespace
-
-std::string SliceName(const proto::VariableLayout& layout, int slice) {
-  if (layout.slices_size() == 1) return layout.name();
-  return absl::StrCat(layout.name(), "/part_", slice);
-}
 
 VariableCreator::VariableCreator(std::vector<int> ps,
                                  std::shared_ptr<const Partitioner> partitioner,

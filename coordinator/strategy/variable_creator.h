@@ -38,9 +38,6 @@ struct VariableOptions {
   int64_t replicas = 0;  // that have values of their own of ON_READ variables; 0: none has
 };
 
-// "dense/kernel/part_1"; the variable's own name when it is not cut.
-std::string SliceName(const proto::VariableLayout& layout, int slice);
-
 // Thread-compatible.
 class VariableCreator {
  public:

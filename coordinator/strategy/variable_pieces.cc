@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/program/update_rule.h"
 #include "common/tensor/dtype.h"
 #include "common/wire/frame_limits.h"
 
@@ -73,6 +74,26 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
     }
   }
   layout.mutable_slices()->Swap(&slices);
+}
+
+std::string SliceName(const proto::VariableLayout& layout, int slice) {
+  if (layout.slices_size() == 1) return layout.name();
+  return absl::StrCat(layout.name(), "/part_", slice);
+}
+
+int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
+  if (layout.has_dynamic()) return static_cast<int64_t>(layout.dynamic().max_bytes());
+  int64_t row_elements = 1;
+  for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
+  const int64_t elements = slice.row_count() * row_elements;
+  int64_t bytes = elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
+  // A rule that is none is the parameter server's to refuse.
+  const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
+  if (!rule.ok()) return bytes;
+  for (const SlotSpec& slot : rule->slots) {
+    bytes += (slot.per_row ? slice.row_count() : elements) * static_cast<int64_t>(sizeof(float));
+  }
+  return bytes;
 }
 
 }  // namespace cohort

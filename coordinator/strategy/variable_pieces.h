@@ -24,6 +24,13 @@ struct VariablePiece {
 };
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout);
 
+// "dense/kernel/part_1"; the variable's own name when it is not cut.
+std::string SliceName(const proto::VariableLayout& layout, int slice);
+
+// Bytes of a slice's value and of the slots that its rule keeps beside it; of a dynamic table its
+// limit, or 0.
+int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
+
 // Errors: INVALID_ARGUMENT naming the variable, its bytes and the limit, for a row that no message
 // has room for, and for values of replicas, which travel together.
 absl::Status CheckRowBytes(const proto::VariableLayout& layout);

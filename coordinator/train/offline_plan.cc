@@ -10,6 +10,7 @@
 #include "coordinator/model/loss.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/optimizer.h"
+#include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/memory_need.h"
 #include "coordinator/train/data_checks.h"
 #include "coordinator/train/expected_batch.h"

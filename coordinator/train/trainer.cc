@@ -13,6 +13,7 @@
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
+#include "coordinator/strategy/make_strategy.h"
 #include "coordinator/train/job_settings.h"
 #include "coordinator/train/load_record.h"
 

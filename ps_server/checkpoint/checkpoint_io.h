@@ -23,6 +23,7 @@
 #include "common/checkpoint/bundle.h"
 #include "proto/ps.pb.h"
 #include "ps_server/checkpoint/held_shard.h"
+#include "ps_server/checkpoint/restore_plan.h"
 #include "ps_server/slice/variable_slice.h"
 
 namespace cohort {
@@ -47,26 +48,6 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       absl::Span<const ExtraTensor> extras,
                                                       VariableSlice::AskGate gate);
 
-using BundleTensors = std::map<std::string, BundleTensor>;
-
-struct RestoreSource {
-  std::string prefix;
-  bool slots = false;    // false: variables alone
-  bool applied = false;  // a cut: slots and histories too
-  // Slots that are not read begin as new, also those that the checkpoint does not have. False: they
-  // stay. Not of a cut.
-  bool new_slots = false;
-
-  friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
-};
-
-// Whether a restore reads this slot from a checkpoint that has these tensors under `name`.
-bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
-               const std::string& name);
-
-// The slot as a variable of this value has it before its first update.
-Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
-
 struct LoadedShards {
   std::vector<SliceState> states;  // in the order of the shards
   uint32_t tensors = 0;            // logical ones: variables and slots
@@ -74,15 +55,6 @@ struct LoadedShards {
 
 // A restore in three steps: which rows of which tensors it needs, their values from anywhere, and
 // what the slices get from them.
-struct WantedRows {
-  std::string tensor;
-  DType dtype = DType::kUndefined;
-  Shape full_shape;
-  RowRange rows;
-  size_t shard = 0;  // which of the shards wants them
-
-  Shape shape() const;
-};
 // From a checkpoint that has these tensors. Errors: NOT_FOUND listing the nearest names that the
 // checkpoint has; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION for a cut of
 // other slices; DATA_LOSS.

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/checkpoint/bundle.h"
-#include "ps_server/checkpoint/checkpoint_io.h"
+#include "ps_server/checkpoint/restore_plan.h"
 #include "ps_server/slice/variable_slice.h"
 
 namespace cohort {

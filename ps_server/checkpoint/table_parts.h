@@ -19,7 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "ps_server/checkpoint/checkpoint_io.h"
+#include "ps_server/checkpoint/restore_plan.h"
 
 namespace cohort {
 

@@ -31,7 +31,7 @@
 #include "common/wire/world.h"
 #include "proto/ps.pb.h"
 #include "ps_server/checkpoint/held_shards.h"
-#include "ps_server/checkpoint/staging.h"
+#include "ps_server/checkpoint/staged_restore.h"
 #include "ps_server/service/ps_stats.h"
 #include "ps_server/service/pushed_rows.h"
 #include "ps_server/slice/push_gate.h"
@@ -174,14 +174,5 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Strand strand_;
   Strand shard_strand_;
 };
-
-// Errors: INVALID_ARGUMENT for a slice of a dynamic table, which has no whole value.
-absl::Status CheckIsWhole(const VariableSlice& shard);
-// Checks that a tensor is of its shard's type and of this shape. Errors: INVALID_ARGUMENT naming
-// the variable, what came and what must.
-absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableSlice& shard,
-                         const Shape& shape);
-// Errors: INVALID_ARGUMENT where a payload has not as many bytes as its tensors need.
-absl::Status CheckPayload(size_t expected, size_t came);
 
 }  // namespace cohort

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/runtime/kernel/half_floats.h"
-#include "ps_server/service/ps_service.h"
+#include "ps_server/service/request_check.h"
 #include "ps_server/slice/payload_cursor.h"
 
 namespace cohort {

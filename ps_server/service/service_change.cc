@@ -12,6 +12,7 @@
 #include "common/tensor/dtype.h"
 #include "proto/ps.pb.h"
 #include "ps_server/service/ps_service.h"
+#include "ps_server/service/request_check.h"
 
 namespace cohort {
 

@@ -11,6 +11,7 @@
 #include "ps_server/service/half_payload.h"
 #include "ps_server/service/ps_service.h"
 #include "ps_server/service/pull_rows.h"
+#include "ps_server/service/request_check.h"
 
 namespace cohort {
 

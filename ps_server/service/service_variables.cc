@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "ps_server/service/ps_service.h"
+#include "ps_server/service/request_check.h"
 
 namespace cohort {
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/runtime/update/make_update_kernel.h"
 
 namespace cohort {
 

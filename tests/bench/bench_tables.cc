@@ -8,6 +8,7 @@
 #include "common/base/prefetch.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "ps_server/slice/variable_slice.h"
 
 namespace cohort::bench {

@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/program/update_rule.h"
 #include "common/runtime/kernel/simd.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "common/runtime/update/update_kernel.h"
 #include "tests/bench/bench.h"
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "coordinator/train/trainer.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/stepwise_training.h"

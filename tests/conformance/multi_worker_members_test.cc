@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "coordinator/members/membership_watch.h"
 #include "coordinator/members/worker_changes.h"
 #include "tests/conformance/strategy_runs.h"

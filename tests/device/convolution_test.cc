@@ -8,6 +8,7 @@
 
 #include "common/base/rng.h"
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/kernels/cpu/register.h"
 #include "common/runtime/run/program_runner.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/kernels/cuda/register.h"
 #include "common/runtime/run/placement.h"

@@ -8,6 +8,7 @@
 
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/run/program_runner.h"
 #include "tests/device/backends.h"

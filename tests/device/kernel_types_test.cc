@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
+#include "common/program/tensor_proto.h"
 #include "common/runtime/run/fusion.h"
 #include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"

@@ -10,6 +10,7 @@
 
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
+#include "common/program/tensor_proto.h"
 #include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"

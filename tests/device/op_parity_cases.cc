@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/program/tensor_proto.h"
+
 namespace cohort {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
 
 namespace cohort {

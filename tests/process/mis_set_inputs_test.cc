@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
 #include "common/cluster/exit_codes.h"
 #include "coordinator/local/state_directory.h"
 #include "tests/support/run_process.h"

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/temporary_file.h"
 #include "common/program/program.h"
 #include "common/wire/route/real_world.h"
 #include "coordinator/local/local_cluster.h"

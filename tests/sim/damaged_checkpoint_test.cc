@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"

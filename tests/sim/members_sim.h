@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/temporary_file.h"
 #include "coordinator/members/membership_watch.h"
 #include "coordinator/members/worker_changes.h"
 #include "tests/sim/sim_cluster.h"

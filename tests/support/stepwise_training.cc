@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"
+#include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 
 namespace cohort {

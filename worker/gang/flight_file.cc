@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "common/wire/message_json.h"
 
 namespace cohort {

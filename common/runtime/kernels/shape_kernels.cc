@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/program/graph_builder.h"
+#include "common/program/tensor_proto.h"
 #include "common/runtime/kernels/kernel_support.h"
 #include "common/tensor/pieces.h"
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/program/graph_builder.h"
+#include "common/program/tensor_proto.h"
 #include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/run/compiled_program.h"
 #include "common/runtime/run/fusion.h"

@@ -8,6 +8,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/runtime/cuda/cuda_stream.h"
+#include "common/runtime/update/make_update_kernel.h"
 
 namespace cohort {
 

@@ -10,14 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/tensor/dtype.h"
-#include "proto/plan.pb.h"
 
 namespace cohort {
-
-class CudaStream;
 
 struct SlotSpans {
   absl::Span<const float> in;
@@ -55,15 +51,6 @@ class UpdateKernel {
   // rows, the width and the lengths of the slots' spans among it; where its spans are is changed.
   virtual void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const;
 };
-
-// Errors: INVALID_ARGUMENT for an unknown op or parameter.
-absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule);
-
-// Of a device, for its dense updates alone: Apply posts to `stream`, which outlives the kernel, and
-// returns. Whoever calls it uses the stream, waits for it, and then asks it what failed. Gradients
-// lie where the stream reaches them; all else is unified memory (cuda_stream.h). Errors: as above.
-absl::StatusOr<std::unique_ptr<UpdateKernel>> MakePostedUpdateKernel(const proto::UpdateRule& rule,
-                                                                     CudaStream& stream);
 
 // "assign_add" of an int64 variable (counters). Spans of one length; overflow wraps.
 void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,

@@ -1,5 +1,7 @@
 #include "common/runtime/update/variable_memory.h"
 
+#include "common/runtime/update/make_update_kernel.h"
+
 namespace cohort {
 
 namespace {

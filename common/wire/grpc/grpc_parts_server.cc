@@ -162,12 +162,6 @@ class PartsCall final : public GrpcServedCall,
 
 }  // namespace
 
-void GrpcDispatcher::TellNames(grpc::GenericServerContext& context) const {
-  if (context.client_metadata().count(kLocalNameKey) == 0) return;
-  if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
-  if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);
-}
-
 void ServeParts(std::unique_ptr<GrpcIncoming> call,
                 const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
   PartsCall::Start(std::move(call), dispatcher);

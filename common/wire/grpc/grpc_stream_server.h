@@ -8,11 +8,11 @@
 #include <string>
 
 #include "common/base/mutex.h"
+#include "common/wire/grpc/grpc_dispatcher.h"
 #include "common/wire/grpc/grpc_served_call.h"
 
 namespace cohort {
 
-struct GrpcDispatcher;
 class GrpcServedStream;
 
 // The open streams of a server, which would keep it from stopping at once. Thread-safe.

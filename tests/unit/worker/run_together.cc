@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/run/program_runner.h"

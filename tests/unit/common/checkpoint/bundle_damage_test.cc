@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "common/base/crc32c.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "proto/tensor_bundle.pb.h"
 #include "tests/unit/common/checkpoint/bundle_support.h"

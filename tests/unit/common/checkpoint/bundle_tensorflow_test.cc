@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
 #include "tests/unit/common/checkpoint/bundle_support.h"
 
 namespace cohort {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "tests/unit/common/checkpoint/bundle_support.h"
 #include "tests/unit/common/checkpoint/crash_disk.h"

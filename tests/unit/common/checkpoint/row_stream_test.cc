@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "common/base/posix_file_system.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/unit/common/checkpoint/bundle_support.h"
 

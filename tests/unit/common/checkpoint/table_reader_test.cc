@@ -9,6 +9,7 @@
 #include <leveldb/table_builder.h>
 
 #include "absl/strings/str_format.h"
+#include "common/base/temporary_file.h"
 #include "tests/unit/common/checkpoint/crash_disk.h"
 
 namespace cohort {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
 
 namespace cohort {
 namespace {

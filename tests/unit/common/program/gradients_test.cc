@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/program/graph_builder.h"
+#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/program/value_types.h"
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/program/opset.h"
 #include "common/program/program.h"
+#include "common/program/tensor_proto.h"
 #include "common/program/value_types.h"
 
 namespace cohort {

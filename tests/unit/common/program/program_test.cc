@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/program/graph_builder.h"
+#include "common/program/tensor_proto.h"
 #include "common/program/value_types.h"
 
 namespace cohort {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/program/update_rule.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "common/runtime/update/sparse_update.h"
 #include "common/runtime/update/update_kernel.h"
 

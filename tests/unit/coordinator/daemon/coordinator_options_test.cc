@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "common/cluster/role_options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

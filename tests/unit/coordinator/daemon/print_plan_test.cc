@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/temporary_file.h"
 #include "coordinator/daemon/coordinator_options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

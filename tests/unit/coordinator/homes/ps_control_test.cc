@@ -73,7 +73,7 @@ TEST(PsControl, HomesMayComeAndGoWhileAVariableIsChanged) {
       }
     }
   });
-  PsControl::VariableChange change;
+  VariableChange change;
   change.operand = Tensor::FromVector<float>({1, 2}, Shape{2});
   for (int i = 0; i < 2000; ++i) {
     // Nobody serves, which is found when the requests have been made.

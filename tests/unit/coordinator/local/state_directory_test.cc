@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
 #include "tests/support/temp_directory.h"
 

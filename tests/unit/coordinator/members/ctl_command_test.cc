@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/temporary_file.h"
 #include "tests/support/world/memory_file_system.h"
 
 namespace cohort {

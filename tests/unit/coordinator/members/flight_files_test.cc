@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "common/wire/message_json.h"
 #include "tests/support/world/memory_file_system.h"
 

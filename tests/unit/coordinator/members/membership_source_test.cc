@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/event.h"
+#include "common/base/temporary_file.h"
 #include "tests/support/world/memory_file_system.h"
 
 namespace cohort {

@@ -7,6 +7,7 @@
 
 #include "common/program/program.h"
 #include "common/program/update_rule.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "common/runtime/update/update_kernel.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"

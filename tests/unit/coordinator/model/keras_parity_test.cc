@@ -9,6 +9,7 @@
 
 #include "common/program/gradients.h"
 #include "common/program/update_rule.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "common/runtime/update/update_kernel.h"
 #include "coordinator/model/layer_nodes.h"
 #include "coordinator/model/learning_rate.h"

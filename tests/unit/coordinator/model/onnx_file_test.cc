@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "gmock/gmock.h"

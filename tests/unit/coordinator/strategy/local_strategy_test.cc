@@ -5,6 +5,7 @@
 #include <map>
 
 #include "coordinator/strategy/device_name.h"
+#include "coordinator/strategy/make_strategy.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

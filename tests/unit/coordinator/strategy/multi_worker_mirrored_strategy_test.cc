@@ -2,6 +2,7 @@
 
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
 
+#include "coordinator/strategy/make_strategy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/strategy/planned.h"

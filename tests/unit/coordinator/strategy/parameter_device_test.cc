@@ -7,6 +7,7 @@
 #include <string>
 
 #include "coordinator/strategy/local_strategy.h"
+#include "coordinator/strategy/make_strategy.h"
 #include "tests/unit/coordinator/strategy/planned.h"
 
 namespace cohort {

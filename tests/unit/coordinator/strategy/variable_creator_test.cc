@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/tensor/key_bucket.h"
+#include "coordinator/strategy/variable_pieces.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

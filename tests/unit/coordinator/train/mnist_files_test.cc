@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "coordinator/train/data_sources.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

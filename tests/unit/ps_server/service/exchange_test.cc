@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
 #include "tests/unit/ps_server/ps_test_support.h"

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "common/wire/error_detail.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/base/rng.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "common/wire/error_detail.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "common/base/temporary_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/inline_tensors.h"

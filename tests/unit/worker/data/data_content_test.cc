@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "google/protobuf/text_format.h"
 #include "tests/support/world/memory_file_system.h"
 #include "worker/data/dataset.h"

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
 #include "common/base/rng.h"
+#include "common/base/temporary_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

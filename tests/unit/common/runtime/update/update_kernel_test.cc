@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/program/update_rule.h"
+#include "common/runtime/update/make_update_kernel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/common/runtime/golden_updates.h"

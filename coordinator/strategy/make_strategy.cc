@@ -1,4 +1,4 @@
-#include "coordinator/strategy/strategy.h"
+#include "coordinator/strategy/make_strategy.h"
 
 #include <algorithm>
 

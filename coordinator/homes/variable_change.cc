@@ -1,4 +1,4 @@
-#include "coordinator/homes/change_parts.h"
+#include "coordinator/homes/variable_change.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/replica_rows.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {
@@ -26,8 +27,7 @@ bool HasWholeZero(const Tensor& tensor) {
   return tensor.dtype() == DType::kInt64 && has_zero(tensor.span<int64_t>());
 }
 
-absl::Status CheckOperand(const proto::VariableLayout& variable,
-                          const PsControl::VariableChange& change) {
+absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableChange& change) {
   std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
   if (change.ids.has_value()) {
     if (dims.empty()) {
@@ -64,6 +64,12 @@ Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   return rows;
 }
 
+absl::Status Refused(const proto::VariableLayout& variable, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable ", variable.name(),
+                   " has a value for each replica (synchronization ON_READ): ", why));
+}
+
 }  // namespace
 
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
@@ -78,7 +84,7 @@ void AddPart(const proto::SliceHome& slice, const VariablePart& part,
 }
 
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
-                                                  const PsControl::VariableChange& change) {
+                                                  const VariableChange& change) {
   RETURN_IF_ERROR(CheckOperand(variable, change));
   std::vector<VariablePart> parts;
   if (!change.ids.has_value()) {
@@ -92,6 +98,35 @@ absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& v
                      PickRows(change.operand, slice.places)});
   }
   return parts;
+}
+
+absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& variable,
+                                                const VariableChange& change) {
+  if (change.ids.has_value()) return Refused(variable, "it has no scatter updates of rows");
+  const Shape shape = ValueShape(variable);
+  if (static_cast<int32_t>(change.operand.dtype()) != variable.dtype() ||
+      change.operand.shape() != shape) {
+    return Refused(variable,
+                   absl::StrCat("each is ", DTypeName(static_cast<DType>(variable.dtype())),
+                                shape.ToString(), ", the value is ", change.operand.TypeString()));
+  }
+  if (variable.aggregation() == proto::AGGREGATION_NONE) {
+    return Refused(variable,
+                   "with aggregation NONE it has no one value to change in cross-replica context; "
+                   "make it with SUM, MEAN or ONLY_FIRST_REPLICA");
+  }
+  if (change.op == proto::CHANGE_SET) {
+    const ReplicaRows of{variable.name(), variable.aggregation()};
+    return VariableChange{change.op, std::nullopt,
+                          RowsOfValue(of, change.operand, variable.replicas())};
+  }
+  if (variable.aggregation() == proto::AGGREGATION_SUM) {
+    return Refused(
+        variable,
+        "with aggregation SUM it is not added to in cross-replica context; assign it, or "
+        "add in replica context");
+  }
+  return VariableChange{change.op, std::nullopt, RowsWithEach(change.operand, variable.replicas())};
 }
 
 }  // namespace cohort

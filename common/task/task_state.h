@@ -1,9 +1,11 @@
 #pragma once
 
-// The state behind a TaskService: what its calls share. Attach, GetStatus, Shutdown and Release are
-// in task_service.cc, the open Watch calls and the orphan timer in task_watch.cc.
+// The state behind a TaskService: what its calls share, and what outlives the service while one of
+// its Watch calls is open.
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,15 +14,36 @@
 #include "common/base/event.h"
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
-#include "common/task/task_service.h"
+#include "common/cluster/cluster_spec.h"
+#include "common/task/task_hold.h"
+#include "common/wire/transport.h"
 #include "common/wire/typed_call.h"
+#include "common/wire/world.h"
+#include "proto/task.pb.h"
 
 namespace cohort {
 
+struct TaskOptions {
+  TaskId task;
+  uint64_t incarnation = 0;   // one process start
+  uint64_t memory_bytes = 0;  // that the process may have; 0: it does not say
+  EpochGrant granted;         // by an earlier start of the task
+  // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
+  std::function<absl::Status(const EpochGrant&)> on_grant;
+  // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
+  // repeat by the holder runs it again: peers may have moved.
+  std::function<void(const proto::AttachRequest&)> on_attach;
+  // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
+  std::function<void()> on_shutdown;
+  absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
+  // Runs once, on the clock's thread; must not block. Not when the task ends anyway.
+  std::function<void()> on_orphaned;
+};
+
 // Thread-safe. Attach runs on the strand, so that on_attach sees epochs in order.
-class TaskService::State : public std::enable_shared_from_this<TaskService::State> {
+class TaskState : public std::enable_shared_from_this<TaskState> {
  public:
-  State(World world, Options options)
+  TaskState(World world, TaskOptions options)
       : clock_(world.clock),
         ref_(RefOf(options)),
         options_(std::move(options)),
@@ -44,7 +67,7 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
   void StartOrphanWatch();
 
  private:
-  static proto::TaskRef RefOf(const Options& options);
+  static proto::TaskRef RefOf(const TaskOptions& options);
   using WatchReply = TypedReply<proto::WatchResponse>;
   struct Waiter {
     WatchReply reply;
@@ -71,7 +94,7 @@ class TaskService::State : public std::enable_shared_from_this<TaskService::Stat
 
   Clock& clock_;
   const proto::TaskRef ref_;
-  const Options options_;
+  const TaskOptions options_;
   Strand strand_;
 
   mutable Mutex mutex_;

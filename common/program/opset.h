@@ -1,0 +1,13 @@
+#pragma once
+
+// The operator sets that Cohort's models import.
+
+namespace cohort {
+
+// The domain of operators that ONNX lacks, and the versions that models made here import.
+inline constexpr char kCohortDomain[] = "cohort";
+inline constexpr int kCohortOpset = 1;
+inline constexpr int kOnnxOpset = 17;
+inline constexpr int kOnnxIrVersion = 8;  // of opset 17
+
+}  // namespace cohort

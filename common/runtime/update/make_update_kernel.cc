@@ -1,0 +1,230 @@
+#include "common/runtime/update/make_update_kernel.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/runtime/update/optimizer_kernel.h"
+
+// Sources of the formulas: keras/src/optimizers/{sgd,adagrad,rmsprop,adam,adamax,nadam,adadelta,
+// ftrl}.py, `update_step`, and base_optimizer.py for what surrounds it. Two choices of Keras that
+// differ from other libraries: the learning rate is inside the momentum slot, and Adagrad's and
+// RMSprop's epsilon is under the root.
+
+namespace cohort {
+
+namespace {
+
+class SgdKernel : public OptimizerKernel {
+ public:
+  explicit SgdKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        momentum_(FloatOf(options.rule, "momentum")),
+        nesterov_(ParameterOf(options.rule, "nesterov") != 0),
+        of_gradients_(ParameterOf(options.rule, "momentum_of_gradients") != 0) {}
+
+ private:
+  void ApplyRule(const UpdateStep& step) const override {
+    const float learning_rate = static_cast<float>(step.learning_rate);
+    if (momentum_ == 0) return Run(&UpdatesLaunches::sgd, {SpanOf(step), learning_rate});
+    Run(&UpdatesLaunches::momentum,
+        {SpanOf(step), Slot(step, 0), {learning_rate, momentum_, nesterov_, of_gradients_}});
+  }
+
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    if (momentum_ == 0) return LoseLoop(SpanOf(step, missed));
+    const double rate = (of_gradients_ ? -step.learning_rate : 1) * (nesterov_ ? momentum_ : 1);
+    MoveLoop(SpanOf(step, missed), Slot(step, 0).in,
+             static_cast<float>(rate * missed.Moves(momentum_)));
+    ScaleSlot(step, 0, missed.Scale(momentum_));
+  }
+
+  const float momentum_;
+  const bool nesterov_;
+  const bool of_gradients_;
+};
+
+class AdagradKernel : public OptimizerKernel {
+ public:
+  explicit AdagradKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        per_row_(options.rule.op() == "rowwise_adagrad"),
+        epsilon_(FloatOf(options.rule, "epsilon")),
+        outside_(ParameterOf(options.rule, "epsilon_outside_root") != 0) {}
+
+ private:
+  void ApplyRule(const UpdateStep& step) const override {
+    const AdagradRates rates = {static_cast<float>(step.learning_rate), epsilon_, outside_};
+    if (!per_row_) {
+      return Run(&UpdatesLaunches::adagrad, {SpanOf(step), Slot(step, 0), rates});
+    }
+    Run(&UpdatesLaunches::rowwise_adagrad,
+        {SpanOf(step), Slot(step, 0, step.row_width), static_cast<int64_t>(step.row_width), rates});
+  }
+
+  void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
+    if (per_row_ || !is_rule_alone()) return OptimizerKernel::ApplyRows(rows, step);
+    AdagradRowsLoop(rows, {static_cast<int64_t>(step.row_width), DecayOf(step)},
+                    {static_cast<float>(step.learning_rate), epsilon_, outside_});
+  }
+
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    LoseLoop(SpanOf(step, missed));
+    KeepSlot(step.slots[0]);
+  }
+
+  const bool per_row_;
+  const float epsilon_;
+  const bool outside_;
+};
+
+// Slots by name, because momentum and centered each add one.
+class RmspropKernel : public OptimizerKernel {
+ public:
+  explicit RmspropKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        rho_(ParameterOf(options.rule, "rho")),
+        momentum_(FloatOf(options.rule, "momentum")),
+        epsilon_(FloatOf(options.rule, "epsilon")),
+        outside_(ParameterOf(options.rule, "epsilon_outside_root") != 0),
+        velocity_index_(IndexOfSlot(options.spec, "velocity")),
+        momentum_index_(IndexOfSlot(options.spec, "momentum")),
+        average_index_(IndexOfSlot(options.spec, "average_gradient")) {}
+
+ private:
+  void ApplyRule(const UpdateStep& step) const override {
+    const RmspropSlots slots = {SlotOrNone(step, velocity_index_),
+                                SlotOrNone(step, momentum_index_),
+                                SlotOrNone(step, average_index_)};
+    Run(&UpdatesLaunches::rmsprop,
+        {SpanOf(step),
+         slots,
+         {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
+          static_cast<float>(1 - rho_), momentum_, epsilon_, outside_}});
+  }
+
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    if (momentum_index_ < 0) {
+      LoseLoop(SpanOf(step, missed));
+    } else {
+      MoveLoop(SpanOf(step, missed), SlotOrNone(step, momentum_index_).in,
+               static_cast<float>(-missed.Moves(momentum_)));
+      ScaleSlot(step, static_cast<size_t>(momentum_index_), missed.Scale(momentum_));
+    }
+    for (const int average : {velocity_index_, average_index_}) {
+      if (average >= 0) ScaleSlot(step, static_cast<size_t>(average), missed.Scale(rho_));
+    }
+  }
+  static SlotSpan SlotOrNone(const UpdateStep& step, int index) {
+    return index < 0 ? SlotSpan() : Slot(step, static_cast<size_t>(index));
+  }
+
+  const double rho_;
+  const float momentum_;
+  const float epsilon_;
+  const bool outside_;
+  const int velocity_index_;
+  const int momentum_index_;
+  const int average_index_;
+};
+
+class AdadeltaKernel : public OptimizerKernel {
+ public:
+  explicit AdadeltaKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        rho_(ParameterOf(options.rule, "rho")),
+        epsilon_(FloatOf(options.rule, "epsilon")) {}
+
+ private:
+  void ApplyRule(const UpdateStep& step) const override {
+    Run(&UpdatesLaunches::adadelta,
+        {SpanOf(step),
+         {Slot(step, 0), Slot(step, 1)},
+         {static_cast<float>(step.learning_rate), static_cast<float>(rho_),
+          static_cast<float>(1 - rho_), epsilon_}});
+  }
+
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    LoseLoop(SpanOf(step, missed));
+    for (const size_t slot : {0, 1}) ScaleSlot(step, slot, missed.Scale(rho_));
+  }
+
+  const double rho_;
+  const float epsilon_;
+};
+
+class FtrlKernel : public OptimizerKernel {
+ public:
+  explicit FtrlKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        power_(-FloatOf(options.rule, "learning_rate_power")),
+        l1_(FloatOf(options.rule, "l1_regularization_strength")),
+        l2_(ParameterOf(options.rule, "l2_regularization_strength")),
+        shrinkage_(FloatOf(options.rule, "l2_shrinkage_regularization_strength")),
+        beta_(ParameterOf(options.rule, "beta")) {}
+
+ private:
+  void ApplyRule(const UpdateStep& step) const override {
+    // The formula divides by the rate, and a schedule may end at 0: then nothing moves.
+    if (step.learning_rate == 0) return KeepAll(step);
+    Run(&UpdatesLaunches::ftrl, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
+  }
+
+  void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    if (step.learning_rate == 0) return KeepAll(step);
+    MissedFtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step), missed.count);
+  }
+
+  FtrlRates RatesOf(const UpdateStep& step) const {
+    const double rate = step.learning_rate;
+    const double two_l2 = 2 * l2_ + (beta_ == 0 ? 0 : beta_ / rate);
+    return {static_cast<float>(1 / rate), power_, l1_, static_cast<float>(two_l2), 2 * shrinkage_};
+  }
+
+  const float power_;
+  const float l1_;
+  const double l2_;
+  const float shrinkage_;
+  const double beta_;
+};
+
+class AssignAddKernel : public UpdateKernel {
+ public:
+  explicit AssignAddKernel(CudaStream* stream) : stream_(stream) {}
+
+  void Apply(const UpdateStep& step) const override {
+    RunLoopOn(stream_, &UpdatesLaunches::add, {ToSpan(step)});
+  }
+
+ private:
+  CudaStream* const stream_;
+};
+
+absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule,
+                                                   CudaStream* stream) {
+  ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));
+  const KernelOptions options = {rule, spec, stream};
+  const std::string& op = rule.op();
+  if (op == "sgd") return std::make_unique<SgdKernel>(options);
+  if (op == "adagrad" || op == "rowwise_adagrad") return std::make_unique<AdagradKernel>(options);
+  if (op == "rmsprop") return std::make_unique<RmspropKernel>(options);
+  if (op == "adadelta") return std::make_unique<AdadeltaKernel>(options);
+  if (op == "ftrl") return std::make_unique<FtrlKernel>(options);
+  if (op == "assign_add") return std::make_unique<AssignAddKernel>(stream);
+  if (std::unique_ptr<UpdateKernel> kernel = MakeAdamKernel(options)) return kernel;
+  return absl::InvalidArgumentError(
+      absl::StrCat("update rule '", op, "' has no kernel on this device"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule) {
+  return Make(rule, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<UpdateKernel>> MakePostedUpdateKernel(const proto::UpdateRule& rule,
+                                                                     CudaStream& stream) {
+  return Make(rule, &stream);
+}
+
+}  // namespace cohort

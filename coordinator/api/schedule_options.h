@@ -1,0 +1,39 @@
+#pragma once
+
+// What a closure is scheduled with.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/schedule/closure.h"
+
+namespace cohort {
+
+using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
+using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
+// TensorFlow's per-worker iterator: each worker draws from its own. Making a new one starts the
+// data anew.
+using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
+
+struct ScheduleOptions {
+  std::vector<Argument> arguments;  // tensors, and results of earlier closures
+  InputChoice input = {};           // an IteratorHandle, a SplitInput, or nothing
+  double learning_rate = 0;
+  uint64_t step = 0;  // 0: the closure's own number
+  // With a SplitInput: steps behind the first, one after another in one call of the worker. The
+  // result has what each fetches, one after another. Ids, steps and rounds count up by one.
+  std::vector<LaterStep> later_steps = {};
+  absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
+  // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
+  bool replayable = true;
+  Round round = {};  // of synchronous training
+  // A round of one, which begins when the gang before it is done. Of a program that changes no
+  // variable the round is that of the next update, whose values it reads.
+  bool gang = false;
+};
+
+}  // namespace cohort

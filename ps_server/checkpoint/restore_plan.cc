@@ -1,0 +1,44 @@
+#include "ps_server/checkpoint/restore_plan.h"
+
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
+#include "common/base/check.h"
+#include "common/runtime/kernel/half_floats.h"
+
+namespace cohort {
+
+bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
+               const std::string& name) {
+  if (source.applied) return true;
+  if (!source.slots) return false;
+  // Steps of before the checkpoint would count as missed by every row.
+  return !source.new_slots || slot.name == kLastStepSlot || tensors.count(name) > 0;
+}
+
+Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value) {
+  if (slot.starts_as_value && value.dtype() == DType::kFloat32) return value.Clone();
+  Tensor made(DType::kFloat32, shape);
+  float* const floats = made.mutable_data<float>();
+  if (slot.starts_as_value) {
+    const auto* const halves = reinterpret_cast<const uint16_t*>(value.raw());
+    const auto count = static_cast<size_t>(made.num_elements());
+    if (value.dtype() == DType::kFloat16) {
+      FromFloat16(halves, floats, count);
+    } else {
+      COHORT_CHECK(value.dtype() == DType::kBfloat16, "rows of tables are floats");
+      FromBfloat16(halves, floats, count);
+    }
+  } else {
+    std::fill_n(floats, made.num_elements(), slot.initial_value);
+  }
+  return made;
+}
+
+Shape WantedRows::shape() const {
+  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
+  if (!dims.empty()) dims[0] = rows.count;
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+}  // namespace cohort
