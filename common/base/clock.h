@@ -25,7 +25,7 @@ class Clock {
   // Runs `task` once, not before `when`.
   virtual TimerId CallAt(absl::Time when, Task task) = 0;
 
-  // True when the task had not started and will never run.
+  // Returns true if the task had not started; it will never run then.
   virtual bool Cancel(TimerId timer) = 0;
 };
 

@@ -32,7 +32,8 @@ uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
 // summed at once.
 constexpr size_t kRunBytes = 2048;
 
-// What so many zero bytes make of a state, by its four bytes: the sum is linear.
+// The effect of `count` zero bytes on a CRC state, as a table for each of its four bytes. Tables
+// suffice because the effect is linear.
 class ZeroBytes {
  public:
   explicit ZeroBytes(size_t count) {

@@ -12,8 +12,8 @@ namespace cohort {
 uint32_t Crc32c(absl::string_view bytes);
 uint32_t ExtendCrc32c(uint32_t crc, absl::string_view bytes);
 
-// The form that leveldb and TensorFlow store: rotated right by 15 bits plus a constant, so that a
-// CRC of bytes that hold a CRC stays strong.
+// Returns the form in which leveldb and TensorFlow store a CRC: rotated right by 15 bits plus a
+// constant, so that the CRC of bytes that contain a CRC stays strong.
 constexpr uint32_t MaskCrc32c(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 constexpr uint32_t UnmaskCrc32c(uint32_t masked) {
   const uint32_t rotated = masked - 0xa282ead8u;

@@ -22,7 +22,7 @@ class Event {
     MutexLock lock(mutex_);
     return happened_;
   }
-  // False when the time ran out first.
+  // Returns false if `timeout` passed first.
   bool WaitFor(absl::Duration timeout) const;
 
  private:
@@ -35,7 +35,8 @@ class Event {
 class Waiter {
  public:
   virtual ~Waiter() = default;
-  // False when the time ran out first. Not from a strand or a transport's thread.
+  // Returns false if the time ran out first. Must not be called on a strand or on a transport's
+  // thread.
   virtual bool Wait(const Event& event, absl::Duration timeout) = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What an error quotes of a file, or of anything else that somebody else has written: enough to
-// find the place, and never so much that a message hides its point or tells what the file holds.
+// The part that an error quotes of a file, or of any text that somebody else has written: enough to
+// find the place, and never so much that a message hides its point or reveals what the file holds.
 
 #include <cstddef>
 #include <string>
@@ -12,8 +12,8 @@ namespace cohort {
 
 inline constexpr size_t kExcerptBytesMax = 64;
 
-// The beginning of `text` in at most kExcerptBytesMax printable ASCII bytes; others are written as
-// \xNN. Where something is left out it ends in "...".
+// Returns the beginning of `text` as at most kExcerptBytesMax printable ASCII bytes; other bytes
+// are written as \xNN. The result ends in "..." if something was left out.
 std::string Excerpt(absl::string_view text);
 
 }  // namespace cohort

@@ -14,7 +14,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Never runs `task` inside the call.
+  // Queues `task`; never runs it inside the call.
   virtual void Run(Task task) = 0;
 };
 

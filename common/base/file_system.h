@@ -47,8 +47,8 @@ class FileSystem {
   // Moves a file over `to` in one step and makes the names in the directory of `to` durable.
   // Errors: NOT_FOUND.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // A file or an empty directory; a missing one is not an error. Errors: FAILED_PRECONDITION for a
-  // directory with entries.
+  // Removes a file or an empty directory; a missing one is not an error. Errors:
+  // FAILED_PRECONDITION for a directory with entries.
   virtual absl::Status Remove(const std::string& path) = 0;
   // Makes the missing parents too, durably. Errors: FAILED_PRECONDITION when a part is a file.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;

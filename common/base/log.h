@@ -23,10 +23,10 @@ struct LogField {
   std::string value;  // quoted on output when it holds a space, a quote or '='
 };
 
-// Thread-safe.
+// Writes one line. Thread-safe.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields);
 
-// Lines below `level` are dropped. `who` (such as "worker:1") is put into every line.
+// Drops lines below `level` from now on, and puts `who` (such as "worker:1") into every line.
 void ConfigureLog(LogLevel level, absl::string_view who);
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// What of the machine is this process's: the system's counts, cut down to the limits of its control
-// groups (cgroup.h).
+// The share of the machine that this process may use: the system's counts, cut down to the limits
+// of the process's control groups (cgroup.h).
 
 #include <cstddef>
 

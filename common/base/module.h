@@ -10,12 +10,13 @@
 
 namespace cohort {
 
-// Of a module that lies beside the executable.
+// Returns the path of a module that lies beside the executable.
 std::string ModulePath(absl::string_view name);
 
-// The address of a symbol of the module at `path`, which stays loaded: libraries such as CUDA do
-// not survive the end of theirs. Null: it has no such symbol. Nothing of the module becomes visible
-// to other libraries. Thread-safe. Errors: NOT_FOUND in the loader's words.
+// Loads the module at `path` and returns the address of a symbol in it, or null if the module has
+// no such symbol. The module stays loaded, because libraries such as CUDA do not survive being
+// unloaded. Nothing of the module becomes visible to other libraries. Thread-safe. Errors:
+// NOT_FOUND in the loader's words.
 absl::StatusOr<void*> LoadModule(const std::string& path, const char* symbol);
 
 }  // namespace cohort

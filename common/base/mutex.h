@@ -52,7 +52,7 @@ class CondVar {
     lock.release();
   }
 
-  // False when the time ran out first.
+  // Returns false if `timeout` passed first.
   bool WaitFor(Mutex& mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     // std::condition_variable adds this to the present time, which must not overflow.

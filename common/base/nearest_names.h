@@ -15,11 +15,13 @@ namespace cohort {
 // cannot make the work large.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// At most `count` of the candidates, nearest first, case ignored; equals in their own order.
+// Returns at most `count` candidates, nearest first, ignoring case; equally near ones keep their
+// order.
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count);
 
-// The nearest candidate; empty when none is near (more than half of the name would change).
+// Returns the nearest candidate, or "" if none is near (if more than half of the name would
+// change).
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace cohort

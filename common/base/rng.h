@@ -18,7 +18,7 @@ constexpr uint64_t Mix64(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// FNV-1a; the same in every process, unlike absl::Hash.
+// Returns the FNV-1a hash of `text`; the same in every process, unlike absl::Hash.
 constexpr uint64_t StableHash(absl::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -31,7 +31,7 @@ class RandomStream {
   constexpr RandomStream(uint64_t seed, absl::string_view name)
       : key_(Mix64(Mix64(seed) ^ StableHash(name))) {}
 
-  // The stream of one more level, such as a step or an epoch.
+  // Returns the stream one level further down, such as that of a step or an epoch.
   constexpr RandomStream Child(uint64_t index) const {
     return RandomStream(Mix64(key_ ^ Mix64(index)));
   }
@@ -39,12 +39,12 @@ class RandomStream {
   constexpr uint64_t key() const { return key_; }
   constexpr uint64_t Bits(uint64_t i) const { return Mix64(key_ + i * 0x9e3779b97f4a7c15u); }
 
-  // In [0, 1), 24 bits.
+  // Returns a number in [0, 1) with 24 random bits.
   constexpr float Uniform(uint64_t i) const {
     return static_cast<float>(Bits(i) >> 40) * 0x1.0p-24f;
   }
 
-  // Standard normal by Box and Muller from the two halves of one 64-bit draw.
+  // Returns a standard normal number, by Box and Muller from the two halves of one 64-bit draw.
   float Normal(uint64_t i) const {
     const uint64_t bits = Bits(i);
     const double u = (static_cast<double>(bits >> 32) + 1.0) * 0x1.0p-32;  // (0, 1]
@@ -52,7 +52,7 @@ class RandomStream {
     return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v));
   }
 
-  // In [0, bound), bound > 0; the bias is below bound / 2^64.
+  // Returns a number in [0, bound); `bound` is above 0. The bias is below bound / 2^64.
   uint64_t Below(uint64_t i, uint64_t bound) const {
     return static_cast<uint64_t>((static_cast<unsigned __int128>(Bits(i)) * bound) >> 64);
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a program says to whoever started it, with an error where nobody can hear it.
+// A program's output to the process that started it, with an error if nobody can read it.
 
 #include <string>
 

@@ -12,10 +12,12 @@
 
 namespace cohort {
 
-// The same code and payloads, with "context: " before the message. An ok status stays as it is.
+// Returns the same code and payloads with "context: " before the message. An ok status stays as it
+// is.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// The status that the operating system's error number means, as "context: text of the number".
+// Returns the status that an error number of the operating system means, as "context: text of the
+// number".
 [[nodiscard]] absl::Status ErrnoStatus(int error_number, absl::string_view context);
 
 }  // namespace cohort

@@ -23,8 +23,9 @@ struct Strand::State {
   bool draining ABSL_GUARDED_BY(mutex) = false;
 };
 
-// What the executor runs. Where it drops this instead, at the end of a simulated world, the queued
-// tasks go too: one that owns its strand would keep it, and itself, for ever.
+// The task that the executor runs. If the executor drops it instead, at the end of a simulated
+// world, the queued tasks are dropped too: a task that owns its strand would otherwise keep the
+// strand, and itself, for ever.
 class Strand::State::Turn {
  public:
   explicit Turn(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -19,11 +19,12 @@ class Strand {
   Strand& operator=(const Strand&) = delete;
 
   void Post(Task task);
-  // As Post, but on the calling thread, before this returns, where no task of the strand is under
-  // way: for who holds no lock and has the time, and would only wait for another thread to wake up.
+  // Runs `task` like Post, but on the calling thread and before returning if no task of the strand
+  // is running. Meant for a caller that holds no lock and would only wait for another thread to
+  // wake up.
   void RunOrPost(Task task);
 
-  // True on the thread that now runs a task of this strand.
+  // Returns true on the thread that now runs a task of this strand.
   bool IsCurrent() const;
 
  private:

@@ -16,8 +16,8 @@ constexpr size_t kTokenDigits = 16;
 // 64 random bits: a second collision in a row says that something else is wrong.
 constexpr int kNamesTried = 4;
 
-// No seed gives these: two processes that write for one path must differ, and nothing but the name
-// follows from them.
+// Draws from the system's randomness, not from a seed: two processes that write for one path must
+// differ, and nothing but the name follows from these bits.
 std::string RandomName(const std::string& path) {
   std::random_device random;
   const uint64_t token = (uint64_t{random()} << 32) | random();

@@ -1,10 +1,10 @@
 #pragma once
 
 // A file on its way to its final name. It is written under a name that no other writer has,
-// "path.<16 hexadecimal digits>.tmp", in a file that is new: what another process has put there, a
-// symbolic link too, is never written to, and no writer renames what another one has begun. A file
-// that cannot be written is removed; one that is given up without an error, or whose process was
-// killed, stays until somebody removes it (IsTemporaryName).
+// "path.<16 hexadecimal digits>.tmp", as a new file: a file or symbolic link of another process is
+// never written to, and no writer renames the half-written file of another. A file that cannot be
+// written is removed. A file that is given up without an error, or whose process was killed, stays
+// until somebody removes it (IsTemporaryName).
 
 #include <memory>
 #include <string>
@@ -22,7 +22,8 @@ class TemporaryFile {
   static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
                                                                const std::string& path);
 
-  // After an error of one of these the file is gone, and this of no more use.
+  // Appends bytes. After an error of Append, Seal or Commit the file is gone, and this object must
+  // not be used any more.
   absl::Status Append(absl::string_view bytes);
   // Syncs and closes: the bytes are durable, the final name is not there yet.
   absl::Status Seal();

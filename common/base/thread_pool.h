@@ -17,9 +17,9 @@ namespace cohort {
 class ThreadPool final : public Executor {
  public:
   struct Options {
-    std::string name;  // at most 12 characters are visible to the operating system
+    std::string name;  // the operating system shows at most 12 characters
     int threads = 1;
-    absl::optional<Turns> turns = absl::nullopt;  // none: those of who makes the pool
+    absl::optional<Turns> turns = absl::nullopt;  // none: those of the creating thread
   };
 
   explicit ThreadPool(Options options);

@@ -18,7 +18,7 @@ constexpr uint64_t kLongNanoseconds = 3'000'000;
 // still wait for a tick.
 constexpr int kShortNiceSteps = 19;
 
-// As the kernel wants it; the C library has none.
+// The kernel's struct sched_attr; the C library has none.
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes);
   uint32_t policy = SCHED_OTHER;
@@ -54,7 +54,7 @@ void SetTurns(Turns turns) {
   attributes.turn_nanoseconds = NanosecondsOf(turns);
   if (syscall(SYS_sched_setattr, 0, &attributes, 0) == 0) return;
   attributes.nice = getpriority(PRIO_PROCESS, 0);
-  // Who is not let costs waiting, not results.
+  // A failure is ignored: without the permission, calls wait longer and results stay the same.
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

@@ -14,14 +14,14 @@
 namespace cohort {
 
 enum class Turns {
-  kShort,  // for much waiting and little work at a time
+  kShort,  // much waiting and little work at a time
   kUsual,  // the system's: for computing
   kLong    // for copying what is large
 };
 
-// Of the calling thread, and of those that it starts from now on; also of the processes, so that a
-// child begins with kUsual, which is what the process was started with. May be called between fork
-// and exec by who has called it before.
+// Sets the turns of the calling thread and of the threads that it starts from now on; also of the
+// processes that it starts, so a child begins with kUsual, the turns that the process was started
+// with. May be called between fork and exec if it was called before the fork.
 void SetTurns(Turns turns);
 
 }  // namespace cohort

@@ -22,7 +22,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  // The caller's from now on.
+  // Returns the descriptor, which belongs to the caller from now on.
   int Release() { return std::exchange(fd_, -1); }
 
  private:

@@ -28,7 +28,7 @@
 
 namespace cohort {
 
-// "prefix.data-00001-of-00003".
+// Returns "prefix.data-00001-of-00003".
 std::string DataShardPath(const std::string& prefix, int shard, int num_shards);
 
 // Writes one data shard: to a temporary name first, renamed when finished. A file that cannot be
@@ -93,8 +93,8 @@ class BundleReader {
   // covered by a verified checksum. The one row of a scalar is {0, 1}.
   absl::StatusOr<Tensor> Read(const std::string& name) const;
   absl::StatusOr<Tensor> ReadRows(const std::string& name, RowRange rows) const;
-  // The same bytes in pieces, without memory for all of them, unless TensorFlow has cut the tensor
-  // along other axes than the first. The reader outlives the stream.
+  // Returns the same bytes in pieces, without memory for all of them, unless TensorFlow has cut the
+  // tensor along other axes than the first. The reader outlives the stream.
   absl::StatusOr<std::unique_ptr<RowStream>> StreamRows(const std::string& name,
                                                         RowRange rows) const;
 

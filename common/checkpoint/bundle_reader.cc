@@ -19,7 +19,7 @@ constexpr int64_t kReadBytes = 1 << 20;
 struct DataShard {
   std::string path;
   std::unique_ptr<ReadableFile> file;
-  uint64_t named_bytes = 0;  // that slices name
+  uint64_t named_bytes = 0;  // bytes that slices claim
 };
 
 using ShardMap = std::map<int, DataShard>;
@@ -63,7 +63,7 @@ bool SharesRows(const SliceBox& box, RowRange rows) {
   return box.starts[0] < rows.begin + rows.count && rows.begin < box.starts[0] + box.lengths[0];
 }
 
-// Those of the box that are among `rows`, counted from its own first row.
+// Returns the rows of the box that are among `rows`, counted from the box's own first row.
 RowRange SharedRows(const SliceBox& box, RowRange rows) {
   if (box.starts.empty()) return {0, 1};
   const int64_t begin = std::max(box.starts[0], rows.begin);

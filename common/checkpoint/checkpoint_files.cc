@@ -22,7 +22,8 @@ namespace {
 
 constexpr absl::string_view kIndexSuffix = ".index";
 constexpr absl::string_view kNameOfStep = "ckpt-";
-// Of recovery checkpoints, which may lie in the same directory and are nobody's latest.
+// The beginning of the names of recovery checkpoints, which may lie in the same directory and never
+// count as the latest.
 constexpr absl::string_view kRecoveryBeginning = "recovery-";
 constexpr absl::string_view kStateFile = "checkpoint";
 constexpr int kNamesMax = 1000;

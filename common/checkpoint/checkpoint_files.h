@@ -12,7 +12,8 @@
 
 namespace cohort {
 
-// The name of a checkpoint that is saved after `step`, where no other has it: "ckpt-<step>".
+// Returns the name of a checkpoint that is saved after `step`, "ckpt-<step>", before
+// UnusedCheckpointName makes it unique.
 std::string CheckpointNameOfStep(int64_t step);
 
 // Returns whether a save of the checkpoint called `base` writes a file called `name`: "model" is
@@ -32,10 +33,10 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(FileSystem& files,
 // Nothing to delete is not an error. The state file is the caller's: write it before deleting.
 absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix);
 
-// The name to save a checkpoint called `name` under: `name` itself or, where that one is complete
-// and so must not be written again, "name-2", "name-3", ... That happens when a save was cut off
-// between index and state file, or when a job trains again into its old directory. Nothing is
-// deleted. Errors: those of the file system; RESOURCE_EXHAUSTED after 1000 names.
+// Returns the name to save a checkpoint called `name` under: `name` itself or, if that one is
+// complete and so must not be written again, "name-2", "name-3", ... That happens when a save was
+// cut off between index and state file, or when a job trains again into its old directory. Nothing
+// is deleted. Errors: those of the file system; RESOURCE_EXHAUSTED after 1000 names.
 absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::string& directory,
                                                  const std::string& name);
 
@@ -43,11 +44,11 @@ absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::s
 // an index, and temporary files. For the only writer of these names. What cannot be removed stays.
 void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
 
-// The prefix that `which` names: "latest", a prefix, or a prefix with the ".index" that a shell
-// completes it to. The latest is the one that the state file says; without a state file the
-// checkpoint of the most steps; "" when there is none. Errors: DATA_LOSS for a damaged state file
-// and NOT_FOUND for one whose latest checkpoint is not there, both naming the file, what it holds
-// and IntactCheckpointsRemedy(); FAILED_PRECONDITION listing the checkpoints when there is no state
+// Returns the prefix that `which` names: "latest", a prefix, or a prefix with the ".index" that a
+// shell completes it to. The latest is the one that the state file names; without a state file, the
+// checkpoint of the most steps; "" if there is none. Errors: DATA_LOSS for a damaged state file and
+// NOT_FOUND for a state file whose latest checkpoint is missing, both naming the file, its content
+// and IntactCheckpointsRemedy(); FAILED_PRECONDITION listing the checkpoints if there is no state
 // file and their names do not tell which is the latest.
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
                                            const std::string& which);

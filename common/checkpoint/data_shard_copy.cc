@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// What is said of type and rows is checked with the index.
+// Checks the places alone; types and rows are checked with the index.
 absl::Status CheckLayout(const DataShardCopy::Target& target,
                          absl::Span<const proto::SavedSlice> slices) {
   if (target.shard < 0 || target.shard >= target.num_shards ||

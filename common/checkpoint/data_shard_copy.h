@@ -25,16 +25,17 @@ class DataShardCopy {
     int shard = 0;
     int num_shards = 1;
   };
-  // `slices` are what lies in the shard, without gaps and in order, yet without checksums. Errors:
-  // INVALID_ARGUMENT when they are not; those of DataShardWriter::Create.
+  // Begins a copy of a shard that holds `slices`, without gaps and in order, whose checksums are
+  // not known yet. Errors: INVALID_ARGUMENT if the slices have gaps; those of
+  // DataShardWriter::Create.
   static absl::StatusOr<std::unique_ptr<DataShardCopy>> Create(
       FileSystem& files, const Target& target, std::vector<proto::SavedSlice> slices);
 
   uint64_t size() const { return size_; }
   uint64_t received() const { return received_; }
 
-  // The next bytes; their borders mean nothing. Errors: INVALID_ARGUMENT behind the end; the file
-  // system's. After an error the copy is of no more use.
+  // Appends the next bytes, which may be cut anywhere. Errors: INVALID_ARGUMENT after the end; the
+  // file system's. After an error the copy must not be used any more.
   absl::Status Append(absl::string_view bytes);
 
   // Syncs, closes and renames. The slices with their checksums. Errors: FAILED_PRECONDITION when
@@ -55,7 +56,7 @@ class DataShardCopy {
   uint64_t size_ = 0;
   uint64_t received_ = 0;
   size_t slice_ = 0;  // the one that the next byte belongs to
-  uint32_t crc_ = 0;  // of what has come of it
+  uint32_t crc_ = 0;  // CRC of the part of the slice that has come
 };
 
 }  // namespace cohort

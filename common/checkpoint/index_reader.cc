@@ -45,7 +45,7 @@ absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype)
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Where the bytes of `entry`, which has no slices, lie.
+// Returns where the bytes of `entry`, which has no slices, lie.
 absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DType dtype,
                                        SliceBox box, int num_shards) {
   ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(dtype, box.lengths));

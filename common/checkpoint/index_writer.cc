@@ -18,8 +18,8 @@ namespace {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
-// What leveldb writes a table to. An index is small, so it is built in memory and then written in
-// one piece. Thread-compatible.
+// The file that leveldb writes a table to. An index is small, so it is built in memory and then
+// written in one piece. Thread-compatible.
 class StringFile final : public leveldb::WritableFile {
  public:
   const std::string& bytes() const { return bytes_; }
@@ -133,8 +133,8 @@ absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSli
   return absl::OkStatus();
 }
 
-// In the order of rows, whatever the order in which tasks reported them: the same slices give the
-// same index.
+// Returns the entries in the order of rows, whatever the order in which tasks reported them: the
+// same slices give the same index.
 absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, int num_shards) {
   std::map<std::string, std::map<std::pair<int64_t, size_t>, const proto::SavedSlice*>> by_tensor;
   for (size_t i = 0; i < slices.size(); ++i) {

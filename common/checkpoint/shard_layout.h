@@ -1,6 +1,6 @@
 #pragma once
 
-// What the index says of one slice in a data shard, before it is known where the slice lies.
+// The index's entry for one slice of a data shard, before the place of the slice is known.
 
 #include <string>
 
@@ -11,15 +11,15 @@
 
 namespace cohort {
 
-// Behind a dynamic table's name begin the names of the tensors that have its rows; below here they
-// are the parameter servers' own (ps_server/checkpoint/table_parts.h).
+// The infix that follows a dynamic table's name in the names of the tensors with its rows; what
+// follows is the parameter servers' own (ps_server/checkpoint/table_parts.h).
 inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
 
 // Between a variable's name and "<optimizer>/<slot>", in the name of the tensor with a slot. Slots
 // of a dynamic table have "<optimizer>/<slot>" at the end of names below kTableRowsInfix.
 inline constexpr char kSlotInfix[] = "/.OPTIMIZER_SLOT/";
 
-// A scalar keeps its shape.
+// Returns the shape of `rows` of a tensor; a scalar keeps its shape.
 Shape ShapeOfRows(const Shape& full_shape, RowRange rows);
 
 // Rows `rows` of the logical tensor `name`. Shard, offset and checksum are

@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// No block may be larger, once uncompressed. TensorFlow cuts blocks at 256 KiB.
+// Upper bound of a block, once uncompressed. TensorFlow cuts blocks at 256 KiB.
 inline constexpr size_t kTableBlockBytesMax = 64 << 20;
 
 // Calls `visit` with each entry, in the order of keys, which is strictly ascending; stops at its

@@ -20,15 +20,16 @@ struct Address {
 // Errors: INVALID_ARGUMENT saying what is wrong with `text` and what is wanted.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
 
-// Whether the host is written as one of this machine alone: 127.x.x.x, ::1 or localhost.
+// Returns whether the host is written as an address of this machine alone: 127.x.x.x, ::1 or
+// localhost.
 bool IsLoopback(absl::string_view host);
 
-// Where a task listens that others reach at `own`: there alone if it is loopback or a unix socket,
-// else on all interfaces, because the name by which others know this host may be no name of an
-// interface.
+// Returns the address on which a task listens that others reach at `own`: `own` alone if it is
+// loopback or a unix socket, else all interfaces, because the name by which others know this host
+// need not belong to an interface.
 Address ListenAddressOf(const Address& own);
 
-// The text of `address`, with brackets where they are needed.
+// Returns the text of `address`, with brackets where they are needed.
 std::string FormatAddress(const Address& address);
 
 }  // namespace cohort

@@ -18,7 +18,7 @@ namespace cohort {
 // Immutable; thread-safe.
 class ClusterResolver {
  public:
-  // TensorFlow's SimpleClusterResolver: the caller knows the cluster.
+  // Wraps a cluster that the caller knows. TensorFlow: SimpleClusterResolver.
   explicit ClusterResolver(TfConfig config) : config_(std::move(config)) {}
 
   const ClusterSpec& cluster_spec() const { return config_.cluster; }
@@ -33,7 +33,8 @@ class ClusterResolver {
   TfConfig config_;
 };
 
-// TensorFlow's TFConfigClusterResolver: TF_CONFIG of the process. Errors: those of ReadTfConfig.
+// Reads TF_CONFIG of the process. TensorFlow: TFConfigClusterResolver. Errors: those of
+// ReadTfConfig.
 absl::StatusOr<ClusterResolver> TfConfigClusterResolver(const Environment& environment);
 
 }  // namespace cohort

@@ -14,7 +14,7 @@ namespace cohort {
 
 enum class Role { kChief, kWorker, kPs, kEvaluator };
 
-// "chief", "worker", "ps", "evaluator".
+// Returns "chief", "worker", "ps" or "evaluator".
 const char* RoleName(Role role);
 // Errors: INVALID_ARGUMENT naming the four.
 absl::StatusOr<Role> RoleFromName(absl::string_view name);

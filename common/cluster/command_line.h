@@ -1,6 +1,7 @@
 #pragma once
 
-// What the command lines of all programs share. Only this part knows the library that reads them.
+// The part that the command lines of all programs share. It alone knows the library that parses
+// them.
 
 #include <memory>
 #include <optional>
@@ -24,13 +25,13 @@ struct PrintAndExit {
   int exit_code = 0;
 };
 
-// "debug", "info", "warning", "error".
+// Returns "debug", "info", "warning" or "error".
 const char* LogLevelName(LogLevel level);
 // Errors: INVALID_ARGUMENT naming the four.
 absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name);
 
-// "30s", "2m"; "0" for never. Errors: INVALID_ARGUMENT for what is no duration, less than a second
-// or more than a year.
+// Reads "30s" or "2m"; "0" means never. Errors: INVALID_ARGUMENT for text that is not a duration,
+// and for less than a second or more than a year.
 absl::StatusOr<absl::Duration> TimeoutFromText(absl::string_view text);
 
 // Flags, each with the variable that it sets. A variable keeps its value where its flag is not
@@ -40,33 +41,33 @@ class FlagParser {
   FlagParser(const std::string& program, const std::string& description);
   ~FlagParser();
 
-  // `name` without its dashes. The variables outlive the parser.
+  // Adds a flag. `name` has no dashes. The variables outlive the parser.
   void Add(const std::string& name, std::string& value, const std::string& help);
   void Add(const std::string& name, std::optional<std::string>& value, const std::string& help);
   void Add(const std::string& name, int& value, const std::string& help);
   void Add(const std::string& name, std::optional<int>& value, const std::string& help);
-  // A flag that may be given again; each time adds a value.
+  // Adds a flag that may be given several times; each time adds a value.
   void Add(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  // A flag without a value.
+  // Adds a flag without a value.
   void Add(const std::string& name, bool& given, const std::string& help);
-  // The arguments that are no flags. `name` is for --help.
+  // Adds the arguments that are not flags. `name` is for --help.
   void AddPositionals(const std::string& name, std::vector<std::string>& values,
                       const std::string& help);
-  // What --help ends with.
+  // Adds the text that --help ends with.
   void AddFooter(const std::string& text);
 
-  // `arguments` without the program's name. Nothing when they are read; text when they ask for
-  // help. Errors: INVALID_ARGUMENT naming the argument.
+  // Parses `arguments`, which do not include the program's name. Returns nothing if they were read,
+  // or the text to print if they ask for help. Errors: INVALID_ARGUMENT naming the argument.
   absl::StatusOr<std::optional<PrintAndExit>> Parse(const std::vector<std::string>& arguments);
 
  private:
   const std::unique_ptr<CLI::App> app_;
 };
 
-// "ps (Cohort) 0.1.0\n"
+// Returns "ps (Cohort) 0.1.0\n".
 std::string VersionText(absl::string_view program);
 
-// "'colour' is unknown; did you mean 'color'?" or, when none is near, "...; known are a, b".
+// Returns "'colour' is unknown; did you mean 'color'?" or, if none is near, "...; known are a, b".
 std::string UnknownName(absl::string_view name, const std::vector<std::string>& known);
 
 }  // namespace cohort

@@ -14,15 +14,15 @@ namespace cohort {
 // The value of a variable; nothing when it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-// The variables of this process.
+// Returns the variables of this process.
 Environment ProcessEnvironment();
 
-// "NAME=value" of every variable that a child process inherits, with those of `changes` replaced or
-// added.
+// Returns "NAME=value" of every variable that a child process inherits, with those of `changes`
+// replaced or added.
 std::vector<std::string> ChildEnvironment(const std::map<std::string, std::string>& changes);
 
-// The file that this process runs; "" without /proc. A file that was replaced or removed meanwhile
-// has a name that does not exist.
+// Returns the file that this process runs, or "" without /proc. A file that was replaced or removed
+// meanwhile has a name that does not exist.
 std::string ExecutablePath();
 
 }  // namespace cohort

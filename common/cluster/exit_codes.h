@@ -1,7 +1,7 @@
 #pragma once
 
-// What a Cohort program's exit code says. The numbers are an interface: scripts and Kubernetes
-// policies read them.
+// Exit codes of Cohort's programs. The numbers are an interface: scripts and Kubernetes policies
+// read them.
 
 namespace cohort {
 

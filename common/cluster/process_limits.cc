@@ -54,7 +54,7 @@ absl::Status CheckOpenFilesLeft() {
 
 absl::Status CheckPollStrategy(const Environment& environment) {
   const std::string value = environment(kPollStrategy).value_or("");
-  // Of a list gRPC takes the first that the system has, and "all" begins with epoll1.
+  // gRPC takes the first strategy of a list that the system has, and "all" begins with epoll1.
   const std::string first = value.substr(0, value.find(','));
   if (first.empty() || first == "epoll1" || first == "all") return absl::OkStatus();
   return absl::FailedPreconditionError(

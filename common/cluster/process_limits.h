@@ -1,13 +1,13 @@
 #pragma once
 
-// What a program needs of its process, looked at before anything is started.
+// Checks of what a program needs from its process, made before anything is started.
 
 #include "absl/status/status.h"
 #include "common/cluster/environment.h"
 
 namespace cohort {
 
-// What a task of a small cluster has open at once, with some to spare.
+// The number of files that a task of a small cluster has open at once, with some to spare.
 inline constexpr int kOpenFilesMin = 64;
 
 // Raises the soft limit of open files to the hard one. Errors: RESOURCE_EXHAUSTED naming the limit

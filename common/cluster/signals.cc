@@ -66,7 +66,7 @@ int SignalWaiter::Wait() {
 
 void SignalWaiter::Wake() {
   const uint64_t one = 1;
-  // It can fail only when the counter is full, and then Wait is woken already.
+  // The write can fail only if the counter is full, and then Wait is awake already.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

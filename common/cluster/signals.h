@@ -1,6 +1,6 @@
 #pragma once
 
-// How a daemon's main waits. SIGTERM and SIGINT are blocked in every thread, so they interrupt
+// The waiting of a daemon's main. SIGTERM and SIGINT are blocked in every thread, so they interrupt
 // nothing; main takes them from a descriptor, together with a wake-up from inside the program (the
 // Shutdown call).
 
@@ -11,8 +11,8 @@ namespace cohort {
 class SignalWaiter {
  public:
   SignalWaiter();
-  // The signals stay blocked: one that came while the process was ending, as it had been asked to
-  // already, must not make a failure of an orderly end.
+  // Leaves the signals blocked: a second one that comes while the process is ending must not turn
+  // an orderly end into a failure.
   ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;

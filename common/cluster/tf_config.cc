@@ -218,7 +218,7 @@ void Reader::CheckTaskInCluster(TaskId task) {
   const std::vector<int> indices = config_.cluster.Indices(task.role);
   const std::string job = RoleName(task.role);
   if (indices.empty()) {
-    if (task.role == Role::kEvaluator) return;  // it is never connected to
+    if (task.role == Role::kEvaluator) return;  // nobody connects to an evaluator
     Problem("task.type",
             absl::StrCat("'", job, "' is not a job of the cluster; add cluster.", job));
   } else if (!config_.cluster.Address(task).ok()) {

@@ -25,37 +25,41 @@ struct TfConfig {
   std::string cluster_lookalike;  // an unknown key that may be meant to be `cluster`; empty: none
 };
 
-// Empty text is an empty configuration; unknown keys are ignored. Port 0 is accepted
-// (CheckDialable). Errors: INVALID_ARGUMENT with one line "path: problem" for each problem.
+// Parses a TF_CONFIG. Empty text is an empty configuration; unknown keys are ignored. Port 0 is
+// accepted (CheckDialable). Errors: INVALID_ARGUMENT with one line "path: problem" for each
+// problem.
 absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json);
 
-// ParseTfConfig of the variable TF_CONFIG. Errors: as there, after "TF_CONFIG: ".
+// Parses the variable TF_CONFIG. Errors: those of ParseTfConfig, after "TF_CONFIG: ".
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment);
 
-// For a program that trains by itself where there is no cluster. Errors: INVALID_ARGUMENT for a
-// configuration without a cluster that is meant to have one: it names a task, or a key like
-// `cluster`.
+// Checks the configuration of a program that trains by itself if there is no cluster. Errors:
+// INVALID_ARGUMENT for a configuration without a cluster that is meant to have one: it names a
+// task, or has a key like `cluster`.
 absl::Status CheckMeantLocal(const TfConfig& config);
 
-// Errors: INVALID_ARGUMENT naming every task but `self` whose port is 0: nobody can connect to it.
+// Checks that every task but `self` has a port. Errors: INVALID_ARGUMENT naming every task whose
+// port is 0, because nobody can connect to it.
 absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);
 
 // The questions of TensorFlow's multi_worker_util. A task is one of the cluster or the evaluator.
 
-// Chief and evaluator are chief; worker 0 is where there is no chief.
+// Returns whether the task is the chief: chief and evaluator are, and worker 0 of a cluster without
+// a chief.
 bool IsChief(const ClusterSpec& cluster, TaskId task);
-// Chief and workers; for the evaluator the number of evaluators. Errors: INVALID_ARGUMENT for a ps.
+// Counts chief and workers; for the evaluator, the evaluators. Errors: INVALID_ARGUMENT for a ps.
 absl::StatusOr<int> WorkerCount(const ClusterSpec& cluster, Role role);
-// Chief 0, worker i + number of chiefs, the evaluator its index. Errors: INVALID_ARGUMENT for a ps.
+// Returns 0 for the chief, i + number of chiefs for worker i, and the evaluator's index. Errors:
+// INVALID_ARGUMENT for a ps.
 absl::StatusOr<int> IdInCluster(const ClusterSpec& cluster, TaskId task);
-// Nothing when local or for the evaluator; else the chief, else worker 0.
+// Returns the chief, else worker 0; nothing for a local program or for the evaluator.
 std::optional<TaskId> CollectiveLeader(const ClusterSpec& cluster, std::optional<TaskId> task);
-// Nothing when local; the first ps, else the chief, else the first worker.
+// Returns the first ps, else the chief, else the first worker; nothing for a local program.
 std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster);
 
-// session_master where present; "" when the cluster has at most one task; else the own address with
-// "rpc_layer://" before it. Errors: FAILED_PRECONDITION without a task, NOT_FOUND when the cluster
-// does not have it.
+// Returns session_master if it is set, "" if the cluster has at most one task, else the task's own
+// address with "rpc_layer://" before it. Errors: FAILED_PRECONDITION without a task, NOT_FOUND if
+// the cluster does not have the task.
 absl::StatusOr<std::string> Master(const TfConfig& config);
 
 }  // namespace cohort

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// "SUM", as in tf.VariableAggregation; the number of one that is unknown.
+// Returns "SUM", as in tf.VariableAggregation, or the number of an unknown mode.
 std::string AggregationName(proto::VariableAggregation aggregation);
 
 // Errors: INVALID_ARGUMENT for a mode that is none, and for a mean of whole numbers.
@@ -29,7 +29,7 @@ struct ReplicaContext {
 
   // Errors: INVALID_ARGUMENT naming the variable and what to do, where it needs an aggregation.
   absl::Status Check() const;
-  // How the updates become one.
+  // Returns how the updates become one.
   proto::VariableAggregation How() const;
   // Gradients for an optimizer, which takes their mean.
   bool Trains() const;

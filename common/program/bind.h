@@ -21,15 +21,15 @@ struct Bindings {
 proto::InputBinding FromBatch(uint32_t component);
 proto::InputBinding FromVariable(const std::string& variable);
 proto::InputBinding FromArgument(uint32_t position);
-// Of an argument with a row for each replica, its own.
+// Binds the replica's own row of an argument that has a row for each replica.
 proto::InputBinding FromArgumentOfReplica(uint32_t position);
 proto::InputBinding FromContext(proto::ContextValue value);
 proto::OutputBinding ToFetch();
 proto::OutputBinding ToPush(const std::string& variable);
 proto::OutputBinding ToAssign(const std::string& variable);
 
-// The program passes LoadProgram. Errors: INVALID_ARGUMENT naming every graph input or output
-// without a binding and every binding without one, or what LoadProgram refuses.
+// Makes a program that passes LoadProgram. Errors: INVALID_ARGUMENT naming every graph input or
+// output without a binding and every binding without an input or output, or those of LoadProgram.
 absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::ModelProto& model,
                                            const Bindings& bindings);
 

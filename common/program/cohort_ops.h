@@ -80,10 +80,10 @@
 
 namespace cohort {
 
-// The schemas, with type and shape inference, in a fixed order.
+// Returns the schemas, with type and shape inference, in a fixed order.
 std::vector<onnx::OpSchema> CohortSchemas();
 
-// Of this folder: those of images and replicas, which CohortSchemas appends (image_ops.cc).
+// Appends the schemas for images and replicas (image_ops.cc). Called by CohortSchemas alone.
 void AddImageSchemas(std::vector<onnx::OpSchema>& schemas);
 
 }  // namespace cohort

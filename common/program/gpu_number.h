@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Of a replica's device as plans name it, such as "gpu:1": the number of the GPU, as CUDA counts
-// them. None for anything else.
+// Returns the number of the GPU, as CUDA counts them, of a replica's device as plans name it
+// ("gpu:1"); nothing for any other device.
 std::optional<int32_t> GpuNumber(absl::string_view device);
 inline bool IsGpu(absl::string_view device) { return GpuNumber(device).has_value(); }
 

@@ -23,11 +23,11 @@ namespace cohort {
 // thread-safe.
 class ForwardGraph {
  public:
-  // `model` outlives this.
+  // Keeps a reference to `model`, which outlives the graph.
   explicit ForwardGraph(const onnx::ModelProto& model);
 
   const ValueTypes& types() const { return types_; }
-  // The elements of a weight or of a Constant node, when integers.
+  // Returns the elements of a weight or of a Constant node if they are integers.
   std::optional<std::vector<int64_t>> ConstantInts(const std::string& value) const;
 
  private:
@@ -39,13 +39,13 @@ class ForwardGraph {
 // sets. Thread-compatible.
 class GradientSite {
  public:
-  // All references outlive the site.
+  // Keeps references; all of them outlive the site.
   GradientSite(const onnx::NodeProto& node, const ForwardGraph& forward, GraphBuilder& builder,
                std::vector<std::string> output_gradients, std::vector<bool> wanted);
 
   const onnx::NodeProto& node() const { return node_; }
   const ForwardGraph& forward() const { return forward_; }
-  // "" for an optional one that is absent.
+  // Returns the name of input `i`, "" for an optional input that is absent.
   const std::string& input(int i) const;
   const std::string& output(int i) const;
   const std::string& dy(int output = 0) const { return dy_[static_cast<size_t>(output)]; }
@@ -54,20 +54,21 @@ class GradientSite {
   int64_t Int(const std::string& attribute, int64_t otherwise) const;
   float Float(const std::string& attribute, float otherwise) const;
   const onnx::AttributeProto* Attribute(const std::string& name) const;
-  // The node's own copies of those of these attributes that it has.
+  // Copies those of these attributes that the node has.
   std::vector<onnx::AttributeProto> CopyAttributes(absl::Span<const std::string> names) const;
 
   std::string Onnx(const std::string& op, std::vector<std::string> inputs,
                    std::vector<onnx::AttributeProto> attributes = {});
   std::string Cohort(const std::string& op, std::vector<std::string> inputs,
                      std::vector<onnx::AttributeProto> attributes = {});
-  // A scalar of the element type of output 0.
+  // Adds a scalar of the element type of output 0.
   std::string Scalar(double value);
   std::string Int64s(absl::Span<const int64_t> values);
   GraphBuilder& builder() { return builder_; }
 
   void Set(int input, const std::string& gradient);
-  // The same for a gradient of output 0's shape where input `input` may have been broadcast.
+  // Sets a gradient of output 0's shape, reduced to the shape of `input`, which may have been
+  // broadcast.
   void SetReduced(int input, const std::string& gradient);
   const std::vector<std::string>& dx() const { return dx_; }
 
@@ -93,8 +94,8 @@ void AddTensorRules(GradientRules& rules);   // gradient_rules_tensor.cc: shape,
 void AddLossRules(GradientRules& rules);     // gradient_rules_loss.cc: losses, Dropout
 void AddImageRules(GradientRules& rules);    // gradient_rules_image.cc: windows, normalization
 
-// Operators whose output does not depend smoothly on any input: no gradient flows, as in Keras.
-// Those with integer or bool outputs need no listing.
+// Returns whether the operator's output does not depend smoothly on any input: no gradient flows,
+// as in Keras. Operators with integer or bool outputs need no listing.
 bool StopsGradient(const onnx::NodeProto& node);
 
 }  // namespace cohort

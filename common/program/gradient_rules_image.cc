@@ -79,8 +79,8 @@ absl::Status BatchNormalization(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Each replica's x is in every replica's result, as each result's gradient is in every dx. The one
-// form is the other's.
+// Each replica's x is in every replica's result, as each result's gradient is in every dx, so the
+// gradient of one form is the other.
 absl::Status AllReduce(GradientSite& site) {
   auto attributes = site.CopyAttributes({"reduction"});
   attributes.push_back(IntAttribute("of_mean_losses", 1 - site.Int("of_mean_losses", 0)));

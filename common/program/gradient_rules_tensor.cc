@@ -17,7 +17,7 @@ absl::Status SameElements(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Without perm the axes are reversed, and so they are on the way back.
+// Without perm the axes are reversed, both forwards and in the gradient.
 absl::Status Transpose(GradientSite& site) {
   const auto* perm = site.Attribute("perm");
   if (perm == nullptr) {

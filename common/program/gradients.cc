@@ -16,7 +16,7 @@
 namespace cohort {
 namespace {
 
-// What lies between the inputs and the loss.
+// The part of the graph between the inputs and the loss.
 struct Path {
   std::set<std::string> values;  // they depend on a wanted input, smoothly
   std::set<int> nodes;           // their gradients are needed; positions in the graph

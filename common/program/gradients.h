@@ -18,9 +18,9 @@ struct GradientGraph {
   std::vector<std::string> gradients;  // one value name per requested input, in order
 };
 
-// Gradients of the scalar output `loss` with respect to graph inputs `wrt`. An input that the loss
-// does not depend on gets zeros. Errors: INVALID_ARGUMENT naming each node on the path whose
-// operator has no gradient.
+// Adds the gradients of the scalar output `loss` with respect to graph inputs `wrt`. An input that
+// the loss does not depend on gets zeros. Errors: INVALID_ARGUMENT naming each node on the path
+// whose operator has no gradient.
 absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const std::string& loss,
                                            absl::Span<const std::string> wrt);
 

@@ -30,10 +30,10 @@ class GraphBuilder {
   explicit GraphBuilder(onnx::ModelProto model);
 
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims);
-  // With another symbol than "N" for -1: a number that is none of the batch's.
+  // Adds an input with another symbol than "N" for -1: a number that is not the batch's.
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims,
                     const std::string& symbol);
-  // A weight inside the model; returns its name: `name`, with a number when that is taken.
+  // Adds a weight inside the model and returns its name: `name`, with a number if that is taken.
   std::string Constant(const std::string& name, const Tensor& value);
   // Adds a node with one output and returns its value's name. `domain` "" is ONNX. An input "" is
   // an absent optional one. Nodes are named prefix and operator, "dense_1/MatMul", then

@@ -37,7 +37,8 @@ struct Factored {
   int open = -1;  // position of the dimension that is no number
 };
 
-// Nothing when no dimension or more than one is no number, or a number is 0: that proves nothing.
+// Returns nothing if no dimension or several dimensions are not numbers, or if a number is 0: such
+// a shape proves nothing.
 std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
   Factored result;
   for (int i = 0; i < shape.dim_size(); ++i) {
@@ -93,8 +94,8 @@ onnx::DataType NamedType(const onnx::TypeProto& type) {
   }
 }
 
-// What is wrong with the element types of a node's inputs by its schema, one sentence each.
-// libonnx's own check stops at the first node of a graph; this is called for every node. The
+// Returns what is wrong with the element types of a node's inputs by its schema, one sentence each.
+// libonnx's own check stops at the first node of a graph; this one is made for every node. The
 // operator is known in `opset`.
 std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
                                          const ValueTypes& types) {
@@ -145,7 +146,8 @@ class Problems {
   }
   void Add(const std::string& problem) { list_.push_back(problem); }
   bool empty() const { return list_.empty(); }
-  // Of a node, which stays where it is in memory while problems are collected.
+  // Returns whether the node has problems. Nodes stay at their addresses while problems are
+  // collected.
   bool Has(const onnx::NodeProto& node) const { return nodes_.count(&node) > 0; }
 
   absl::Status ToStatus() const {
@@ -303,8 +305,8 @@ void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
   }
 }
 
-// As much as the sound nodes tell, for a model that is wrong elsewhere. Types that it claims for
-// its outputs are not believed: a false one would stop libonnx.
+// Infers as much as the sound nodes tell of a model that is wrong elsewhere. The types that the
+// model claims for its outputs are not believed: a false one would stop libonnx.
 void InferWhatCanBe(onnx::ModelProto& model) {
   for (auto& output : *model.mutable_graph()->mutable_output()) output.clear_type();
   const onnx::ModelProto untouched = model;

@@ -26,11 +26,11 @@ void NameNodes(onnx::GraphProto& graph);
 // fits, by operator and by type as far as types can be inferred past the offending nodes.
 absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_problems);
 
-// CheckNodes, then types and shapes of every value (replacing what value_info said), then libonnx's
-// checker. The model is of opset kOnnxOpset. Errors: INVALID_ARGUMENT listing every offending node,
-// and beside them the nodes that no kernel fits.
+// Runs CheckNodes, infers types and shapes of every value (replacing what value_info said), then
+// runs libonnx's checker. The model is of opset kOnnxOpset. Errors: INVALID_ARGUMENT listing every
+// offending node, and beside them the nodes that no kernel fits.
 absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems);
-// The same for a caller that runs nothing.
+// Checks a model for a caller that runs nothing.
 absl::Status CheckAndInfer(onnx::ModelProto& model);
 
 }  // namespace cohort

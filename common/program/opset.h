@@ -8,6 +8,6 @@ namespace cohort {
 inline constexpr char kCohortDomain[] = "cohort";
 inline constexpr int kCohortOpset = 1;
 inline constexpr int kOnnxOpset = 17;
-inline constexpr int kOnnxIrVersion = 8;  // of opset 17
+inline constexpr int kOnnxIrVersion = 8;  // the version that belongs to opset 17
 
 }  // namespace cohort

@@ -31,8 +31,8 @@ uint64_t Word(absl::string_view bytes) {
   return word;
 }
 
-// 128 bits of `bytes` as 32 hexadecimal digits, the same on every machine. Not a defence against
-// somebody who looks for collisions.
+// Returns 128 bits of `bytes` as 32 hexadecimal digits, the same on every machine. Does not defend
+// against somebody who looks for collisions.
 std::string ContentHash(absl::string_view bytes) {
   // Two chains of Mix64 with different starts; each word enters both, and they cross, so neither is
   // a function of the other. The length goes in first, so padding with zeros changes the hash.
@@ -87,8 +87,8 @@ absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
   return static_cast<int>(onnx->second);
 }
 
-// Before ONNX 4 every weight was listed as an input too, to be overridden; here a weight is a
-// weight.
+// Before ONNX 4 every weight was listed as an input too, which a caller could override. Here a
+// weight is only a weight.
 void DropWeightInputs(onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
@@ -180,7 +180,7 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
   return absl::OkStatus();
 }
 
-// For a caller that runs nothing.
+// The answer for a caller that runs nothing.
 std::vector<std::string> AnyKernel(const onnx::NodeProto&, const ValueTypes&) { return {}; }
 
 absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
@@ -208,7 +208,7 @@ absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
 }  // namespace
 
 std::string ProgramId(const proto::Program& program) {
-  // No map and no unknown field is in a Program, so the serialized form is one for one value.
+  // A Program has no maps and no unknown fields, so equal programs have equal serialized forms.
   return ContentHash(program.SerializeAsString());
 }
 

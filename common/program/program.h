@@ -15,10 +15,11 @@
 
 namespace cohort {
 
-// Of a serialized model; protobuf reads no more than this.
+// Upper bound of a serialized model; protobuf reads no more than this.
 inline constexpr size_t kModelBytesMax = (size_t{1} << 31) - 1;
 
-// Content hash: 32 hexadecimal digits of the serialized program, the same in every process.
+// Returns the content hash: 32 hexadecimal digits of the serialized program, the same in every
+// process.
 std::string ProgramId(const proto::Program& program);
 
 // Parses, converts to kOnnxOpset where the model is older, checks and infers shapes. Errors:
@@ -26,16 +27,16 @@ std::string ProgramId(const proto::Program& program);
 // contradicts itself).
 absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 
-// The model of a program, checked, with bindings checked against its inputs and outputs.
+// Returns the model of a program, checked, with bindings checked against its inputs and outputs.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
 
-// LoadProgram where the program is to run: an error that lists offending nodes lists those that no
-// kernel fits too. A program without other problems is left to the compiler, which knows which
-// nodes are needed at all.
+// Loads a program that is to run here: an error that lists offending nodes also lists those that no
+// kernel fits. A program without other problems is left to the compiler, which knows which nodes
+// are needed at all.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
                                              KernelProblems kernel_problems);
 
-// Text form for people: one line per node with domain, names and types.
+// Returns text for people: one line per node with domain, names and types.
 std::string ProgramText(const proto::Program& program);
 
 }  // namespace cohort

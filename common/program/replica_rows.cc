@@ -11,7 +11,7 @@ namespace {
 
 Shape RowShape(const Shape& rows) { return Shape(rows.dims().subspan(1)); }
 
-// In the order of one balanced tree, as all sums over replicas.
+// Adds up rows in the order of one balanced tree, like all sums over replicas.
 template <typename T>
 void SumRows(Tensor& rows) {
   const int64_t width = rows.shape().row_elements();

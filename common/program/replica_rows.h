@@ -21,25 +21,26 @@
 
 namespace cohort {
 
-// The variable's shape as a graph and a user know it, with or without rows of replicas.
+// Returns the variable's shape as a graph and a user know it, with or without rows of replicas.
 Shape ValueShape(const proto::VariableLayout& layout);
 
-// Whose rows they are.
+// The variable that rows of replicas belong to.
 struct ReplicaRows {
   const std::string& variable;
   proto::VariableAggregation aggregation;
 };
 
-// The one value. Errors: INVALID_ARGUMENT naming the variable and what to do, where there is none.
+// Returns the one value that the rows amount to. Errors: INVALID_ARGUMENT naming the variable and
+// what to do, if there is none.
 absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows);
 
-// The rows of so many replicas that have this value.
+// Returns the rows of so many replicas that amount to this value.
 Tensor RowsOfValue(const ReplicaRows& of, const Tensor& value, int64_t replicas);
 
-// [replicas, ...] with `row` in each.
+// Returns [replicas, ...] with `row` in each row.
 Tensor RowsWithEach(const Tensor& row, int64_t replicas);
 
-// A replica's own value; shares the memory.
+// Returns a replica's own value; shares the memory.
 Tensor RowOfReplica(const Tensor& rows, int64_t replica);
 
 }  // namespace cohort

@@ -8,12 +8,12 @@
 
 namespace cohort {
 
-// A weight's element type, dims and amount of data, without copying them. Errors: INVALID_ARGUMENT
-// naming the tensor: unsupported type, data outside the model file, negative or overflowing dims,
-// wrong amount of data.
+// Checks a weight's element type, dims and amount of data, without copying them. Errors:
+// INVALID_ARGUMENT naming the tensor: unsupported type, data outside the model file, negative or
+// overflowing dims, wrong amount of data.
 absl::Status CheckTensorProto(const onnx::TensorProto& proto);
 
-// The tensor's values as raw data, under `name`.
+// Stores the tensor's values as raw data, under `name`.
 onnx::TensorProto ToTensorProto(const std::string& name, const Tensor& tensor);
 // Errors: those of CheckTensorProto.
 absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto);

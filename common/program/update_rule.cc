@@ -81,7 +81,7 @@ const RuleParameter* FindParameter(const KnownRule& rule, const std::string& nam
 
 constexpr const char* kSparseModes[] = {"dense_exact", "lazy", "lazy_compensated"};
 
-// Whether a gradient of zeros leaves everything as it is.
+// Returns whether a gradient of zeros leaves everything as it is.
 bool ZerosChangeNothing(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   if (op == "assign_add") return true;
@@ -120,7 +120,7 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   return rule.sparse() == proto::LAZY_COMPENSATED ? CheckFades(rule) : absl::OkStatus();
 }
 
-// What the value must be, or "" where it is. The comparisons are false for NaN.
+// Returns what the value must be, or "" if it is that. The comparisons are false for NaN.
 const char* Needed(Range range, double value) {
   switch (range) {
     case Range::kFlag:

@@ -52,11 +52,11 @@ struct SlotSpec {
   std::string name;  // Keras's: "momentum", "velocity", "accumulator", "m", "v", "average"
   float initial_value = 0;
   bool per_row = false;          // one element for each row of the variable, else its shape
-  bool starts_as_value = false;  // with the variable's own start value
+  bool starts_as_value = false;  // it starts as the variable's own start value
 };
 
-// With LAZY_COMPENSATED where a row that gets no gradient changes: per row, the step of its last
-// update, the bits of a uint32.
+// The slot of LAZY_COMPENSATED rules whose rows change without a gradient: per row, the step of its
+// last update, as the bits of a uint32.
 inline constexpr char kLastStepSlot[] = "last_step";
 
 // The name of the slot with the moving average, which is the last one where there is one.
@@ -83,18 +83,19 @@ struct RuleParameter {
   ParameterRange range = ParameterRange::kNotNegative;
 };
 
-// Of an operator, those of its own before those that all optimizers have. Empty for an unknown one.
+// Returns the parameters of an operator, its own before those that all optimizers have; none for an
+// unknown operator.
 const std::vector<RuleParameter>& ParametersOf(const std::string& op);
 
-// The slots: those of the operator, kLastStepSlot where there is one, and kAverageSlot last with
-// use_ema. Errors: INVALID_ARGUMENT naming the unknown op or parameter, or the value and what it
-// may be, or what the sparse mode cannot do.
+// Returns the slots of the rule: those of the operator, kLastStepSlot if there is one, and
+// kAverageSlot last with use_ema. Errors: INVALID_ARGUMENT naming the unknown op or parameter, or
+// the value and what it may be, or what the sparse mode cannot do.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
 
-// "dense_exact", "lazy", "lazy_compensated", by number.
+// Returns "dense_exact", "lazy", "lazy_compensated", by number.
 absl::Span<const char* const> SparseModeNames();
 
-// The parameter's value, or its default. The operator has such a parameter.
+// Returns the parameter's value, or its default. The operator has such a parameter.
 double ParameterOf(const proto::UpdateRule& rule, const std::string& name);
 
 }  // namespace cohort

@@ -26,31 +26,31 @@ struct EpochGrant {
 };
 
 bool SameJob(const proto::JobRef& a, const proto::JobRef& b);
-// "job 'mnist'".
+// Returns "job 'mnist'".
 std::string JobName(const proto::JobRef& job);
 
 // Thread-compatible.
 class TaskHold {
  public:
-  // `granted` by an earlier start of the task, whose holder has its lease from `now` on.
+  // Begins with what an earlier start of the task granted; that holder has its lease from `now` on.
   TaskHold(EpochGrant granted, absl::Time now);
 
   const EpochGrant& grant() const { return grant_; }
   bool IsHeldBy(const EpochGrant& wanted) const;
   enum class Manner { kIfFree, kTakeOver };
-  // Whether `wanted` may be granted. Errors: FAILED_PRECONDITION of class CONFIGURATION naming the
-  // job for which the task is kept; of class STALE naming the holder.
+  // Checks whether `wanted` may be granted. Errors: FAILED_PRECONDITION of class CONFIGURATION
+  // naming the job for which the task is kept; of class STALE naming the holder.
   absl::Status Check(const EpochGrant& wanted, Manner manner, absl::Time now) const;
   void Grant(EpochGrant wanted, absl::Time now);
   // Counts a call of the holder, with which its lease begins anew.
   void Hear(absl::Time now);
-  // The holder wants the task no more.
+  // Notes that the holder wants the task no more.
   void Release() { released_ = true; }
 
-  // How much longer no other job may have the task.
+  // Returns how much longer no other job may have the task.
   absl::Duration Kept(absl::Time now) const;
   uint64_t heard() const { return heard_; }
-  // "coordinator incarnation 7 of job 'mnist'".
+  // Returns "coordinator incarnation 7 of job 'mnist'".
   std::string Holder() const;
 
  private:

@@ -41,7 +41,7 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
   IgnoreBrokenPipes();
   TuneAllocator();
   SetTurns(Turns::kShort);
-  // What a peer sends is answered with an error, not written to this task's log.
+  // A malformed message of a peer is answered with an error and not written to this task's log.
   google::protobuf::SetLogHandler(nullptr);
   PosixFileSystem files;
   const absl::StatusOr<RoleCommand> command =

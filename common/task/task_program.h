@@ -1,6 +1,6 @@
 #pragma once
 
-// What the programs ps and worker do alike, from the command line to the exit code.
+// The part that the programs ps and worker share, from the command line to the exit code.
 
 #include <atomic>
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace cohort {
 
-// For main, before threads start: reads the command line, answers --help and its like, and
-// otherwise serves. The exit code.
+// Reads the command line, answers --help and its like, and otherwise calls `serve`. Returns the
+// exit code. Called by main before threads start.
 int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
                    const std::function<int(const RoleOptions&)>& serve);
 

@@ -1,14 +1,15 @@
 #pragma once
 
-// What every ps and worker answers beside its own service: Attach (which coordinator and epoch it
-// serves), Watch (the one call that is always open, so that the death of either end is noticed at
-// once), GetStatus (who holds it), Shutdown and Release. Who may attach it, task_hold.h says. A
-// takeover fails the open Watch of the old holder with STALE.
+// The service that every ps and worker offers beside its own: Attach (which coordinator and epoch
+// it serves), Watch (the one call that is always open, so that the death of either end is noticed
+// at once), GetStatus (who holds the task), Shutdown and Release. task_hold.h says who may attach a
+// task. A takeover fails the open Watch of the old holder with STALE.
 //
-// Watch also carries which pairs of tasks do not reach each other: the answer says whom this task
-// does not reach, and the request who does not reach this one, which it logs.
+// Watch also carries which pairs of tasks do not reach each other: the answer lists the tasks that
+// this one does not reach, and the request lists the tasks that do not reach this one, which it
+// logs.
 //
-// A task is orphaned when no Watch has been open and no Attach was accepted for a given time, from
+// A task is orphaned if no Watch has been open and no Attach was accepted for a given time, from
 // its start on. The Watch of a coordinator that vanished counts until its wait is over.
 
 #include <memory>
@@ -21,7 +22,7 @@
 
 namespace cohort {
 
-// Of the time that a task has to end: what it waits for the coordinator's word, before it drains.
+// The part of a task's time to end that it waits for the coordinator's word before it drains.
 inline constexpr double kLeavePart = 0.8;
 
 // Thread-safe.
@@ -32,7 +33,7 @@ class TaskService {
   TaskService(World world, Options options);
   ~TaskService();
 
-  // The service to listen with. It keeps the state alive that it needs.
+  // Returns the service to listen with. It keeps the state alive that it needs.
   Service service();
 
   // Refuses a caller whose epoch is not the attached one. Errors: FAILED_PRECONDITION of class
@@ -41,14 +42,14 @@ class TaskService {
 
   // From now on Watch reports DRAINING, and Attach is refused with UNAVAILABLE.
   void StartDraining();
-  // As StartDraining, and where the coordinator wants it (AttachRequest.lets_go) Watch
-  // says that the task serves on for `patience`.
+  // Reports DRAINING like StartDraining and, if the coordinator wants it (AttachRequest.lets_go),
+  // tells Watch that the task serves on for `patience`.
   void StartLeaving(absl::Duration patience);
   // Blocks until Shutdown, for at most `patience`, after a StartLeaving of which a living
   // coordinator has heard; else not.
   void WaitToLeave(absl::Duration patience);
 
-  // The peers that this task does not reach now, all of them. Watch tells the coordinator at once.
+  // Sets all peers that this task does not reach now. Watch tells the coordinator at once.
   void SetUnreached(std::vector<proto::TaskRef> peers);
 
   // Answers what is open with UNAVAILABLE, and from now on everything at once.

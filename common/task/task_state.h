@@ -26,8 +26,8 @@ namespace cohort {
 struct TaskOptions {
   TaskId task;
   uint64_t incarnation = 0;   // one process start
-  uint64_t memory_bytes = 0;  // that the process may have; 0: it does not say
-  EpochGrant granted;         // by an earlier start of the task
+  uint64_t memory_bytes = 0;  // memory that the process may have; 0: it does not say
+  EpochGrant granted;  // the grant of an earlier start of the task
   // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
   std::function<absl::Status(const EpochGrant&)> on_grant;
   // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
@@ -63,7 +63,7 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   void StartLeaving(absl::Duration patience);
   void WaitToLeave(absl::Duration patience);
   void Stop();
-  // The time to being orphaned begins.
+  // Begins to count the time until the task is orphaned.
   void StartOrphanWatch();
 
  private:
@@ -75,13 +75,14 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   };
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
-  // On the strand alone. The epoch that was attached before. Errors: UNAVAILABLE from a task that
-  // ends: who attached it would give it work that it refuses, again and again.
+  // Takes the epoch of the request and returns the one that was attached before. Runs on the strand
+  // alone. Errors: UNAVAILABLE from a task that ends: its coordinator would otherwise give it work
+  // that it refuses, again and again.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
-  // The coordinator was heard of. True when the caller is to set the orphan timer, `now` and the
-  // time-out later, once it has left the lock.
+  // Notes that the coordinator was heard. Returns true if the caller must set the orphan timer to
+  // `now` and the time-out later, once it has left the lock.
   bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetOrphanTimer(absl::Time due);
   void OnOrphanTimer();
@@ -99,13 +100,14 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
 
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
-  TaskHold hold_ ABSL_GUARDED_BY(mutex_);       // of epoch_, or of an earlier start
+  TaskHold hold_ ABSL_GUARDED_BY(mutex_);  // the hold of epoch_, or of an earlier start
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach
   std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);  // as the coordinator says, by name
+  // names of tasks, as the coordinator says
+  std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;      // of the holder
+  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;  // whether the holder lets the task go
   absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);  // zero: it does not wait
   Event heard_of_leave_;
   Event may_leave_;

@@ -26,7 +26,7 @@ enum class DType : int32_t {
 
 // Bytes of one element; 0 for kUndefined.
 size_t ElementSize(DType dtype);
-// NumPy's name: "float32", "int64", "bool".
+// Returns NumPy's name: "float32", "int64", "bool".
 absl::string_view DTypeName(DType dtype);
 // Errors: INVALID_ARGUMENT for a number or a name that is none of the above.
 absl::StatusOr<DType> DTypeFromNumber(int32_t number);

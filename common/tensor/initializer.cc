@@ -169,7 +169,7 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   RETURN_IF_ERROR(CheckInitializer(spec, dtype));
   const int64_t all_rows = full_shape.rank() == 0 ? 1 : full_shape.dim(0);
   if (rows.begin < 0 || rows.count < 0 || rows.begin > all_rows - rows.count) {
-    // Not begin + count: either may be anything.
+    // The message does not add begin and count: either may be anything.
     return absl::InvalidArgumentError(absl::StrCat(rows.count, " rows from row ", rows.begin,
                                                    " on of ", variable, ", which has shape ",
                                                    full_shape.ToString()));

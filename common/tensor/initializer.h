@@ -37,8 +37,8 @@ absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype);
 absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_view variable,
                                    DType dtype, const Shape& full_shape, RowRange rows);
 
-// The first values of `stream` in the distribution of `spec`, which CheckInitializer has passed for
-// float32; for rows that have a stream of their own.
+// Fills `out` with the first values of `stream` in the distribution of `spec`, which
+// CheckInitializer has accepted for float32. Meant for rows that have streams of their own.
 void FillFromStream(const InitializerSpec& spec, const RandomStream& stream, absl::Span<float> out);
 
 }  // namespace cohort

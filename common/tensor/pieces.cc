@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// How often elements lie together that have the same indices before `axis`.
+// Returns how many runs of elements there are that share all indices before `axis`.
 int64_t RunsBefore(const Shape& shape, int axis) {
   int64_t runs = 1;
   for (int other = 0; other < axis; ++other) runs *= shape.dim(other);

@@ -20,11 +20,11 @@ class Shape {
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
   absl::Span<const int64_t> dims() const { return dims_; }
-  // 1 for a scalar, 0 when any extent is 0.
+  // Returns 1 for a scalar and 0 if any extent is 0.
   int64_t num_elements() const;
   // Elements of one row along axis 0; 1 for a scalar.
   int64_t row_elements() const;
-  // "[128,784]".
+  // Returns text such as "[128,784]".
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) { return a.dims_ == b.dims_; }

@@ -19,7 +19,8 @@ struct RowRange {
   }
 };
 
-// `slices` is cut down to `rows` when larger (TensorFlow's min(n, dim0)); both at least 1.
+// Divides `rows` into `slices`, or into as many slices as there are rows if `slices` is larger
+// (TensorFlow's min(n, dim0)). Both are at least 1.
 std::vector<RowRange> DivRows(int64_t rows, int64_t slices);
 
 // The slice that holds `row`, by the closed form of the rule. `row` must be in [0, rows).

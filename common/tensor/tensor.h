@@ -20,12 +20,12 @@
 
 namespace cohort {
 
-// Who keeps a buffer's memory, where that is not of the heap: a mapping, say. A transport that
-// knows the kind sends from it without a copy. Thread-safe.
+// The owner of a buffer's memory if that is not on the heap: a mapping, say. A transport that knows
+// the kind sends from it without a copy. Thread-safe.
 class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
-  // False when somebody out of reach may still read it: what is written anew lies elsewhere then.
+  // Returns false if a reader out of reach may still read the memory; new values go elsewhere then.
   virtual bool writable() const { return true; }
 };
 
@@ -33,7 +33,7 @@ class BufferMemory {
 class Buffer {
  public:
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
-  // Memory of another maker, such as a mapping, that lives as long as `memory`.
+  // Wraps memory of another maker, such as a mapping, that lives as long as `memory`.
   static std::shared_ptr<Buffer> Of(std::shared_ptr<const BufferMemory> memory,
                                     absl::Span<std::byte> bytes);
 
@@ -44,7 +44,8 @@ class Buffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Null: the heap. Shared with what was sent from it.
+  // Returns the owner of the memory, or null if that is the heap. Shared with messages that were
+  // sent from it.
   const std::shared_ptr<const BufferMemory>& memory() const { return memory_; }
 
  private:
@@ -63,7 +64,7 @@ class Tensor {
  public:
   Tensor() = default;  // kUndefined: no value
   Tensor(DType dtype, Shape shape);
-  // A view of `buffer` from byte `offset` on; the bytes must lie inside it.
+  // Makes a view of `buffer` from byte `offset` on; the bytes must lie inside it.
   Tensor(DType dtype, Shape shape, std::shared_ptr<Buffer> buffer, size_t offset);
 
   static Tensor Zeros(DType dtype, Shape shape);
@@ -106,14 +107,14 @@ class Tensor {
     return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));  // not {}: bool
   }
 
-  // The same bytes under another shape of the same number of elements.
+  // Returns the same bytes under another shape with the same number of elements.
   Tensor Reshaped(Shape shape) const;
   // Rows [begin, begin + count) along axis 0, sharing the buffer. Rank at least 1.
   Tensor Rows(int64_t begin, int64_t count) const;
-  // A tensor with a buffer of its own.
+  // Copies the tensor into a buffer of its own.
   Tensor Clone() const;
 
-  // "float32[128,784]".
+  // Returns text such as "float32[128,784]".
   std::string TypeString() const;
 
  private:

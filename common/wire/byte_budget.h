@@ -1,15 +1,15 @@
 #pragma once
 
-// How many bytes a server holds for its clients at a time: payloads of requests that are being
-// received or worked on, or of answers that have not gone yet. Who wants to bring bytes asks, and
-// is given room for all of them or waits; those who wait are served in the order in which they
-// asked, so that none is passed for ever by smaller ones. Bytes that are here already are taken
-// account of without asking, and who asks waits the longer for it. One who asks is always let in,
-// whatever its size and whatever came unasked, so what is held is at most the budget, or one
-// message where that is larger, and what came unasked.
+// The bytes that a server holds for its clients at a time: payloads of requests that are being
+// received or worked on, or of answers that have not been sent yet. A caller asks for room before
+// it brings bytes, and either gets room for all of them or waits. Waiting callers are served in the
+// order in which they asked, so that smaller requests do not pass a large one for ever. Bytes that
+// have arrived already are charged without asking; callers then wait the longer. A caller is always
+// let in eventually, whatever its size and whatever came unasked, so the bytes held are at most the
+// budget (or one message, if that is larger) and what came unasked.
 //
-// Nobody holds room while it waits for more of the same budget, so some room always comes back as
-// long as what was let in ends; a server with two budgets takes them in one order.
+// Nobody holds room while waiting for more of the same budget, so room always comes back as long as
+// what was let in ends; a server with two budgets takes them in one order.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace cohort {
 // Thread-safe. Always owned by a shared_ptr: leases hold it.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
-  // Room for some bytes, which goes back with its end. On whatever thread that is, those run who
-  // waited for it. Thread-safe.
+  // Room for some bytes; its end gives the room back and runs, on the same thread, the callbacks of
+  // callers that waited for it. Thread-safe.
   class Lease {
    public:
     ~Lease();
@@ -45,14 +45,14 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
 
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // `granted` runs once, inside this call or inside the end of another lease; it must not block.
-  // Who does not want the room any more by then drops it.
+  // Asks for room. `granted` runs once, inside this call or inside the end of another lease; it
+  // must not block. A callback that no longer wants the room drops it.
   void Ask(size_t bytes, Granted granted);
 
-  // Null where somebody waits, or would have to.
+  // Takes room at once. Returns null if callers wait, or if this one would have to.
   Room TryTake(size_t bytes);
 
-  // Of bytes that are here already.
+  // Charges `bytes` that have already arrived. Never waits, so the budget may be exceeded.
   Room Take(size_t bytes);
 
   struct Stats {
@@ -80,7 +80,7 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   const size_t bytes_max_;
   mutable Mutex mutex_;
   std::deque<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
-  bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;  // by one thread at a time
+  bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time lets callers in
   uint64_t asked_held_ ABSL_GUARDED_BY(mutex_) = 0;  // leases
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };

@@ -12,11 +12,11 @@ namespace cohort {
 
 absl::Status WithDetail(const absl::Status& status, const proto::ErrorDetail& detail);
 
-// A status of class `error_class` with no origin yet.
+// Makes a status of class `error_class` with no origin yet.
 absl::Status MakeError(absl::StatusCode code, absl::string_view message,
                        proto::ErrorClass error_class);
 
-// The detail, or one of ERROR_CLASS_UNKNOWN when the status has none.
+// Returns the detail, or one of ERROR_CLASS_UNKNOWN if the status has none.
 proto::ErrorDetail DetailOf(const absl::Status& status);
 proto::ErrorClass ClassOf(const absl::Status& status);
 
@@ -27,12 +27,12 @@ absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin
 absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
                         const proto::TaskRef& origin);
 
-// The failure of a call to `task`, as its caller hands it on. A task's own answer has a class;
-// where there is none the transport speaks: a task that cannot be reached is lost (PS_LOST,
-// WORKER_LOST), anything else is of class APPLICATION.
+// Returns the failure of a call to `task` in the form in which its caller hands it on. A task's own
+// answer has a class. An error without a class comes from the transport: a task that cannot be
+// reached is lost (PS_LOST, WORKER_LOST), anything else is of class APPLICATION.
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task);
 
-// "worker:1" or "worker:1 (incarnation 77)".
+// Returns "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
 
 }  // namespace cohort

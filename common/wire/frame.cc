@@ -74,7 +74,7 @@ class Cursor {
     return true;
   }
 
-  // What is left, by reference.
+  // Returns the rest of the frame, by reference.
   Payload Rest() const {
     Payload rest;
     rest.reserve(frame_.size() - slice_);

@@ -23,9 +23,10 @@
 
 namespace cohort {
 
-// A to C are the first slice. Errors: RESOURCE_EXHAUSTED for a message over `bytes_max`.
+// Encodes a message; A to C are the first slice. Errors: RESOURCE_EXHAUSTED for a message over
+// `bytes_max`.
 absl::StatusOr<Payload> EncodeFrame(Message message, size_t bytes_max);
-// With S.
+// Encodes a message with S.
 absl::StatusOr<Payload> EncodeCheckedFrame(Message message, size_t bytes_max);
 
 // Walks the top-level fields of what a peer sent. Errors: MalformedMessage for bytes that are no

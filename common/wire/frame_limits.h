@@ -17,8 +17,8 @@ inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 inline constexpr size_t kWholeBytesMax = size_t{4} << 20;
 inline constexpr size_t kPartBytes = size_t{1} << 20;
 
-// Of a payload that is read where its sender has it, at most so many pieces, and none below that
-// many bytes: a small one is copied sooner than it is lent.
+// Limits of a payload that is read where its sender has it: the number of pieces, and the bytes of
+// the smallest one. Smaller pieces are copied sooner than lent.
 inline constexpr size_t kRangesMax = 1024;
 inline constexpr size_t kLentBytesMin = size_t{16} << 10;
 
@@ -30,8 +30,8 @@ inline constexpr size_t kCallBytesMax = size_t{256} << 20;
 // A row travels whole, so it has to fit into one message with a header that describes it.
 inline constexpr size_t kRowBytesMax = kMessageBytesMax - (size_t{1} << 20);
 
-// So many bytes of a part are given to the kernel at a time, or taken from it: while it copies it
-// may keep the processor from a thread that wakes for a small call.
+// The bytes of a part that one system call gives to the kernel, or takes from it: while the kernel
+// copies, it may keep the processor from a thread that wakes for a small call.
 inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
 
 // A caller asks before it sends a request of more bytes, and waits until the server has room. Of
@@ -40,7 +40,7 @@ inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
 inline constexpr size_t kUnaskedBytesMax = size_t{1} << 20;
 inline constexpr size_t kSmallRequestBytesMax = size_t{64} << 10;
 
-// Of the payload of a request on a lane of frames (transport.h).
+// Upper bound of a request's payload on a lane of frames (transport.h).
 inline constexpr size_t kFrameBytesMax = kWholeBytesMax;
 
 // Shards that stream between a ps and the coordinator, or from home to home, come in chunks, so

@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// One call from Start to its completion, whichever of reply, deadline, cancel and server stop comes
+// A call from Start to its completion, whichever of reply, deadline, cancel and server stop comes
 // first. Thread-safe.
 class PendingCall {
  public:
@@ -62,7 +62,7 @@ class CancelHandle final : public Call {
   const std::shared_ptr<PendingCall> call_;  // shared: reply, timer and canceller race for it
 };
 
-// What a listening address does with calls. Thread-safe.
+// The calls to a listening address. Thread-safe.
 class Listener {
  public:
   Listener(std::string address, std::vector<Service> services)
@@ -162,7 +162,7 @@ class Listener {
 
 }  // namespace
 
-// Who listens where. Thread-safe.
+// The listeners by address. Thread-safe.
 class InProcessTransport::Network {
  public:
   Network(Clock& clock, Executor& executor, Options options)

@@ -9,9 +9,10 @@
 
 namespace cohort {
 
-// INVALID_ARGUMENT of class TRANSIENT: it may come whole when it is sent again.
+// Returns INVALID_ARGUMENT of class TRANSIENT: the message may come whole when it is sent again.
 absl::Status MalformedMessage(absl::string_view what);
-// Also for DATA_LOSS of that class: what a receiver says whose own sums differ.
+// Returns whether the error is a MalformedMessage, or DATA_LOSS of class TRANSIENT, which a
+// receiver answers if its own sums differ.
 bool IsMalformed(const absl::Status& status);
 
 }  // namespace cohort

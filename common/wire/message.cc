@@ -94,7 +94,8 @@ std::shared_ptr<Buffer> PayloadReader::Kept(size_t bytes, size_t element_bytes) 
 
 absl::StatusOr<Tensor> PayloadReader::ReadTensor(const proto::TensorMeta& meta) {
   ASSIGN_OR_RETURN(const size_t bytes, BytesOf(meta));
-  // Before the allocation: a header may claim any size, but the bytes are here or they are not.
+  // Checked before the allocation: a header may claim any size, but the bytes are here or they are
+  // not.
   if (bytes > remaining()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the payload has ", remaining(), " bytes left where the header says ", bytes));

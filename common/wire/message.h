@@ -27,7 +27,7 @@ struct ByteSlice {
   // The memory, where a tensor may keep it instead of a copy: it came in parts and was put together
   // for this message alone, or is lent by a home in this process (ps_server/slice/paged_value.h).
   std::shared_ptr<Buffer> buffer = nullptr;
-  // Of what is sent: the memory, where it is not the heap's.
+  // The memory of bytes to be sent, if it is not the heap's.
   std::shared_ptr<const BufferMemory> memory = nullptr;
 };
 
@@ -38,18 +38,18 @@ size_t PayloadBytes(const Payload& payload);
 struct Message {
   std::string header;  // the serialized proto without its payload field
   Payload payload;
-  // Of a request: about how many bytes its answer's payload has, where the caller knows. The
-  // transport picks a way by it; an answer of any other size comes as well.
+  // The approximate bytes of the answer's payload, if the caller of a request knows them. The
+  // transport picks a way by this number; an answer of any other size arrives as well.
   size_t answer_bytes = 0;
 };
 
-// No message is as large, so neither is a tensor that came in one.
+// Upper bound of a received tensor: it arrives in one message.
 inline constexpr size_t kTensorBytesMax = size_t{1} << 30;
 
-// The meta of a tensor and the slice that sends its bytes without a copy.
+// Returns the meta of a tensor. SliceOf returns the slice that sends its bytes without a copy.
 proto::TensorMeta MetaOf(const Tensor& tensor);
 ByteSlice SliceOf(const Tensor& tensor);
-// The same of some of its bytes.
+// A part of a tensor's bytes.
 struct ByteRange {
   size_t begin = 0;
   size_t count = 0;
@@ -69,12 +69,12 @@ class PayloadReader {
 
   // Errors: INVALID_ARGUMENT when fewer bytes are left.
   absl::Status Read(absl::Span<std::byte> out);
-  // A tensor that is most of a `buffer` keeps that, without a copy.
+  // Reads a tensor. A tensor that is most of a `buffer` keeps the buffer, without a copy.
   absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
   size_t remaining() const { return left_; }
 
  private:
-  // Where the next bytes lie if a tensor may keep them; else null.
+  // Returns where the next bytes lie if a tensor may keep them, else null.
   std::shared_ptr<Buffer> Kept(size_t bytes, size_t element_bytes);
   void Pass(size_t count);
 
@@ -84,7 +84,7 @@ class PayloadReader {
   size_t left_;
 };
 
-// All tensors of a message. Errors: INVALID_ARGUMENT when metas and payload disagree in size.
+// Reads all tensors of a message. Errors: INVALID_ARGUMENT if metas and payload disagree in size.
 absl::StatusOr<std::vector<Tensor>> ReadTensors(
     const google::protobuf::RepeatedPtrField<proto::TensorMeta>& metas, const Payload& payload);
 

@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-// One line, without its end, in which every field is, set or not. Errors: INTERNAL.
+// Returns one line, without its end, that contains every field, set or not. Errors: INTERNAL.
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
 
 // Fields that `message` does not know are passed over: a later version wrote them. Errors:

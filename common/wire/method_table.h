@@ -1,7 +1,7 @@
 #pragma once
 
-// What the transports have in common: full method names, the answers of a server that cannot serve
-// a call, and the limit on a message.
+// The part that the transports share: full method names, the answers of a server that cannot serve
+// a call, and the limit of a message.
 
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// "/cohort.proto.PsService/Pull".
+// Returns "/cohort.proto.PsService/Pull".
 std::string FullMethodName(const google::protobuf::MethodDescriptor& method);
 
 // Handlers by full method name. A handler for a method that its descriptor lacks, or a service
@@ -24,14 +24,14 @@ class MethodTable {
  public:
   explicit MethodTable(const std::vector<Service>& services);
 
-  // Null for a method that is not served.
+  // Returns null for a method that is not served.
   const Handler* Find(absl::string_view full_name) const;
-  // Null for none.
+  // Returns null for a method without one.
   const FindPlace* FindPlaceOf(absl::string_view full_name) const;
   // Puts the payload of a request that is here where the method wants it, if it does: what a
   // transport does while it receives.
   void ReceiveInPlace(absl::string_view full_name, Message& request) const;
-  // Of its service. Null for none.
+  // Returns the receive budget of the method's service, or null if it has none.
   ByteBudget* ReceiveBudgetOf(absl::string_view full_name) const;
 
  private:
@@ -45,13 +45,13 @@ class MethodTable {
   std::map<std::string, Method, std::less<>> methods_;
 };
 
-// A wait that clocks can add to a time without overflow: between zero and a year.
+// Returns a wait that clocks can add to a time without overflow: between zero and a year.
 absl::Duration BoundedWait(absl::Duration wait);
 
-// What a call gets whose time is over: DEADLINE_EXCEEDED naming the method.
+// Returns the error of a call whose time is over: DEADLINE_EXCEEDED naming the method.
 absl::Status NoAnswerInTime(absl::string_view method);
 
-// UNIMPLEMENTED naming both.
+// Returns UNIMPLEMENTED naming both.
 absl::Status UnknownMethod(absl::string_view method, absl::string_view address);
 
 // Errors: RESOURCE_EXHAUSTED naming the size and the limit.

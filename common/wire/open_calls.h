@@ -1,6 +1,6 @@
 #pragma once
 
-// Calls under way that can be cancelled together. Internal to who starts them.
+// Calls under way that can be cancelled together. Internal to the code that starts them.
 
 #include <cstdint>
 #include <map>
@@ -16,8 +16,8 @@ class OpenCalls {
  public:
   // Announces a call before its start, because it may end inside its start. Returns its id.
   uint64_t Enter();
-  // The call that Enter announced was started, and may have ended since. Cancels it at once if
-  // CancelAll ran in between.
+  // Notes that the call that Enter announced was started; it may have ended since. Cancels it at
+  // once if CancelAll ran in between.
   void Started(uint64_t id, std::shared_ptr<Call> call);
   void Ended(uint64_t id);
   // Cancels the calls that are under way, and none that is entered later.

@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-// CRC-32C, unmasked, of all bytes.
+// Returns the CRC-32C of all bytes, unmasked.
 uint32_t PayloadCrc32c(const Payload& payload);
 // Continues `crc`, that of what is before the payload.
 uint32_t ExtendCrc32c(uint32_t crc, const Payload& payload);

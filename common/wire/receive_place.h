@@ -17,7 +17,7 @@ namespace cohort {
 // Thread-safe.
 class ReceivePlace {
  public:
-  // The memory is the handler's and stays valid until the payload has come or Revoke returns.
+  // Wraps memory of the handler, which stays valid until the payload has come or Revoke returns.
   explicit ReceivePlace(absl::Span<std::byte> memory) : memory_(memory) {}
 
   absl::Span<std::byte> memory() const { return memory_; }
@@ -30,8 +30,8 @@ class ReceivePlace {
     return !revoked_;
   }
 
-  // Nothing is written to the memory from when this returns. What still comes is received and
-  // forgotten: the handler gets its request without a payload.
+  // Keeps the memory from being written from when this returns. The rest of the payload is received
+  // and forgotten: the handler gets its request without a payload.
   void Revoke() {
     MutexLock lock(mutex_);
     revoked_ = true;
@@ -43,10 +43,10 @@ class ReceivePlace {
   bool revoked_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Asked once the header of a request is there and before its payload is read, where the transport
-// can receive into memory that is not its own. The place has as many bytes as the payload; null:
-// none. A payload that came in the place is one slice, whose owner is the place. Runs on a thread
-// of the transport: does not block.
+// Returns the place for a payload, asked once the header of a request is there and before its
+// payload is read, if the transport can receive into memory of others. The place has as many bytes
+// as the payload; null: none. A payload that came in the place is one slice, whose owner is the
+// place. Runs on a thread of the transport and must not block.
 using FindPlace =
     std::function<std::shared_ptr<ReceivePlace>(absl::string_view header, size_t payload_bytes)>;
 

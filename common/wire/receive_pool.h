@@ -18,7 +18,7 @@ class ReceivePool : public std::enable_shared_from_this<ReceivePool> {
  public:
   static constexpr size_t kFreeBytesMax = size_t{256} << 20;
 
-  // At least `bytes` and, where it was used before, at most twice as many.
+  // Returns a buffer of at least `bytes`; a buffer that was used before has at most twice as many.
   std::shared_ptr<Buffer> Take(size_t bytes);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// `target` gets what the returned reply is called with, or INTERNAL naming `method` when that is
+// Returns a reply that passes its result to `target`, or INTERNAL naming `method` if it is
 // destroyed uncalled. A second call of the reply does nothing.
 Reply GuardReply(absl::string_view method, Reply target);
 

@@ -20,16 +20,17 @@ class OpenCall {
  public:
   virtual ~OpenCall() = default;
 
-  // True for the first who asks: answer and stop race for the right to end the call.
+  // Returns true for the first caller: answer and stop race for the right to end the call.
   bool Claim() { return !claimed_.exchange(true); }
 
-  // Of the request's payload, until the call is answered. Before it is handled.
+  // Sets the room of the request's payload, held until the call is answered. Called before the call
+  // is handled.
   void SetRoom(ByteBudget::Room room) { room_ = std::move(room); }
   void DropRoom() { room_.reset(); }
 
-  // By the one who claimed it, once.
+  // Ends the call. Called once, by the code that claimed it.
   virtual void Finish(absl::StatusOr<Message> result) = 0;
-  // A failure of the transport, not of the handler: UNAVAILABLE.
+  // Ends the call with a failure of the transport, not of the handler: UNAVAILABLE.
   virtual void Stop(const std::string& text) = 0;
 
  private:
@@ -40,16 +41,16 @@ class OpenCall {
 // Thread-safe. Always owned by a shared_ptr: replies that come late look whether it is still there.
 class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
  public:
-  // `address` is for error texts.
+  // Serves the methods of `services`; `address` is for error texts.
   ServerCalls(const std::vector<Service>& services, std::string address)
       : methods_(services), address_(std::move(address)) {}
 
-  // `granted` runs when the method's service has room for a request of so many bytes.
+  // Asks for room for a request of so many bytes. `granted` runs when the method's service has it.
   void AskForRoom(const std::string& method, size_t bytes, ByteBudget::Granted granted);
-  // Of a request that is here already.
+  // Reserves room for a request whose payload has already arrived.
   ByteBudget::Room TakeRoom(const std::string& method, size_t bytes);
 
-  // Where the payload of a request may be received (FindPlace). Null: anywhere.
+  // Returns where the payload of a request may be received (FindPlace). Null: anywhere.
   std::shared_ptr<ReceivePlace> PlaceFor(const std::string& method, absl::string_view header,
                                          size_t bytes) const;
 
@@ -57,7 +58,7 @@ class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
   void Handle(std::shared_ptr<OpenCall> call, const std::string& method,
               absl::StatusOr<Message> request);
 
-  // As Server::Drain.
+  // Drains like Server::Drain.
   void Drain(absl::Duration grace);
   // Stops open calls and waits for handlers that are inside their call.
   void Stop();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the time of several steps went, together.
+// The time of several steps, added up by phase.
 
 #include "proto/worker.pb.h"
 

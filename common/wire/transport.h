@@ -1,7 +1,7 @@
 #pragma once
 
-// How tasks reach each other. A server listens with handlers; a channel starts calls. Every call
-// has a deadline and can be cancelled. Three implementations pass one conformance suite: gRPC
+// The way tasks reach each other. A server listens with handlers; a channel starts calls. Every
+// call has a deadline and can be cancelled. Three implementations pass one conformance suite: gRPC
 // (grpc_transport.h), in-process (inprocess_transport.h) and simulated (sim_transport.h).
 //
 // A handler and a completion run on a thread of the transport, so neither may block: move the
@@ -32,11 +32,12 @@ struct Service {
   const google::protobuf::ServiceDescriptor* descriptor = nullptr;
   std::map<std::string, Handler>
       handlers;  // by method name, "Pull"; a method without one is UNIMPLEMENTED
-  // By method name. A transport that reads all payloads into memory of its own asks none of them.
+  // Places for payloads, by method name. A transport that reads all payloads into memory of its own
+  // asks for none.
   std::map<std::string, FindPlace> places = {};
-  // Of the payloads of requests, from before their first byte is received until they are answered.
-  // Calls with a large request (kUnaskedBytesMax) wait for room in it before their bytes are sent.
-  // Shared with calls under way. Null: no bound.
+  // The budget of the payloads of requests, from before their first byte is received until they are
+  // answered. Calls with a large request (kUnaskedBytesMax) wait for room in it before their bytes
+  // are sent. Shared with calls under way. Null: no bound.
   std::shared_ptr<ByteBudget> receive_budget = nullptr;
 };
 
@@ -47,7 +48,7 @@ class Server {
   // so none runs when it returns; not from a handler.
   virtual ~Server() = default;
 
-  // host:port with the port that was really bound.
+  // Returns host:port with the port that was really bound.
   virtual std::string address() const = 0;
 
   // Refuses new calls, waits up to `grace` for open ones. Idempotent. Blocks; not from a handler.
@@ -60,8 +61,8 @@ class Call {
   // Does not cancel: a call that is no longer of interest ends by itself.
   virtual ~Call() = default;
 
-  // The completion runs with CANCELLED unless it already ran. The memory of a payload up to
-  // kFrameBytesMax is released soon, whatever the other end does.
+  // Cancels the call: the completion runs with CANCELLED unless it already ran. The memory of a
+  // payload up to kFrameBytesMax is released soon, whatever the other end does.
   virtual void Cancel() = 0;
 };
 
@@ -70,10 +71,10 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // `method` is "/cohort.proto.PsService/Pull". `done` runs exactly once, never inside this call.
-  // Errors from the transport itself: UNAVAILABLE (no connection, or it broke), DEADLINE_EXCEEDED,
-  // CANCELLED, RESOURCE_EXHAUSTED (message too large). Errors from the handler arrive with code,
-  // message and ErrorDetail.
+  // Starts a call; `method` is "/cohort.proto.PsService/Pull". `done` runs exactly once, never
+  // inside this call. Errors from the transport itself: UNAVAILABLE (no connection, or it broke),
+  // DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED (message too large). Errors from the handler
+  // arrive with code, message and ErrorDetail.
   virtual std::unique_ptr<Call> Start(absl::string_view method, Message request,
                                       absl::Duration timeout, Reply done) = 0;
 };
@@ -100,8 +101,8 @@ class Transport {
   // Connects when the first call starts, and again after a break.
   virtual std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) = 0;
 
-  // What makes memory of tensors that will be sent: where it has the choice, such memory as peers
-  // of this host read in place. It may outlive the transport.
+  // Returns the allocator for memory of tensors that will be sent: if possible, memory that peers
+  // of this host read in place. May outlive the transport.
   virtual AllocateBuffer MemoryToSend() const { return Buffer::Allocate; }
 };
 

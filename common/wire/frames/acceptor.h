@@ -18,9 +18,10 @@ namespace cohort {
 class Acceptor final : public IoLoop::Source {
  public:
   struct Options {
-    // The next connection that waits, never blocking; none with errno, as accept4 has it.
+    // Returns the next connection that waits, without blocking, or none with errno, as accept4
+    // does.
     std::function<UniqueFd(const UniqueFd& listener)> accept;
-    // On the loop's thread, never after Close.
+    // Takes a connection. Runs on the loop's thread, never after Close.
     std::function<void(UniqueFd connection)> take;
     // A process that has no descriptor left leaves connections where they wait, and tries again
     // after so long: asked at once, the system would answer the same.
@@ -30,7 +31,7 @@ class Acceptor final : public IoLoop::Source {
   static std::shared_ptr<Acceptor> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                          Options options);
 
-  // The address is free when it returns. Not from `take`.
+  // Stops accepting; the address is free on return. Must not be called from `take`.
   void Close();
 
   int fd() const override { return fd_; }
@@ -47,7 +48,7 @@ class Acceptor final : public IoLoop::Source {
   std::shared_ptr<LoopTimer> rested_;  // set once; shared with the loop
   Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);  // that it rests
+  absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);  // when a rest was last logged
 };
 
 }  // namespace cohort

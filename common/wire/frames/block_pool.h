@@ -19,19 +19,19 @@ namespace cohort {
 class BlockPool {
  public:
   struct Lent {
-    uint64_t id = 0;  // from 1
+    uint64_t id = 0;  // counts from 1
     std::byte* data = nullptr;
-    int fd = -1;  // of a new block, which the other end has not got yet; else -1
+    int fd = -1;  // of a new block that the other end does not have yet; else -1
   };
 
-  // A block of `size` bytes or more, with undefined content. Errors: RESOURCE_EXHAUSTED when the
-  // system gives no memory.
+  // Returns a block of at least `size` bytes with undefined content. Errors: RESOURCE_EXHAUSTED if
+  // the system gives no memory.
   absl::StatusOr<Lent> Take(size_t size);
 
-  // A number for a block that is not of the pool.
+  // Returns a number for a block that does not belong to the pool.
   uint64_t NewId();
 
-  // The other end has read the block. False for an id that is not lent.
+  // Notes that the other end has read the block. Returns false for an id that is not lent.
   bool GiveBack(uint64_t id);
 
   // Blocks that are gone since the last call, which the other end may forget. Too many free bytes

@@ -1,13 +1,13 @@
 #pragma once
 
-// What is before each LocalFrame on its socket (proto/local.proto):
+// The bytes that precede each LocalFrame on its socket (proto/local.proto):
 //
 //   A  the frame's length, four bytes with the lowest first
-//   B  CRC-32C of the frame    \  as A; only where frames have sums,
-//   C  CRC-32C of A and B      /  which is over TCP
+//   B  CRC-32C of the frame    \  as A; only on connections with sums,
+//   C  CRC-32C of A and B      /  which are those over TCP
 //
-// C is looked at before anything is waited for: a length that changed on the way could otherwise
-// keep a reader waiting for bytes that never come. Internal to common/wire.
+// C is checked before anything is waited for: a length that changed on the way could otherwise keep
+// a reader waiting for bytes that never come. Internal to common/wire.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,10 +26,10 @@ struct FramePrefix {
   bool intact = true;  // what C says
 };
 size_t FramePrefixBytes(FrameSums sums);
-// `bytes` has at least FramePrefixBytes.
+// Reads a prefix; `bytes` has at least FramePrefixBytes.
 FramePrefix ReadFramePrefix(absl::string_view bytes, FrameSums sums);
 
-// The frame behind its prefix.
+// Returns the frame with its prefix before it.
 std::string WithPrefix(const proto::LocalFrame& frame, FrameSums sums);
 
 }  // namespace cohort

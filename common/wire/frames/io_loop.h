@@ -1,9 +1,10 @@
 #pragma once
 
-// One thread that waits for descriptors and tells their owners. Internal to common/wire.
+// A thread that waits for descriptors and tells their owners. Internal to common/wire.
 //
-// What comes soon after the last event is waited for awake, because waking a processor up takes
-// longer than a short call: at most kSpinMax at a time, and only while that pays (SpinGate).
+// The thread waits awake for events that follow soon after the last one, because waking a processor
+// up takes longer than a short call: for at most kSpinMax at a time, and only as long as that pays
+// (SpinGate).
 
 #include <sys/epoll.h>
 
@@ -25,13 +26,13 @@ namespace cohort {
 
 inline constexpr std::chrono::microseconds kSpinMax{20};
 
-// Whether to wait awake. It pays while at least every other such wait ends with an event; else one
-// of many waits is tried, so that a spin costs a processor that others need next to nothing.
-// Thread-compatible.
+// The decision whether to wait awake. It pays as long as at least every other such wait ends with
+// an event; otherwise one of many waits is tried, so that a spin costs next to nothing of a
+// processor that others need. Thread-compatible.
 class SpinGate {
  public:
   bool Open();
-  // How a wait that was let in ended.
+  // Notes how a wait that was let in ended.
   void Spun(bool found);
 
  private:
@@ -49,9 +50,9 @@ class IoLoop {
   class Source {
    public:
     virtual ~Source() = default;
-    // Of the same descriptor for all its life.
+    // Returns the same descriptor throughout its life.
     virtual int fd() const = 0;
-    // On the loop's thread, with what epoll saw. It must not block.
+    // Handles what epoll saw. Runs on the loop's thread and must not block.
     virtual void OnEvents(uint32_t events) = 0;
   };
 
@@ -60,10 +61,10 @@ class IoLoop {
   // ends by itself, after the call that it is in.
   ~IoLoop();
 
-  // Level-triggered epoll `events`. The loop holds the source until Remove.
+  // Watches the source for level-triggered epoll `events`. The loop holds the source until Remove.
   void Add(std::shared_ptr<Source> source, uint32_t events);
   void Change(const Source& source, uint32_t events);
-  // A call of OnEvents may still be under way on another thread.
+  // Stops watching the source. A call of OnEvents may still be under way on another thread.
   void Remove(const Source& source);
 
   // Runs `task` on the loop's thread.
@@ -72,14 +73,14 @@ class IoLoop {
   using Time = std::chrono::steady_clock::time_point;
   // Runs `task` on the loop's thread at `time`. Takes no descriptor. Returns what cancels it.
   uint64_t RunAt(Time time, Task task);
-  // Nothing for a task that has begun, or is none. It may still be running.
+  // Cancels a task that has not begun; otherwise does nothing, and the task may still be running.
   void CancelRun(uint64_t id);
 
  private:
   struct State {
     UniqueFd epoll;
     UniqueFd wake;
-    UniqueFd timer;  // of the earliest of `alarms`
+    UniqueFd timer;  // set to the earliest of `alarms`
     Mutex mutex;
     std::map<int, std::shared_ptr<Source>> sources ABSL_GUARDED_BY(mutex);
     std::vector<Task> tasks ABSL_GUARDED_BY(mutex);
@@ -99,12 +100,14 @@ class IoLoop {
   std::thread thread_;
 };
 
-// What a process waits with for its peers: large payloads, whose copies take long, have a thread
-// and connections of their own, so that small calls do not wait behind them, and long turns there.
+// The loops and the memory with which a process waits for its peers. Large payloads, whose copies
+// take long, have a thread with long turns and connections of their own, so that small calls do not
+// wait behind them.
 struct LocalLoops {
   std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
   std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kLong);
-  // One for all connections: each would keep memory of its largest payloads for itself.
+  // One pool for all connections: each would otherwise keep memory of its largest payloads for
+  // itself.
   std::shared_ptr<ReceivePool> pool = std::make_shared<ReceivePool>();
 };
 

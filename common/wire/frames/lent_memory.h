@@ -1,7 +1,7 @@
 #pragma once
 
 // The shared memory (shared_memory.h) that one end of a connection has sent from: the number under
-// which the other end knows each, and who owns it until that end has read it. Internal to
+// which the other end knows each piece, and its owner until the other end has read it. Internal to
 // common/wire.
 
 #include <cstdint>
@@ -23,19 +23,20 @@ class LentMemory {
     uint64_t id = 0;
     bool is_new = false;  // the other end has not seen it yet
   };
-  // Keeps `owner`, who keeps the memory, until the number is given back. `new_id` gives a number
-  // that nothing else on the connection has.
+  // Keeps `owner`, which keeps the memory, until the number is given back. `new_id` returns a
+  // number that nothing else on the connection has.
   Known Lend(const std::shared_ptr<const SharedMemory>& memory, Owner owner,
              absl::FunctionRef<uint64_t()> new_id);
 
-  // The memory was read as often as it was lent, less one: its owner. Null for a number that is not
-  // lent.
+  // Notes that the other end has read the memory once, and returns one owner for that. Returns null
+  // for a number that is not lent.
   Owner GiveBack(uint64_t id);
 
   // Numbers of memory that is no more, which the other end may forget.
   std::vector<uint64_t> TakeGone();
 
-  // The other end is gone, and may still read: what is lent is never written again. Its owners.
+  // Returns all owners once the other end is gone. The other end may still read, so lent memory is
+  // never written again.
   std::vector<Owner> Lose();
 
  private:

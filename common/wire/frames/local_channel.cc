@@ -89,7 +89,7 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
 
 bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
   const size_t bytes = PayloadBytes(request.payload);
-  // What lies in a block, or is read where it lies, takes memory of this process.
+  // A payload in a block, or one that is read in place, takes memory of this process.
   const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
                                                : bytes <= options_.free_bytes_max;
   if (free) return Send(id, method, std::move(request));

@@ -26,12 +26,12 @@ class LocalSession final : public LocalConnection::Owner,
                            public std::enable_shared_from_this<LocalSession> {
  public:
   struct Options {
-    std::string name;     // of the listening socket
-    std::string address;  // of the server, for error texts
+    std::string name;  // the listening socket's
+    std::string address;  // the server's, for error texts
     size_t message_bytes_max = 0;
-    bool blocks = true;  // as in LocalConnection
+    bool blocks = true;  // see LocalConnection
     FrameSums sums = FrameSums::kNone;
-    std::shared_ptr<ReceivePool> pool = nullptr;  // as in LocalReader
+    std::shared_ptr<ReceivePool> pool = nullptr;  // see LocalReader
     // Requests up to this go without asking, do not count as such, and go as a whole.
     size_t free_bytes_max = kSmallRequestBytesMax;
   };
@@ -39,11 +39,11 @@ class LocalSession final : public LocalConnection::Owner,
   // Errors: UNAVAILABLE naming address and socket.
   static absl::StatusOr<std::shared_ptr<LocalSession>> Connect(std::shared_ptr<IoLoop> loop,
                                                                Options options);
-  // Of a connection that is there already.
+  // Makes a session over a connection that exists already.
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                             Options options);
 
-  // As Channel::Start.
+  // Starts a call like Channel::Start.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done);
 
@@ -62,15 +62,15 @@ class LocalSession final : public LocalConnection::Owner,
     Reply done;
     std::string method;
     Time deadline;
-    absl::optional<Message> waits = {};  // for room at the server
-    ByteBudget::Room unasked = nullptr;  // of what was sent without asking
+    absl::optional<Message> waits = {};  // waits for room at the server
+    ByteBudget::Room unasked = nullptr;  // room for a request that was sent without asking
   };
 
   LocalSession(std::shared_ptr<IoLoop> loop, Options options)
       : loop_(std::move(loop)), options_(std::move(options)) {}
 
   uint64_t Add(std::string method, absl::Duration timeout, Reply done);
-  // False when the connection has ended, as of the next two.
+  // Asks for room or sends at once. Returns false if the connection has ended, like the next two.
   bool AskOrSend(uint64_t id, absl::string_view method, Message request);
   bool Send(uint64_t id, absl::string_view method, Message request);
   bool Ask(uint64_t id, absl::string_view method, size_t bytes);
@@ -86,7 +86,7 @@ class LocalSession final : public LocalConnection::Owner,
   const Options options_;
   std::shared_ptr<LocalConnection> connection_;  // set once; shared with the loop until its end
   std::shared_ptr<LoopTimer> timer_;             // set once; shared with the loop
-  // Of requests that are sent unasked. Shared with calls.
+  // The budget of requests that are sent unasked. Shared with calls.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
 
   Mutex mutex_;
@@ -113,7 +113,7 @@ class LocalChannel final : public Channel {
 
   // Errors: UNAVAILABLE naming address and socket.
   absl::Status Connect();
-  // Whether calls can be made without another Connect.
+  // Returns whether calls can be made without another Connect.
   bool open();
 
  private:
@@ -123,10 +123,10 @@ class LocalChannel final : public Channel {
   }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
-  const LocalLoops loops_;               // as in LocalSession
+  const LocalLoops loops_;  // see LocalSession
   const LocalSession::Options options_;  // without a name: no other connections are made
   Mutex mutex_;
-  // By kind. Shared with their calls, which may outlive the channel.
+  // The sessions by kind. Shared with their calls, which may outlive the channel.
   std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
 // One end of a socket on which frames travel both ways (proto/local.proto): a unix socket between
-// two processes of one host, or TCP, on which nothing lies in blocks. On the former a payload is
+// two processes of one host, or TCP, on which nothing lies in blocks. On a unix socket a payload is
 // copied once, into a block that both processes map; the other end reads it there and then gives
 // the block back with a later frame. Blocks belong to their connection: after its end nobody writes
-// to them, so what still reads one reads what was sent. Internal to common/wire.
+// to them, so a late reader still reads what was sent. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -24,28 +24,29 @@ class LocalConnection final : public IoLoop::Source,
                               public BlockReturn,
                               public std::enable_shared_from_this<LocalConnection> {
  public:
-  // Who gets what arrives, on the loop's thread. Thread-safe.
+  // The receiver of what arrives, on the loop's thread. Thread-safe.
   class Owner {
    public:
     virtual ~Owner() = default;
-    // Of a payload that is still on the socket: memory to receive it in. Null: any.
+    // Returns memory for a payload that is still on the socket. Null: any memory.
     virtual std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame&, size_t) {
       return nullptr;
     }
-    // Kind and header of the frame; the payload's memory is the block's while a slice lives.
+    // Takes the frame's kind and header; the payload's memory is the block's while a slice lives.
     virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
-    // The other end is gone (UNAVAILABLE), or one of the two sent what the other could not read
-    // (MalformedMessage, RESOURCE_EXHAUSTED). Not after Close.
+    // Tells why the connection ended: the other end is gone (UNAVAILABLE), or one of the two sent
+    // what the other could not read (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
+    // Close.
     virtual void OnEnd(const absl::Status& why) = 0;
   };
 
   struct Options {
     size_t message_bytes_max = 0;                 // a larger frame or block ends the connection
     bool blocks = true;                           // else payloads travel on the socket, both ways
-    FrameSums sums = FrameSums::kNone;            // as at the other end
-    std::string peer = "";                        // for texts
-    std::shared_ptr<ReceivePool> pool = nullptr;  // as in LocalReader
-    size_t whole_bytes_max = kPartBytes;          // as in LocalWriter
+    FrameSums sums = FrameSums::kNone;  // must equal the other end's
+    std::string peer = "";  // names the peer in texts
+    std::shared_ptr<ReceivePool> pool = nullptr;  // see LocalReader
+    size_t whole_bytes_max = kPartBytes;  // see LocalWriter
   };
 
   // Holds `owner` until the end.
@@ -56,14 +57,15 @@ class LocalConnection final : public IoLoop::Source,
   // Takes kind and header from `frame`. False when the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
-  // As in LocalWriter.
+  // Forwards to LocalWriter.
   void Forget(uint64_t call) { writer_.Forget(call); }
   bool uses_blocks() { return writer_.uses_blocks(); }
 
-  // As LocalWriter::WaitUntilSent.
+  // Forwards to LocalWriter::WaitUntilSent.
   void WaitUntilSent(std::chrono::steady_clock::time_point end) { writer_.WaitUntilSent(end); }
 
-  // What was sent arrives, unless the other end has no room for it now.
+  // Closes the connection. What was sent still arrives, unless the other end has no room for it
+  // now.
   void Close();
 
   bool open() const;
@@ -87,7 +89,7 @@ class LocalConnection final : public IoLoop::Source,
   const UniqueFd socket_;
   const std::string peer_;
   const FrameSums sums_;
-  LocalReader reader_;  // of the loop's thread
+  LocalReader reader_;  // used by the loop's thread alone
   LocalWriter writer_;
 
   mutable Mutex mutex_;

@@ -17,12 +17,13 @@ namespace cohort {
 namespace {
 
 constexpr size_t kReadBytes = size_t{64} << 10;
-// So much of it where a payload was behind the last frame: what is read of the next payload
-// together with its frame has to be copied to its place.
+// The bytes to read at first after a frame that had a payload: bytes of the next payload that are
+// read together with its frame have to be copied to their place.
 constexpr size_t kHeadBytes = size_t{1} << 10;
 // Kind, ids and texts of a frame beside its message.
 constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
-// What may be read ahead of the frame that it belongs to is less than one look at the socket.
+// Upper bound of passed descriptors: what may be read ahead of the frame it belongs to is less than
+// one look at the socket.
 constexpr size_t kPassedMax = 64;
 
 absl::Status Malformed(absl::string_view what) {
@@ -195,7 +196,7 @@ absl::Status LocalReader::MapBlock(uint64_t block) {
   return absl::OkStatus();
 }
 
-// Without a lease: the caller keeps the block's memory.
+// Returns the bytes without a lease: the caller keeps the block's memory.
 absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame) const {
   const auto found = mapped_.find(frame.block());
   if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));

@@ -21,7 +21,7 @@
 
 namespace cohort {
 
-// Who is told when a block of the other end was read, on any thread. Thread-safe.
+// The receiver of the news that a block of the other end was read, on any thread. Thread-safe.
 class BlockReturn {
  public:
   virtual ~BlockReturn() = default;
@@ -35,7 +35,7 @@ class LocalReader {
     size_t message_bytes_max = 0;
     bool blocks = true;  // else one that comes ends the connection
     FrameSums sums = FrameSums::kNone;
-    // Of the memory of payloads. Shared with other readers; null: one of its own.
+    // The pool for payloads. Shared with other readers; null: one of its own.
     std::shared_ptr<ReceivePool> pool = nullptr;
   };
   explicit LocalReader(Options options);
@@ -52,23 +52,23 @@ class LocalReader {
         place;
   };
 
-  // One look at the socket, two where the first brings a frame with a payload behind it; what is
-  // left makes the next event. Errors, after which the connection
-  // has to end: UNAVAILABLE when the other end is gone; MalformedMessage or RESOURCE_EXHAUSTED for
-  // what is no frame, has another sum, or is more than the limits, here or at the other end.
+  // Reads what one look at the socket brings, or two if the first brings a frame followed by a
+  // payload; the rest makes the next event. Errors, after which the connection has to end:
+  // UNAVAILABLE if the other end is gone; MalformedMessage or RESOURCE_EXHAUSTED for bytes that are
+  // not a frame, have another sum, or exceed the limits, here or at the other end.
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
  private:
   class BlockLease;
-  // A frame whose bytes on the socket are not all there.
+  // A frame whose payload has not arrived whole.
   struct Behind {
     proto::LocalFrame frame;
-    bool of_parts = false;                // its bytes are a part of parts_
+    bool of_parts = false;  // its bytes are a part of parts_
     std::shared_ptr<ReceivePlace> place;  // else they go there, if it is not null
     bool revoked = false;                 // nobody wants them any more
     std::shared_ptr<Buffer> own;          // else this is the payload
-    absl::Span<std::byte> left;           // of the memory
-    uint32_t crc = 0;                     // of the bytes that have come, where frames have sums
+    absl::Span<std::byte> left;  // the memory that is still to be filled
+    uint32_t crc = 0;  // sum of the bytes that have come, if frames have sums
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);
@@ -77,15 +77,15 @@ class LocalReader {
   absl::StatusOr<proto::LocalFrame> ParseFrame(const FramePrefix& prefix,
                                                absl::string_view bytes) const;
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
-  // Has `write` fill the memory for what is still to come, whose first bytes it may take: it
-  // returns how many.
+  // Has `write` fill the memory for the bytes that are still to come; `write` may take the first of
+  // them, and returns how many it took.
   absl::Status FillBehind(
       absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write);
   absl::Status BeginBehind(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status EndBehind(const Sinks& sinks);
   absl::Status MapBlock(uint64_t block);
   absl::StatusOr<ByteSlice> BlockBytes(const proto::LocalFrame& frame) const;
-  // A whole block, which is given back when the slice's owner dies.
+  // Returns a whole block, which is given back when the slice's owner dies.
   absl::StatusOr<ByteSlice> Lease(uint64_t block, const Sinks& sinks) const;
   absl::Status TakeRanges(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status TakeMessage(proto::LocalFrame frame, const Sinks& sinks);

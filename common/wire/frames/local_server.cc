@@ -18,7 +18,7 @@ namespace cohort {
 
 namespace {
 
-// How long a stopping server may go on sending answers that were given before.
+// Upper bound of the time in which a stopping server goes on sending earlier answers.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
 // Thread-safe.
@@ -61,7 +61,7 @@ class LocalOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
-// What the connections of one server share. Thread-safe.
+// The connections of one server. Thread-safe.
 class Peers {
  public:
   void Add(std::shared_ptr<LocalConnection> connection) {
@@ -106,7 +106,7 @@ class ServerSession final : public LocalConnection::Owner,
                 size_t message_bytes_max)
       : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
 
-  // Once, on the loop's thread, where frames arrive too.
+  // Sets the connection, once, on the loop's thread, on which frames arrive too.
   void SetConnection(std::weak_ptr<LocalConnection> connection) {
     connection_ = std::move(connection);
   }
@@ -120,7 +120,7 @@ class ServerSession final : public LocalConnection::Owner,
     if (frame.has_ask()) return OnAsk(frame.ask());
     if (!frame.has_call()) return;
     ByteBudget::Room room = TakeRoomOf(frame.call().id());
-    // What lies in a block takes memory of the other process.
+    // A payload in a block takes memory of the other process.
     if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
       room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
     }
@@ -154,7 +154,7 @@ class ServerSession final : public LocalConnection::Owner,
     if (connection == nullptr) return;
     if (room != nullptr) {
       MutexLock lock(mutex_);
-      // What was there for the id before goes after the lock: its end lets others in.
+      // The earlier room of this id goes after the lock is released: its end lets others in.
       std::swap(rooms_[id], room);
     }
     proto::LocalFrame frame;
@@ -176,11 +176,11 @@ class ServerSession final : public LocalConnection::Owner,
   const size_t message_bytes_max_;
   std::weak_ptr<LocalConnection> connection_;
   Mutex mutex_;
-  // Of calls that may come, by their ids.
+  // The room of calls that may come, by their ids.
   std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Begins to serve who came, on the thread of `loop`.
+// Begins to serve a new connection, on the thread of `loop`.
 void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
            const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<Peers>& peers,
            const LocalConnection::Options& options) {

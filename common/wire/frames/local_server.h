@@ -14,11 +14,11 @@
 namespace cohort {
 
 struct LocalServerOptions {
-  std::string name;     // of the socket to listen on; empty: none
-  std::string address;  // of the server, for error texts and Server::address
+  std::string name;  // the socket to listen on; empty: none
+  std::string address;  // the server's, for error texts and Server::address
   std::vector<Service> services;
   size_t message_bytes_max = 0;
-  bool blocks = true;  // as in LocalConnection
+  bool blocks = true;  // see LocalConnection
 };
 
 // Thread-safe.
@@ -32,7 +32,7 @@ class LocalServer : public Server {
 absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& loops,
                                                               LocalServerOptions options);
 
-// The socket of a server's connections for large payloads.
+// Returns the socket name of a server's connections for large payloads.
 std::string NameForParts(const std::string& name);
 
 }  // namespace cohort

@@ -72,7 +72,7 @@ void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
 
 std::string NewSocketNumber() {
   uint64_t bits[2] = {};
-  // So few bytes come whole, and wait only while the machine boots.
+  // So few random bytes always come whole; the call waits only while the machine boots.
   COHORT_CHECK(getrandom(bits, sizeof(bits), 0) == sizeof(bits), "the kernel has random bytes");
   return absl::StrCat(absl::Hex(bits[0], absl::kZeroPad16), absl::Hex(bits[1], absl::kZeroPad16));
 }

@@ -15,14 +15,14 @@
 
 namespace cohort {
 
-// What no other socket of the machine has in its name: 128 random bits.
+// Returns a number that no other socket of the machine has in its name: 128 random bits.
 std::string NewSocketNumber();
 
-// All sockets are non-blocking. Errors: ALREADY_EXISTS or UNAVAILABLE naming `name`.
+// Opens non-blocking sockets. Errors: ALREADY_EXISTS or UNAVAILABLE naming `name`.
 absl::StatusOr<UniqueFd> ListenLocal(const std::string& name);
 absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name);
 
-// The next peer of this user; not ok() when none waits.
+// Returns the next peer of this user, or a descriptor that is not ok() if none waits.
 UniqueFd AcceptLocal(const UniqueFd& listener);
 
 // Sends what fits and with its first byte `passed_fd`, unless that is -1. The number of bytes, 0

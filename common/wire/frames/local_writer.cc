@@ -38,7 +38,7 @@ void CopyAll(const Payload& payload, std::byte* out) {
   }
 }
 
-// What is left of head and payload behind the first `sent` bytes, as far as it goes into one call.
+// Returns what follows the first `sent` bytes of head and payload, as far as it fits into one call.
 std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
   std::vector<iovec> pieces;
   size_t room = kSystemCallBytesMax;
@@ -167,7 +167,7 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
 bool LocalWriter::SendParts() {
   {
     MutexLock lock(mutex_);
-    if (sending_parts_) return !closed_;  // that thread sees what is new
+    if (sending_parts_) return !closed_;  // that thread sees the new frame
     sending_parts_ = true;
   }
   while (true) {

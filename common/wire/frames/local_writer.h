@@ -31,16 +31,17 @@ class LocalWriter {
  public:
   struct Options {
     IoLoop& loop;
-    const IoLoop::Source& source;  // of the socket, in the loop
+    const IoLoop::Source& source;  // the socket's source in the loop
     const UniqueFd& socket;
     bool blocks = true;  // payloads may lie in blocks, of either end
     FrameSums sums = FrameSums::kNone;
-    size_t whole_bytes_max = kPartBytes;  // where they do not, a larger one travels in parts
+    // a larger payload travels in parts where there are no blocks
+    size_t whole_bytes_max = kPartBytes;
   };
   explicit LocalWriter(Options options) : options_(options) {}
 
-  // Whether payloads that are not large lie in blocks of this end. Not before the other end was
-  // heard of.
+  // Returns whether payloads that are not large lie in blocks of this end. False until the other
+  // end was heard.
   bool uses_blocks() {
     MutexLock lock(mutex_);
     return UseBlocksLocked();
@@ -49,25 +50,25 @@ class LocalWriter {
   // Takes kind and header from `frame`. False when the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
-  // Nobody waits for this call any more: the payload that its frame still has on its way is not
-  // read from when this returns. The other end gets what was copied of it. A payload that goes in
-  // parts is read on.
+  // Gives up a call that nobody waits for any more: after return, the payload of a frame that is
+  // still on its way is not read. The other end gets what was copied of it. A payload that goes in
+  // parts is still read.
   void Forget(uint64_t call);
 
-  // What a frame of the other end says of blocks. False when that cannot be.
+  // Takes what a frame of the other end says about blocks. Returns false for what cannot be.
   bool TakeNotes(const proto::LocalFrame& frame);
 
-  // A block of the other end was read: it goes back with a later frame, a part's soon.
+  // Gives back a block of the other end that was read, with a later frame; with a part soon.
   void BlockRead(uint64_t block, size_t bytes);
   void PartRead(uint64_t block);
 
-  // The socket has room.
+  // Notes that the socket has room.
   void Writable();
 
   // Returns when all was sent, or nothing can be any more, or at `end`. Not on the loop's thread.
   void WaitUntilSent(std::chrono::steady_clock::time_point end);
 
-  // Nothing is sent any more.
+  // Sends nothing from now on.
   void Close();
 
  private:
@@ -75,7 +76,7 @@ class LocalWriter {
   struct Unsent {
     std::string head;
     Payload following;
-    size_t sent = 0;  // of head and following together
+    size_t sent = 0;  // bytes of head and following together
     int passed_fd = -1;
     uint64_t call = 0;  // whose frame it is, if its payload follows it as a whole
   };
@@ -91,9 +92,9 @@ class LocalWriter {
     Payload bytes;
     std::byte* slot = nullptr;  // null: the bytes follow the frame
     int new_fd = -1;
-    Payload ended;  // of the message whose last part this is
+    Payload ended;  // the payload of the message whose last part this is
   };
-  // Whose owners are released, which runs code of others, without the lock.
+  // Payloads to release without the lock, because that runs other code.
   using Sent = std::vector<Payload>;
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -118,7 +119,7 @@ class LocalWriter {
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;  // the other end was told of blocks
   bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
-  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // by one thread at a time
+  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time sends parts
   std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
   std::deque<InParts> in_parts_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> slots_out_ ABSL_GUARDED_BY(mutex_);

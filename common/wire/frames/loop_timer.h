@@ -14,13 +14,13 @@ namespace cohort {
 // Thread-safe.
 class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
  public:
-  // `fire` runs on the loop's thread. The loop outlives the timer.
+  // Makes a timer whose `fire` runs on the loop's thread. The loop outlives the timer.
   static std::shared_ptr<LoopTimer> Make(IoLoop& loop, std::function<void()> fire);
 
   // Fires at `time` or, when it was told an earlier one since it last fired, at that.
   void FireBy(IoLoop::Time time);
 
-  // It does not fire any more; it may be firing now.
+  // Stops the timer; it may be firing now.
   void Stop();
 
  private:

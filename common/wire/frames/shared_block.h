@@ -15,7 +15,7 @@ namespace cohort {
 // A mapping of a whole descriptor. Thread-compatible.
 class Mapping {
  public:
-  // `protection` as for mmap. Errors: RESOURCE_EXHAUSTED with the system's reason.
+  // Maps `fd` with `protection` as for mmap. Errors: RESOURCE_EXHAUSTED with the system's reason.
   static absl::StatusOr<Mapping> Of(int fd, size_t size, int protection);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
@@ -36,11 +36,12 @@ struct SharedBlock {
   Mapping memory;
 };
 
-// At least `size` bytes, whole pages, zeros. Errors: RESOURCE_EXHAUSTED with the system's reason.
+// Makes a block of at least `size` bytes, whole pages, filled with zeros. Errors:
+// RESOURCE_EXHAUSTED with the system's reason.
 absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size);
 
-// The reader's end of a block that came from another process. Errors: INVALID_ARGUMENT when its
-// size is not sealed or above `size_max`; RESOURCE_EXHAUSTED when it cannot be mapped.
+// Maps the reader's end of a block that came from another process. Errors: INVALID_ARGUMENT if its
+// size is not sealed or above `size_max`; RESOURCE_EXHAUSTED if it cannot be mapped.
 absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max);
 
 }  // namespace cohort

@@ -33,7 +33,7 @@ class SharedMemory final : public BufferMemory {
   size_t size() const { return block_.memory.size(); }
 
   bool writable() const override { return !lost_.load(std::memory_order_acquire); }
-  // A reader was lost: it may still read.
+  // Notes that a reader was lost: it may still read.
   void LoseReader() const { lost_.store(true, std::memory_order_release); }
 
  private:
@@ -45,7 +45,8 @@ class SharedMemory final : public BufferMemory {
 // it made share the count of them.
 AllocateBuffer SharedMemoryMaker();
 
-// The memory of a slice that is sent, to be read there; null where it is better copied.
+// Returns the memory of a slice that is sent, to be read in place, or null if the slice is better
+// copied.
 std::shared_ptr<const SharedMemory> SharedMemoryOf(const ByteSlice& slice);
 
 // Bytes of the slices without such memory; all bytes where the slices are too many to name.

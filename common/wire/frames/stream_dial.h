@@ -23,14 +23,14 @@ inline constexpr std::chrono::seconds kDialTimeMax{5};
 class StreamDial final : public IoLoop::Source, public std::enable_shared_from_this<StreamDial> {
  public:
   struct Options {
-    std::string peer;  // as BeginConnectTcp takes it
-    std::string name;  // that the server told
+    std::string peer;  // in the form that BeginConnectTcp takes
+    std::string name;  // the name that the server told
     StreamKind kind = StreamKind::kCalls;
   };
   // UNAVAILABLE or INVALID_ARGUMENT saying why there is no connection.
   using Done = absl::AnyInvocable<void(absl::StatusOr<UniqueFd>)>;
 
-  // `done` runs once on the loop's thread, unless it was cancelled. Errors: those of
+  // Dials. `done` runs once on the loop's thread, unless the dial was cancelled. Errors: those of
   // BeginConnectTcp, and then `done` never runs.
   static absl::StatusOr<std::shared_ptr<StreamDial>> Start(std::shared_ptr<IoLoop> loop,
                                                            Options options, Done done);

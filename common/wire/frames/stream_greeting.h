@@ -12,18 +12,18 @@
 
 namespace cohort {
 
-// What a connection is for: calls, or calls with large payloads.
+// The purpose of a connection: calls, or calls with large payloads.
 enum class StreamKind : size_t { kCalls, kParts };
 
-// All have the same length. `name` is of NewSocketNumber.
+// Returns the greeting; all have the same length. `name` is from NewSocketNumber.
 std::string StreamGreeting(StreamKind kind, const std::string& name);
 
 inline constexpr absl::string_view kStreamWelcome = "cohort-frames-1 welcome\n";
 
-// What the first bytes that came say so far.
+// The meaning of the first bytes that came so far.
 enum class FirstBytes {
   kTooFew,    // they may become a greeting
-  kGreeting,  // of the server with that name
+  kGreeting,  // a greeting of the server with that name
   kStranger,  // a greeting for another server
   kOther      // another protocol
 };
@@ -33,7 +33,7 @@ struct Greeted {
 };
 Greeted ReadGreeting(absl::string_view bytes, const std::string& name);
 
-// How many bytes a greeting to a server with this name has.
+// Returns how many bytes a greeting to a server with this name has.
 size_t StreamGreetingBytes(const std::string& name);
 
 }  // namespace cohort

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-// How long a peer's host may confirm nothing, and how an idle connection is asked, so that this
-// shows there as well. As on gRPC's connections (grpc_settings.cc).
+// Limits of silence: how long a peer's host may confirm nothing, and how an idle connection is
+// probed so that silence shows there as well. The values of gRPC's connections (grpc_settings.cc).
 struct Patience {
   int unanswered_ms_max;
   int keepalive_idle_seconds;
@@ -38,7 +38,7 @@ constexpr Patience kServer = {30'000, 10, 5, 4};
 constexpr int kConnectFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 void Set(const UniqueFd& socket, int level, int option, int value) {
-  // What a system does not know changes its pace, not what arrives.
+  // An option that the system does not know changes the pace and not what arrives.
   setsockopt(socket.get(), level, option, &value, sizeof(value));
 }
 
@@ -85,7 +85,8 @@ int PortOf(const UniqueFd& socket) {
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// Every interface, first of both families by one socket, then of IPv4 where there is no IPv6.
+// Returns the addresses of all interfaces: first one socket for both families, then IPv4 if there
+// is no IPv6.
 std::vector<SocketAddress> Wildcards() {
   sockaddr_in6 six = {};
   six.sin6_family = AF_INET6;

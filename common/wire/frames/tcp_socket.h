@@ -13,7 +13,7 @@ namespace cohort {
 
 struct TcpListeners {
   std::vector<UniqueFd> sockets;  // one for each address that the host's name has
-  int port = 0;                   // of all of them
+  int port = 0;  // the same for all listeners
 };
 
 // Listens on "host:port", as gRPC does: 0.0.0.0 and [::] take every interface, of IPv4 and IPv6;
@@ -22,7 +22,7 @@ struct TcpListeners {
 // or not of this machine.
 absl::StatusOr<TcpListeners> ListenTcp(const std::string& address);
 
-// The next connection; not ok() when none waits.
+// Returns the next connection, or a descriptor that is not ok() if none waits.
 UniqueFd AcceptTcp(const UniqueFd& listener);
 
 // Begins to connect to what gRPC calls a peer, "ipv4:10.0.0.7:2222" or "ipv6:%5B::1%5D:2222"; the
@@ -30,11 +30,11 @@ UniqueFd AcceptTcp(const UniqueFd& listener);
 // UNAVAILABLE.
 absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer);
 
-// The address of the other end, "10.0.0.7:41022"; "a peer that is gone" where the system does not
-// say.
+// Returns the address of the other end, "10.0.0.7:41022", or "a peer that is gone" if the system
+// does not say.
 std::string TcpPeerOf(const UniqueFd& socket);
 
-// How it ended: UNAVAILABLE with the system's reason.
+// Returns how connecting ended. Errors: UNAVAILABLE with the system's reason.
 absl::Status ConnectedTcp(const UniqueFd& socket);
 
 }  // namespace cohort

@@ -15,8 +15,8 @@ namespace {
 // Below this a copy is cheaper than counting references.
 constexpr size_t kCopiedSliceBytesMax = 512;
 
-// gRPC drops a status whose metadata is too large, so the text is cut. (Other bytes of it may take
-// three bytes each on the way.)
+// Limit of a status text: gRPC drops a status whose metadata is too large. (Some bytes take three
+// bytes each on the way.)
 constexpr size_t kStatusTextBytesMax = 8192;
 
 grpc::Slice ToGrpcSlice(const ByteSlice& slice) {

@@ -17,7 +17,8 @@ inline constexpr char kHandlerFailureKey[] = "cohort-handler-failure";
 
 // Metadata by which a client asks a server for its name on this host, and by which it is told.
 inline constexpr char kLocalNameKey[] = "cohort-local-name";
-// The name of a server whose port takes frames too, told to who asks for the other one.
+// The metadata key with the name of a server whose port takes frames too, told to callers that ask
+// for the local name.
 inline constexpr char kStreamNameKey[] = "cohort-stream-name";
 
 // References the slices; the owners are released when gRPC has sent the bytes.
@@ -26,7 +27,7 @@ grpc::ByteBuffer ToByteBuffer(const Payload& frame);
 // References the memory in which the bytes arrived.
 Payload FromByteBuffer(const grpc::ByteBuffer& buffer);
 
-// Code, message and ErrorDetail, in a form that fits into gRPC's metadata.
+// Puts code, message and ErrorDetail into a form that fits into gRPC's metadata.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

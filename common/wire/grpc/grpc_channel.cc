@@ -42,7 +42,7 @@ void RunLater(absl::AnyInvocable<void()> task) {
   });
 }
 
-// What one call needs until its completion; the canceller may hold it longer.
+// The state of one call until its completion; the canceller may hold it longer.
 struct CallState {
   grpc::ClientContext context;
   grpc::ByteBuffer response;
@@ -50,7 +50,7 @@ struct CallState {
   GrpcChannel::NamesTold told;  // null: the server was not asked
   std::string method;
   std::atomic<bool> cancelled{false};
-  ByteBudget::Room unasked;  // of the bytes that go without asking
+  ByteBudget::Room unasked;  // room for bytes that go without asking
 };
 
 class GrpcCall final : public Call {
@@ -162,7 +162,7 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
-  // What has a deadline of its own is a call of its own.
+  // A call with a deadline of its own does not share a stream.
   bool GoesOnStream(const Message& request, absl::Duration timeout) const {
     return lane_ == Lane::kFrames && timeout == absl::InfiniteDuration() &&
            PayloadBytes(request.payload) <= kFrameBytesMax &&
@@ -256,14 +256,14 @@ class GenericChannel final : public GrpcChannel {
   const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
   const size_t message_bytes_max_;
   const std::shared_ptr<ReceivePool> pool_;
-  // Of requests that are sent unasked. Shared with calls under way.
+  // The budget of requests that are sent unasked. Shared with calls under way.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
   grpc::GenericStub stub_;
   // A connection of its own, made when the first call in parts comes: small calls do not wait
   // behind what it has in the socket.
   grpc::GenericStub parts_stub_;
   Mutex mutex_;
-  // Of a lane of frames, once there was a call. Shared with its calls, and with gRPC.
+  // The stream of a lane of frames, made by its first call. Shared with its calls, and with gRPC.
   std::shared_ptr<GrpcCallStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 

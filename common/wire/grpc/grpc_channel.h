@@ -15,22 +15,22 @@ struct GrpcChannelOptions {
   std::string address;
   Lane lane = Lane::kControl;
   size_t message_bytes_max = 0;
-  // Of the memory of large answers. Shared with other channels; null: one of its own.
+  // The pool for large answers. Shared with other channels; null: one of its own.
   std::shared_ptr<ReceivePool> pool = nullptr;
 };
 
-// What a server tells of the other ways to it. Empty: there is none.
+// The names of the other ways to a server. Empty: there is no such way.
 struct ServerNames {
-  std::string local;   // of its unix socket on this host
-  std::string stream;  // by which greetings on its port mean it (stream_greeting.h)
-  std::string peer;    // of its connection, as gRPC writes it
+  std::string local;  // its unix socket on this host
+  std::string stream;  // the name by which greetings on its port mean it (stream_greeting.h)
+  std::string peer;  // the connection's peer, as gRPC writes it
 };
 
 // Thread-safe.
 class GrpcChannel : public Channel {
  public:
-  // As Channel::Start, but the server is also asked for its names; `told` runs with them before
-  // `done`, unless nobody answered.
+  // Starts a call like Channel::Start and also asks the server for its names; `told` runs with them
+  // before `done`, unless nobody answered.
   using NamesTold = absl::AnyInvocable<void(ServerNames)>;
   virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
                                             absl::Duration timeout, NamesTold told, Reply done) = 0;

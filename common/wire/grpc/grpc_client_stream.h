@@ -24,17 +24,18 @@ class GrpcClientStream {
  protected:
   GrpcClientStream() = default;
 
-  // First, once; it goes to the server with the first message. The context lives until OnDone runs.
+  // Starts the call; the first thing to do, once. It goes to the server with the first message. The
+  // context lives until OnDone runs.
   void StartCall(grpc::GenericStub& stub, grpc::ClientContext& context, const char* method);
-  // One at a time.
+  // Writes a message; one write at a time.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
-  // What is held keeps OnDone from running: who writes outside a reaction holds the call.
+  // Keeps OnDone from running until RemoveHold: code that writes outside a reaction holds the call.
   void AddHold() { ++left_; }
   void RemoveHold();
 
-  // False when the call has been cancelled: no other is read.
+  // Takes a message. Returns false if the call has been cancelled: no other message is read then.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
-  // No other comes.
+  // Tells that no other message comes.
   virtual void OnReadEnd() {}
   virtual void OnWriteDone(bool ok) = 0;
   virtual void OnDone(const grpc::Status& status) = 0;
@@ -48,7 +49,7 @@ class GrpcClientStream {
   GrpcEvent written_ = GrpcEvent::To<&GrpcClientStream::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcClientStream::Finished>(*this);
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> io_;
-  grpc::ByteBuffer message_;  // of who reads: one at a time
+  grpc::ByteBuffer message_;  // the reader's: one at a time
   grpc::Status status_;
   std::atomic<int> left_{1};  // what OnDone waits for; at first: that the call finishes
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the methods of a gRPC server share. Internal to common/wire/grpc.
+// The state that the calls of one gRPC server share. Internal to common/wire/grpc.
 
 #include <cstddef>
 #include <memory>
@@ -14,18 +14,18 @@ namespace cohort {
 
 class GrpcServedStreams;
 
-// What all methods of a gRPC server share. Thread-safe.
+// The state that all methods of a gRPC server share. Thread-safe.
 struct GrpcDispatcher {
   std::shared_ptr<ServerCalls> calls;  // shared with what serves its connections
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // shared with what was received
-  // By which clients of the same host, and all clients, reach the server too; empty: none.
+  // Names by which clients of the same host, and all clients, reach the server too; empty: none.
   std::string local_name;
   std::string stream_name;
   std::shared_ptr<GrpcServedStreams> streams;      // shared with the server, which ends them
   std::shared_ptr<GrpcStandardServices> standard;  // the same
 
-  // For a client that asks for them.
+  // Tells a client that asks for them the names.
   void TellNames(grpc::GenericServerContext& context) const;
 };
 

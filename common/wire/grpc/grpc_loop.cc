@@ -37,11 +37,11 @@ void Run(grpc::ServerCompletionQueue& queue) {
   while (queue.Next(&tag, &ok)) static_cast<const GrpcEvent*>(tag)->Tell(ok);
 }
 
-// Half of the cores: who else waits at a socket beside them takes the waiting from them.
+// Half of the cores: other threads that wait at a socket beside them take the waiting from them.
 int Threads() { return std::clamp(ProcessorCount() / 2, 1, 16); }
 
 grpc::ServerCompletionQueue* NewQueue() {
-  // Only a builder makes one that serves; it need not build.
+  // Only a builder makes a queue that serves; no server has to be built.
   grpc::ServerCompletionQueue* const queue = grpc::ServerBuilder().AddCompletionQueue().release();
   for (int i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
   return queue;

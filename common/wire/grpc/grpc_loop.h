@@ -1,7 +1,7 @@
 #pragma once
 
-// The threads on which gRPC runs in this process: they wait at one completion queue, which all
-// calls of all channels and servers share, and who is woken by a socket carries on with what came
+// The threads on which gRPC runs in this process. They wait at one completion queue, which all
+// calls of all channels and servers share, and a thread that is woken by a socket handles what came
 // itself. (gRPC's own callback threads hand the waiting on to one another at each event, and the
 // event to a third: on a machine with few cores that costs more than the call. docs/PERFORMANCE.md
 // has the figures.) Internal to common/wire: only its .cc files include it.
@@ -13,8 +13,8 @@
 
 namespace cohort {
 
-// What gRPC is given with what it is to do, and tells of its end. Belongs to the object that it
-// tells, which lives until then. Thread-safe.
+// The tag that gRPC is given with an operation, and through which it tells the operation's end.
+// Belongs to the object that it tells, which lives until then. Thread-safe.
 class GrpcEvent {
  public:
   template <auto kTold, typename T>
@@ -33,10 +33,11 @@ class GrpcEvent {
   const Function tell_;
 };
 
-// The queue of this process. Every tag is a GrpcEvent. It never ends.
+// Returns the queue of this process. Every tag is a GrpcEvent. The queue never ends.
 grpc::ServerCompletionQueue& GrpcQueue();
 
-// For the ports of a server whose calls are asked for at that queue. They secure nothing.
+// Returns credentials for the ports of a server whose calls are asked for at that queue. They
+// secure nothing.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOfQueue();
 
 }  // namespace cohort

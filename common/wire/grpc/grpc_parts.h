@@ -23,13 +23,13 @@ inline constexpr char kPartsMethod[] = "/cohort.proto.WireService/Call";
 // Cuts a message into its parts. Thread-compatible.
 class PartSender {
  public:
-  // `method` is empty in an answer.
+  // Makes a sender of `message`; `method` is empty in an answer.
   PartSender(std::string method, Message message);
 
-  // The first part will have no payload. At first.
+  // Leaves the payload out of the first part. Called before the first Next.
   void Announce() { announces_ = true; }
   bool done() const { return begun_ && sent_ == bytes_; }
-  // Not when done.
+  // Returns the next part. Must not be called when done.
   grpc::ByteBuffer Next();
 
  private:
@@ -41,7 +41,7 @@ class PartSender {
   size_t sent_ = 0;
 };
 
-// What a server says when a request that was announced may come.
+// Returns the part by which a server says that an announced request may come.
 grpc::ByteBuffer RoomPart();
 
 // Puts one together again. Thread-compatible.
@@ -55,14 +55,14 @@ class PartReceiver {
   absl::Status Add(const grpc::ByteBuffer& part);
 
   bool begun() const { return begun_; }
-  // Of a request: its payload was announced and none of it has come.
+  // Returns whether a request's payload was announced and none of it has come.
   bool announced() const { return begun_ && bytes_ > 0 && !payload_.under_way(); }
   size_t payload_bytes() const { return bytes_; }
-  // Of an answer: there is room for the request.
+  // Returns whether an answer says that there is room for the request.
   bool room() const { return room_; }
   bool complete() const { return begun_ && (bytes_ == 0 || payload_.complete()); }
   const std::string& method() const { return method_; }
-  // Once, when complete.
+  // Returns the message, once, when complete.
   Message Take();
 
  private:

@@ -48,7 +48,7 @@ class PartsCaller final : public GrpcClientStream {
 
   void OnDone(const grpc::Status& status) override {
     const std::unique_ptr<PartsCaller> self(this);
-    // What is wrong with the answer says more than that the call was given up for it.
+    // The fault of the answer says more than the cancellation that followed it.
     done_(received_.ok() ? status : grpc::Status::OK, Answer());
   }
 
@@ -59,7 +59,7 @@ class PartsCaller final : public GrpcClientStream {
     return answer_.Take();
   }
 
-  // By two reactions, in either order: the second one goes on.
+  // Called by two reactions, in either order: the second one goes on.
   void AnnouncedOrRoom() {
     if (may_go_on_.exchange(true)) WriteNext();
   }
@@ -78,8 +78,8 @@ class PartsCaller final : public GrpcClientStream {
   const std::shared_ptr<grpc::ClientContext> context_;  // shared with the caller
   const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
   PartSender sender_;
-  bool waits_for_room_;     // of writing
-  bool room_told_ = false;  // of reading
+  bool waits_for_room_;  // used by the writing side
+  bool room_told_ = false;  // used by the reading side
   std::atomic<bool> may_go_on_{false};
   PartReceiver answer_;
   absl::Status received_;

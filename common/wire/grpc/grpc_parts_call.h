@@ -17,11 +17,11 @@ namespace cohort {
 // Starts it on `stub`. `done` gets gRPC's status and, when that is OK, the answer.
 struct PartsRequest {
   std::string method;
-  Message message;    // of a size that was checked
+  Message message;  // its size was checked
   bool asks = false;  // its payload waits until the server has room
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // shared with what was received
-  // Shared with the caller, who may cancel; deadline and metadata are set.
+  // Shared with the caller, which may cancel; deadline and metadata are set.
   std::shared_ptr<grpc::ClientContext> context;
   std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done;
 };

@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// One call: its parts come, it is handled, the answer's parts go. Thread-safe.
+// A call whose request comes in parts and whose answer goes in parts. Thread-safe.
 class PartsCall final : public GrpcServedCall,
                         public OpenCall,
                         public std::enable_shared_from_this<PartsCall> {
@@ -146,9 +146,10 @@ class PartsCall final : public GrpcServedCall,
     AfterRoomIsTold([this, status] { StartFinish(status); });
   }
 
-  // Until gRPC is done: a service may keep the reply, and with it this. Shared with the server.
+  // Kept until gRPC is done: a service may keep the reply, and with it this call. Shared with the
+  // server.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
-  std::shared_ptr<PartsCall> self_;  // as long
+  std::shared_ptr<PartsCall> self_;  // kept as long
   // Reading, handling and writing follow each other, and of answer and stop one is let in
   // (OpenCall::Claim), so gRPC is told one thing at a time and one end.
   PartReceiver request_;

@@ -6,7 +6,7 @@ namespace cohort {
 
 namespace {
 
-// So many may come while those before are looked at.
+// The number of calls that may come while those before are handled.
 constexpr int kAskedAtOnce = 4;
 
 // Asks for one call after another. Lives until the server shuts down.

@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// How many calls of a server gRPC has to do with still. Thread-safe.
+// The number of a server's calls that gRPC is not done with. Thread-safe.
 class GrpcCallCount {
  public:
   void Add();
@@ -28,7 +28,7 @@ class GrpcCallCount {
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// What gRPC knows of a call that came, or will come. Thread-compatible.
+// The state that gRPC keeps of a call that came, or will come. Thread-compatible.
 struct GrpcIncoming {
   explicit GrpcIncoming(std::shared_ptr<GrpcCallCount> in) : count(std::move(in)) { count->Add(); }
   ~GrpcIncoming() {
@@ -43,13 +43,13 @@ struct GrpcIncoming {
       std::make_unique<grpc::GenericServerAsyncReaderWriter>(context.get());
 };
 
-// Has each call that comes to the server served, until the server shuts down.
+// Serves each call that comes to the server, until the server shuts down.
 using ServeIncoming = std::function<void(std::unique_ptr<GrpcIncoming>)>;
 void AskForCalls(grpc::AsyncGenericService& service, std::shared_ptr<GrpcCallCount> count,
                  ServeIncoming serve);
 
-// One call. One reaction to reading and one to writing run at a time, and OnDone last: when gRPC is
-// done. Thread-safe.
+// A call on the server. One reaction to reading and one to writing run at a time, and OnDone last,
+// when gRPC is done. Thread-safe.
 class GrpcServedCall {
  public:
   virtual ~GrpcServedCall() = default;
@@ -63,15 +63,16 @@ class GrpcServedCall {
 
   // Messages are read one after another, as they come, until a reaction ends that.
   void StartReading();
-  // One at a time.
+  // Writes a message; one write at a time.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  // Once, the last thing that is started. The one with a message counts as written at its end.
+  // Ends the call, once, as the last operation that is started. StartWriteAndFinish counts as
+  // written at the end of the call.
   void StartWriteAndFinish(const grpc::ByteBuffer& message);
   void StartFinish(const grpc::Status& status);
 
-  // False: no other is read, until that is started again.
+  // Takes a message. Returns false to read no other until reading is started again.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
-  // No other comes: the caller has no more, or is gone.
+  // Tells that no other message comes: the caller has no more, or is gone.
   virtual void OnReadEnd() = 0;
   virtual void OnWriteDone(bool) {}
   virtual void OnDone() = 0;
@@ -86,7 +87,7 @@ class GrpcServedCall {
   GrpcEvent written_ = GrpcEvent::To<&GrpcServedCall::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcServedCall::Finished>(*this);
   std::unique_ptr<GrpcIncoming> call_;
-  grpc::ByteBuffer message_;  // of who reads: one at a time
+  grpc::ByteBuffer message_;  // the reader's: one at a time
   std::atomic<int> left_{1};  // what OnDone waits for; at first: that it finishes
 };
 

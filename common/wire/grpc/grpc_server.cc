@@ -26,7 +26,7 @@ namespace cohort {
 
 namespace {
 
-// What the transports of other processes ask.
+// Returns the service that the transports of other processes ask.
 Service WireService(const std::string& local_name) {
   Service service;
   service.descriptor =
@@ -40,10 +40,10 @@ Service WireService(const std::string& local_name) {
   return service;
 }
 
-// How long a stopping server may go on sending answers that were given before.
+// Upper bound of the time in which a stopping server goes on sending earlier answers.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
-// One call of a method that takes a message and gives one. Thread-safe.
+// A call of a method that takes one message and gives one. Thread-safe.
 class UnaryCall final : public GrpcServedCall,
                         public OpenCall,
                         public std::enable_shared_from_this<UnaryCall> {
@@ -91,9 +91,10 @@ class UnaryCall final : public GrpcServedCall,
     std::exchange(self_, nullptr).reset();
   }
 
-  // Until gRPC is done: a service may keep the reply, and with it this. Shared with the server.
+  // Kept until gRPC is done: a service may keep the reply, and with it this call. Shared with the
+  // server.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
-  std::shared_ptr<UnaryCall> self_;  // as long
+  std::shared_ptr<UnaryCall> self_;  // kept as long
 };
 
 void Serve(std::unique_ptr<GrpcIncoming> call,
@@ -156,7 +157,8 @@ class RawServer final : public GrpcServer {
   const std::shared_ptr<ServerCalls> calls_;          // shared with what serves its connections
   const std::shared_ptr<GrpcServedStreams> streams_;  // shared with themselves
   const std::shared_ptr<GrpcStandardServices> standard_;
-  const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();  // by the calls
+  // shared with the calls
+  const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();
   const std::unique_ptr<grpc::AsyncGenericService> service_;
   const std::unique_ptr<grpc::ServerCompletionQueue> no_queue_;
   const std::unique_ptr<Acceptor> acceptor_;    // null: it listens

@@ -24,7 +24,7 @@ constexpr int kReconnectBackoffMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
 constexpr int kResolveIntervalMinMs = 500;
 
-// What is read at a time: it is still in the cache when it is looked at.
+// The bytes of one read: they are still in the cache when they are looked at.
 constexpr int kTcpReadChunkBytes = 256 << 10;
 constexpr int kTcpReadChunkBytesMax = 512 << 10;
 constexpr int kLookaheadBytes = 64 << 20;
@@ -58,7 +58,7 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   SharedSettings(set);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // With retries gRPC keeps what was sent, and would send again memory that has changed since.
+  // With retries gRPC would keep what was sent, and send again memory that has changed since.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
   // Otherwise channels with equal settings share one connection, and control waits behind tensors.
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -12,13 +12,13 @@
 
 namespace cohort {
 
-// Of one server. Thread-safe.
+// The state of one server's standard services. Thread-safe.
 struct GrpcStandardServices {
   std::vector<std::string> names;  // of all services of the server
   std::atomic<bool> serving{true};
 };
 
-// Their names, which belong to those of a server.
+// Returns the names of the standard services, which are among a server's names.
 std::vector<std::string> StandardServiceNames();
 
 // Serves the call if it is one of theirs; else leaves it.

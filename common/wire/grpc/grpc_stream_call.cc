@@ -82,7 +82,8 @@ void GrpcCallStream::Write(Unsent next, bool more) {
   call.payload = std::move(next.request.payload);
   const absl::StatusOr<Payload> frame = EncodeCheckedFrame(Pack(std::move(call)), kMessageBytesMax);
   COHORT_CHECK(frame.ok(), "the size of the request was checked");
-  // With the hint gRPC takes the next one before this has left, and one system call takes both.
+  // With the hint gRPC takes the next message before this one has left, and one system call takes
+  // both.
   grpc::WriteOptions options;
   if (more) options.set_buffer_hint();
   StartWrite(ToByteBuffer(*frame), options);

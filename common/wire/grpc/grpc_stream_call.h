@@ -20,24 +20,25 @@ namespace cohort {
 
 inline constexpr char kCallsMethod[] = "/cohort.proto.WireService/Calls";
 
-// One stream, from its start until it breaks or nobody needs it any more. Thread-safe.
+// A stream, from its start until it breaks or nobody needs it any more. Thread-safe.
 class GrpcCallStream final : public GrpcClientStream,
                              public std::enable_shared_from_this<GrpcCallStream> {
  public:
   struct Options {
-    std::string address;  // of the server, for texts
+    std::string address;  // the server's, for texts
     size_t message_bytes_max = 0;
   };
   static std::shared_ptr<GrpcCallStream> Start(grpc::GenericStub& stub, Options options);
 
-  // As Channel::Start, without a deadline and of a request whose size was checked. Null when the
-  // stream has ended, and `request` and `done` are as they were: another may be started.
+  // Starts a call like Channel::Start, without a deadline and with a request whose size was
+  // checked. Returns null if the stream has ended; `request` and `done` are unchanged then, and
+  // another stream may be started.
   std::unique_ptr<Call> Begin(absl::string_view method, Message& request, Reply& done);
 
   // Ends once the calls under way have ended; no other may be begun.
   void EndWhenIdle();
 
-  // Of a call that has begun. The stream ends, and with it the other calls: only so does gRPC
+  // Cancels a call that has begun. The stream ends, and with it the other calls: only so does gRPC
   // release the memory of what it has not sent.
   void Cancel(uint64_t id);
 
@@ -67,12 +68,12 @@ class GrpcCallStream final : public GrpcClientStream,
                        absl::string_view why) const;
 
   const Options options_;
-  std::shared_ptr<GrpcCallStream> self_;  // until gRPC is done with it
-  absl::Status malformed_;                // of reading: what is wrong with what came
+  std::shared_ptr<GrpcCallStream> self_;  // kept until gRPC is done with it
+  absl::Status malformed_;  // used by the reading side: what is wrong with what came
 
   Mutex mutex_;
-  // Shared with who cancels. None when gRPC is done: with it goes what gRPC has not sent, whoever
-  // holds the stream longer.
+  // Shared with cancelling callers. Empty when gRPC is done: the context frees what gRPC has not
+  // sent, however long the stream is held.
   std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, OpenCall> calls_ ABSL_GUARDED_BY(mutex_);

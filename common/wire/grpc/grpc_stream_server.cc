@@ -47,9 +47,9 @@ absl::Status CheckAnswer(const Message& answer, size_t bytes_max) {
 
 }  // namespace
 
-// One stream: calls are read one after another and handled as they come; answers are written as
-// they are given. gRPC runs one reaction of reading and one of writing at a time, and OnDone last.
-// Thread-safe.
+// A stream on the server: calls are read one after another and handled as they come; answers are
+// written as they are given. gRPC runs one reaction of reading and one of writing at a time, and
+// OnDone last. Thread-safe.
 class GrpcServedStream final : public GrpcServedCall,
                                public std::enable_shared_from_this<GrpcServedStream> {
  public:
@@ -79,13 +79,13 @@ class GrpcServedStream final : public GrpcServedCall,
     WriteNext();
   }
 
-  // Once what was answered has been written; the first status counts.
+  // Ends the stream once earlier answers have been written; the first status counts.
   void End(const grpc::Status& status) {
     {
       MutexLock lock(mutex_);
       if (std::exchange(ending_, true)) return;
       end_ = status;
-      if (writing_ || handling_) return;  // who does so finishes
+      if (writing_ || handling_) return;  // that code finishes
     }
     StartFinish(status);
   }
@@ -164,7 +164,7 @@ class GrpcServedStream final : public GrpcServedCall,
   }
 
   const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
-  std::shared_ptr<GrpcServedStream> self_;                  // until gRPC is done
+  std::shared_ptr<GrpcServedStream> self_;  // kept until gRPC is done
   Mutex mutex_;
   std::deque<Envelope<proto::StreamedAnswer>> unsent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

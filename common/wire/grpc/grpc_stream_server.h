@@ -18,10 +18,10 @@ class GrpcServedStream;
 // The open streams of a server, which would keep it from stopping at once. Thread-safe.
 class GrpcServedStreams {
  public:
-  // False when they have been ended.
+  // Adds a stream. Returns false if the streams have been ended.
   bool Add(std::shared_ptr<GrpcServedStream> stream);
   void Remove(const std::shared_ptr<GrpcServedStream>& stream);
-  // Each once what was answered has been written.
+  // Ends each stream once its answers have been written.
   void EndAll();
 
  private:

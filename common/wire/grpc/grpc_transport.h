@@ -33,7 +33,8 @@ class GrpcTransport final : public Transport {
 
  private:
   const Options options_;
-  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();  // of its channels
+  // shared by its channels
+  const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
 };
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a server answers to one request of the reflection service: from the descriptors that are
-// linked into this program. Internal to common/wire.
+// The answer of a server to one request of the reflection service, made from the descriptors that
+// are linked into this program. Internal to common/wire.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// `services` are the names of those that the server has. What is asked for and not known is
-// answered with an error inside the answer, NOT_FOUND.
+// Answers a request; `services` are the names of the server's services. A question about something
+// unknown is answered with an error inside the answer, NOT_FOUND.
 grpc::reflection::v1alpha::ServerReflectionResponse ReflectionAnswer(
     const grpc::reflection::v1alpha::ServerReflectionRequest& request,
     const std::vector<std::string>& services);

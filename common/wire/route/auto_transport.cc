@@ -30,7 +30,7 @@ namespace cohort {
 
 namespace {
 
-// What comes to the port goes to `stream` or to `grpc`. Thread-safe.
+// A server whose port hands connections to `stream` or to `grpc`. Thread-safe.
 class AutoServer final : public Server {
  public:
   struct Parts {
@@ -43,7 +43,7 @@ class AutoServer final : public Server {
     if (port_ != nullptr) port_->Close();
   }
 
-  // Once, before it is used.
+  // Opens the port, once, before the server is used.
   void Open(const std::shared_ptr<IoLoop>& loop, TcpListeners listeners, std::string name) {
     port_ = SharedPort::Start(
         loop, std::move(listeners),
@@ -69,7 +69,7 @@ class AutoServer final : public Server {
   std::shared_ptr<SharedPort> port_;  // shared with its loop; it is closed before the others end
 };
 
-// Of requests over TCP that go without asking.
+// Returns the bytes of requests over TCP that go without asking.
 size_t FreeBytesMax(Lane lane) {
   return lane == Lane::kFrames ? kFrameBytesMax : kSmallRequestBytesMax;
 }
@@ -79,7 +79,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
   struct Options {
     std::string address;
     size_t message_bytes_max = 0;
-    bool local = true;  // also over a socket of this host
+    bool local = true;  // uses a socket of this host too
     Lane lane = Lane::kData;
   };
   AutoChannel(LocalLoops loops, Options options)
@@ -118,7 +118,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     ways.frames = local_ != nullptr ? local_ : tcp_->open();
     if (ways.frames != nullptr) {
       // What breaks that connection also breaks an idle one beside it, which would only find out
-      // when its first call is not answered. So calls that follow the break get a new one.
+      // when its first call is not answered. So later calls get a new connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
       grpc_ =

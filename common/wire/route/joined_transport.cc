@@ -72,7 +72,7 @@ class JoinedTransport::JoinedChannel final : public Channel {
     std::shared_ptr<Call> call =
         inner_->Start(method, std::move(request), timeout,
                       [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
-                        // What the completion holds goes before the call counts as ended.
+                        // The objects that the completion holds go before the call counts as ended.
                         std::exchange(done, nullptr)(std::move(result));
                         calls->End(id);
                       });
@@ -90,7 +90,7 @@ class JoinedTransport::JoinedChannel final : public Channel {
     const std::shared_ptr<Call> call_;  // shared with OpenCalls
   };
 
-  const std::shared_ptr<OpenCalls> calls_;  // as in JoinedTransport
+  const std::shared_ptr<OpenCalls> calls_;  // see JoinedTransport
   const std::shared_ptr<Channel> inner_;
 };
 

@@ -7,8 +7,9 @@
 namespace cohort {
 
 // A transport whose calls end with it: its destructor cancels the open ones and waits for their
-// completions, so that what these use may go after it. Not to be destroyed in a completion; calls
-// started meanwhile are cancelled too. Servers and channels may outlive it. Thread-safe.
+// completions, so that objects used by these may be destroyed after it. Must not be destroyed in a
+// completion; calls started meanwhile are cancelled too. Servers and channels may outlive it.
+// Thread-safe.
 class JoinedTransport final : public Transport {
  public:
   explicit JoinedTransport(std::unique_ptr<Transport> inner);

@@ -90,7 +90,7 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
   }
 
   const std::shared_ptr<LocalOnlyChannel> channel_;  // shared: its user may have dropped it
-  // Of the one answer that is waited for.
+  // The one answer that calls wait for.
   Waiting waiting_;
   std::string refused_;  // a name that could not be reached
   Mutex mutex_;

@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// What the name of a local socket begins with, which says whether its server maps blocks.
+// The beginning of a local socket's name, which tells whether its server maps blocks.
 inline constexpr char kSharedNamePrefix[] = "cohort-shm:";
 inline constexpr char kSocketNamePrefix[] = "cohort-unix:";
 
@@ -31,7 +31,7 @@ class LocalOnlyChannel final : public Channel,
     std::string address;
     size_t message_bytes_max = 0;
   };
-  // `asked` reaches the same address by gRPC.
+  // Makes a channel; `asked` reaches the same address by gRPC.
   LocalOnlyChannel(LocalLoops loops, Options options, std::shared_ptr<Channel> asked)
       : loops_(std::move(loops)), options_(std::move(options)), asked_(std::move(asked)) {}
 
@@ -45,7 +45,7 @@ class LocalOnlyChannel final : public Channel,
   absl::StatusOr<std::shared_ptr<LocalChannel>> ConnectTo(const std::string& name);
   absl::Status Refused(absl::string_view why) const;
 
-  const LocalLoops loops_;  // as in LocalSession
+  const LocalLoops loops_;  // see LocalSession
   const Options options_;
   const std::shared_ptr<Channel> asked_;  // shared with calls that outlive this channel
 

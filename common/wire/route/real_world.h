@@ -15,13 +15,13 @@ namespace cohort {
 // Thread-safe.
 class RealWorld {
  public:
-  // `threads` of the pool, which runs what is not a call's own short work.
+  // Makes a world whose pool of `threads` runs everything but the short work of calls themselves.
   explicit RealWorld(int threads, TransportKind transport = TransportKind::kAuto)
       : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 
   ~RealWorld() {
     transport_.reset();  // ends its calls, which use all the rest
-    clock_.Stop();       // its timers use the pool, and the pool's tasks the clock
+    clock_.Stop();  // its timers use the pool, and the pool's tasks the clock
   }
 
   World world() { return World{clock_, pool_, files_, *transport_}; }

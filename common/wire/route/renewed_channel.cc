@@ -15,7 +15,7 @@ namespace cohort {
 
 namespace {
 
-// What the transport says of itself has no class.
+// Errors of the transport itself have no class.
 bool IsUnanswered(const absl::Status& status) {
   return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -24,7 +24,7 @@ bool IsUnanswered(const absl::Status& status) {
 
 }  // namespace
 
-// One of the connections that follow each other, with its calls. Thread-safe.
+// A connection with its calls; one follows another. Thread-safe.
 struct RenewedChannel::Line {
   std::shared_ptr<Channel> channel;  // constant
   OpenCalls calls;
@@ -46,7 +46,7 @@ class RenewedChannel::StartedCall {
 
  private:
   const std::string method_;
-  std::atomic<bool> cancelled_{false};  // by its starter
+  std::atomic<bool> cancelled_{false};  // set by the caller
 };
 
 RenewedChannel::RenewedChannel(Options options) : options_(std::move(options)) {
@@ -109,7 +109,8 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     return result;
   }
   if (absl::IsUnavailable(status)) {
-    // It cannot be cured by trying again, and the transport's own words seldom say it.
+    // Another try cannot cure a shortage of descriptors, and the transport's own words seldom name
+    // it.
     if (const absl::Status shortage = CheckOpenFilesLeft(); !shortage.ok()) {
       return Annotate(shortage, absl::StrCat("call of ", call.method(), " at ", options_.address));
     }

@@ -21,9 +21,10 @@
 
 namespace cohort {
 
-// How long a connection may be silent while calls wait for answers: the default lease of tasks.
+// The longest silence of a connection while calls wait for answers: the default lease of tasks.
 inline constexpr std::chrono::seconds kSilenceMax{5};
-// One call alone may have been given too little time.
+// The number of time-outs in a row that end a connection: one call alone may have been given too
+// little time.
 inline constexpr int kTimeoutsInARow = 2;
 
 // Thread-safe.
@@ -31,7 +32,7 @@ class RenewedChannel final : public Channel, public std::enable_shared_from_this
  public:
   using Time = std::chrono::steady_clock::time_point;
   struct Options {
-    std::string address;  // of the peer, for texts
+    std::string address;  // the peer's, for texts
     std::function<std::shared_ptr<Channel>()> open;
     std::function<Time()> now = std::chrono::steady_clock::now;
   };
@@ -54,7 +55,7 @@ class RenewedChannel final : public Channel, public std::enable_shared_from_this
   std::shared_ptr<Line> line_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
 };
 
-// Whose channels are such ones. Servers and channels may outlive it. Thread-safe.
+// A transport with such channels. Servers and channels may outlive it. Thread-safe.
 class RenewingTransport final : public Transport {
  public:
   explicit RenewingTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}

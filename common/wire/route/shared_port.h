@@ -1,6 +1,6 @@
 #pragma once
 
-// One TCP port, two protocols. Who connects says with the first bytes what it speaks: frames
+// A TCP port with two protocols. A client says with its first bytes what it speaks: frames
 // (stream_greeting.h), or anything else, which is handed to gRPC with the bytes that were read. So
 // proxies, firewalls and service names that lead to a gRPC server lead to its frames as well.
 // Internal to common/wire.
@@ -25,19 +25,20 @@ namespace cohort {
 class SharedPort : public std::enable_shared_from_this<SharedPort> {
  public:
   struct Options {
-    std::string name;  // by which a greeting means this server
-    // On the loop's thread, never after Close.
+    std::string name;  // the name by which a greeting means this server
+    // Take connections. Run on the loop's thread, never after Close.
     std::function<void(UniqueFd socket, StreamKind kind)> take_frames;
     std::function<void(UniqueFd socket, const std::string& first_bytes)> take_others;
-    // Who says nothing for so long may wait for the server to begin, and is handed to gRPC.
+    // The time after which a silent client, which may wait for the server to begin, is handed to
+    // gRPC.
     std::chrono::milliseconds silence_max{3000};
   };
 
   static std::shared_ptr<SharedPort> Start(std::shared_ptr<IoLoop> loop, TcpListeners listeners,
                                            Options options);
 
-  // The port is free when it returns, and connections that have not said what they speak are
-  // closed. Not on the loop's thread.
+  // Closes the port, which is free on return, and connections that have not said what they speak.
+  // Must not be called on the loop's thread.
   void Close();
 
  private:
@@ -63,7 +64,7 @@ class SharedPort : public std::enable_shared_from_this<SharedPort> {
   CondVar given_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool giving_ ABSL_GUARDED_BY(mutex_) = false;
-  // Shared with the loop. The order is not used.
+  // Shared with the loop. The order has no meaning.
   std::set<std::shared_ptr<Newcomer>> newcomers_ ABSL_GUARDED_BY(mutex_);
 };
 

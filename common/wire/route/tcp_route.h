@@ -19,20 +19,20 @@ namespace cohort {
 class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
  public:
   struct Options {
-    std::string address;  // of the server, for texts
+    std::string address;  // the server's, for texts
     size_t message_bytes_max = 0;
-    size_t free_bytes_max = kSmallRequestBytesMax;  // as in LocalSession
+    size_t free_bytes_max = kSmallRequestBytesMax;  // see LocalSession
   };
   TcpRoute(LocalLoops loops, Options options)
       : loops_(std::move(loops)), options_(std::move(options)) {}
   ~TcpRoute();
 
-  // What calls go over; null while there is no connection.
+  // Returns the channel for calls, or null while there is no connection.
   std::shared_ptr<LocalChannel> open();
 
   // A server that answered over gRPC is here, and has that name; empty: it has none.
   struct Server {
-    std::string peer;  // as gRPC writes it
+    std::string peer;  // in gRPC's form
     std::string name;
   };
   void Offer(const Server& server);
@@ -45,7 +45,7 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   std::shared_ptr<LocalSession> SessionOver(UniqueFd socket, StreamKind kind);
   void Refuse(const Server& server, const absl::Status& why);
 
-  const LocalLoops loops_;  // as in LocalSession
+  const LocalLoops loops_;  // see LocalSession
   const Options options_;
 
   Mutex mutex_;
@@ -53,8 +53,9 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   bool dialling_ ABSL_GUARDED_BY(mutex_) = false;
   int dials_ ABSL_GUARDED_BY(mutex_) = 0;                        // so far
   std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);     // the last; shared with the loop
-  std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);  // until the other one is there
-  // A server that could not be reached so, and from when on it is tried again.
+  // held until the other session is there
+  std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);
+  // The name of a server that could not be reached by TCP, and the time of the next try.
   std::string refused_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point again_ ABSL_GUARDED_BY(mutex_);
   std::chrono::seconds pause_ ABSL_GUARDED_BY(mutex_){0};
