@@ -13,18 +13,20 @@
 
 namespace cohort {
 
-// The table of the module at `path`. It stays loaded. Thread-safe. Errors: FAILED_PRECONDITION when
-// the module is not there, cannot be loaded or is of another build; the message says what was tried
-// and what to do.
+// Loads the module at `path` and returns its table. The module stays loaded. Thread-safe. Errors:
+// FAILED_PRECONDITION if the module is not there, cannot be loaded or is of another build; the
+// message says what was tried and what to do.
 absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path);
 
-// How many devices the machine has. Errors: FAILED_PRECONDITION saying why nobody can tell.
+// Returns how many devices the machine has. Errors: FAILED_PRECONDITION saying why the number is
+// unknown.
 absl::StatusOr<int32_t> CountCudaDevices(const CudaTable& table);
 
-// Whether the machine has this device. Errors: FAILED_PRECONDITION saying why not.
+// Checks that the machine has this device. Errors: FAILED_PRECONDITION saying why not.
 absl::Status CheckCudaDevice(const CudaTable& table, int32_t device);
 
-// OK for kCudaDone; else UNAVAILABLE: "gpu:0: computing: CUDA: an illegal memory access (700)".
+// Returns OK for kCudaDone, else UNAVAILABLE: "gpu:0: computing: CUDA: an illegal memory access
+// (700)".
 absl::Status CudaStatus(const CudaTable& table, int32_t code, absl::string_view doing);
 
 }  // namespace cohort

@@ -12,13 +12,14 @@ namespace cohort {
 
 namespace {
 
-// Of values of one size that live at once, as many as a program may have.
+// The number of free buffers that are kept of each size: as many values of one size as a program
+// may have alive at once.
 constexpr size_t kMaxFreePerSize = 64;
 
-// Where a buffer for which there is no memory seems to lie. Nothing is ever posted on it.
+// Returns where a buffer seems to lie for which there is no memory. Nothing is ever posted on it.
 std::byte* Nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{256}); }
 
-// Is no device's, and not used again.
+// The owner of no memory: it belongs to no device, and is not used again.
 class NoMemory : public BufferMemory {
  public:
   bool writable() const override { return false; }
@@ -38,7 +39,7 @@ class CudaStream::Context {
   CudaContext* const context;
 };
 
-// Of either kind.
+// Memory of either kind that this stream allocated.
 class CudaStream::Allocated : public BufferMemory {
  public:
   Allocated(std::shared_ptr<Context> context, void* memory)
@@ -54,12 +55,12 @@ class CudaStream::Memory : public Allocated {
   using Allocated::Allocated;
 };
 
-// For the processor it is not on a device.
+// Unified memory, which for the processor is not on a device.
 class CudaStream::Unified : public Allocated {
   using Allocated::Allocated;
 };
 
-// What lies elsewhere, as the device sees it.
+// Memory that lies elsewhere, as the device sees it.
 class CudaStream::Reached : public BufferMemory {
  public:
   explicit Reached(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) {}
@@ -118,7 +119,7 @@ std::shared_ptr<Buffer> CudaStream::Fresh(AllocateMemory allocate, size_t bytes)
   void* memory = nullptr;
   int32_t code = status_.ok() ? (table_.*allocate)(context(), bytes, &memory) : kCudaDone;
   if (code != kCudaDone) {
-    pool_->DropFree();  // of other sizes, and of the other kind
+    pool_->DropFree();  // frees buffers of other sizes, and of the other kind
     unified_pool_->DropFree();
     code = (table_.*allocate)(context(), bytes, &memory);
   }

@@ -20,52 +20,53 @@
 
 namespace cohort {
 
-// Whether the bytes are a device's, which only the device may touch; not so of unified memory.
+// Returns whether the bytes are a device's, which only the device may touch; false for unified
+// memory.
 bool IsOnDevice(const Tensor& tensor);
 
 // Thread-compatible; tensors of its memory may be dropped on any thread, and outlive it.
 class CudaStream {
  public:
-  // `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION for a device that is
-  // not there, or cannot be used, saying why.
+  // Opens a stream. `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION for a
+  // device that is not there, or cannot be used, saying why.
   static absl::StatusOr<std::shared_ptr<CudaStream>> Open(const CudaTable& table, int32_t device);
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  // "gpu:1".
+  // Returns "gpu:1".
   const std::string& name() const { return name_; }
 
-  // Of the first that failed since TakeStatus: RESOURCE_EXHAUSTED when the device has no memory
+  // Returns the first failure since TakeStatus: RESOURCE_EXHAUSTED if the device has no memory
   // left, else UNAVAILABLE with CUDA's words.
   const absl::Status& status() const { return status_; }
 
-  // Memory of the device, used again when it was dropped. Where there is none left, status() tells
-  // it, and what is given must not be used but by this stream, which posts nothing then.
+  // Returns memory of the device, reusing what was dropped. If there is none left, status() says
+  // so, and only this stream may use the result, on which it posts nothing.
   std::shared_ptr<Buffer> Allocate(size_t bytes);
   Tensor NewTensor(DType dtype, const Shape& shape);
 
-  // Unified memory whose home is the device: for the processor, memory of the host that it does
-  // not touch while something is posted that does. Else as above.
+  // Returns unified memory whose home is the device: for the processor, memory of the host that it
+  // does not touch while posted work uses it. Otherwise like Allocate.
   std::shared_ptr<Buffer> AllocateUnified(size_t bytes);
 
-  // Whether what is posted may use the memory where it lies, whoever made it: memory of this
-  // device, and unified memory whose home it is.
+  // Returns whether posted work may use the memory where it lies, whoever made it: memory of this
+  // device, and unified memory whose home is the device.
   bool Reaches(const void* memory);
-  // The bytes of a tensor that it reaches, as one of the device. It is read, not written, and stays
-  // as it is until Wait.
+  // Returns the bytes of a tensor within the stream's reach as a tensor of the device. It is read,
+  // not written, and stays as it is until Wait.
   Tensor InPlace(const Tensor& reached) const;
 
-  // A copy on the device of a tensor in host memory, which lives until Wait.
+  // Copies a tensor in host memory, which lives until Wait, to the device.
   Tensor Upload(const Tensor& host);
-  // Of bytes that the caller keeps until Wait.
+  // Copies bytes that the caller keeps until Wait.
   std::shared_ptr<Buffer> Upload(absl::Span<const std::byte> host);
-  // `host` is left as it is until Wait.
+  // Copies `host`, which stays as it is until Wait.
   void CopyToDevice(const Tensor& host, Tensor& device);
-  // `host` is written when Wait has returned.
+  // Copies to `host`, which is written when Wait has returned.
   void CopyToHost(const Tensor& device, Tensor& host);
   Tensor Clone(const Tensor& device);
-  // In unified memory.
+  // Copies into unified memory.
   Tensor CloneUnified(const Tensor& device);
   void FillZeros(Tensor& device);
 
@@ -104,7 +105,7 @@ class CudaStream {
   // Shared: buffers that are out refer to them.
   const std::shared_ptr<OutputPool> pool_;
   const std::shared_ptr<OutputPool> unified_pool_;
-  std::vector<Tensor> uploaded_;  // until Wait
+  std::vector<Tensor> uploaded_;  // kept until Wait
   absl::Status status_;
 
   friend bool IsOnDevice(const Tensor& tensor);

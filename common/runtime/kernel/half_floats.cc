@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kSign = 0x80000000u;
 constexpr uint32_t kInfinity = 0x7f800000u;
-constexpr uint32_t kSmallestNormal = 113u << 23;  // of binary16, 2^-14
+constexpr uint32_t kSmallestNormal = 113u << 23;  // 2^-14, as binary16 has it
 constexpr uint32_t kTooLarge = 143u << 23;        // 2^16
 
 // The exponent moves by a product, which normalises what is below the smallest normal number too.

@@ -15,7 +15,7 @@ void ToFloat16(const float* in, uint16_t* out, size_t count);
 void FromBfloat16(const uint16_t* in, float* out, size_t count);
 void ToBfloat16(const float* in, uint16_t* out, size_t count);
 
-// Either of them by its type, kFloat16 or kBfloat16.
+// Returns whether the type is kFloat16 or kBfloat16, the two types that the next functions take.
 bool IsHalf(DType dtype);
 void WidenFloats(const uint16_t* in, size_t count, DType dtype, float* out);
 void NarrowFloats(const float* in, size_t count, DType dtype, uint16_t* out);

@@ -23,40 +23,42 @@ namespace cohort {
 struct RunContext;
 class CudaStream;
 
-// What one execution of a node sees. `Output` gives the buffer to write, of the memory plan or
-// fresh. The runner adds the node's name to a kernel's error. Thread-compatible.
+// The view that a kernel has of one execution of its node. `Output` returns the buffer to write,
+// from the memory plan or fresh. The runner adds the node's name to a kernel's error.
+// Thread-compatible.
 class KernelContext {
  public:
   virtual ~KernelContext() = default;
   virtual int num_inputs() const = 0;
-  // A tensor without value for an optional input that is absent.
+  // Returns a tensor without value for an optional input that is absent.
   virtual const Tensor& input(int i) const = 0;
   virtual bool output_wanted(int i) const = 0;
   // Allocates output i; call once per wanted output, after the last check of the inputs.
   virtual Tensor& Output(int i, DType dtype, const Shape& shape) = 0;
-  // As Output, but over the bytes of `input` where nothing needs them afterwards and the size fits.
-  // For kernels whose element i depends on element i of that input alone.
+  // Allocates like Output, but over the bytes of `input` if nothing needs them afterwards and the
+  // size fits. For kernels whose element i depends on element i of that input alone.
   virtual Tensor& OutputOver(int i, int input, DType dtype, const Shape& shape) = 0;
   // Makes output i share input's bytes (Reshape, Identity).
   virtual void Forward(int i, const Tensor& value) = 0;
   virtual const RunContext& run() const = 0;
-  // Of a device's kernel alone: where it posts its work.
+  // Returns the stream to which a device's kernel posts its work; only a device's kernel may call
+  // this.
   virtual CudaStream& stream() const = 0;
 };
 
 class WaitingKernel;
 
-// One node bound to its attributes. Immutable after construction; thread-safe.
+// A node bound to its attributes. Immutable after construction; thread-safe.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual absl::Status Run(KernelContext& context) const = 0;
-  // Itself where it is one, else null.
+  // Returns this kernel as a WaitingKernel, or null if it computes in Run().
   virtual const WaitingKernel* AsWaiting() const { return nullptr; }
 };
 
-// One whose node waits, without a thread, for what happens elsewhere. The runner calls Start in the
-// place of Run. Thread-safe.
+// A kernel whose node waits, without a thread, for an event elsewhere. The runner calls Start
+// instead of Run. Thread-safe.
 class WaitingKernel : public Kernel {
  public:
   // The value of output 0, the only one.
@@ -74,19 +76,19 @@ class WaitingKernel : public Kernel {
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const onnx::NodeProto& node)>;
 
-// Where a device's kernel wants an input: on the device, in host memory, or either, as it reads no
-// more than its type and shape.
+// The place where a device's kernel wants an input: on the device, in host memory, or either, if it
+// reads no more than the input's type and shape.
 enum class InputPlace { kDevice, kHost, kEither };
 
 struct KernelDefinition {
   Signature signature;
   KernelFactory make;
 
-  // Of a device's kernel. As signature.inputs; none: all on the device.
+  // The places of a device's kernel, indexed like signature.inputs; none: all on the device.
   std::vector<InputPlace> places = {};
-  bool follows = false;          // it runs on the device only if its first input is there
+  bool follows = false;  // runs on the device only if its first input is there
   bool outputs_on_host = false;  // else they are on the device
-  int rank = kAnyRank;           // of its first input, where it takes no other
+  int rank = kAnyRank;  // the rank that its first input must have
 
   static constexpr int kAnyRank = -1;
 
@@ -100,14 +102,15 @@ struct KernelDefinition {
 class KernelRegistry {
  public:
   void Add(const std::string& domain, const std::string& op, KernelDefinition definition);
-  // In the place of one that is there.
+  // Replaces the definition of an operator that has one.
   void Replace(const std::string& domain, const std::string& op, KernelDefinition definition);
-  // nullptr when there is none.
+  // Returns nullptr if there is none.
   const KernelDefinition* Find(const std::string& domain, const std::string& op) const;
   const KernelDefinition* FindFor(const onnx::NodeProto& node) const;
-  // Why no kernel fits the node, one sentence each: "has no kernel", or a type that it lacks.
+  // Returns why no kernel fits the node, one sentence each: "has no kernel", or a type that the
+  // kernel lacks.
   std::vector<std::string> Problems(const onnx::NodeProto& node, const ValueTypes& types) const;
-  // (domain, operator), sorted.
+  // Returns (domain, operator) of all kernels, sorted.
   std::vector<std::pair<std::string, std::string>> Names() const;
 
  private:

@@ -1,8 +1,9 @@
 #pragma once
 
-// What a kernel takes: how many inputs and outputs, and of which element types. Declared where the
-// kernel is registered, so that a program is refused before it runs, with every node that does not
-// fit; tests/device/kernel_types_test.cc holds the declarations against what the kernels do.
+// The inputs and outputs that a kernel takes: their number and element types. They are declared
+// where the kernel is registered, so that a program is refused before it runs, naming every node
+// that does not fit; tests/device/kernel_types_test.cc checks the declarations against the kernels'
+// behaviour.
 
 #include <cstdint>
 #include <initializer_list>
@@ -28,7 +29,7 @@ class DTypeSet {
   }
 
   constexpr bool Contains(DType dtype) const { return (bits_ & Bit(dtype)) != 0; }
-  // "float32, int64", in the order of their numbers.
+  // Returns "float32, int64", in the order of the types' numbers.
   std::string ToString() const;
 
  private:
@@ -40,7 +41,7 @@ class DTypeSet {
 struct Signature {
   int min_inputs = 1;  // these must be present
   int max_inputs = 1;
-  std::vector<DTypeSet> inputs = {};  // of each input; the last one is of those after it too
+  std::vector<DTypeSet> inputs = {};  // one set per input; the last one counts for all after it
   int max_outputs = 1;
   DTypeSet outputs = DTypeSet::All();
 };
@@ -50,8 +51,9 @@ inline constexpr int kAnyNumber = 1 << 20;
 // Errors: INVALID_ARGUMENT when the node has too few or too many inputs or outputs.
 absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature);
 
-// The node's values whose types the kernel lacks, one sentence each: "input 0 'x' is float16, but
-// its kernel has float32, float64". A value of unknown type is left to the kernel when it runs.
+// Returns the node's values whose types the kernel lacks, one sentence each: "input 0 'x' is
+// float16, but its kernel has float32, float64". A value of unknown type is left to the kernel when
+// it runs.
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types);
 

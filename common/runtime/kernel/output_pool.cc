@@ -32,7 +32,7 @@ void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
   if (buffer->memory() != nullptr && !buffer->memory()->writable()) return;
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Buffer>>& free = free_[buffer->size()];
-  // With a full list the buffer is freed when this returns.
+  // If the list is full, the buffer is freed on return.
   if (free.size() < max_free_per_size_) free.push_back(std::move(buffer));
 }
 

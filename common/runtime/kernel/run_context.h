@@ -1,7 +1,7 @@
 #pragma once
 
-// What one run of a program brings with it, beside its inputs: random and context operators read
-// it, and the caller takes outputs by it while the run goes on.
+// The context of one run of a program, beside its inputs: random and context operators read it, and
+// through it the caller takes outputs while the run goes on.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,17 +17,18 @@ class ReplicaExchange;  // the worker's: this folder hands it on
 class OutputTaker {
  public:
   virtual ~OutputTaker() = default;
-  // Once for each output of the graph, as soon as it has its value, which nothing changes any more.
-  // The run gives it at its end, too. An error ends the run, as its error.
+  // Takes an output of the graph, once, as soon as its value is final. The run also returns the
+  // output at its end. An error ends the run with that error.
   virtual absl::Status Take(size_t output, const Tensor& value) = 0;
 };
 
-// What random and context operators see.
+// The values that random and context operators read.
 struct RunContext {
-  uint64_t seed = 0;  // of the job
+  uint64_t seed = 0;  // the job's
   uint64_t step = 0;
   int64_t first_example = 0;            // index in the global batch of this batch's first example
-  ReplicaExchange* exchange = nullptr;  // of this replica; null where one runs alone. Outlives it
+  // this replica's; null if a replica runs alone. Outlives the context
+  ReplicaExchange* exchange = nullptr;
   OutputTaker* taker = nullptr;         // null: outputs are wanted at the end. Outlives the run
 };
 

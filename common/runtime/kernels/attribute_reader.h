@@ -25,7 +25,7 @@ class AttributeReader {
   float Float(const std::string& name, float otherwise);
   std::string String(const std::string& name, const std::string& otherwise);
   std::vector<int64_t> Ints(const std::string& name);
-  // nullptr when absent.
+  // Returns nullptr if the attribute is absent.
   const onnx::AttributeProto* Raw(const std::string& name);
 
   const onnx::NodeProto& node() const { return node_; }

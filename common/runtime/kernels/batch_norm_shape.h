@@ -28,15 +28,16 @@ struct BatchNormShape {
     return (outer_at * channels + channel) * inner;
   }
 };
-// `per_channel` are the inputs that have one element for each channel; those without value are
-// left out. Errors: INVALID_ARGUMENT for a rank below 2, another type than x's or another shape.
+// Checks x and the inputs `per_channel`, which have one element for each channel; those without
+// value are left out. Errors: INVALID_ARGUMENT for a rank below 2, another type than x's or another
+// shape.
 absl::StatusOr<BatchNormShape> ResolveBatchNorm(const Tensor& x,
                                                 absl::Span<const Tensor> per_channel);
 
-// Of BatchNormalization: scale, bias, mean and variance are there.
+// Checks the inputs of BatchNormalization: scale, bias, mean and variance are there.
 absl::StatusOr<BatchNormShape> ResolveBatchNorm(const KernelContext& context);
-// Of BatchNormalizationGrad (dy, x, scale, mean?, variance?): without training_mode the last two
-// are there.
+// Checks the inputs of BatchNormalizationGrad (dy, x, scale, mean?, variance?): the last two are
+// there if training_mode is not.
 absl::StatusOr<BatchNormShape> ResolveBatchNormGrad(const KernelContext& context,
                                                     const BatchNormParameters& parameters);
 

@@ -15,14 +15,14 @@ namespace cohort {
 // Errors: INVALID_ARGUMENT naming both shapes.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
 
-// One merged axis; a stride of 0 repeats the input, and the innermost strides are 0 or 1.
+// A merged axis; a stride of 0 repeats the input, and the innermost strides are 0 or 1.
 struct BroadcastAxis {
   int64_t size = 1;
   int64_t stride_a = 0;
   int64_t stride_b = 0;
 };
 
-// At least one axis; `result` is BroadcastShape(a, b).
+// Returns at least one axis; `result` is BroadcastShape(a, b).
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result);
 
 // Calls run(a_offset, b_offset, out_offset) for each innermost run of axes.back().size elements.

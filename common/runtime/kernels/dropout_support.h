@@ -21,7 +21,7 @@ struct DropoutParameters {
 };
 DropoutParameters ParseDropout(AttributeReader& reader);
 
-// What the optional inputs ratio and training_mode say, at positions `first` and `first` + 1.
+// The values of the optional inputs ratio and training_mode, at positions `first` and `first` + 1.
 struct DropoutMode {
   double ratio = 0.5;
   bool training = false;
@@ -31,7 +31,7 @@ struct DropoutMode {
 absl::StatusOr<DropoutMode> ReadDropoutMode(const KernelContext& context, int first);
 
 RandomStream DropoutStream(const DropoutParameters& parameters, const RunContext& run);
-// Number, in the global batch, of this batch's first element.
+// Returns the number, in the global batch, of this batch's first element.
 uint64_t FirstElement(const RunContext& run, const Shape& shape);
 
 inline bool DropoutKeeps(const RandomStream& stream, uint64_t element, uint32_t threshold) {

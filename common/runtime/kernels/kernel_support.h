@@ -1,9 +1,9 @@
 #pragma once
 
-// What kernel files share: a kernel is a plain function (of the context, and of attributes bound
-// when the program is compiled), wrapped with its signature; and the dispatch from a run-time
-// element type to a C++ type. Dispatch and signature name one list of types, so that what is
-// declared is what is compiled.
+// The part that kernel files share: a kernel is a plain function (of the context, and of attributes
+// bound when the program is compiled), wrapped with its signature; and the dispatch from a run-time
+// element type to a C++ type. Dispatch and signature name one list of types, so that the declared
+// types are the compiled ones.
 
 #include <cstdint>
 #include <memory>
@@ -31,7 +31,7 @@ using NativeTypes = TypeList<float, double, int32_t, int64_t, uint8_t, int8_t, b
 using IndexTypes = TypeList<int32_t, int64_t>;
 using LabelTypes = TypeList<int32_t, int64_t, uint8_t>;
 
-// The same for signatures. kAnyType is for kernels that only move bytes.
+// The same lists for signatures. kAnyType is for kernels that only move bytes.
 inline constexpr DTypeSet kFloats = FloatTypes::Set();
 inline constexpr DTypeSet kSigned = SignedTypes::Set();
 inline constexpr DTypeSet kSums = SumTypes::Set();
@@ -42,10 +42,10 @@ inline constexpr DTypeSet kLabels = LabelTypes::Set();
 inline constexpr DTypeSet kBools = {DType::kBool};
 inline constexpr DTypeSet kAnyType = DTypeSet::All();
 
-// A kernel without attributes.
+// Defines a kernel without attributes.
 KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&));
 
-// A kernel with attributes: `parse` reads them once into Parameters.
+// Defines a kernel with attributes: `parse` reads them once into Parameters.
 template <typename Parameters>
 KernelDefinition BoundKernel(Signature signature, Parameters (*parse)(AttributeReader&),
                              absl::Status (*run)(KernelContext&, const Parameters&)) {
@@ -76,7 +76,8 @@ absl::Status RequireSameType(const Tensor& a, const Tensor& b);
 absl::Status RequireSameShape(const Tensor& a, const Tensor& b);
 absl::Status RequireRank(const Tensor& tensor, int rank);
 
-// A negative axis counts from the end. Errors: INVALID_ARGUMENT outside [-rank, rank).
+// Returns the axis counted from 0; a negative `axis` counts from the end. Errors: INVALID_ARGUMENT
+// outside [-rank, rank).
 absl::StatusOr<int> NormalAxis(int64_t axis, int rank);
 
 // The shape seen as [outer, size, inner] around one axis.
@@ -89,7 +90,7 @@ AxisView ViewAroundAxis(const Shape& shape, int axis);
 
 // Elements as int64, from int32 or int64. Errors: INVALID_ARGUMENT for another type.
 absl::StatusOr<std::vector<int64_t>> ToInt64s(const Tensor& tensor);
-// The value of a scalar of any number type.
+// Returns the value of a scalar of any number type.
 absl::StatusOr<double> ScalarValue(const Tensor& tensor);
 
 template <typename T>

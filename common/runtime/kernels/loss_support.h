@@ -43,7 +43,7 @@ struct LabelRange {
 };
 absl::StatusOr<std::vector<int64_t>> ReadLabels(const Tensor& labels, const LabelRange& range);
 
-// The shape without one axis.
+// Returns the shape without one axis.
 Shape WithoutAxis(const Shape& shape, int axis);
 
 }  // namespace cohort

@@ -22,8 +22,8 @@ struct MatMulShape {
   std::vector<BroadcastAxis> batches;  // over the leading axes, strides in matrices
 };
 
-// With a transpose flag the last two axes of that operand, which has rank 2 or more, are swapped
-// first. Errors: INVALID_ARGUMENT naming both shapes.
+// Flags of a product. With a transpose flag the last two axes of that operand, which has rank 2 or
+// more, are swapped first.
 struct MatMulFlags {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -38,8 +38,8 @@ struct GemmParameters {
 };
 GemmParameters ParseGemm(AttributeReader& reader);
 
-// `c` may be without value. Errors: INVALID_ARGUMENT for another rank or type, or a C that does not
-// broadcast.
+// Resolves Gemm; `c` may be without value. Errors: INVALID_ARGUMENT for another rank or type, or a
+// C that does not broadcast.
 absl::StatusOr<MatMulShape> ResolveGemm(const Tensor& a, const Tensor& b, const Tensor& c,
                                         const MatMulFlags& flags);
 

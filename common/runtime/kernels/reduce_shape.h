@@ -23,14 +23,14 @@ ReduceParameters ParseReduceMean(AttributeReader& reader);  // axes are an attri
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
 
 struct ReduceShape {
-  Shape kept;         // as the input, reduced axes 1
+  Shape kept;  // the input's shape with reduced axes of 1
   Shape result;       // without the reduced axes unless they are kept
   int64_t count = 1;  // input elements per result element
 };
 // Errors: INVALID_ARGUMENT for an axis outside the rank or given twice.
 absl::StatusOr<ReduceShape> ResolveReduce(const Shape& input, const ReduceParameters& parameters);
 
-// Of ReduceSum with its optional second input.
+// Returns the parameters of a ReduceSum with its optional second input.
 absl::StatusOr<ReduceParameters> WithAxesInput(const ReduceParameters& parameters,
                                                const Tensor& axes);
 

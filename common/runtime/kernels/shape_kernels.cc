@@ -125,7 +125,7 @@ AllReduceParameters ParseAllReduce(AttributeReader& reader) {
   return {};
 }
 
-// Of one replica: the sum and the mean of one value are that value.
+// Runs the all-reduce of a single replica: the sum and the mean of one value are that value.
 absl::Status RunAllReduce(KernelContext& context, const AllReduceParameters&) {
   RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
   context.Forward(0, context.input(0));
@@ -134,7 +134,7 @@ absl::Status RunAllReduce(KernelContext& context, const AllReduceParameters&) {
 
 AxisParameter ParseGatheredAxis(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
 
-// Of one replica: what it has is all there is.
+// Runs the all-gather of a single replica, whose value is the whole result.
 absl::Status RunAllGather(KernelContext& context, const AxisParameter& axis) {
   RETURN_IF_ERROR(AxisOf(axis.axis, context.input(0).shape().rank()).status());
   context.Forward(0, context.input(0));

@@ -55,7 +55,7 @@ absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,
       shape.axes.push_back({size, stride});
     }
   }
-  if (shape.axes.size() == 1) shape.axes.clear();  // it is contiguous
+  if (shape.axes.size() == 1) shape.axes.clear();  // the tensor is contiguous
   shape.result = Shape(absl::MakeConstSpan(dims));
   return shape;
 }

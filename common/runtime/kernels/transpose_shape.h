@@ -20,10 +20,10 @@ TransposeParameters ParseTranspose(AttributeReader& reader);
 struct TransposeShape {
   struct Axis {
     int64_t size = 1;
-    int64_t stride = 1;  // in the input
+    int64_t stride = 1;  // stride in the input
   };
   Shape result;
-  std::vector<Axis> axes;  // of the result, merged; none where no element moves
+  std::vector<Axis> axes;  // the result's axes, merged; none if no element moves
 };
 // Errors: INVALID_ARGUMENT for a perm that is none of the input's axes.
 absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,

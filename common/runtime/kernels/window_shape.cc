@@ -6,7 +6,8 @@ namespace cohort {
 
 namespace {
 
-constexpr int64_t kExtentMax = int64_t{1} << 30;  // of a window, stride, dilation or pad
+// upper bound of a window, stride, dilation or pad
+constexpr int64_t kExtentMax = int64_t{1} << 30;
 
 absl::Status CheckList(const char* name, const std::vector<int64_t>& values, size_t count,
                        int64_t least) {

@@ -47,11 +47,11 @@ struct Window {
   int64_t outputs = 1;
   int64_t taps = 1;
 };
-// `image` is [batch, channels, ...]. Errors: INVALID_ARGUMENT naming the attribute or the axis that
-// does not fit.
+// Resolves the window over an `image` of [batch, channels, ...]. Errors: INVALID_ARGUMENT naming
+// the attribute or the axis that does not fit.
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters);
 
-// [batch, channels, ...] of what the window gives.
+// Returns [batch, channels, ...] of the window's result.
 Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
 
 // Calls visit(output, input, tap) wherever a tap meets the input, the taps of one output in row
@@ -89,7 +89,7 @@ struct ConvShape {
 // Errors: INVALID_ARGUMENT naming the shapes or the attribute.
 absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
                                       const ConvParameters& parameters);
-// Of a gradient operator, whose dy has to be of the convolution's shape.
+// Resolves a gradient operator, whose dy has to be of the convolution's shape.
 absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
                                           const ConvParameters& parameters);
 // Errors: INVALID_ARGUMENT for a bias that is there and has not one element for each output of `w`.
@@ -114,12 +114,12 @@ absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
 
 // A pooling of whole planes.
 struct GlobalPoolShape {
-  int64_t size = 0;  // of a plane
+  int64_t size = 0;  // elements of a plane
   Shape y;
 };
 absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x);
 
-// What an average pooling divides each output by.
+// Returns the numbers by which an average pooling divides its outputs.
 std::vector<double> AverageDivisors(const Window& window, bool count_padding);
 
 }  // namespace cohort

@@ -312,7 +312,7 @@ void Compiler::FindLastUses() {
 }
 
 void Compiler::FindGivers() {
-  std::map<int, CompiledNode*> giver;  // by value
+  std::map<int, CompiledNode*> giver;  // keyed by value
   for (CompiledNode& node : program_->nodes) {
     for (const int value : node.outputs) {
       if (value >= 0) giver[value] = &node;

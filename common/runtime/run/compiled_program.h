@@ -16,7 +16,7 @@ namespace cohort {
 
 struct CompiledNode {
   std::string name;
-  std::string op;  // for messages: "cohort.ReluGrad" or "Relu"
+  std::string op;  // named in messages: "cohort.ReluGrad" or "Relu"
   bool on_device = false;
   std::unique_ptr<Kernel> kernel;
   std::vector<int> inputs;    // value, or -1 for an absent optional input
@@ -25,7 +25,8 @@ struct CompiledNode {
   std::vector<size_t> gives;  // graph outputs that it computes
 };
 
-// What a graph input must look like. An empty `dims` with has_shape false accepts any shape.
+// The type and shape that a graph input must have. An empty `dims` with has_shape false accepts any
+// shape.
 struct InputSpec {
   struct Dim {
     int64_t size = -1;   // -1: any
@@ -55,7 +56,7 @@ class CompiledProgram {
   std::vector<InputSpec> inputs;
   std::vector<BoundConstant> constants;
   std::vector<int> outputs;
-  std::vector<size_t> given;  // of `outputs`, those that no node computes
+  std::vector<size_t> given;  // the members of `outputs` that no node computes
   std::vector<std::string> value_names;
   std::vector<bool> on_device;  // per value: it is in the device's memory
   // Per value: index of the last node that reads it; the number of nodes for what is copied to a

@@ -85,7 +85,8 @@ class Placer {
       AddCopy(kToHost, DeviceName(value), value);
     }
   }
-  // What no node on the device has made is in host memory.
+  // Notes that a value is needed on the device. A value that no node on the device has made is in
+  // host memory.
   void NeedOnDevice(const std::string& value) {
     if (!on_device_.insert(value).second) return;
     on_host_.insert(value);
@@ -104,9 +105,9 @@ class Placer {
   const onnx::GraphProto& graph_;
   const KernelRegistry& device_;
   const ValueTypes types_;
-  std::set<std::string> on_device_;  // by the graph's names; some are in host memory as well
+  std::set<std::string> on_device_;  // named as in the graph; some are in host memory as well
   std::set<std::string> on_host_;
-  std::vector<std::string> made_;  // on the device, in their order
+  std::vector<std::string> made_;  // made on the device, in this order
   std::vector<PlacedNode> placed_;
 };
 

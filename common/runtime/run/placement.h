@@ -1,9 +1,9 @@
 #pragma once
 
-// Which nodes of a program run on a device. A node does whose kernel the device has, for its types;
-// all others stay on the processor, and where a value is needed on the other side a copy is made,
-// once. A value keeps its name in host memory, so the graph's inputs and outputs do, and has
-// another on the device.
+// The choice of the nodes of a program that run on a device. A node runs there if the device has a
+// kernel for its types; all others stay on the processor, and a value that is needed on the other
+// side is copied, once. A value keeps its name in host memory, so the graph's inputs and outputs
+// do, and has another name on the device.
 
 #include <string>
 #include <vector>
@@ -28,10 +28,11 @@ struct PlacedGraph {
   std::vector<std::string> outputs;  // the values that the graph's outputs are
 };
 
-// `nodes` in an order in which they can run, and so are those given back: copies to the device
-// come before the first that needs them, and those of the graph's outputs at the end, because each
-// copy to the host waits for all that was posted. A node whose types are not all known, or whose
-// rank is not where that matters, stays on the processor. `left_there` as DeviceTarget's.
+// Places `nodes`, which come in an order in which they can run, as do the returned ones: copies to
+// the device come before the first node that needs them, and those of the graph's outputs at the
+// end, because each copy to the host waits for all posted work. A node whose types are not all
+// known stays on the processor, as does one whose rank is unknown but matters. `left_there` is
+// DeviceTarget's.
 PlacedGraph PlaceNodes(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes,
                        const KernelRegistry& device, const std::vector<bool>& left_there);
 

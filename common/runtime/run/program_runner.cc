@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// What node number `node` sees.
+// The view that node number `node` has of the run.
 class NodeContext : public KernelContext {
  public:
   NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run,
@@ -170,7 +170,8 @@ class ProgramRunner::Impl {
         return;
       }
     }
-    // A value whose shape alone was wanted has been waited for by nobody, and reads the inputs.
+    // Inputs may still be read by a value of which only the shape was wanted: nobody has waited for
+    // it.
     if (stream_ != nullptr) {
       if (absl::Status status = stream_->Wait(); !status.ok()) return Fail(std::move(status));
     }
@@ -238,7 +239,7 @@ class ProgramRunner::Impl {
   }
 
   void Fail(absl::Status status) {
-    // What was posted may still read inputs; what it says is of the failure that ends the run.
+    // Posted work may still read inputs; its status is that of the failure that ends the run.
     if (stream_ != nullptr) (void)stream_->Wait();
     values_.Abandon();
     End(std::move(status));
@@ -261,9 +262,9 @@ class ProgramRunner::Impl {
 
   std::deque<Run> runs_;  // the first is under way
 
-  // Of the run under way.
+  // The state of the run under way.
   size_t next_ = 0;                                                 // the node that runs, or waits
-  absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");  // to the node that waits
+  absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");  // for the node that waits
   std::atomic<bool> one_of_two_has_come_{false};                    // Start's return, or the answer
 };
 

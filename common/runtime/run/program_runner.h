@@ -32,15 +32,16 @@ class CompiledProgram;
 struct DeviceTarget {
   const KernelRegistry& kernels;
   std::shared_ptr<CudaStream> stream;  // shared with the runner
-  // By output of the graph, or empty: where a node on the device computes it, a run gives it as a
-  // tensor of the device (IsOnDevice) that nothing on the stream still writes.
+  // A flag per output of the graph, or empty: an output with the flag that a node on the device
+  // computes is returned as a tensor of the device (IsOnDevice) that nothing on the stream still
+  // writes.
   std::vector<bool> left_there = {};
 };
 
-// Types are those of the graph's inputs, weights, outputs and value_info; what has none is checked
-// when it runs. `registry` has the processor's kernels; `device` may be null. Errors:
-// INVALID_ARGUMENT that lists every node whose operator, type or opset has no kernel; those of the
-// stream, to which weights are copied.
+// Compiles a program. Types are those of the graph's inputs, weights, outputs and value_info; a
+// value without one is checked when it runs. `registry` has the processor's kernels; `device` may
+// be null. Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no
+// kernel; those of the stream, to which weights are copied.
 absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
     const onnx::ModelProto& model, const KernelRegistry& registry,
     const DeviceTarget* device = nullptr);
@@ -59,22 +60,22 @@ class ProgramRunner {
   // Runs a task where this runner is touched, later.
   using Post = std::function<void(Task)>;
 
-  // `allocate_outputs` makes the buffers of outputs, which are used again when nobody reads them.
-  // `stream` is that of the DeviceTarget, if there was one.
+  // Makes a runner. `allocate_outputs` makes the buffers of outputs, which are used again once
+  // nobody reads them. `stream` is that of the DeviceTarget, if there was one.
   explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program,
                          AllocateBuffer allocate_outputs = Buffer::Allocate,
                          std::shared_ptr<CudaStream> stream = nullptr);
   ~ProgramRunner();
 
-  // Of a program in which no node waits for another run: RunContext.exchange is null. Errors:
+  // Runs a program in which no node waits for another run: RunContext.exchange is null. Errors:
   // INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node; those of the
   // taker.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
                                           const RunContext& context);
 
-  // The same, where nodes may wait: it goes on in tasks for `post` then. `done` runs once, in this
-  // call or in such a task, and the runner lives until then. While another run is under way this
-  // one waits for its end.
+  // Starts a run in which nodes may wait; it then goes on in tasks for `post`. `done` runs once, in
+  // this call or in such a task, and the runner lives until then. While another run is under way
+  // this one waits for its end.
   void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done);
 
   // Fills bytes of the arena with NaN behind their last use by the plan, in later runs: for tests,

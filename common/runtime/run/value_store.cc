@@ -107,9 +107,9 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   return Place(value, Tensor(dtype, shape, arena, storage.offset), placement);
 }
 
-// In place needs the input to be the only value on its storage, and this node to be its last
-// reader, by one of its inputs: a kernel of several outputs reads each input when it makes the
-// output over it.
+// Returns whether a node may write over an input: the input is the only value on its storage, and
+// this node is its last reader, by one of its inputs. (A kernel of several outputs reads each input
+// when it makes the output over it.)
 bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
   const Placement placement = current_[Index(input)];
   if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;

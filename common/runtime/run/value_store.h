@@ -28,14 +28,15 @@ namespace cohort {
 // Thread-compatible.
 class ValueStore {
  public:
-  // `stream` is of the device that some values are on; it outlives the store. May be null.
+  // Makes a store. `stream` is that of the device that some values are on, and outlives the store;
+  // null without one.
   ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs, CudaStream* stream);
 
   // Starts a run; `inputs` decide whether the plan holds.
   void Begin(absl::Span<const Tensor> inputs);
   void Bind(int value, const Tensor& tensor) { values_[static_cast<size_t>(value)] = tensor; }
   Tensor& Allocate(int node, int value, DType dtype, const Shape& shape);
-  // `input` is a value that the node reads. It is written over only if the node reads it once.
+  // Allocates over `input`, a value that the node reads, if the node reads it only once.
   Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
   void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
   // Ends `values`, which no node behind `node` reads.
@@ -67,7 +68,7 @@ class ValueStore {
     bool escapes = false;
     bool on_device = false;
     int live = 0;       // values that are on it now
-    size_t offset = 0;  // in the arena
+    size_t offset = 0;  // where it lies in the arena
   };
 
   bool IsOnDeviceSide(int value) const { return program_.on_device[static_cast<size_t>(value)]; }
@@ -87,13 +88,13 @@ class ValueStore {
 
   const CompiledProgram& program_;
   const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
-  // Of values of runs that record, once shapes were seen to change. Shared as pool_.
+  // The pool for values of runs that record, once shapes were seen to change. Shared like pool_.
   std::shared_ptr<OutputPool> varying_;
   std::vector<Tensor> values_;
   std::vector<Placement> current_;  // per value, this run
   std::vector<Placement> plan_;     // per value, as recorded
   std::vector<Storage> storages_;
-  std::vector<std::pair<DType, Shape>> signature_;  // of the recorded inputs
+  std::vector<std::pair<DType, Shape>> signature_;  // types and shapes of the recorded inputs
   CudaStream* const stream_;
   // Shared with the views of a run.
   std::shared_ptr<Buffer> arena_;

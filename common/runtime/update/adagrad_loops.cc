@@ -31,8 +31,8 @@ COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan&
   }
 }
 
-// Rows are short, and what a compiler puts around a loop whose length it does not know costs as
-// much as the row itself. So they are worked on in pieces of this length, and the rest one by one.
+// The length of the pieces in which a row is worked on, the rest one by one. Rows are short, and
+// the code that a compiler puts around a loop of unknown length costs as much as the row itself.
 constexpr int64_t kPiece = 16;
 
 COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {

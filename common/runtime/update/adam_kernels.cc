@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Of Adam and its kin. Bias corrections are computed in double: 1 - 0.999 in float32 is already off
-// by 1e-5 of its value.
+// The betas of Adam and its kin. Bias corrections are computed in double: 1 - 0.999 in float32 is
+// already off by 1e-5 of its value.
 struct Betas {
   explicit Betas(const proto::UpdateRule& rule)
       : first(ParameterOf(rule, "beta_1")),
@@ -21,7 +21,7 @@ struct Betas {
     return 1 - std::pow(beta, static_cast<double>(t));
   }
 
-  // Of m and u over steps without a gradient.
+  // Fades m and u over steps without a gradient.
   void Fade(const UpdateStep& step, const MissedSteps& missed) const {
     ScaleSlot(step, 0, missed.Scale(first));
     ScaleSlot(step, 1, missed.Scale(second));

@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// What a home asks of its stream, one after the other. Thread-safe.
+// The use of one stream by a home's updates, one after the other. Thread-safe.
 class UpdateStream {
  public:
   explicit UpdateStream(std::shared_ptr<CudaStream> stream) : stream_(std::move(stream)) {}

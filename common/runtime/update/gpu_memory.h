@@ -14,11 +14,12 @@
 
 namespace cohort {
 
-// An update has ended when Apply returns. Gradients that the GPU does not reach are copied to it
-// first; where there is no room for that, the processor updates. Those of ApplyRows the processor
-// reads. When the GPU fails, the variables are lost: the process ends, with a line in the log that
-// says why. Buffers and kernels may outlive what is given; `table` outlives all. Errors:
-// FAILED_PRECONDITION for a device that is not there, or cannot be used so, saying why.
+// Opens the memory of a GPU as a home of variables. An update has ended when Apply returns.
+// Gradients out of the GPU's reach are copied to it first; if there is no room for that, the
+// processor updates. The gradients of ApplyRows are read by the processor. When the GPU fails, the
+// variables are lost: the process ends, with a line in the log that says why. Buffers and kernels
+// may outlive the returned memory; `table` outlives all. Errors: FAILED_PRECONDITION for a device
+// that is not there, or cannot be used so, saying why.
 absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& table,
                                                               int32_t device);
 

@@ -76,7 +76,7 @@ void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRa
         rates.power == 0.5f ? std::sqrt(sum_in[i]) : std::pow(sum_in[i], rates.power);
     const float divisor = root * rates.inverse_learning_rate + rates.two_l2;
     float beyond = z - clipped;
-    if (rates.two_shrinkage != 0) {  // in double: a power takes its base's rounding many times
+    if (rates.two_shrinkage != 0) {  // in double: a power multiplies its base's rounding
       const double shrunk = double{rates.two_shrinkage} * (1 - double{decay}) / divisor;
       const double left = std::pow(std::max(1 - shrunk, 0.0), steps - 1);
       beyond = static_cast<float>(beyond * left);

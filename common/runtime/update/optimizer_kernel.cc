@@ -10,8 +10,9 @@ namespace cohort {
 
 namespace {
 
-// With an average the value is passed over twice; in parts of so many elements it stays in the
-// processor's first-level cache meanwhile, and memory is still read and written once.
+// The size of a part, in elements. With an average the value is passed over twice; a part of this
+// size stays in the processor's first-level cache meanwhile, and memory is still read and written
+// once.
 constexpr size_t kPartElements = 1024;
 
 template <typename T>

@@ -1,11 +1,12 @@
 #pragma once
 
-// What all optimizers' kernels share: weight decay, the moving average, and the steps that a row
-// has missed. A kernel itself is a rule: what one step does, and what many without a gradient do.
+// The part that all optimizers' kernels share: weight decay, the moving average, and the steps that
+// a row has missed. A kernel itself is a rule: the effect of one step, and that of many steps
+// without a gradient.
 //
 // The loops of a step run on the processor at once, or are posted to a device's stream, on memory
-// that both reach. What rows have missed is always made up for by the processor: before the first
-// loop over those rows is posted, and no other reads or writes them.
+// that both reach. The processor always makes up for the steps that rows have missed: before the
+// first loop over those rows is posted, and while nothing else reads or writes them.
 
 #include <type_traits>
 
@@ -17,7 +18,7 @@
 
 namespace cohort {
 
-// The processor runs the loop where `stream` is null.
+// Runs the loop on the processor if `stream` is null.
 template <typename Update>
 void RunLoopOn(CudaStream* stream, int32_t (*UpdatesLaunches::*launch)(CudaContext*, const Update&),
                const std::type_identity_t<Update>& update) {
@@ -45,12 +46,12 @@ class OptimizerKernel : public UpdateKernel {
     RunLoopOn(stream_, launch, update);
   }
   UpdateSpan SpanOf(const UpdateStep& step) const;
-  // With what the value loses by all of them.
+  // Returns the span with the value's loss by all missed steps.
   static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
   float DecayOf(const UpdateStep& step) const {
     return static_cast<float>(weight_decay_ * step.learning_rate);
   }
-  // No average, and nothing to make up for.
+  // Returns true without an average and without missed steps to make up for.
   bool is_rule_alone() const { return !use_average_ && last_step_ < 0; }
 
  private:
@@ -67,24 +68,24 @@ class OptimizerKernel : public UpdateKernel {
   CudaStream* const stream_;
   const double weight_decay_;
   const bool use_average_;
-  const float average_share_;       // of the value in its average
+  const float average_share_;  // the value's share in its average
   const uint64_t overwrite_every_;  // 0: never
   const int last_step_;             // index of that slot, or -1
 };
 
 UpdateSpan ToSpan(const UpdateStep& step);
-// Of a slot with one element for each `width` of the value.
+// Returns a slot with one element for each `width` elements of the value.
 SlotSpan Slot(const UpdateStep& step, size_t index, size_t width = 1);
-// Index of a slot by name, -1: none.
+// Returns the index of a slot by name, or -1.
 int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name);
 float FloatOf(const proto::UpdateRule& rule, const char* name);
 
-// From in to out.
+// Copies a slot from in to out.
 void KeepSlot(const SlotSpans& slot);
 void KeepAll(const UpdateStep& step);
 void ScaleSlot(const UpdateStep& step, size_t index, double factor);
 
-// Adam, Adamax and Nadam (adam_kernels.cc); null for another operator.
+// Makes the kernels of Adam, Adamax and Nadam (adam_kernels.cc); returns null for another operator.
 std::unique_ptr<UpdateKernel> MakeAdamKernel(const KernelOptions& options);
 
 }  // namespace cohort

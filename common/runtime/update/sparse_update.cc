@@ -14,7 +14,7 @@ namespace {
 
 // Gradients of this many elements are put together at a time, in the first-level cache.
 constexpr size_t kSweptElements = 1024;
-// Rows whose memory is on its way while others are updated.
+// The number of rows whose memory is on its way while others are updated.
 constexpr size_t kFetchedRows = 16;
 
 void PrefetchFloats(const float* values, size_t count) {
@@ -39,7 +39,7 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
   for (size_t i = 0; i < rows.size(); ++i) rows_.push_back({rows[i], gradients.data() + i * width});
 }
 
-// By row, and of one row in the order of arrival.
+// Sorts by row, and keeps the order of arrival within one row.
 void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* gradients) {
   std::vector<std::pair<int64_t, size_t>> order;
   order.reserve(rows.size());

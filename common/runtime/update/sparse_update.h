@@ -17,7 +17,8 @@ namespace cohort {
 // made from. Thread-compatible.
 class MergedRows {
  public:
-  // `gradients` has `width` > 0 elements for each of `rows`, which come in any order.
+  // Merges `gradients`, which have `width` > 0 elements for each of `rows`, which come in any
+  // order.
   MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> gradients, size_t width);
 
   size_t size() const { return rows_.size(); }
@@ -34,14 +35,15 @@ class MergedRows {
 
   size_t width_;
   std::vector<Row> rows_;
-  std::vector<float> sums_;  // of rows that came more than once
+  std::vector<float> sums_;  // sums of rows that came more than once
 };
 
 // Sets the value and slots of one row, to be changed in place. Called with ascending rows, each
 // some way ahead of its update: what it has set is valid until the last one.
 using RowPlace = absl::FunctionRef<void(size_t row, RowUpdate& place)>;
 
-// `step` has what is the same for all rows, as UpdateKernel::ApplyRows takes it.
+// Updates the rows that have gradients. `step` has what is the same for all rows, as
+// UpdateKernel::ApplyRows takes it.
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place);
 
@@ -49,8 +51,8 @@ void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, Upd
 // at most `count`, and returns how many. Called with ascending rows.
 using RowMemory = absl::FunctionRef<size_t(size_t first, size_t count, UpdateStep& step)>;
 
-// All of `num_rows`: those without a gradient get one of zeros. `step` has what is the same for
-// all rows.
+// Updates all of `num_rows`: those without a gradient get one of zeros. `step` has what is the same
+// for all rows.
 void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size_t num_rows,
                    UpdateStep& step, RowMemory memory);
 

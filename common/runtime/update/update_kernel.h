@@ -20,9 +20,9 @@ struct SlotSpans {
   absl::Span<float> out;
 };
 
-// One application to whole rows. All spans have the same length, but those of a slot with
+// An application to whole rows. All spans have the same length, but for those of a slot with
 // SlotSpec::per_row, which have one element for each row. An `out` may be its `in` (in place) or a
-// fresh buffer, when the old one is still being read. Slots are in the order of
+// fresh buffer, if the old one is still being read. Slots are in the order of
 // UpdateRuleSpec::slots.
 struct UpdateStep {
   absl::Span<const float> gradient;
@@ -34,7 +34,7 @@ struct UpdateStep {
   size_t row_width = 1;  // elements of a row; matters to a rule with a slot per row only
 };
 
-// One row somewhere in memory, changed in place.
+// A row somewhere in memory, changed in place.
 inline constexpr size_t kRowSlotsMax = 5;
 struct RowUpdate {
   const float* gradient;
@@ -47,12 +47,13 @@ class UpdateKernel {
  public:
   virtual ~UpdateKernel() = default;
   virtual void Apply(const UpdateStep& step) const = 0;
-  // The same for rows that lie anywhere, one after the other. `step` has what is the same for all
-  // rows, the width and the lengths of the slots' spans among it; where its spans are is changed.
+  // Updates rows that lie anywhere, one after the other. `step` has what is the same for all rows,
+  // the width and the lengths of the slots' spans among it; the places of its spans are changed.
   virtual void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const;
 };
 
-// "assign_add" of an int64 variable (counters). Spans of one length; overflow wraps.
+// Adds `delta` to an int64 variable (the rule "assign_add", for counters). The spans have one
+// length; overflow wraps.
 void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,
                     absl::Span<int64_t> value_out);
 

@@ -24,21 +24,21 @@ class VariableMemory {
   // Errors: RESOURCE_EXHAUSTED when there is no memory left.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
 
-  // For values and slots in this memory; gradients may be anywhere. Errors: those of
+  // Makes a kernel for values and slots in this memory; gradients may be anywhere. Errors: those of
   // MakeUpdateKernel.
   virtual absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
       const proto::UpdateRule& rule) = 0;
 
-  // Whether a value lies in one piece, so that one launch updates all of it and a program on the
-  // device reads it where it is. Else it is cut into pages.
+  // Returns whether a value lies in one piece, so that one launch updates all of it and a program
+  // on the device reads it in place. Otherwise a value is cut into pages.
   virtual bool in_one_piece() const = 0;
 };
 
 // Lives to the end of the process.
 const std::shared_ptr<VariableMemory>& HostMemory();
 
-// By a device's name: "gpu:1", or of the processor, "" among them. Thread-safe. Errors:
-// FAILED_PRECONDITION saying why there is no such memory, and what to do.
+// Finds the memory of a device by name: "gpu:1", or a name of the processor, "" among them.
+// Thread-safe. Errors: FAILED_PRECONDITION saying why there is no such memory, and what to do.
 using FindVariableMemory =
     std::function<absl::StatusOr<std::shared_ptr<VariableMemory>>(const std::string& device)>;
 

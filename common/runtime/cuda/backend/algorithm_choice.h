@@ -17,8 +17,9 @@ struct OfferedAlgorithm {
   bool is_deterministic = false;  // gives the same bits each time
 };
 
-// In the library's order, fastest first; then `sure`, if it was not among them: the algorithm that
-// takes every convolution and gives the same bits each time. It is tried whatever the library says.
+// Returns the algorithms to try, in the library's order, fastest first; then `sure`, if it is not
+// among them: the algorithm that takes every convolution and gives the same bits each time. `sure`
+// is tried whatever the library says.
 inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>& offered,
                                             int32_t sure) {
   std::vector<int32_t> algorithms;
@@ -32,8 +33,8 @@ inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>&
   return algorithms;
 }
 
-// The code of the first that runs; where none does, of the last, which says most: it is the one
-// that should have run. `run` is called with an algorithm, and gives its code.
+// Returns the code of the first algorithm that runs. If none does, returns that of the last one,
+// which should have run and so says most. `run` is called with an algorithm and returns its code.
 template <typename Run>
 int32_t FirstThatRuns(const std::vector<int32_t>& algorithms, const Run& run) {
   int32_t code = kCudaDone;

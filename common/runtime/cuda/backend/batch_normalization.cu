@@ -7,7 +7,7 @@ namespace cohort {
 
 namespace {
 
-// Where element k of a channel lies.
+// Returns where element k of a channel lies.
 COHORT_DEVICE inline int64_t ElementAt(const ChannelView& view, int64_t channel, int64_t k) {
   return (k / view.inner * view.channels + channel) * view.inner + k % view.inner;
 }

@@ -83,7 +83,8 @@ int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? Forget(Code(cudaMalloc(memory, bytes))) : code;
 }
 
-// What was posted may use the memory. cudaFree is said to wait, but not of what.
+// Work that was posted may use the memory. cudaFree is said to wait, but the documentation does not
+// say for what.
 void Free(CudaContext* context, void* memory) {
   if (Enter(context) != kCudaDone) return;
   cudaStreamSynchronize(context->stream);
@@ -101,7 +102,7 @@ int32_t MemoryLeft(CudaContext* context, uint64_t* free, uint64_t* all) {
   return code;
 }
 
-// CUDA knows by their addresses whose memories these are.
+// CUDA knows from the addresses which device each memory belongs to.
 int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
   const int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -154,8 +155,8 @@ int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? code : Forget(code);
 }
 
-// Of unified memory `device` is that which was current when it was allocated, and so its home; of
-// what CUDA does not know it is -1, and the type is cudaMemoryTypeUnregistered.
+// For unified memory `device` is the one that was current at the allocation, and so its home. For
+// memory unknown to CUDA it is -1, and the type is cudaMemoryTypeUnregistered.
 int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;

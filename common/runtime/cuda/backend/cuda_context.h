@@ -1,7 +1,6 @@
 #pragma once
 
-// What a context of cuda_table.h is inside the module. Only code that is compiled against CUDA
-// includes this.
+// The inside of a context of cuda_table.h. Only code that is compiled against CUDA includes this.
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -20,7 +19,7 @@ struct CudaContext {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
   cudnnContext* dnn = nullptr;  // made by the first convolution
-  void* workspace = nullptr;    // of convolutions; grows
+  void* workspace = nullptr;  // for convolutions; grows
   uint64_t workspace_bytes = 0;
 };
 
@@ -37,10 +36,10 @@ inline int32_t Code(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? kCudaDone : kBlasErrors + static_cast<int32_t>(status);
 }
 
-// CUDA's present device belongs to the thread.
+// Makes the context's device the thread's present one, as CUDA keeps it per thread.
 inline int32_t Enter(const CudaContext* context) { return Code(cudaSetDevice(context->device)); }
 
-// Of a kernel that was just started.
+// Returns the code of a kernel that was just started.
 inline int32_t LastLaunch() { return Code(cudaGetLastError()); }
 
 }  // namespace cohort

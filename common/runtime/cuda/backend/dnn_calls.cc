@@ -22,7 +22,7 @@ int32_t DnnCode(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? kCudaDone : kDnnErrors + static_cast<int32_t>(status);
 }
 
-// What cuDNN knows of one convolution. The first that fails is kept in `code`.
+// cuDNN's descriptors of one convolution. The first failure is kept in `code`.
 class Descriptors {
  public:
   explicit Descriptors(const ConvLaunch& launch) {
@@ -90,7 +90,7 @@ int32_t Prepare(CudaContext* context) {
 int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
   if (bytes <= context->workspace_bytes) return kCudaDone;
   if (context->workspace != nullptr) {
-    cudaStreamSynchronize(context->stream);  // of what still uses the smaller one
+    cudaStreamSynchronize(context->stream);  // earlier work may still use the smaller one
     cudaFree(context->workspace);
   }
   context->workspace = nullptr;
@@ -203,7 +203,7 @@ std::vector<int32_t> Algorithms(CudaContext* context, const Descriptors& of) {
   return AlgorithmsToTry(offered, Direction::kSure);
 }
 
-// How much memory it needs is asked of the descriptor's math, which may not be that of the offer.
+// The descriptor's math, which need not be that of the offer, decides how much memory is needed.
 template <typename Direction>
 int32_t TryOne(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
                typename Direction::Algorithm algorithm) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the module asks of cuDNN beside its convolutions. Of `without_dnn.cc` where it was built
-// without: then every convolution fails, saying so.
+// Calls of cuDNN beside its convolutions. `without_dnn.cc` defines them in a build without cuDNN,
+// in which every convolution fails, saying so.
 
 #include <cstdint>
 

@@ -91,7 +91,7 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #else
 
-// Of the stand-in: when it runs, the processor is the device.
+// Posts work of the stand-in: when it runs, the processor is the device.
 int32_t PostToDevice(CudaContext* context, std::function<void()> work);
 
 template <typename Body>
@@ -113,7 +113,7 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #endif
 
-// For ReduceEach.
+// Adds up, for ReduceEach.
 struct AddUp {
   template <typename Value>
   COHORT_DEVICE Value operator()(const Value& a, const Value& b) const {

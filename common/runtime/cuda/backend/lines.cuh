@@ -14,13 +14,14 @@ COHORT_DEVICE inline int64_t PlaceInLine(const DeviceLines& lines, int64_t line,
   return (outer * lines.size + k) * lines.inner + (line - outer * lines.inner);
 }
 
-// Of the tensor's element i.
+// Returns the line of the tensor's element i.
 COHORT_DEVICE inline int64_t LineOf(const DeviceLines& lines, int64_t i) {
   if (lines.inner == 1) return i / lines.size;
   return i / (lines.size * lines.inner) * lines.inner + i % lines.inner;
 }
 
-// For ReduceEach. What compares with nothing is no line's largest, but makes its sums NaN.
+// Takes the larger value, for ReduceEach. A NaN is never a line's largest value, but makes its sums
+// NaN.
 struct TakeLarger {
   COHORT_DEVICE double operator()(double a, double b) const { return a > b ? a : b; }
 };

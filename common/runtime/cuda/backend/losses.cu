@@ -113,7 +113,7 @@ int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
   });
 }
 
-// What Keras normalises: the sum of the clipped predictions.
+// Computes the sum by which Keras normalises: that of the clipped predictions.
 int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
   const float* const p = launch.prediction;
   double* const sums = launch.sums;
@@ -123,8 +123,8 @@ int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
 }
 
-// Of each line: of logits the logarithm to normalise by, in the second half; else the sum, in the
-// first.
+// Computes two numbers of each line: the logarithm to normalise logits by, in the second half, or
+// else the sum, in the first.
 int32_t FindSparseSums(CudaContext* context, const SparseLossLaunch& launch) {
   if (!launch.from_logits) return FindClampedSum(context, launch);
   return FindLogSumExp(context, launch.lines, launch.prediction, launch.sums,

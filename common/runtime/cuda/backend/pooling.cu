@@ -22,7 +22,7 @@ COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
   return {begin + skipped * axis.dilation, axis.dilation, end < axis.input ? end : axis.input};
 }
 
-// The outputs whose windows may have `input`: with a dilation, some of them have not.
+// Returns the outputs whose windows may contain `input`; with a dilation, some of them do not.
 COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
   const int64_t padded = input + axis.pad_begin;
   const int64_t before = padded - (axis.kernel - 1) * axis.dilation;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Of batch normalization. An image is [outer, channels, inner]; statistics are in double, as the
-// sums are.
+// Launches of batch normalization. An image is [outer, channels, inner]; statistics are in double,
+// like the sums.
 
 #include <cstdint>
 
@@ -23,7 +23,7 @@ struct BatchStatisticsLaunch {
   double* variances = nullptr;
 };
 
-// The same, of what was given for each channel.
+// The same statistics, given for each channel.
 struct GivenStatisticsLaunch {
   int64_t channels = 0;
   const float* mean = nullptr;
@@ -89,7 +89,7 @@ struct BatchNormLaunches {
   int32_t (*gradient)(CudaContext* context, const BatchNormGradLaunch& launch);
 };
 
-// In batch_normalization.cu.
+// Returns the launches; defined in batch_normalization.cu.
 BatchNormLaunches MakeBatchNormLaunches();
 
 }  // namespace cohort

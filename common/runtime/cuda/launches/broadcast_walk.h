@@ -9,7 +9,7 @@ namespace cohort {
 inline constexpr int kWalkAxesMax = 8;
 
 struct BroadcastWalk {
-  int32_t axes = 0;  // in use; none: one element
+  int32_t axes = 0;  // axes in use; none: one element
   int64_t size[kWalkAxesMax] = {};
   int64_t stride_a[kWalkAxesMax] = {};
   int64_t stride_b[kWalkAxesMax] = {};

@@ -9,8 +9,8 @@ namespace cohort {
 
 struct CudaContext;
 
-// As WindowAxis, with as much padding before as after, and no more outputs or fewer than that
-// gives.
+// A WindowAxis with equal padding before and after, and any number of outputs up to the one that
+// this gives.
 struct ConvAxis {
   int64_t input = 1;
   int64_t output = 1;
@@ -30,18 +30,18 @@ struct ConvLaunch {
   ConvAxis columns;
   const float* first = nullptr;   // x, or dy of a gradient
   const float* second = nullptr;  // w, or x of the weights' gradient
-  const float* bias = nullptr;    // of forward alone; none if null
+  const float* bias = nullptr;  // used by `forward` alone; null: none
   float* result = nullptr;        // y, dx or dw
 };
 
-// Nothing is empty.
+// The convolutions of a library. No operand is empty.
 struct ConvLibrary {
   int32_t (*forward)(CudaContext* context, const ConvLaunch& launch);
   int32_t (*input_grad)(CudaContext* context, const ConvLaunch& launch);
   int32_t (*weight_grad)(CudaContext* context, const ConvLaunch& launch);
 };
 
-// In dnn_calls.cc, and in the stand-in.
+// Returns the library's calls; defined in dnn_calls.cc, and in the stand-in.
 ConvLibrary MakeConvLibrary();
 
 }  // namespace cohort

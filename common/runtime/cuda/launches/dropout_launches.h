@@ -1,6 +1,6 @@
 #pragma once
 
-// Of Dropout; kernels/dropout_support.h says which element is kept.
+// Launches of Dropout; kernels/dropout_support.h says which element is kept.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@ struct CudaContext;
 
 struct DropoutLaunch {
   int64_t count = 0;
-  uint64_t key = 0;    // of the RandomStream
+  uint64_t key = 0;  // key of the RandomStream
   uint64_t first = 0;  // number of element 0 in the global batch
   uint32_t threshold = 0;
   float scale = 1;
@@ -33,7 +33,7 @@ struct DropoutLaunches {
   int32_t (*masked_scale)(CudaContext* context, const MaskedScaleLaunch& launch);
 };
 
-// In dropout.cu.
+// Returns the launches; defined in dropout.cu.
 DropoutLaunches MakeDropoutLaunches();
 
 }  // namespace cohort

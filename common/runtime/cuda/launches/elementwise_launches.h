@@ -1,6 +1,6 @@
 #pragma once
 
-// Of operators whose output element depends on one element of each input.
+// Launches of operators whose output element depends on one element of each input.
 
 #include <cstdint>
 
@@ -45,7 +45,7 @@ struct ElementwiseLaunches {
   int32_t (*unary_grad)(CudaContext* context, const UnaryGradLaunch& launch);
 };
 
-// In elementwise.cu.
+// Returns the launches; defined in elementwise.cu.
 ElementwiseLaunches MakeElementwiseLaunches();
 
 }  // namespace cohort

@@ -1,9 +1,9 @@
 #pragma once
 
-// All that a kernel can start on a device: one function for each loop of a family of operators, and
-// the calls of cuBLAS and cuDNN. A function takes its context and one struct; pointers in it are of
-// the device, of float where nothing else is said; sizes are in elements. It returns a code of
-// cuda_table.h, and what it started runs later.
+// Everything that a kernel can start on a device: one function for each loop of a family of
+// operators, and the calls of cuBLAS and cuDNN. A function takes its context and one struct.
+// Pointers in the struct point to the device's memory, to floats unless said otherwise; sizes are
+// in elements. A function returns a code of cuda_table.h; what it started runs later.
 //
 // Plain C++: nvcc compiles this, too.
 
@@ -38,12 +38,12 @@ struct CudaLaunches {
   SoftmaxLaunches softmax;
   SumsLaunches sums;
   UpdatesLaunches updates;
-  // Of libraries.
+  // The calls of libraries.
   ConvLibrary convolution;
   GemmLibrary gemm;
 };
 
-// All but those of libraries.
+// Returns all launches but those of libraries.
 CudaLaunches MakeCudaLaunches();
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// Of Keras's cross-entropies; the formulas are in common/program/cohort_ops.h. A line has the
-// predictions of one example.
+// Launches of Keras's cross-entropies; the formulas are in common/program/cohort_ops.h. A line has
+// the predictions of one example.
 
 #include <cstdint>
 
@@ -16,18 +16,18 @@ struct DenseLossLaunch {
   DeviceLines lines;
   const float* truth = nullptr;
   const float* prediction = nullptr;
-  double* sums = nullptr;        // of the device: room for two of each line
-  const float* dloss = nullptr;  // of the gradient alone
+  double* sums = nullptr;  // device memory: room for two of each line
+  const float* dloss = nullptr;  // used by the gradient alone
   float* out = nullptr;          // the losses, or the predictions' gradient
 };
 
 struct SparseLossLaunch {
   bool from_logits = false;
   DeviceLines lines;
-  const int64_t* labels = nullptr;  // of the device: in range
+  const int64_t* labels = nullptr;  // device memory; all in range
   const float* prediction = nullptr;
-  double* sums = nullptr;        // of the device: room for two of each line
-  const float* dloss = nullptr;  // of the gradient alone
+  double* sums = nullptr;  // device memory: room for two of each line
+  const float* dloss = nullptr;  // used by the gradient alone
   float* out = nullptr;          // the losses, or the predictions' gradient
 };
 
@@ -38,7 +38,7 @@ struct LossesLaunches {
   int32_t (*sparse_grad)(CudaContext* context, const SparseLossLaunch& launch);
 };
 
-// In losses.cu.
+// Returns the launches; defined in losses.cu.
 LossesLaunches MakeLossesLaunches();
 
 }  // namespace cohort

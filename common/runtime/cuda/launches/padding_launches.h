@@ -1,6 +1,6 @@
 #pragma once
 
-// Of planes that are seen with zeros around them.
+// Launches for planes that are seen with zeros around them.
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ struct CudaContext;
 // The small plane begins at `top` and `left` of the large one.
 struct FramedPlanes {
   int64_t planes = 0;
-  int64_t rows = 0;  // of the small one
+  int64_t rows = 0;  // rows of the small plane
   int64_t columns = 0;
   int64_t top = 0;
   int64_t left = 0;
@@ -26,13 +26,13 @@ struct PaddingLaunch {
 };
 
 struct PaddingLaunches {
-  // Large planes of small ones.
+  // Makes large planes from small ones.
   int32_t (*pad)(CudaContext* context, const PaddingLaunch& launch);
-  // Small planes of large ones.
+  // Makes small planes from large ones.
   int32_t (*crop)(CudaContext* context, const PaddingLaunch& launch);
 };
 
-// In padding.cu.
+// Returns the launches; defined in padding.cu.
 PaddingLaunches MakePaddingLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// Of windows that slide over the planes of an image.
+// Launches for windows that slide over the planes of an image.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace cohort {
 
 struct CudaContext;
 
-// As WindowAxis.
+// A WindowAxis.
 struct SlideAxis {
   int64_t input = 1;
   int64_t output = 1;
@@ -33,7 +33,7 @@ struct MaxPoolLaunch {
   Slide slide;
   const float* x = nullptr;
   float* y = nullptr;  // unless null
-  // Where in its plane each window has its largest, or -1; unless null.
+  // The place, within its plane, of each window's largest element, or -1; null: not wanted.
   int64_t* at = nullptr;
 };
 
@@ -74,7 +74,7 @@ struct PoolingLaunches {
   int32_t (*global_average_pool)(CudaContext* context, const GlobalAveragePoolLaunch& launch);
 };
 
-// In pooling.cu.
+// Returns the launches; defined in pooling.cu.
 PoolingLaunches MakePoolingLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
-// Of products of matrices: the product itself, which a library computes, and what goes round it.
+// Launches around products of matrices: the product itself, which a library computes, and what
+// surrounds it.
 
 #include <cstdint>
 
@@ -59,7 +60,7 @@ struct ProductsLaunches {
   int32_t (*spread)(CudaContext* context, const SpreadLaunch& launch);
 };
 
-// In products.cu.
+// Returns the launches; defined in products.cu.
 ProductsLaunches MakeProductsLaunches();
 
 }  // namespace cohort

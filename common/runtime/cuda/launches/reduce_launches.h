@@ -1,6 +1,6 @@
 #pragma once
 
-// Of sums along axes, and of their gradient.
+// Launches of sums along axes, and of their gradient.
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct SumLaunch {
   BroadcastWalk reduced;
   bool columns = false;  // elements side by side belong to different sums
   int64_t parts = 1;
-  double* partial = nullptr;  // of the device: room for count * parts; unused where parts is 1
+  double* partial = nullptr;  // device memory: room for count * parts; unused if parts is 1
   double divisor = 1;
   const float* x = nullptr;
   float* y = nullptr;
@@ -39,7 +39,7 @@ struct ReduceLaunches {
   int32_t (*repeat)(CudaContext* context, const RepeatLaunch& launch);
 };
 
-// In reduce.cu.
+// Returns the launches; defined in reduce.cu.
 ReduceLaunches MakeReduceLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// Of Softmax and LogSoftmax along one axis.
+// Launches of Softmax and LogSoftmax along one axis.
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ struct SoftmaxLaunch {
   bool logarithm = false;
   DeviceLines lines;
   const float* x = nullptr;
-  double* sums = nullptr;  // of the device: room for two of each line
+  double* sums = nullptr;  // device memory: room for two of each line
   float* y = nullptr;      // may be x
 };
 
@@ -24,7 +24,7 @@ struct SoftmaxGradLaunch {
   DeviceLines lines;
   const float* dy = nullptr;
   const float* y = nullptr;
-  double* sums = nullptr;  // of the device: room for one of each line
+  double* sums = nullptr;  // device memory: room for one of each line
   float* dx = nullptr;     // may be dy or y
 };
 
@@ -33,7 +33,7 @@ struct SoftmaxLaunches {
   int32_t (*softmax_grad)(CudaContext* context, const SoftmaxGradLaunch& launch);
 };
 
-// In softmax.cu.
+// Returns the launches; defined in softmax.cu.
 SoftmaxLaunches MakeSoftmaxLaunches();
 
 }  // namespace cohort

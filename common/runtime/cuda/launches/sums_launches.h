@@ -1,7 +1,7 @@
 #pragma once
 
-// Of sums over replicas. The bits are those of join_replicas.h, so multiplying and adding are
-// launches of their own: in one, nvcc would make them one operation with one rounding.
+// Launches of sums over replicas. The bits are those of join_replicas.h, so multiplying and adding
+// are launches of their own: in one launch, nvcc would make them one operation with one rounding.
 
 #include <cstdint>
 
@@ -29,7 +29,7 @@ struct SumsLaunches {
   int32_t (*add_to)(CudaContext* context, const AddToLaunch& launch);
 };
 
-// In sums.cu.
+// Returns the launches; defined in sums.cu.
 SumsLaunches MakeSumsLaunches();
 
 }  // namespace cohort

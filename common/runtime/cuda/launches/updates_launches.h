@@ -1,6 +1,6 @@
 #pragma once
 
-// Of updates of variables: the loops of kernels/update/updates.h.
+// Launches of updates of variables: the loops of kernels/update/updates.h.
 
 #include <cstdint>
 
@@ -26,7 +26,7 @@ struct UpdatesLaunches {
   int32_t (*keep)(CudaContext* context, const KeepUpdate& update);
 };
 
-// In updates.cu.
+// Returns the launches; defined in updates.cu.
 UpdatesLaunches MakeUpdatesLaunches();
 
 }  // namespace cohort

@@ -34,7 +34,7 @@ Statistics Given(const Tensor& mean, const Tensor& variance) {
   return {{means.begin(), means.end()}, {variances.begin(), variances.end()}};
 }
 
-// What the running statistics become, where they are wanted.
+// Writes the new running statistics if they are wanted.
 void PutRunning(KernelContext& context, int output, double kept, const Tensor& before,
                 const std::function<double(size_t)>& now) {
   if (!context.output_wanted(output)) return;

@@ -3,9 +3,9 @@
 #include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/image_loops.h"
 
-// Where a channel has several elements beside each other they are the line that vectorises; where
-// it has one, the channels are. Sums of a line are taken in 16 lanes, in the same order on every
-// instruction set, and added up in double.
+// The line that vectorises is a channel's elements if several lie beside each other, else the
+// channels. Sums of a line are taken in 16 lanes, in the same order on every instruction set, and
+// added up in double.
 
 namespace cohort {
 

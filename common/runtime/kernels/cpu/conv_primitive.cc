@@ -9,7 +9,7 @@ namespace {
 
 using dnnl::memory;
 
-// What all three kinds are described by.
+// The descriptions that all three kinds share.
 struct Descriptions {
   memory::dims x;
   memory::dims w;
@@ -66,7 +66,7 @@ dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, bool 
   return {desc, OwnScratchpad(), engine};
 }
 
-// Of dnnl::convolution_backward_data or _weights.
+// Returns the description of dnnl::convolution_backward_data or _weights.
 template <typename Gradient>
 typename Gradient::primitive_desc Backward(const Descriptions& all, const dnnl::engine& engine,
                                            const dnnl::convolution_forward::primitive_desc& hint) {

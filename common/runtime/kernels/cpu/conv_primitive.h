@@ -29,13 +29,14 @@ struct ConvOperands {
 // Immutable; thread-safe: what a run changes is the caller's.
 class ConvPrimitive {
  public:
-  // For as many threads as OpenMP gives the calling one, which runs it with as many. nullptr where
-  // oneDNN has no such convolution. `shape` has two spatial axes and no extent of 0.
+  // Makes a primitive for as many threads as OpenMP gives the calling thread; it must be run with
+  // as many. Returns nullptr if oneDNN has no such convolution. `shape` has two spatial axes and no
+  // extent of 0.
   static std::unique_ptr<const ConvPrimitive> Make(ConvKind kind, const ConvShape& shape,
                                                    bool has_bias);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
-  // `workspace` is aligned to 64 bytes. Errors: INTERNAL with what oneDNN says.
+  // Runs the convolution; `workspace` is aligned to 64 bytes. Errors: INTERNAL with oneDNN's words.
   absl::Status Run(const ConvOperands& operands, std::byte* workspace) const;
 
  private:
@@ -44,8 +45,8 @@ class ConvPrimitive {
     int argument = 0;
     dnnl::memory::desc outside;
     dnnl::memory::desc inside;
-    dnnl::reorder reorder;  // none where both are one
-    size_t offset = 0;      // of the inside form in the workspace
+    dnnl::reorder reorder;  // none if both forms are equal
+    size_t offset = 0;  // where the inside form lies in the workspace
 
     bool moves() const { return inside != outside; }
   };

@@ -16,7 +16,7 @@ namespace {
 // A job has a full batch and a last one, in training and in evaluation.
 constexpr size_t kPrimitivesMax = 8;
 
-// What a primitive depends on beside its node.
+// The shapes that a primitive depends on, beside its node.
 using Shapes = std::vector<Shape>;
 
 // The primitives of one node by shapes. Making one generates code (milliseconds). Thread-safe.
@@ -43,7 +43,7 @@ class ConvPrimitives {
     Shapes shapes;
     Entry entry;
   };
-  // They are few enough to be looked through.
+  // Looks through the items one by one: they are few.
   const Item* FindLocked(const Shapes& shapes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const Item& item : items_) {
       if (item.shapes == shapes) return &item;

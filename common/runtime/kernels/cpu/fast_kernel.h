@@ -11,16 +11,17 @@
 
 namespace cohort {
 
-// Where fast kernels find their reference, and where both go.
+// The registry from which fast kernels take their reference kernels, and the one to which both go.
 struct CpuRegistration {
   KernelRegistry& registry;
   const KernelRegistry& reference;
 
   const KernelDefinition& Reference(const std::string& domain, const std::string& op) const;
-  // The reference kernel is fast enough.
+  // Takes the reference kernel, which is fast enough.
   void Keep(const std::string& domain, const std::string& op) const;
 
-  // `fast` returns false when the reference has to run; nothing may have been allocated then.
+  // Adds a fast kernel. `fast` returns false if the reference has to run; it must not have
+  // allocated anything then.
   template <typename Parameters>
   void Add(const std::string& domain, const std::string& op, Parameters (*parse)(AttributeReader&),
            bool (*fast)(KernelContext&, const Parameters&)) const {
@@ -55,7 +56,7 @@ struct CpuRegistration {
 };
 
 inline bool IsFloat32(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
-// Both float32, of one shape.
+// Returns whether both are float32 and of one shape.
 inline bool AreFloat32Twins(const Tensor& a, const Tensor& b) {
   return IsFloat32(a) && IsFloat32(b) && a.shape() == b.shape();
 }

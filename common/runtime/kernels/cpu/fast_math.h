@@ -25,10 +25,10 @@ COHORT_INLINE int32_t ToBits(float value) {
 
 }  // namespace fast_math_internal
 
-// e^x with at most 2 ulp of error (checked over all exponents in span_loops_test); 0 below -104,
-// infinity above 88.73, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's two-part
-// ln 2), e^r by the Taylor series to r^7 / 7!, whose remainder is below 2^-27, and 2^n in two
-// factors, so that results down to the subnormals come out right.
+// Returns e^x with at most 2 ulp of error (checked over all exponents in span_loops_test); 0 below
+// -104, infinity above 88.73, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's
+// two-part ln 2), e^r by the Taylor series to r^7 / 7!, whose remainder is below 2^-27, and 2^n in
+// two factors, so that results down to the subnormals come out right.
 COHORT_INLINE float FastExp(float x) {
   using fast_math_internal::FromBits;
   using fast_math_internal::ToBits;
@@ -58,8 +58,8 @@ COHORT_INLINE float FastExp(float x) {
 
 COHORT_INLINE float FastSigmoid(float x) { return 1.0f / (1.0f + FastExp(-x)); }
 
-// tanh x = 1 - 2 / (e^2x + 1); below 0.25 in size the odd Taylor series to x^9, because the
-// difference would cancel.
+// Returns tanh x = 1 - 2 / (e^2x + 1); if |x| is below 0.25, by the odd Taylor series to x^9,
+// because the difference would cancel.
 COHORT_INLINE float FastTanh(float x) {
   const float square = x * x;
   float series = 62.0f / 2835.0f;

@@ -13,7 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Float32 under a window of two axes, whose positions fit an int32.
+// Returns whether the fast loops apply: float32, a window of two axes, and positions that fit an
+// int32.
 bool IsFastPool(const Tensor& x, const absl::StatusOr<PoolShape>& shape) {
   return shape.ok() && shape->window.axes.size() == 2 && IsFloat32(x) && x.num_elements() > 0 &&
          shape->y.num_elements() > 0 && shape->window.inputs <= std::numeric_limits<int32_t>::max();
@@ -107,7 +108,7 @@ void Transpose(const TransposeShape& shape, const float* in, float* out) {
   const TransposeShape::Axis last = axes.back();
   size_t close = 0;
   while (axes[close].stride != 1) ++close;
-  std::vector<int64_t> strides(axes.size(), 1);  // in the result
+  std::vector<int64_t> strides(axes.size(), 1);  // strides in the result
   for (size_t axis = axes.size() - 1; axis > 0; --axis) {
     strides[axis - 1] = strides[axis] * axes[axis].size;
   }

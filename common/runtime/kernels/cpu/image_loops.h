@@ -21,12 +21,13 @@ struct TurnedMatrix {
 };
 void TurnLoop(const TurnedMatrix& matrix);
 
-// One plane under a window of two axes, whose positions are those of Window.
+// The window of one plane, with two axes whose positions are those of Window.
 struct PlaneWindow {
   WindowAxis rows;
   WindowAxis columns;
 };
-// The largest of each window, NaN where it has one; -infinity for a window without elements.
+// Writes the largest element of each window, NaN if the window has one; -infinity for a window
+// without elements.
 void MaxPoolPlane(const PlaneWindow& window, const float* in, float* out);
 // Adds each dy to dx at the largest of its window (cohort.MaxPoolGrad). `best` and `at` have room
 // for one row of dy.
@@ -41,12 +42,12 @@ void AveragePoolPlane(const PlaneWindow& window, const float* in, const float* r
 // Adds dy times its rate to dx all over its window.
 void AveragePoolGradPlane(const PlaneWindow& window, const float* dy, const float* rate, float* dx);
 
-// Per-channel sums over [outer, channels, inner], added up in double over the lines of an image.
+// Adds up each channel of [outer, channels, inner]; the sums of lines are added up in double.
 void SumChannels(const BatchNormShape& shape, const float* x, double* sums);
-// Of (x - center)^2.
+// Adds up (x - center)^2.
 void SumChannelSquares(const BatchNormShape& shape, const float* x, const float* centers,
                        double* sums);
-// Of dy and of dy * (x - center).
+// The sums of dy and of dy * (x - center).
 struct GradientSums {
   double* sums;
   double* products;
@@ -61,7 +62,7 @@ struct ChannelMap {
   const float* shifts;
 };
 void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x, float* y);
-// Per channel: dx = dy * rate + (x - center) * factor + shift. dx may be dy.
+// Computes, per channel, dx = dy * rate + (x - center) * factor + shift. dx may be dy.
 void MapChannelGradients(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                          const float* dy, const float* x, float* dx);
 

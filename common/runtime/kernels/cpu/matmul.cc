@@ -7,15 +7,16 @@
 #include "common/runtime/run/fusion.h"
 #include "dnnl.h"
 
-// Of libgomp, which oneDNN computes with. Declared here because clang has no omp.h without its own
-// OpenMP.
+// A function of libgomp, with which oneDNN computes. Declared here because clang has no omp.h
+// without its own OpenMP.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
 
 namespace {
 
-// Of the large matrix of a narrow product. Smaller ones are the library's: it is called at once.
+// The least size of the large matrix of a narrow product that is computed here. The library
+// computes smaller ones faster, because it starts at once.
 constexpr int64_t kNarrowElementsMin = 1024;
 
 struct Product {

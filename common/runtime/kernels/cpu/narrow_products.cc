@@ -15,7 +15,7 @@ constexpr int64_t kLanes = 16;
 // Rows of a that are added at once, so that the sums are read and written less often.
 constexpr int64_t kRowsAtOnce = 4;
 
-// Each column of [depth, columns] in one piece.
+// Returns the columns of [depth, columns], each in one piece.
 std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns) {
   std::vector<float> pieces(static_cast<size_t>(depth * columns));
   for (int64_t column = 0; column < columns; ++column) {
@@ -25,7 +25,7 @@ std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns
   return pieces;
 }
 
-// In lanes, then of the lanes.
+// Returns the product, added up in lanes, then over the lanes.
 COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   float lanes[kLanes] = {};
   int64_t i = 0;

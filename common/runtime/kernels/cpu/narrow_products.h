@@ -10,8 +10,8 @@ namespace cohort {
 
 inline constexpr int64_t kNarrowMax = 4;
 
-// Of float matrices, row by row: b is [depth, columns], out [rows, columns]. All of them positive,
-// `columns` at most kNarrowMax. The output overlaps no input.
+// A product of float matrices, row by row: b is [depth, columns], out [rows, columns]. All extents
+// are positive, `columns` at most kNarrowMax. The output overlaps no input.
 struct NarrowProduct {
   const float* a;
   const float* b;
@@ -21,9 +21,9 @@ struct NarrowProduct {
   int64_t columns;
 };
 
-// a is [rows, depth].
+// Multiplies a of [rows, depth].
 void NarrowLoop(const NarrowProduct& product);
-// a is [depth, rows], and its transpose is what is multiplied.
+// Multiplies the transpose of a, which is [depth, rows].
 void NarrowLoopOfTransposed(const NarrowProduct& product);
 
 }  // namespace cohort

@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Outputs [first, last) of one row whose tap meets the input, and where the first one does.
+// The outputs [first, last) of one row whose tap meets the input, and where the first of them meets
+// it.
 struct TapRun {
   int64_t first;
   int64_t last;
@@ -16,7 +17,7 @@ struct TapRun {
 };
 
 COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
-  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // of output 0
+  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // where output 0 meets it
   const int64_t first = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
   const int64_t reach = axis.input - 1 - offset;
   const int64_t last = reach < 0 ? 0 : std::min(reach / axis.stride + 1, axis.output);

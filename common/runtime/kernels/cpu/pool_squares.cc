@@ -28,7 +28,7 @@ COHORT_SIMD void LargestOfPairs(const float* in, int64_t count, float* largest) 
   for (int64_t i = 0; i + 1 < count; ++i) largest[i] = LargerOf(in[i + 1], in[i]);
 }
 
-// Of two rows of pairs, each of which begins at an even column.
+// Takes the largest elements of two rows of pairs, each of which begins at an even column.
 COHORT_SIMD void LargestOfRows(const float* above, const float* below, int64_t count, float* out) {
   COHORT_IVDEP
   for (int64_t o = 0; o < count; ++o) out[o] = LargerOf(below[2 * o], above[2 * o]);

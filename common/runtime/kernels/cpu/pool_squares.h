@@ -14,7 +14,7 @@ namespace cohort {
 
 bool IsOfSquares(const PlaneWindow& window);
 
-// What MaxPoolPlane and MaxPoolGradPlane do, for a window of squares. Made for one window; its
+// The work of MaxPoolPlane and MaxPoolGradPlane for a window of squares. Made for one window; its
 // scratch serves one plane after another. Not thread-safe.
 class SquarePool {
  public:
@@ -25,12 +25,13 @@ class SquarePool {
   void Gradient(const float* in, const float* dy, float* dx);
 
  private:
-  const int64_t width_;         // of the input
-  const int64_t rows_;          // of the output
-  const int64_t columns_;       // of the output
-  std::vector<float> largest_;  // of each element and the next
-  // At places of the input: the gradient of the square that begins there, zero where none does; and
-  // what of it goes to the square's upper and lower row, behind a row and an element of zeros.
+  const int64_t width_;  // width of the input
+  const int64_t rows_;  // rows of the output
+  const int64_t columns_;  // columns of the output
+  std::vector<float> largest_;  // the larger of each element and the next
+  // Scratch by places of the input: the gradient of the square that begins there, zero if none
+  // does; and the parts of it that go to the square's upper and lower row, which follow a row and
+  // an element of zeros.
   std::vector<float> spread_;
   std::vector<float> upper_;
   std::vector<float> lower_;

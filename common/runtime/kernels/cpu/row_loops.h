@@ -16,11 +16,11 @@ struct RowBlock {
   size_t row_bytes;
 };
 
-// Whether all indices are in [0, size).
+// Returns whether all indices are in [0, size).
 bool AreInside(absl::Span<const int32_t> indices, int64_t size);
 bool AreInside(absl::Span<const int64_t> indices, int64_t size);
 
-// The row of each index, one after another.
+// Copies the row of each index, one after another.
 void GatherRows(const RowBlock& table, absl::Span<const int32_t> indices, std::byte* out);
 void GatherRows(const RowBlock& table, absl::Span<const int64_t> indices, std::byte* out);
 
@@ -34,7 +34,7 @@ void AddToRows(const FloatRows& rows, absl::Span<const int32_t> indices, double*
 void AddToRows(const FloatRows& rows, absl::Span<const int64_t> indices, double* sums);
 void RoundLoop(absl::Span<const double> sums, float* out);
 
-// One of the columns of a matrix whose rows are cut in parts: its rows, one after another.
+// A column of a matrix whose rows are cut in parts: its rows, one after another.
 struct ConstColumn {
   const std::byte* data;
   size_t row_bytes;
@@ -43,9 +43,9 @@ struct Column {
   std::byte* data;  // null: not wanted
   size_t row_bytes;
 };
-// out: each row is a row of every column.
+// Joins columns: each row of `out` is a row of every column.
 void JoinColumns(absl::Span<const ConstColumn> columns, int64_t rows, std::byte* out);
-// The reverse.
+// Splits rows into columns; the reverse of JoinColumns.
 void SplitColumns(const std::byte* in, int64_t rows, absl::Span<const Column> columns);
 
 }  // namespace cohort

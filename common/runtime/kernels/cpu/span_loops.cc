@@ -116,8 +116,8 @@ COHORT_SIMD void BiasLoop(const MatrixRows& matrix, const float* bias, Activatio
 COHORT_SIMD void MaskedScaleLoop(float scale, const float* x, const bool* mask,
                                  const FloatRun& run) {
   const auto [out, count] = run;
-  // As numbers: a select on a byte mask does not vectorise, a product would turn infinity times 0
-  // into NaN.
+  // Masks as numbers: a select on a byte mask does not vectorise, and a product would turn infinity
+  // times 0 into NaN.
   const auto* bytes = reinterpret_cast<const uint8_t*>(mask);
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {

@@ -25,21 +25,22 @@ struct FloatRun {
 
 void BinaryLoop(BinaryOp op, const FloatOperand& a, const FloatOperand& b, const FloatRun& run);
 void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run);
-// dx from dy and the forward result y.
+// Computes dx from dy and the forward result y.
 void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run);
 
-// out = scale * in; in repeated where its stride is 0.
+// Computes out = scale * in; `in` is repeated if its stride is 0.
 void ScaleLoop(float scale, const FloatOperand& in, const FloatRun& run);
-// out += in
+// Computes out += in.
 void AccumulateLoop(const float* in, const FloatRun& run);
-// Sum in 16 lanes, then of the lanes: the same order on every instruction set.
+// Returns the sum, taken in 16 lanes, then over the lanes: the same order on every instruction set.
 float SumLoop(const float* in, int64_t count);
-// In double, so that no square overflows; also in lanes.
+// Returns the sum of squares in double, so that no square overflows; also in lanes.
 double SumOfSquaresLoop(const float* in, int64_t count);
-// out = min(max(in, -limit), limit); NaN stays.
+// Computes out = min(max(in, -limit), limit); NaN stays.
 void ClipLoop(float limit, const float* in, const FloatRun& run);
 
-// Each of `rows` rows of `columns`: x += bias (nullptr: none), then Relu where asked.
+// Matrix of `rows` rows of `columns`, to each of which a bias is added (nullptr: none) before an
+// optional Relu.
 struct MatrixRows {
   float* data;
   int64_t rows;
@@ -68,7 +69,7 @@ struct MaskRun {
   uint32_t threshold;
 };
 void MaskLoop(const RandomStream& stream, const MaskRun& run);
-// out = mask ? scale * x : 0
+// Computes out = mask ? scale * x : 0.
 void MaskedScaleLoop(float scale, const float* x, const bool* mask, const FloatRun& run);
 
 }  // namespace cohort

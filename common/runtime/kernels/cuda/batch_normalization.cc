@@ -36,7 +36,7 @@ Statistics Given(KernelContext& context, const BatchNormShape& shape, const Tens
   return made;
 }
 
-// What the running statistics become, where they are wanted.
+// Writes the new running statistics if they are wanted.
 void PutRunning(KernelContext& context, int output, float kept, const Tensor& before,
                 const Tensor& now) {
   if (!context.output_wanted(output)) return;
@@ -103,7 +103,7 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
 
 }  // namespace
 
-// All statistics are on the device: in inference and in training, none is read here.
+// All statistics are on the device: in inference and in training, the processor reads none.
 void RegisterCudaBatchNormalization(KernelRegistry& registry) {
   registry.Add("", "BatchNormalization",
                DeviceKernel({5, 5, {kFloat32}, 3}, {}, ParseBatchNorm, RunBatchNorm));

@@ -78,7 +78,7 @@ Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   return frame;
 }
 
-// Where one of the operands is empty, there is nothing to add up.
+// Returns whether one of the operands is empty, so that there is nothing to add up.
 bool IsEmpty(const ConvShape& shape, const Tensor& a, const Tensor& b) {
   return a.num_elements() == 0 || b.num_elements() == 0 || shape.y.num_elements() == 0;
 }

@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Its input is left alone until the end of the run (compile_program.cc), so a variable whose home
-// is the device is read where it lies.
+// Copies to the device. The input is left alone until the end of the run (compile_program.cc), so a
+// variable whose home is the device is read where it lies.
 absl::Status RunToDevice(KernelContext& context) {
   const Tensor host = context.input(0);
   if (host.num_bytes() > 0 && context.stream().Reaches(host.raw())) {

@@ -1,9 +1,10 @@
 #pragma once
 
-// What the kernels of a device share. One computes float32 (labels, indices and masks beside it);
-// for all else a node stays on the processor, as it does where the kernel's factory answers
-// UNIMPLEMENTED. A kernel posts its work to its replica's stream and returns: what fails on the
-// device, the stream keeps, and the runner asks it. No kernel here touches the memory of a device.
+// The part that the kernels of a device share. A kernel computes float32 (with labels, indices and
+// masks beside it); a node of any other type stays on the processor, as it does if the kernel's
+// factory answers UNIMPLEMENTED. A kernel posts its work to its replica's stream and returns; the
+// stream keeps what fails on the device, and the runner asks the stream. No kernel here touches the
+// memory of a device.
 
 #include <string>
 #include <utility>
@@ -15,7 +16,7 @@
 
 namespace cohort {
 
-// Where the elements of `tensor` lie on the device.
+// Returns where the elements of `tensor` lie on the device.
 template <typename T>
 const T* OnDevice(const Tensor& tensor) {
   COHORT_CHECK(tensor.num_elements() == 0 || IsOnDevice(tensor), "a device reads its own memory");
@@ -29,7 +30,8 @@ T* OnDevice(Tensor& tensor) {
 
 inline constexpr DTypeSet kFloat32 = {DType::kFloat32};
 
-// `places`: as Signature.inputs, one of each input, and the last one of those after it.
+// Defines a kernel; `places` has one entry per input like Signature.inputs, and the last one counts
+// for all after it.
 KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> places,
                               absl::Status (*run)(KernelContext&));
 
@@ -42,7 +44,7 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
   return definition;
 }
 
-// Registration lists, one for each file.
+// Add the kernels of one file each.
 void RegisterCudaBatchNormalization(KernelRegistry& registry);
 void RegisterCudaConvolution(KernelRegistry& registry);
 void RegisterCudaCopies(KernelRegistry& registry);

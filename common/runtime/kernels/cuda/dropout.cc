@@ -9,7 +9,7 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
   const Tensor x = context.input(0);
   ASSIGN_OR_RETURN(const DropoutMode mode, ReadDropoutMode(context, 1));
   RETURN_IF_ERROR(RequireType(x, DType::kFloat32));
-  DropoutLaunch launch;  // with threshold 0 all are kept
+  DropoutLaunch launch;  // threshold 0 keeps all elements
   launch.count = x.num_elements();
   if (context.output_wanted(1)) {
     launch.mask = OnDevice<bool>(context.Output(1, DType::kBool, x.shape()));

@@ -76,7 +76,8 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
   return absl::OkStatus();
 }
 
-// What both directions of the sparse loss post once they know that the labels are in range.
+// Posts the work that both directions of the sparse loss share, once the labels are known to be in
+// range.
 void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
                 const std::vector<int64_t>& labels, const LossView& view,
                 int32_t (*LossesLaunches::*post)(CudaContext*, const SparseLossLaunch&)) {

@@ -17,7 +17,7 @@ void Multiply(CudaStream& stream, const GemmLaunch& product) {
   stream.Launch(&CudaLaunches::gemm, &GemmLibrary::gemm, product);
 }
 
-// The stack of products of `shape`, whose matrices are not empty.
+// Multiplies the stack of products of `shape`, whose matrices are not empty.
 void MultiplyStack(CudaStream& stream, const Tensor& a, const Tensor& b, const MatMulShape& shape,
                    float* out) {
   GemmLaunch product;

@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kPartialSums = 65536;
 constexpr int64_t kPartLengthMin = 256;
 
-// How many parts of each of `count` sums of `length` elements run at the same time; from the sizes
-// alone, so that the order of adding is always the same.
+// Returns how many parts of each of `count` sums of `length` elements run at the same time. The
+// number depends on the sizes alone, so that the order of adding is always the same.
 int64_t PartsOf(int64_t count, int64_t length, bool columns) {
   // A row is a block of threads already.
   const int64_t wanted = (columns ? kPartialSums : kPartialSums / 256) / count;
@@ -36,7 +36,7 @@ SumAxes Split(const std::vector<BroadcastAxis>& axes) {
   return split;
 }
 
-// Of `input` to `kept`, which broadcasts to the input's shape.
+// Plans the sum of `input` to `kept`, which broadcasts to the input's shape.
 absl::StatusOr<SumLaunch> PlanSum(const Tensor& input, const Shape& kept) {
   SumLaunch launch;
   launch.count = kept.num_elements();

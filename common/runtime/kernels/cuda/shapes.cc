@@ -20,7 +20,7 @@ absl::Status RunZerosLike(KernelContext& context) {
 void RegisterCudaShapes(KernelRegistry& registry) {
   KernelRegistry shared;
   RegisterShapeKernels(shared);
-  // It stays where its first input is.
+  // The node stays where its first input is.
   const auto follow = [&](const char* domain, const char* op, InputPlace shape) {
     KernelDefinition definition = *shared.Find(domain, op);
     definition.places = {InputPlace::kDevice, shape};

@@ -10,7 +10,7 @@ namespace {
 
 struct Statistics {
   double mean = 0;
-  double variance = 0;  // of the population
+  double variance = 0;  // the population's
 };
 
 // Calls visit(position) for each element of a channel.
@@ -84,9 +84,9 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   });
 }
 
-// With z = (x - mean) / sqrt(variance + epsilon): dscale = sum(dy * z), dbias = sum(dy). Where mean
-// and variance are the batch's, each x moves both, and
-// dx = scale / sqrt(variance + epsilon) * (dy - dbias / count - z * dscale / count).
+// Computes, with z = (x - mean) / sqrt(variance + epsilon): dscale = sum(dy * z), dbias = sum(dy).
+// If mean and variance are the batch's, each x moves both, and dx = scale / sqrt(variance +
+// epsilon) * (dy - dbias / count - z * dscale / count).
 absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor& dy = context.input(0);
   const Tensor& x = context.input(1);

@@ -80,7 +80,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   });
 }
 
-// Class numbers of any number type; -1 for one outside [-depth, depth), whose line stays off.
+// Reads class numbers of any number type; returns -1 for a number outside [-depth, depth), whose
+// line stays off.
 absl::StatusOr<std::vector<int64_t>> ReadClasses(const Tensor& tensor, int64_t depth) {
   std::vector<int64_t> classes;
   RETURN_IF_ERROR(DispatchNumbers(tensor, [&](auto tag) {

@@ -109,7 +109,7 @@ void Store(const Line& values, double scale, const AxisView& view, int64_t line,
   }
 }
 
-// What both operators and both directions have in common: the predictions seen around the class
+// The part that both operators and both directions share: the predictions seen around the class
 // axis, and the shape of the loss.
 struct LossView {
   AxisView view;

@@ -8,33 +8,33 @@
 
 namespace cohort {
 
-// Add, Sub, Mul, Div, Equal.
+// Adds Add, Sub, Mul, Div, Equal.
 void RegisterReferenceBinary(KernelRegistry& registry);
-// Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh; ReluGrad, SigmoidGrad, TanhGrad.
+// Adds Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh; ReluGrad, SigmoidGrad, TanhGrad.
 void RegisterReferenceUnary(KernelRegistry& registry);
-// MatMul, Gemm.
+// Adds MatMul, Gemm.
 void RegisterReferenceMatMul(KernelRegistry& registry);
-// Softmax, LogSoftmax; SoftmaxGrad, LogSoftmaxGrad.
+// Adds Softmax, LogSoftmax; SoftmaxGrad, LogSoftmaxGrad.
 void RegisterReferenceSoftmax(KernelRegistry& registry);
-// SoftmaxCrossEntropyLoss; SoftmaxCrossEntropyGrad.
+// Adds SoftmaxCrossEntropyLoss; SoftmaxCrossEntropyGrad.
 void RegisterReferenceOnnxLoss(KernelRegistry& registry);
-// CategoricalCrossentropy, SparseCategoricalCrossentropy and their gradients.
+// Adds CategoricalCrossentropy, SparseCategoricalCrossentropy and their gradients.
 void RegisterReferenceKerasLosses(KernelRegistry& registry);
-// ReduceSum, ReduceMean, ArgMax; ReduceGrad, ReduceToShapeOf.
+// Adds ReduceSum, ReduceMean, ArgMax; ReduceGrad, ReduceToShapeOf.
 void RegisterReferenceReduce(KernelRegistry& registry);
-// Transpose, Concat, Cast; ConcatGrad.
+// Adds Transpose, Concat, Cast; ConcatGrad.
 void RegisterReferenceMovement(KernelRegistry& registry);
-// Gather, OneHot; GatherGrad.
+// Adds Gather, OneHot; GatherGrad.
 void RegisterReferenceIndexing(KernelRegistry& registry);
-// Dropout; DropoutGrad.
+// Adds Dropout; DropoutGrad.
 void RegisterReferenceDropout(KernelRegistry& registry);
-// ClipByNorm, ClipByValue.
+// Adds ClipByNorm, ClipByValue.
 void RegisterReferenceClipping(KernelRegistry& registry);
-// Conv; ConvInputGrad, ConvWeightGrad.
+// Adds Conv; ConvInputGrad, ConvWeightGrad.
 void RegisterReferenceConvolution(KernelRegistry& registry);
-// MaxPool, AveragePool, GlobalAveragePool; MaxPoolGrad, AveragePoolGrad.
+// Adds MaxPool, AveragePool, GlobalAveragePool; MaxPoolGrad, AveragePoolGrad.
 void RegisterReferencePooling(KernelRegistry& registry);
-// BatchNormalization; BatchNormalizationGrad.
+// Adds BatchNormalization; BatchNormalizationGrad.
 void RegisterReferenceBatchNormalization(KernelRegistry& registry);
 
 }  // namespace cohort

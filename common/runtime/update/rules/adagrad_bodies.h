@@ -1,6 +1,6 @@
 #pragma once
 
-// Of Adagrad, Adadelta and RMSprop (update_body.h).
+// Bodies of Adagrad, Adadelta and RMSprop (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Of Adam, Adamax and Nadam (update_body.h).
+// Bodies of Adam, Adamax and Nadam (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 

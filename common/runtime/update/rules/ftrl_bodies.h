@@ -1,12 +1,13 @@
 #pragma once
 
-// Of FTRL (update_body.h).
+// Bodies of FTRL (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 
 namespace cohort {
 
-// A device's powf is off by up to 4 units of the last place: too many for FTRL.
+// Computes a power in double on a device, whose powf is off by up to 4 units of the last place: too
+// many for FTRL.
 COHORT_BODY float PowerOf(float base, float power) {
 #ifdef __CUDA_ARCH__
   return static_cast<float>(pow(static_cast<double>(base), static_cast<double>(power)));
@@ -15,8 +16,8 @@ COHORT_BODY float PowerOf(float base, float power) {
 #endif
 }
 
-// Both powers are those of stored accumulators, so that over many steps their differences add up to
-// the power that divides: z and the divisor stay consistent.
+// The body of one FTRL step. Both powers are those of stored accumulators, so that over many steps
+// their differences add up to the power that divides: z and the divisor stay consistent.
 template <bool kSquareRoot>
 struct FtrlBody {
   FtrlUpdate update;

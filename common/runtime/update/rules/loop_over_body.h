@@ -14,7 +14,7 @@ struct EachElement {
   }
 };
 
-// The processor's loop over the body of `update`, vectorised where the caller is COHORT_SIMD.
+// Loops over the body of `update` on the processor, vectorised if the caller is COHORT_SIMD.
 template <typename Update>
 COHORT_INLINE void LoopOverBody(const Update& update) {
   WithBody(update, EachElement());

@@ -1,6 +1,6 @@
 #pragma once
 
-// Of SGD, and of what optimizers have in common (update_body.h).
+// Bodies of SGD, and of the parts that optimizers share (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// What a loop of updates.h does to element i is a body. The processor's loops are made of it, and
-// so are those of devices (cuda/backend/updates.cu): a formula stands in one place.
+// Bodies: the effect of a loop of updates.h on element i. The processor's loops are made of bodies,
+// and so are those of devices (cuda/backend/updates.cu): each formula stands in one place.
 //
-// A body has its own copy of what it was given: a store through float* could otherwise change it,
-// and the compiler would read it again in every iteration. Options are template arguments, so that
-// no iteration asks for them; WithBody(update, run) calls run with the body that the options of
-// `update` ask for.
+// A body has its own copy of its parameters: a store through float* could otherwise change them,
+// and the compiler would read them again in every iteration. Options are template arguments, so
+// that no iteration asks for them; WithBody(update, run) calls run with the body for the options of
+// `update`.
 
 #include <cmath>
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace cohort {
 
-// A decay is far below float32's steps around 1, so 1 - decay is not formed.
+// Decays a value. A decay is far below float32's steps around 1, so 1 - decay is not formed.
 COHORT_BODY float Decayed(float value, float decay) { return value - decay * value; }
 
-// The value before the update.
+// Returns the value before the update.
 COHORT_BODY float ValueAt(const UpdateSpan& span, int64_t i) {
   return Decayed(span.value_in[i], span.decay);
 }
 
-// slot += (x - slot) share; the new value of the slot.
+// Computes slot += (x - slot) share and returns the new value of the slot.
 COHORT_BODY float MovedTo(float x, const SlotSpan& slot, int64_t i, float share) {
   const float next = slot.in[i] + (x - slot.in[i]) * share;
   slot.out[i] = next;

@@ -1,16 +1,15 @@
 #pragma once
 
-// What the loops of the update rules are given, and what they do with it: one pass over memory per
-// rule, in float32. Each `in` may equal its own `out`; no other two pointers may overlap. The
-// formulas are Keras's (keras/src/optimizers, the classes of the same names); t is the step,
-// counted from 1, and enters through the caller's bias correction. Two flags give those of
-// TensorFlow's older kernels (core/kernels/training_ops.cc) where they differ: Adagrad's and
-// RMSprop's epsilon beside the root instead of under it, and momentum as a sum of gradients,
-// without the learning rate.
+// Parameters and formulas of the loops of the update rules: one pass over memory per rule, in
+// float32. Each `in` may equal its own `out`; no other two pointers may overlap. The formulas are
+// Keras's (keras/src/optimizers, the classes of the same names); t is the step, counted from 1, and
+// enters through the caller's bias correction. Two flags select those of TensorFlow's older kernels
+// (core/kernels/training_ops.cc) where they differ: Adagrad's and RMSprop's epsilon beside the root
+// instead of under it, and momentum as a sum of gradients, without the learning rate.
 //
-// One step gives a value that is off by at most 5 times 2^-24 of the sizes of what is added up to
-// it, 6 times for FTRL (update_steps_test.cc); centered RMSprop loses as many digits more as the
-// difference of square and mean does.
+// One step gives a value that is off by at most 5 times 2^-24 of the sizes of its summands, 6 times
+// for FTRL (update_steps_test.cc); centered RMSprop loses as many digits more as the difference of
+// square and mean does.
 //
 // Plain C++: nvcc compiles this, too.
 
@@ -18,8 +17,9 @@
 
 namespace cohort {
 
-// Where a formula has v, it is v - decay v: decoupled weight decay, before the update. Without one
-// it is the same number, and the extra product hides behind memory.
+// The value and its gradient. In the formulas v stands for v - decay v: decoupled weight decay,
+// before the update. Without a decay that is the same number, and the extra product hides behind
+// memory.
 struct UpdateSpan {
   const float* gradient;
   const float* value_in;
@@ -28,13 +28,13 @@ struct UpdateSpan {
   float decay = 0;
 };
 
-// Without one: {nullptr, nullptr}.
+// A slot; {nullptr, nullptr}: there is none.
 struct SlotSpan {
   const float* in = nullptr;
   float* out = nullptr;
 };
 
-// Of most rules.
+// The parameters of most rules.
 template <typename Slots, typename Rates>
 struct RuleUpdate {
   UpdateSpan span;
@@ -101,7 +101,7 @@ struct RmspropRates {
 struct RmspropSlots {
   SlotSpan velocity;
   SlotSpan momentum;          // or none
-  SlotSpan average_gradient;  // none: not centered
+  SlotSpan average_gradient;  // empty: not centered
 };
 using RmspropUpdate = RuleUpdate<RmspropSlots, RmspropRates>;
 
@@ -117,7 +117,7 @@ struct AdamRates {
 struct AdamSlots {
   SlotSpan m;
   SlotSpan u;
-  SlotSpan u_max;  // none: not AMSGrad
+  SlotSpan u_max;  // empty: not AMSGrad
 };
 using AdamUpdate = RuleUpdate<AdamSlots, AdamRates>;
 
@@ -158,7 +158,7 @@ struct FtrlRates {
   float inverse_learning_rate;
   float power;  // p
   float l1;
-  float two_l2;  // with beta: 2 l2 + beta / lr
+  float two_l2;  // 2 l2, or with beta: 2 l2 + beta / lr
   float two_shrinkage;
 };
 struct FtrlSlots {
