@@ -20,6 +20,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ps_server/checkpoint/restore_plan.h"
+#include "ps_server/slice/dynamic_rows.h"
+#include "ps_server/slice/slice_layout.h"
 
 namespace cohort {
 
