@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// One line: epoch, coordinator incarnation, the job's settings, the lease in milliseconds, and the
-// job's name to the end of the file.
+// Reads one line: epoch, coordinator incarnation, the job's settings, the lease in milliseconds,
+// and the job's name to the end of the file.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path) {
   RemoveTemporaries(files, path);
   const absl::StatusOr<std::string> text = ReadFile(files, path);

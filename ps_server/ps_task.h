@@ -1,6 +1,6 @@
 #pragma once
 
-// One parameter server: its services put together and listening. It has no thread of its own;
+// A parameter server: its services put together and listening. It has no thread of its own;
 // everything runs on the threads of the world's transport and executor, so the daemon, the
 // in-process tests and the simulator run the same object.
 
@@ -23,11 +23,11 @@ class PsTask {
     TaskId task;
     std::string listen_address;                    // host:port, port 0 takes a free one
     uint64_t incarnation = 0;                      // differs from start to start
-    std::string grant_file;                        // to write (grant_file.h); empty: none
+    std::string grant_file;  // the file to write (grant_file.h); empty: none
     EpochGrant granted;                            // what it held
-    size_t resident_bytes_max = size_t{64} << 30;  // of values and slots
-    size_t receive_bytes_max = size_t{1} << 30;    // of requests (Service::receive_budget)
-    size_t send_bytes_max = size_t{1} << 30;       // of answers to pulls
+    size_t resident_bytes_max = size_t{64} << 30;  // limit of values and slots
+    size_t receive_bytes_max = size_t{1} << 30;  // limit of requests (Service::receive_budget)
+    size_t send_bytes_max = size_t{1} << 30;  // limit of answers to pulls
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
     absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
@@ -43,10 +43,10 @@ class PsTask {
 
   // Reports DRAINING, and may not be attached any more.
   void StartDraining();
-  // As StartDraining, but serves on until Shutdown where the coordinator wants it.
+  // Starts draining but, if the coordinator wants it, serves on until Shutdown.
   void StartLeaving(absl::Duration patience);
-  // StartLeaving, for most of `grace`; then refuses new calls and waits for open ones, so long that
-  // all of it takes up to `grace`. Blocks.
+  // Leaves for most of `grace`, then refuses new calls and waits for open ones, so that all of it
+  // takes at most `grace`. Blocks.
   void Drain(absl::Duration grace);
 
  private:

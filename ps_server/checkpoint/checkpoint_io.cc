@@ -45,12 +45,12 @@ absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& sour
   return absl::OkStatus();
 }
 
-// Whether replicas get the one value of all, not each its own.
+// Returns whether replicas get the one value of all, not each its own.
 bool TakesOneValue(const RestoreSource& source, const SliceLayout& layout) {
   return layout.replicas > 0 && !source.applied && layout.aggregation != proto::AGGREGATION_NONE;
 }
 
-// Where a restore finds the values of the slice.
+// Returns where a restore finds the values of the slice.
 WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
   if (TakesOneValue(source, layout)) {
     const Shape shape(layout.full_shape.dims().subspan(1));
@@ -79,7 +79,8 @@ BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source
   return tensors;
 }
 
-// How many there are; the rows of a dynamic table, and each of their slots, are one.
+// Counts the tensors of a restore; the rows of a dynamic table count as one, and so does each of
+// their slots.
 uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableSlice* const> shards) {
   const bool slots = source.slots || source.applied;
   const RestoreSource all = {source.prefix, source.slots, source.applied, /*new_slots=*/false};
@@ -185,8 +186,8 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
 
 namespace {
 
-// Of one slice: value and slots or parts of a table, and then its history, where that is wanted, as
-// AddSnapshot lays them out: a copy of all is one piece of the shard.
+// Adds what one slice wants: value and slots or parts of a table, and then its history if that is
+// wanted, in the layout of AddSnapshot: a copy of everything is one piece of the shard.
 absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
                        const SliceLayout& layout, std::vector<WantedRows>& plan) {
   std::optional<WantedRows> history;
@@ -208,7 +209,8 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   return absl::OkStatus();
 }
 
-// Of what AddWanted has asked for: its part of the plan, and the rows that came.
+// Assembles a slice from what AddWanted has asked for: its part of the plan, and the rows that
+// came.
 absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const SliceLayout& layout,
                                          absl::Span<const WantedRows> plan,
                                          absl::Span<Tensor> rows) {

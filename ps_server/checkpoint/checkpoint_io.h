@@ -49,29 +49,29 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       VariableSlice::AskGate gate);
 
 struct LoadedShards {
-  std::vector<SliceState> states;  // in the order of the shards
+  std::vector<SliceState> states;  // in the order of the slices
   uint32_t tensors = 0;            // logical ones: variables and slots
 };
 
-// A restore in three steps: which rows of which tensors it needs, their values from anywhere, and
-// what the slices get from them.
-// From a checkpoint that has these tensors. Errors: NOT_FOUND listing the nearest names that the
-// checkpoint has; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION for a cut of
-// other slices; DATA_LOSS.
+// Plans a restore from a checkpoint that has these tensors. A restore has three steps: which rows
+// of which tensors it needs, their values from anywhere, and what the slices get from them. Errors:
+// NOT_FOUND listing the nearest names that the checkpoint has; INVALID_ARGUMENT for another type or
+// shape; FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableSlice* const> shards);
-// `rows` are what `plan` wants. Errors: FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+// Assembles the slices from `rows`, which are what `plan` wants. Errors: FAILED_PRECONDITION for a
+// cut of other slices; DATA_LOSS.
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<VariableSlice* const> shards,
                                             absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows);
 
-// All three steps, from files. Errors: those of the steps and of BundleReader.
+// Runs all three steps with files. Errors: those of the steps and of BundleReader.
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
                                         absl::Span<VariableSlice* const> shards);
 
-// The cut before the first push. Errors: INVALID_ARGUMENT from an initializer.
+// Returns the cut before the first push. Errors: INVALID_ARGUMENT from an initializer.
 absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableSlice* const> shards);
 
 }  // namespace cohort

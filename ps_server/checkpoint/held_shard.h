@@ -31,16 +31,16 @@ class HeldShard {
 
   const ShardTarget& target() const { return target_; }
 
-  // `bytes` are rows `rows` of the logical tensor `name`; their owners keep them as they are.
+  // Adds rows `rows` of the logical tensor `name`; the owners of `bytes` keep them unchanged.
   // Errors: INVALID_ARGUMENT.
   absl::Status Add(const std::string& name, const BundleTensor& tensor, RowRange rows,
                    Payload bytes);
 
-  // Without checksums.
+  // Returns the saved slices, without checksums.
   const std::vector<proto::SavedSlice>& layout() const { return layout_; }
   uint64_t size() const { return size_; }
 
-  // At most `bytes_max` bytes from `offset` on; fewer only at the end.
+  // Returns at most `bytes_max` bytes from `offset` on; fewer only at the end.
   Payload Read(uint64_t offset, uint64_t bytes_max) const;
 
   // Writes the file, and gives up each tensor when it is written: then the shard is empty. Errors:

@@ -32,18 +32,20 @@ inline constexpr size_t kWritesRemembered = 4;
 // Longer than a call that is repeated may take.
 inline constexpr absl::Duration kIdleMax = absl::Minutes(2);
 
-// Every error is FAILED_PRECONDITION (STALE), unless said otherwise. Thread-safe.
+// The shards that a ps holds. Every error is FAILED_PRECONDITION (STALE), unless said otherwise.
+// Thread-safe.
 class HeldShards {
  public:
   struct SaveId {
     uint64_t epoch = 0;
     uint64_t save = 0;
   };
-  // A higher epoch than the one before drops everything.
+  // Drops everything if the epoch is higher than the one before.
   void EnterEpoch(uint64_t epoch);
 
-  // The shard under this number; nothing when it is to be made. Errors: for one that is written or
-  // ended, or older than those which are remembered to be, or than another one of its prefix.
+  // Returns the shard under this number, or nothing if it is to be made. Errors: for a shard that
+  // is written or has ended, or that is older than the remembered ones, or than another one of its
+  // prefix.
   absl::StatusOr<std::shared_ptr<const HeldShard>> FindOrRefuse(SaveId id,
                                                                 const std::string& prefix);
   // Errors: when the epoch has ended meanwhile.
@@ -51,7 +53,7 @@ class HeldShards {
 
   // Errors: when it is not held.
   absl::StatusOr<std::shared_ptr<const HeldShard>> Find(SaveId id, absl::Time now);
-  // Nobody else sees it from now on. Errors: when it is not held.
+  // Takes the shard, which nobody else sees from now on. Errors: if it is not held.
   absl::StatusOr<std::shared_ptr<HeldShard>> TakeToWrite(SaveId id);
   void SetWritten(SaveId id, const proto::WriteShardResponse& answer);
   std::optional<proto::WriteShardResponse> FindWritten(SaveId id) const;
@@ -75,7 +77,7 @@ class HeldShards {
   std::map<uint64_t, Held> held_ ABSL_GUARDED_BY(mutex_);
   // The highest numbers that are held no longer.
   std::set<uint64_t> ended_ ABSL_GUARDED_BY(mutex_);
-  // Of each prefix the highest number that was held.
+  // The highest number that was held, by prefix.
   std::map<std::string, uint64_t> last_of_prefix_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, proto::WriteShardResponse> written_ ABSL_GUARDED_BY(mutex_);
 };

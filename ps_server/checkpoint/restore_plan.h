@@ -1,6 +1,6 @@
 #pragma once
 
-// What a restore reads of a checkpoint.
+// The part of a checkpoint that a restore reads.
 
 #include <cstddef>
 #include <map>
@@ -28,11 +28,11 @@ struct RestoreSource {
   friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
 };
 
-// Whether a restore reads this slot from a checkpoint that has these tensors under `name`.
+// Returns whether a restore reads this slot from a checkpoint that has these tensors under `name`.
 bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
                const std::string& name);
 
-// The slot as a variable of this value has it before its first update.
+// Returns the slot that a variable of this value has before its first update.
 Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
 // Rows of a tensor that a restore reads.
@@ -41,7 +41,7 @@ struct WantedRows {
   DType dtype = DType::kUndefined;
   Shape full_shape;
   RowRange rows;
-  size_t shard = 0;  // which of the shards wants them
+  size_t shard = 0;  // index of the slice that wants them
 
   Shape shape() const;
 };

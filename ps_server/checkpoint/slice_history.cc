@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// Where the history of a slice has what.
+// Positions in a slice's history tensor.
 enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kRound, kIntervals };
 
 absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {

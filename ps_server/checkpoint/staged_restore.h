@@ -25,7 +25,7 @@ class StagedRestore {
   struct Plan {
     RestoreSource source;
     std::vector<VariableSlice*> shards;
-    std::vector<WantedRows> wanted;  // by PlanRestore
+    std::vector<WantedRows> wanted;  // made by PlanRestore
   };
   // Allocates all of the rows.
   explicit StagedRestore(Plan plan);
@@ -33,13 +33,13 @@ class StagedRestore {
   const Plan& plan() const { return plan_; }
   proto::StageRestoreResponse Describe() const;
 
-  // The bytes from `offset` on of all rows, one after another. A chunk that has come already
-  // changes nothing. Errors: FAILED_PRECONDITION (STALE) when it leaves a gap or came in part;
-  // INVALID_ARGUMENT behind the end; DATA_LOSS (TRANSIENT) when `crc32c` is another.
+  // Writes the bytes from `offset` on of all rows, one after another. A chunk that has come already
+  // changes nothing. Errors: FAILED_PRECONDITION (STALE) if the chunk leaves a gap or came in part;
+  // INVALID_ARGUMENT beyond the end; DATA_LOSS (TRANSIENT) if `crc32c` differs.
   absl::Status Write(uint64_t offset, uint32_t crc32c, const Payload& payload);
 
-  // The rows, in the order of the plan; then this is empty. Errors: FAILED_PRECONDITION (STALE)
-  // when bytes are missing, or when there are more slices than were planned for.
+  // Hands over the rows, in the order of the plan. Errors: FAILED_PRECONDITION (STALE) if bytes are
+  // missing, or if there are more slices than were planned for.
   absl::StatusOr<std::vector<Tensor>> Take(size_t num_shards);
 
  private:
@@ -48,7 +48,7 @@ class StagedRestore {
   uint64_t size_ = 0;
   uint64_t received_ = 0;
   size_t row_ = 0;        // the entry of rows_ that the next byte belongs to
-  size_t row_bytes_ = 0;  // of it that have come
+  size_t row_bytes_ = 0;  // bytes of that entry that have come
 };
 
 // The restore that a coordinator is staging on a ps, and what the last one ended with: of one
@@ -56,20 +56,20 @@ class StagedRestore {
 // FAILED_PRECONDITION (STALE). Thread-compatible.
 class Staging {
  public:
-  // Another epoch than the one before drops everything.
+  // Drops everything if the epoch is another one than before.
   void EnterEpoch(uint64_t epoch);
 
-  // The restore that is staged under this number; nothing when it is to be made. Errors: for a
-  // number below the last one, and for one that has ended or was dropped.
+  // Returns the restore that is staged under this number, or nothing if it is to be made. Errors:
+  // for a number below the last one, and for one that has ended or was dropped.
   absl::StatusOr<StagedRestore*> FindOrRefuse(uint64_t restore);
-  // Instead of the one before.
+  // Stages a restore instead of the one before.
   StagedRestore* Stage(uint64_t restore, StagedRestore::Plan plan, absl::Time now);
   // Errors: when it is not staged.
   absl::StatusOr<StagedRestore*> Find(uint64_t restore, absl::Time now);
   // Hands over what Find has found: it is staged no longer, whatever becomes of it.
   std::unique_ptr<StagedRestore> Take() { return std::move(staged_); }
 
-  // The slices have what was taken, so many tensors, or why they do not.
+  // Notes how a taken restore ended: with so many tensors, or with an error.
   void End(uint64_t restore, absl::StatusOr<uint32_t> tensors);
   // Returns what the last restore that was taken has ended with, where it is this one.
   std::optional<absl::StatusOr<uint32_t>> FindEnded(uint64_t restore) const;

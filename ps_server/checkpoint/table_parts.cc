@@ -54,7 +54,7 @@ std::string SlotColumn(const SliceLayout& layout, const SlotSpec& slot) {
   return absl::StrCat(layout.rule.op(), "/", slot.name);
 }
 
-// What `rows` rows have of the slots that are taken.
+// Returns the columns of `rows` rows: the taken slots.
 std::vector<PartColumn> ColumnsOf(
     const SliceLayout& layout, int64_t rows,
     absl::FunctionRef<bool(const SlotSpec& slot, const std::string& name)> takes) {
@@ -79,7 +79,7 @@ struct StoredPart {
   int64_t number = 0;
   int64_t rows = 0;
 };
-// By the first bucket and the one behind the last.
+// The stored slices, keyed by the first bucket and the one after the last.
 using StoredSlices = std::map<std::pair<int64_t, int64_t>, std::vector<StoredPart>>;
 
 // The parts of a table, by the names of their keys.

@@ -25,25 +25,25 @@
 
 namespace cohort {
 
-// Of the longest of a part's tensors, unless a single row is longer. A tensor that is sent in one
-// piece has far more (kTensorBytesMax).
+// Upper bound of the longest of a part's tensors, unless a single row is longer. A tensor that is
+// sent in one piece may be far larger (kTensorBytesMax).
 inline constexpr int64_t kPartBytesMax = int64_t{64} << 20;
 
-// One tensor of a part, whole.
+// A whole tensor of a part.
 struct PartTensor {
   std::string name;
   Tensor value;
 };
-// Of a snapshot, whose rows are not copied.
+// Returns the parts of a snapshot, whose rows are not copied.
 std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable& table);
 
-// What a slice of these buckets wants of a checkpoint that has these tensors, part by part. Errors:
-// NOT_FOUND where it has no such table, or no such slot; INVALID_ARGUMENT for another type or
-// shape; DATA_LOSS where its slices do not cover all buckets once.
+// Returns what a slice of these buckets wants of a checkpoint that has these tensors, part by part.
+// Errors: NOT_FOUND if the checkpoint has no such table, or no such slot; INVALID_ARGUMENT for
+// another type or shape; DATA_LOSS if its slices do not cover all buckets once.
 absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tensors,
                                                        const RestoreSource& source,
                                                        const SliceLayout& layout);
-// The tensors of that plan, in its order, as what the slice is given.
+// Joins the tensors of that plan, in its order, into what the slice is given.
 LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
                            absl::Span<const WantedRows> plan, absl::Span<Tensor> tensors);
 

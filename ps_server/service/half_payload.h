@@ -13,14 +13,14 @@
 
 namespace cohort {
 
-// The floats of a payload as float16 or bfloat16, in one piece.
+// Returns the floats of a payload as float16 or bfloat16, in one piece.
 ByteSlice NarrowPayload(const Payload& floats, DType dtype);
 
-// The next `count` elements of float16 or bfloat16 as floats.
+// Returns the next `count` elements of float16 or bfloat16 as floats.
 Payload WidenNext(PayloadCursor& cursor, size_t count, DType dtype);
 
-// `size` floats: the next of the cursor, of float32 or one of these types, at their positions, and
-// zeros elsewhere. The positions were checked.
+// Returns `size` floats: the cursor's next ones, of float32 or one of these types, at their
+// positions, and zeros elsewhere. The positions were checked.
 Payload ScatterNext(PayloadCursor& cursor, absl::Span<const int32_t> positions, DType dtype,
                     size_t size);
 

@@ -23,7 +23,7 @@ template <typename Request, typename Response>
 void PsService::Respond(Method<Request, Response> method, Envelope<Request> request,
                         TypedReply<Response> reply) {
   Answer<Response> answer = (this->*method)(request);
-  // What the caller lent goes back with the answer, instead of after it.
+  // Memory that the caller lent goes back with the answer, instead of after it.
   request.payload.clear();
   reply(std::move(answer));
 }

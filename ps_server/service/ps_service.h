@@ -56,7 +56,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   };
   PsService(World world, Parts parts, VariableStore::Options options);
 
-  // The service to listen with. It keeps this object alive.
+  // Returns the service to listen with, which keeps this object alive.
   Service service();
 
  private:
@@ -64,12 +64,12 @@ class PsService : public std::enable_shared_from_this<PsService> {
   using Answer = absl::StatusOr<Envelope<Response>>;
   template <typename Request, typename Response>
   using Method = Answer<Response> (PsService::*)(const Envelope<Request>&);
-  // Where a method runs.
+  // The place where a method runs.
   enum class Place { kTransport, kByPayloadSize, kStrand, kShardStrand };
 
   template <typename Request, typename Response>
   void Bind(Service& service, const char* name, Place place, Method<Request, Response> method);
-  // `handle` gets calls of the present epoch.
+  // Binds `handle`, which gets calls of the present epoch.
   template <typename Request, typename Response, typename Handle>
   void BindHandler(Service& service, const char* name, Handle handle);
   template <typename Request, typename Response>
@@ -79,8 +79,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
   void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                 TypedReply<Response> reply);
 
-  // What one coordinator made here, and what was counted of that. A call that is under way keeps
-  // it, so slices stay as long as the call does.
+  // Slices that one coordinator made here, and what was counted of them. A call under way keeps the
+  // contents, so slices live as long as the call does.
   struct Contents {
     explicit Contents(const VariableStore::Options& options) : store(options) {}
     VariableStore store;
@@ -89,22 +89,22 @@ class PsService : public std::enable_shared_from_this<PsService> {
     uint32_t replaced = 0;  // slices of the contents before
   };
   std::shared_ptr<Contents> contents() const;
-  // On the strand. Contents for this epoch's coordinator, new ones where another's are here.
-  // Errors: STALE for an old epoch.
+  // Returns the contents of this epoch's coordinator, new ones if another's are here. Runs on the
+  // strand. Errors: STALE for an old epoch.
   absl::StatusOr<std::shared_ptr<Contents>> ContentsOfHolder(uint64_t epoch);
 
   Answer<proto::CreateVariablesResponse> CreateVariables(
       const Envelope<proto::CreateVariablesRequest>& request);
-  // Pull, once there is room for its answer.
+  // Pulls once there is room for the answer.
   void PullWithRoom(Envelope<proto::PullRequest> request, TypedReply<proto::PullResponse> reply);
   Answer<proto::PullResponse> PullHolding(const Envelope<proto::PullRequest>& request,
                                           ByteBudget::Room room);
-  // About how many bytes the answer will have; 0 for a pull that will be refused.
+  // Returns about how many bytes the answer will have; 0 for a pull that will be refused.
   size_t AnswerBytes(const proto::PullRequest& request) const;
   Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
   Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
-  // Of a numbered one.
+  // Makes a numbered change.
   Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
                                        absl::Span<VariableSlice* const> shards);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
@@ -120,7 +120,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
       const Envelope<proto::WriteStagedRequest>& request);
   void FetchStaged(const proto::FetchStagedRequest& request,
                    TypedReply<proto::FetchStagedResponse> reply);
-  // On the strand, as are the two parts of it.
+  // Fetches on the strand, as do the two parts of it.
   void StartFetch(const proto::FetchStagedRequest& request,
                   TypedReply<proto::FetchStagedResponse> reply);
   Answer<proto::FetchStagedResponse> EndFetch(const proto::FetchStagedRequest& request,
@@ -131,21 +131,21 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
-  // Of a push that the gate has admitted.
+  // Applies a push that the gate has admitted.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
                                     absl::Span<VariableSlice* const> shards,
                                     absl::Span<const PushedRows> rows, PsStats& stats);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
-  // What LoadAndRestore brings to the slices, wherever it comes from.
+  // Loads what LoadAndRestore brings to the slices, wherever it comes from.
   absl::StatusOr<LoadedShards> Load(const proto::RestoreShardRequest& request,
                                     absl::Span<VariableSlice* const> shards);
-  // What an older epoch held or staged goes. Errors: STALE for an old epoch.
+  // Drops what an older epoch held or staged. Errors: STALE for an old epoch.
   absl::Status EnterEpoch(uint64_t epoch);
   // Drops what is held or staged and idle, as long as there is any.
   void WatchIdle();
 
-  // The status as it leaves: with a class and this ps as origin.
+  // Returns the status as it leaves: with a class and this ps as origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   World world_;
@@ -164,7 +164,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
     uint32_t tensors = 0;
   };
   HeldShards held_;
-  // On the strand.
+  // Used on the strand alone.
   RestoredCut restored_cut_;
   Staging staging_;
   bool watches_idle_ = false;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a ps counts: calls, slices, bytes and staleness. A push's staleness on a slice is the number
+// Counters of a ps: calls, slices, bytes and staleness. A push's staleness on a slice is the number
 // of other pushes that were applied between its pull and its own apply.
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace cohort {
 // Thread-safe.
 class PsStats {
  public:
-  // What moved for one slice.
+  // Bytes that moved for one slice.
   struct SliceBytes {
     uint32_t slice_id = 0;
     uint64_t bytes = 0;
@@ -28,7 +28,7 @@ class PsStats {
   void AddPull(const Pull& pull);
 
   struct Push {
-    std::vector<uint64_t> staleness;  // of each slice that was applied
+    std::vector<uint64_t> staleness;  // one per applied slice
     uint64_t duplicates = 0;
     uint64_t dropped = 0;
     uint64_t bytes = 0;
@@ -38,7 +38,7 @@ class PsStats {
 
   void AddRefusedPush();
 
-  // The counters of the response; the gauges are left alone.
+  // Fills in the counters of the response; the gauges are left alone.
   void FillIn(proto::PsStatsResponse& response) const;
 
  private:
@@ -48,7 +48,7 @@ class PsStats {
 
   mutable Mutex mutex_;
   proto::PsStatsResponse counters_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);  // by slice id
+  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);  // keyed by slice id
 };
 
 }  // namespace cohort

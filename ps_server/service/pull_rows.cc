@@ -57,8 +57,9 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
   return ids;
 }
 
-// What no optimizer trains is what steps read and assign again (moving statistics): rounded each
-// time it would stay behind where it moves by less than its last digit.
+// Returns the type in which values travel. A variable that no optimizer trains is read and assigned
+// again by steps (moving statistics): rounded each time, it would stop moving once it moves by less
+// than its last digit.
 DType TravelDType(const SliceLayout& layout, DType asked) {
   const bool narrows = layout.dtype == DType::kFloat32 && IsHalf(asked);
   return narrows && layout.rule.op() != "assign_add" ? asked : layout.dtype;

@@ -13,19 +13,20 @@
 
 namespace cohort {
 
-// The ids of each of `request.rows`, whose slices are `shards`, checked. Errors: INVALID_ARGUMENT
-// naming the slice and the id that is not of it, or the payload that has not all ids.
+// Returns the ids of each of `request.rows`, whose slices are `shards`, checked. Errors:
+// INVALID_ARGUMENT naming the slice and the id outside it, or a payload that does not have all ids.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards);
 
-// As what the values of a slice travel where `asked` is wanted (PullRequest.value_dtype).
+// Returns the type in which the values of a slice travel if `asked` is wanted
+// (PullRequest.value_dtype).
 DType TravelDType(const SliceLayout& layout, DType asked);
 
 // Adds the rows, as the round reads them, to the answer, all in one piece of memory, in their
 // TravelDType. Returns the number of bytes.
 struct RowsRead {
   RoundRead round;
-  DType asked = DType::kUndefined;  // as PullRequest.value_dtype says
+  DType asked = DType::kUndefined;  // PullRequest.value_dtype
 };
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
                   absl::Span<VariableSlice* const> shards, const RowsRead& read,

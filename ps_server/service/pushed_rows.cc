@@ -48,7 +48,7 @@ absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const Variabl
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// What travels in 16 bits is widened.
+// Returns the meta of the tensor as it is kept: 16 bits are widened.
 proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
     meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
@@ -96,8 +96,8 @@ absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& s
   return absl::OkStatus();
 }
 
-// Of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id that is not of its
-// slice.
+// Reads the rows of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id
+// outside its slice.
 absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
                                                  absl::Span<VariableSlice* const> shards) {
   std::vector<PushedRows> rows(shards.size());
@@ -136,7 +136,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
           absl::StrCat("PushRequest.slices of ", layout.ToString(),
                        ": assign is for whole slices, and in a round; else there is Assign"));
     }
-    if (push.aggregate() <= 1) continue;  // it is alone: nothing is joined
+    if (push.aggregate() <= 1) continue;  // a push alone is joined with nothing
     const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
     const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
     RETURN_IF_ERROR(replicas.Check());

@@ -39,7 +39,7 @@ absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
   return absl::OkStatus();
 }
 
-// What a data shard has of the slices that are here: mirrored ones are in the first alone.
+// Returns the slices of a data shard: mirrored ones are in the first shard alone.
 std::vector<VariableSlice*> SavedIn(int shard, std::vector<VariableSlice*> slices) {
   if (shard == 0) return slices;
   slices.erase(std::remove_if(slices.begin(), slices.end(),
@@ -156,7 +156,7 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
   const std::unique_ptr<StagedRestore> taken = staging_.Take();
   absl::StatusOr<LoadedShards> loaded =
       AssembleShards(source, shards, taken->plan().wanted, std::move(rows));
-  // Where the same is asked for again, the error is the same.
+  // A repeat of the request gets the same error.
   if (!loaded.ok()) staging_.End(request.staged(), loaded.status());
   return loaded;
 }

@@ -1,6 +1,6 @@
-// What a coordinator needs whose directory this ps does not see, or another home that gets a copy:
-// ReadShard, StageRestore and WriteStaged, and the question whether it sees it. And how what is
-// held or staged ends.
+// Calls for a coordinator whose directory this ps does not see, and for another home that gets a
+// copy: ReadShard, StageRestore and WriteStaged, and the question whether the ps sees the
+// directory. Also the end of what is held or staged.
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-// What is staged for a restore, fetched from another home of the same variables.
+// Fetching what is staged for a restore from another home of the same variables.
 
 #include <utility>
 

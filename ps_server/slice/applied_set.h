@@ -36,28 +36,28 @@ class AppliedSet {
   explicit AppliedSet(size_t intervals_max = kAppliedIntervalsMax)
       : intervals_max_(intervals_max) {}
 
-  // What a checkpoint says. Errors: DATA_LOSS when the intervals are not as described above, or
-  // are too many.
+  // Makes the set that a checkpoint describes. Errors: DATA_LOSS if the intervals are not as
+  // described above, or are too many.
   static absl::StatusOr<AppliedSet> FromIntervals(uint64_t watermark,
                                                   std::vector<Interval> intervals);
 
   bool Contains(uint64_t id) const;
 
-  // False when it was contained. Errors: RESOURCE_EXHAUSTED (TRANSIENT) when that takes one more
-  // interval than there is room for; the set is as before.
+  // Adds an id. Returns false if it was contained. Errors: RESOURCE_EXHAUSTED (TRANSIENT) if that
+  // takes one more interval than there is room for; the set is unchanged then.
   absl::StatusOr<bool> Insert(uint64_t id);
 
-  // A lower one than held changes nothing.
+  // Raises the watermark; a lower one than held changes nothing.
   void RaiseWatermark(uint64_t watermark);
 
   uint64_t watermark() const { return watermark_; }
   absl::Span<const Interval> intervals() const { return intervals_; }
   size_t size() const { return intervals_.size(); }
-  // Of the intervals and the room for more.
+  // Returns the bytes of the intervals and the room for more.
   size_t memory_bytes() const { return intervals_.capacity() * sizeof(Interval); }
 
  private:
-  // The first interval that ends at `id` or later.
+  // Returns the first interval that ends at `id` or later.
   std::vector<Interval>::const_iterator EndingFrom(uint64_t id) const;
 
   size_t intervals_max_;

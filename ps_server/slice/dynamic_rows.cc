@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Of a table that counts steps: each is a tick of its own.
+// The time of one step in a table that counts steps: each step is a tick of its own.
 constexpr uint64_t kStepMs = 63;
 static_assert(kStepMs * 1000 > 62'500, "steps have stamps of their own (RowTime)");
 
@@ -54,8 +54,8 @@ void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
 
 void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
                        const PushRates& rates, const StepClock::StepTime& time) {
-  // Where nothing expires steps are counted: which row was pushed longest ago is the same then in
-  // every run of a job.
+  // Without expiry, steps are counted instead of time: which row was pushed longest ago is then the
+  // same in every run of a job.
   const bool expires = layout_.dynamic->policy.ttl != absl::InfiniteDuration();
   clock_.Advance(expires ? time : StepClock::StepTime{rates.step * kStepMs, time.coordinator});
   const size_t width = layout_.row_width();

@@ -16,25 +16,26 @@
 
 namespace cohort {
 
-// All of a slice that is a part of a dynamic table.
+// The whole content of a slice of a dynamic table.
 struct SavedTable {
   TableState state;
   TableRows rows;
 };
 
-// What a restore brings to such a slice, from any slices that share buckets with it.
+// The content that a restore brings to such a slice, from any slices that share buckets with it.
 struct LoadedTable {
-  std::vector<TableState> states;  // at most one of each slice
+  std::vector<TableState> states;  // at most one per slice
   std::vector<TableRows> rows;
 };
 
 // Thread-compatible.
 class DynamicRows {
  public:
-  // Of a layout that SlicesOf has made. Errors: as RowTable::Create.
+  // Makes the rows of a layout that SlicesOf has made. Errors: those of RowTable::Create.
   static absl::StatusOr<std::unique_ptr<DynamicRows>> Create(const SliceLayout& layout);
 
-  // The time of the pushes that were applied: what has expired is read as it was before it began.
+  // Returns the time of the applied pushes: a row that has expired since then is read as it was
+  // before it began.
   absl::Time now() const { return clock_.Now(); }
   // Values at such a time in the order of the keys, float32, into memory for just these, at any
   // alignment.
@@ -43,11 +44,11 @@ class DynamicRows {
   // this order, and its row is updated once.
   void Push(absl::Span<const int64_t> keys, PayloadCursor& gradient, const PushRates& rates,
             const StepClock::StepTime& time);
-  // Each row becomes its moving average, which is the last of its slots.
+  // Makes each row its moving average, the last of its slots.
   void TakeAverages() { table_->AssignFromLastSlot(); }
 
   SavedTable Save() const;
-  // Replaces all rows by those whose keys are of this slice, and the state.
+  // Replaces all rows by those whose keys belong to this slice, and the state.
   void Load(const LoadedTable& loaded);
 
   RowTableUse Use() const { return table_->Use(); }

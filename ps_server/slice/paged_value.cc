@@ -38,7 +38,7 @@ Payload PagedValue::Lease() const {
     const std::shared_ptr<const BufferMemory> lease = page.Lease();
     payload.push_back({lease, tensor.raw(), tensor.num_bytes()});
     if (!keeps_) continue;
-    // Nobody writes it: readers of a payload do not, and its memory says so.
+    // Nobody writes through this pointer: readers of a payload do not, and its memory says so.
     auto* const bytes = const_cast<std::byte*>(tensor.raw());
     payload.back().buffer = Buffer::Of(lease, absl::MakeSpan(bytes, tensor.num_bytes()));
   }

@@ -16,17 +16,17 @@
 
 namespace cohort {
 
-// Of the value, at most, unless a single row is longer.
+// Upper bound of a page of the value, unless a single row is longer.
 inline constexpr size_t kPageBytes = size_t{64} << 10;
 
 // Thread-compatible, as ValueBuffer.
 class PagedValue {
  public:
   struct Pages {
-    size_t elements = 0;  // of each, whole rows
+    size_t elements = 0;  // elements of each, whole rows
     size_t spares_max = 0;
   };
-  // `value` lies in `memory`, which outlives this, and its bytes become the pages.
+  // Makes pages of the bytes of `value`, which lies in `memory`, which outlives this.
   PagedValue(const Tensor& value, VariableMemory& memory, const Pages& pages);
 
   size_t num_pages() const { return pages_.size(); }
@@ -36,13 +36,13 @@ class PagedValue {
     return static_cast<size_t>(pages_[page].current().num_elements());
   }
 
-  // All bytes, as they are now. Of memory of a device a tensor may keep them, and then holds the
-  // lease.
+  // Leases all bytes as they are now. A tensor may keep bytes in a device's memory, and then holds
+  // the lease.
   Payload Lease() const;
-  // `fill` gets each page's bytes to write, in order.
+  // Replaces the value: `fill` writes each page's bytes, in order.
   void Replace(absl::FunctionRef<void(std::byte* out, size_t size)> fill);
 
-  // Of all pages with their spares.
+  // Returns the bytes of all pages with their spares.
   size_t resident_bytes() const;
 
  private:
@@ -54,10 +54,11 @@ class PagedValue {
 // them anew, and has the update steps' spans in them. Thread-compatible.
 class PageWriter {
  public:
-  // `widths`: elements of the value for one of each slot. They outlive the writer.
+  // Begins to write. `widths` are the elements of the value for one element of each slot. All three
+  // outlive the writer.
   PageWriter(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths)
       : value_(value), slots_(slots), widths_(widths) {}
-  // What was written is current from now on.
+  // Makes what was written current.
   ~PageWriter() { Leave(); }
   PageWriter(const PageWriter&) = delete;
   PageWriter& operator=(const PageWriter&) = delete;
@@ -80,11 +81,12 @@ class PageWriter {
   size_t page_ = kNone;
 };
 
-// Where some rows of a value and its slots are, to be changed in place: of pages that somebody
-// reads they are in copies, from now on the current ones. Thread-compatible.
+// The places of some rows of a value and its slots, to be changed in place. Rows of pages that are
+// being read lie in copies, which are the current pages from now on. Thread-compatible.
 class RowPlaces {
  public:
-  // `widths` as above, all that are not 1 the row's. Nobody takes a lease as long as this lives.
+  // Begins to change rows. `widths` are PageWriter's; all that are not 1 are the row's. Nobody
+  // takes a lease as long as this lives.
   RowPlaces(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths,
             size_t row_width);
 
@@ -103,7 +105,7 @@ class RowPlaces {
   const size_t row_width_;
   const size_t page_rows_;
   size_t page_ = kNone;
-  RowUpdate first_ = {};  // of that page
+  RowUpdate first_ = {};  // the first row of that page
   size_t copied_bytes_ = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace cohort {
 
 namespace {
-constexpr size_t kElementAlignment = 8;  // of the widest element type
+constexpr size_t kElementAlignment = 8;  // that of the widest element type
 }
 
 size_t PayloadCursor::AtHand() {

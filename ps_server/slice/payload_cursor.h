@@ -21,24 +21,25 @@ class PayloadCursor {
  public:
   explicit PayloadCursor(const Payload& payload) : payload_(payload) {}
 
-  // The next `size` <= kBlockBytes bytes, aligned for any element, valid until the next call. The
-  // caller has checked that the payload has them.
+  // Returns the next `size` <= kBlockBytes bytes, aligned for any element, valid until the next
+  // call. The caller has checked that the payload has them.
   const std::byte* Next(size_t size);
 
-  // The next `size` bytes in one piece: where they lie, or put together in `copy`. Aligned for any
-  // element, valid as long as the payload and `copy`.
+  // Returns the next `size` bytes in one piece: where they lie, or put together in `copy`. They are
+  // aligned for any element, and valid as long as the payload and `copy`.
   const std::byte* NextWhole(size_t size, std::shared_ptr<Buffer>& copy);
 
   // Passes over `size` bytes.
   void Skip(size_t size);
 
-  // The next `size` bytes into `out`.
+  // Copies the next `size` bytes to `out`.
   void CopyTo(std::byte* out, size_t size);
 
  private:
-  // The bytes at hand in the current slice, at least one.
+  // Returns the number of bytes at hand in the current slice, at least one.
   size_t AtHand();
-  // The next `size` > 0 bytes where they lie, or null where they are not in one slice and aligned.
+  // Returns the next `size` > 0 bytes where they lie, or null if they are not aligned or not in one
+  // slice.
   const std::byte* InPlace(size_t size);
 
   const Payload& payload_;

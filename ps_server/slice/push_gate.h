@@ -1,10 +1,11 @@
 #pragma once
 
-// Who may push, and what. A push is first admitted (Admit), which lets its watermark count; then it
-// is asked again under the lock of each slice (Check), because a fence or another epoch may have
-// come in between. Which closures a slice has already taken is the slice's own knowledge
-// (applied_set.h): it lies, and is saved and restored, with the value. The gate says how the slice
-// has to read it, by the window: whose closures these are, and below which id all have ended.
+// The decision who may push, and what. A push is first admitted (Admit), which lets its watermark
+// count; then it is checked again under the lock of each slice (Check), because a fence or another
+// epoch may have come in between. Which closures a slice has already taken is the slice's own
+// knowledge (applied_set.h): it lies, and is saved and restored, with the value. The gate tells the
+// slice how to read that knowledge, by the window: whose closures these are, and below which id all
+// have ended.
 //
 // The watermark only grows: a push below it is stale, never applied again. Only the restore of a
 // cut may take it back, because closures that the cut does not cover run again under their old ids;
@@ -27,7 +28,7 @@ namespace cohort {
 // fenced sooner or later: a few intervals.
 inline constexpr size_t kFencedIntervalsMax = 4096;
 
-// What a push says of its sender.
+// A push's description of its sender.
 struct PushTicket {
   uint64_t epoch = 0;
   uint64_t closure_id = 0;
@@ -52,12 +53,12 @@ class PushGate {
   // fenced worker, or a closure below the watermark.
   absl::Status Admit(const PushTicket& ticket);
 
-  // To be asked under the lock of the slice that is about to change. Errors: FAILED_PRECONDITION
-  // (STALE) when the sender was fenced or its closure ended since Admit.
+  // Checks a push under the lock of the slice that is about to change. Errors: FAILED_PRECONDITION
+  // (STALE) if the sender was fenced or its closure ended since Admit.
   absl::StatusOr<ClosureWindow> Check(const PushTicket& ticket) const;
 
-  // For calls that are no push. Errors: FAILED_PRECONDITION (STALE) for another epoch than the
-  // current one.
+  // Returns the window for a call that is not a push. Errors: FAILED_PRECONDITION (STALE) for
+  // another epoch than the current one.
   absl::StatusOr<ClosureWindow> Window(uint64_t epoch) const;
 
   struct FenceOrder {
@@ -69,8 +70,8 @@ class PushGate {
   // those of Window; RESOURCE_EXHAUSTED; and then nothing is fenced.
   absl::Status Fence(const FenceOrder& order);
 
-  // Before the slices of a cut are restored: the watermark is this one, also where it was higher.
-  // Errors: those of Window.
+  // Sets the watermark, also to a lower one, before the slices of a cut are restored. Errors: those
+  // of Window.
   absl::Status RestoreWatermark(uint64_t epoch, uint64_t watermark);
 
  private:

@@ -76,7 +76,7 @@ RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtyp
   for (const auto& [closure, part] : parts) {
     joined.rows.insert(joined.rows.end(), part.rows.begin(), part.rows.end());
   }
-  // One alone is what it is the sum or the mean of.
+  // One push alone is its own sum and mean.
   const std::shared_ptr<Buffer> elements =
       parts.size() == 1 ? parts.begin()->second.elements : Join(parts, how, dtype);
   if (elements->size() > 0) {

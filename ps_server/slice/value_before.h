@@ -1,10 +1,10 @@
 #pragma once
 
-// What a slice's value was before the last synchronous round that it applied. A step of that round
-// may run again while other slices still wait for the round, because its worker was lost: it reads
-// this, so all steps of a round read the same values. Of a round that changed all rows these are
-// the pages as they were, leased; of one that changed some, copies of these rows. (A row of a
-// dynamic table that the round's new rows have evicted, or that was found to have expired, is not
+// The value of a slice before the last synchronous round that it applied. A step of that round may
+// run again while other slices still wait for the round, because its worker was lost: it reads this
+// value, so all steps of a round read the same values. After a round that changed all rows these
+// are the earlier pages, leased; after one that changed some rows, copies of these rows. (A row of
+// a dynamic table that the round's new rows have evicted, or that was found to have expired, is not
 // among these.)
 
 #include <cstdint>
@@ -23,35 +23,36 @@ class ValueBefore {
  public:
   struct Of {
     uint64_t round = 0;
-    uint64_t version = 0;  // of the value before it
+    uint64_t version = 0;  // version of the value before the round
     size_t row_bytes = 0;
     size_t page_rows = 0;
-    int64_t first_row = 0;                  // of the slice
-    absl::Time now = absl::InfinitePast();  // of a dynamic table, before the round
+    int64_t first_row = 0;  // the slice's
+    absl::Time now = absl::InfinitePast();  // time of a dynamic table before the round
   };
 
-  // The round is about to change the value.
+  // Keeps the whole value; the round is about to change it.
   void KeepAll(const Of& of, const PagedValue& value);
-  // In these rows alone, by their numbers in the whole variable or their keys, in any order and
-  // also more than once. `read` copies rows as they are now.
+  // Keeps these rows, by their numbers in the whole variable or their keys, in any order and
+  // possibly more than once; the round is about to change these rows alone. `read` copies rows as
+  // they are now.
   using Read = absl::FunctionRef<void(absl::Span<const int64_t> rows, absl::Span<std::byte> out)>;
   void KeepRows(const Of& of, absl::Span<const int64_t> rows, Read read);
   void Forget() { *this = ValueBefore(); }
 
-  // Whether a step of this round reads what is kept.
+  // Returns whether a step of this round reads what is kept.
   bool IsFor(uint64_t round) const { return round != 0 && round == of_.round; }
   uint64_t version() const { return of_.version; }
   absl::Time now() const { return of_.now; }
-  // Of what is kept beside the pages.
+  // Returns the bytes that are kept beside the pages.
   size_t copied_bytes() const { return kept_.size(); }
 
-  // The whole value; `now` is that of after the round.
+  // Returns the whole value; `now` is the value after the round.
   Payload All(const PagedValue& now) const;
-  // `out` has these rows as they are after the round, and then as they were before.
+  // Replaces rows in `out`, which are those after the round, by the rows before it.
   void TakeBack(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const;
 
  private:
-  // Nothing: the round has not changed the row.
+  // Returns null for a row that the round has not changed.
   const std::byte* Find(int64_t row) const;
 
   Of of_;

@@ -20,13 +20,13 @@ namespace cohort {
 // Spare blocks that are kept of a value. More readers than that hold blocks that are freed when the
 // reader leaves.
 inline constexpr size_t kSpareBlocksMax = 4;
-// Of a slot: only snapshots read it, one at a time.
+// The spare blocks of a slot: only snapshots read it, one at a time.
 inline constexpr size_t kSlotSpareBlocksMax = 1;
 
 // Thread-compatible: the owner of the slice's lock calls it; leases end on any thread.
 class ValueBuffer {
  public:
-  // `value` lies in `memory`, which outlives this.
+  // Makes a buffer of `value`, which lies in `memory`, which outlives this.
   ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max = kSpareBlocksMax);
 
   const Tensor& current() const { return current_->tensor; }
@@ -34,21 +34,21 @@ class ValueBuffer {
   // Keeps the current block unchanged as long as the result lives.
   std::shared_ptr<const BufferMemory> Lease() const;
 
-  // The block to write the next value to: the current one if nobody reads it, else another one with
-  // undefined content. Valid until Commit.
+  // Returns the block to write the next value to: the current one if nobody reads it, else another
+  // one with undefined content. Valid until Commit.
   Tensor& Next();
-  // That block again.
+  // Returns the block that Next returned.
   Tensor& next() { return next_->tensor; }
-  // The block from Next is current from now on.
+  // Makes the block from Next current.
   void Commit();
-  // The current block, to be changed in place: a copy of it, current from now on, if somebody reads
-  // it. Adds the bytes that were copied. Valid until the next lease.
+  // Returns the current block, to be changed in place; if it is being read, a copy of it, which is
+  // current from now on. Adds the bytes that were copied. Valid until the next lease.
   Tensor& InPlace(size_t& copied_bytes) {
     if (!IsFree(*current_)) copied_bytes += Copy();
     return current_->tensor;
   }
 
-  // Of all blocks.
+  // Returns the bytes of all blocks.
   size_t resident_bytes() const;
 
  private:

@@ -153,8 +153,8 @@ void VariableSlice::EnterLocked(const ClosureWindow& window) {
 }
 
 bool VariableSlice::ReadsBeforeLocked(const RoundRead& round) const {
-  // Before the first call that changes something under another coordinator, what was before a round
-  // is that of the last one's.
+  // Until another coordinator's first change, the value before a round belongs to the last
+  // coordinator.
   return before_.IsFor(round.round) && history_of_ == round.coordinator;
 }
 
@@ -445,8 +445,8 @@ std::optional<AppliedPush> VariableSlice::LateOrRepeatedLocked(const SlicePush& 
   applied.version_before = history_.version;
   // A later round has begun where its coordinator gave this one up.
   if (context.round <= history_.round || context.round < round_.round()) {
-    // That it was late is remembered like a push that was applied, so that a repeat is one. Where
-    // there is no room to, the round says all the same that it is never applied.
+    // That it was late is remembered like an applied push, so that a repeat counts as a repeat.
+    // Without room for that, the round still says that the push is never applied.
     applied.dropped = history_.applied.Insert(context.closure_id).value_or(false);
     applied.duplicate = !applied.dropped;
     return applied;
@@ -486,7 +486,7 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
   }
   AppliedPush applied;
   applied.version_before = history_.version;
-  if (round_.size() == 0 && context.aggregate <= 1) {  // it alone is the round, as it comes
+  if (round_.size() == 0 && context.aggregate <= 1) {  // this push alone is the round
     const RoundPushes::Joined alone = {{context.closure_id}, part.kind, std::move(part.rows), {}};
     ApplyRoundLocked(alone, gradient, context);
     return applied;
@@ -532,7 +532,7 @@ void VariableSlice::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadC
   }
   history_.round = context.round;
   ++history_.version;
-  // Where there is no room, a repeat counts as dropped.
+  // Without room, a repeat counts as dropped.
   for (const uint64_t closure : pushes.closures) history_.applied.Insert(closure).IgnoreError();
 }
 

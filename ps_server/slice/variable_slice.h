@@ -34,7 +34,7 @@
 
 namespace cohort {
 
-// How many pushes are in the value and the slots, and of which closures.
+// The number of pushes in the value and the slots, and their closures.
 struct SliceHistory {
   uint64_t version = 0;
   AppliedSet applied;
@@ -51,45 +51,45 @@ struct SliceSnapshot {
   std::optional<SavedTable> table = std::nullopt;
 };
 
-// What a restore brings; the shapes are those of the slice.
+// The state that a restore brings; the shapes are those of the slice.
 struct SliceState {
   Tensor value;
   std::vector<Tensor> slots;  // empty: those of the slice stay
-  // Of a dynamic table, for value and slots. Without slots those of the rows begin anew.
+  // The value and slots of a dynamic table. Without slots those of the rows begin anew.
   LoadedTable table;
-  std::optional<SliceHistory> history;  // none: that of the slice stays
+  std::optional<SliceHistory> history;  // empty: the slice's own stays
 };
 
-// What a push says beside its gradient.
+// A push's parameters beside its gradient.
 struct SlicePush {
   double learning_rate = 0;
   uint64_t step = 1;
   uint64_t closure_id = 0;
   uint64_t round = 0;      // 0: applied by itself
-  uint32_t aggregate = 1;  // of the round's pushes, which are applied as one
-  bool assign = false;     // of a round: the value itself
-  uint64_t time_ms = 0;    // when its step was first sent, by the coordinator's clock
+  uint32_t aggregate = 1;  // pushes of the round, which are applied as one
+  bool assign = false;  // in a round: the value itself
+  uint64_t time_ms = 0;  // when the push's step was first sent, by the coordinator's clock
 };
 
-// For which round a step reads. A coordinator counts its rounds anew.
+// The round for which a step reads. A coordinator counts its rounds anew.
 struct RoundRead {
   uint64_t round = 0;        // 0: of none
-  uint64_t coordinator = 0;  // its incarnation
+  uint64_t coordinator = 0;  // the coordinator's incarnation
 };
 
-// What became of a push in one slice.
+// The outcome of a push in one slice.
 struct AppliedPush {
   bool duplicate = false;
   uint64_t version_before = 0;
-  bool kept = false;     // for its round, which waits for more
-  bool dropped = false;  // its round was applied without it
+  bool kept = false;  // kept for its round, which waits for more
+  bool dropped = false;  // the round was applied without it
 };
 
 // Thread-safe.
 class VariableSlice {
  public:
-  // Filled by the initializer, in `memory`, that of the layout's device; a dynamic table is empty.
-  // Errors: INVALID_ARGUMENT of rule and initializer; those of the memory.
+  // Makes a slice filled by the initializer, in `memory`, that of the layout's device; a dynamic
+  // table is empty. Errors: INVALID_ARGUMENT from rule and initializer; those of the memory.
   static absl::StatusOr<std::unique_ptr<VariableSlice>> Create(
       SliceLayout layout, std::shared_ptr<VariableMemory> memory);
 
@@ -102,12 +102,13 @@ class VariableSlice {
     uint64_t version = 0;
   };
   Reading Read() const { return ReadFor({}); }
-  // What a step of a round reads: what was before it, until a push of a later round came.
+  // Returns what a step of a round reads: the value before the round, until a push of a later round
+  // came.
   Reading ReadFor(const RoundRead& round) const;
 
-  // The same of rows, by their numbers in the whole variable, which are of this slice, or of a
-  // dynamic table by their keys: copies them into `out`, which has room for just these. The version
-  // that all of them are of.
+  // Copies rows as ReadFor reads them into `out`, which has room for just these: rows by their
+  // numbers in the whole variable, all in this slice, or rows of a dynamic table by their keys.
+  // Returns the version that all of them have.
   uint64_t ReadRowsFor(const RoundRead& round, absl::Span<const int64_t> rows,
                        absl::Span<std::byte> out) const;
 
@@ -121,18 +122,18 @@ class VariableSlice {
   // changed.
   absl::StatusOr<AppliedPush> Apply(PayloadCursor& gradient, const SlicePush& context,
                                     AskGate gate);
-  // The same for a gradient of some rows, by their numbers in the whole variable or their keys,
-  // which are of this slice: takes a row of gradient for each. What happens to the other rows is
-  // the rule's sparse mode.
+  // Applies a gradient of some rows, by their numbers in the whole variable or their keys, all in
+  // this slice: takes a row of gradient for each. The rule's sparse mode decides what happens to
+  // the other rows.
   absl::StatusOr<AppliedPush> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                         const SlicePush& context, AskGate gate);
 
   // A change that is no push: slots, version and applied closures stay.
   struct ValueChange {
     proto::ChangeOp op = proto::CHANGE_SET;
-    uint64_t update = 0;  // its number
+    uint64_t update = 0;  // number of the update
     bool all = true;
-    std::vector<int64_t> rows;  // of the whole variable, else; all are of this slice
+    std::vector<int64_t> rows;  // rows of the whole variable, unless all; they are in this slice
   };
   // Takes the operand from the cursor, a row for each of the change's, and changes them one after
   // another, unless the change of this number, or a later one, was made before: false. Errors:
@@ -142,15 +143,15 @@ class VariableSlice {
   // Replaces the value by num_bytes() from the cursor; slots, version and applied set stay. Errors:
   // those of `admit`, asked under the slice's lock, and then nothing was changed.
   absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
-  // The same with the moving average as the value, which the slice must have. Errors:
-  // INVALID_ARGUMENT naming a slice without one.
+  // Assigns the moving average, which the slice must have. Errors: INVALID_ARGUMENT naming a slice
+  // without one.
   absl::Status CheckHasAverage() const;
   absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
 
   // Errors: those of the gate.
   absl::StatusOr<SliceSnapshot> TakeSnapshot(AskGate gate);
 
-  // As the slice was made. Errors: INVALID_ARGUMENT from the initializer.
+  // Returns the state in which the slice was made. Errors: INVALID_ARGUMENT from the initializer.
   static absl::StatusOr<SliceState> InitialState(const SliceLayout& layout);
   // Errors: those of the gate.
   absl::Status Restore(const SliceState& state, AskGate gate);
@@ -159,11 +160,11 @@ class VariableSlice {
   // ended. The intervals of closures that are left. Errors: those of the gate.
   absl::StatusOr<size_t> Settle(AskGate gate);
 
-  // Of pages with spares; of a dynamic table its rows and what finds them.
+  // Returns the bytes of pages with spares, or of a dynamic table's rows and index.
   size_t resident_bytes() const;
-  // All zeros where it is none of a dynamic table.
+  // Returns zeros for a slice that is not of a dynamic table.
   RowTableUse table_use() const;
-  // Of pages that were leased when some of their rows changed, in all.
+  // Returns the bytes of all pages that were leased when some of their rows changed.
   uint64_t copied_bytes() const;
 
  private:
@@ -185,29 +186,30 @@ class VariableSlice {
   static SlotWidths WidthsOf(const SliceLayout& layout);
 
   void EnterLocked(const ClosureWindow& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // False: the closure's push was applied before.
+  // Returns false if the closure's push was applied before.
   absl::StatusOr<bool> AdmitLocked(const SlicePush& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All rows without `rows`. Keeps what a push of a round has, or applies the round if it is whole.
+  // Keeps a push of a round, of all rows if there are no `rows`, or applies the round if it is
+  // whole.
   absl::StatusOr<AppliedPush> ApplyInRoundLocked(
       const std::optional<absl::Span<const int64_t>>& rows, PayloadCursor& gradient,
       const SlicePush& context, AskGate gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a push that its round does not need any more, or has.
+  // Returns the outcome of a push that its round does not need any more, or already has.
   std::optional<AppliedPush> LateOrRepeatedLocked(const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
                         const SlicePush& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadsBeforeLocked(const RoundRead& round) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `at`: of a dynamic table, which rows have expired.
+  // Reads rows; `at` says which rows of a dynamic table have expired.
   void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
                       absl::Span<std::byte> out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
-  // Of a row of the whole variable, its place in the slice.
+  // Returns the place in the slice of a row of the whole variable.
   size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
 
   UpdateStep StepOf(const SlicePush& context) const;
-  // By the rule.
+  // Update by the rule.
   void UpdateAllLocked(PayloadCursor& gradient, const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
@@ -226,19 +228,19 @@ class VariableSlice {
   const std::shared_ptr<VariableMemory> memory_;  // shared with other slices
   const Shape shape_;
   const size_t num_bytes_;
-  const std::unique_ptr<UpdateKernel> kernel_;  // none for whole numbers and dynamic tables
+  const std::unique_ptr<UpdateKernel> kernel_;  // null for whole numbers and dynamic tables
   const SlotWidths slot_widths_;
   const size_t page_rows_;
 
   mutable Mutex mutex_;
-  const std::unique_ptr<DynamicRows> rows_ ABSL_PT_GUARDED_BY(mutex_);  // of a dynamic table
+  const std::unique_ptr<DynamicRows> rows_ ABSL_PT_GUARDED_BY(mutex_);  // set for a dynamic table
   PagedValue value_ ABSL_GUARDED_BY(mutex_);
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   SliceHistory history_ ABSL_GUARDED_BY(mutex_);
-  RoundPushes round_ ABSL_GUARDED_BY(mutex_);   // of a round that waits for more
+  RoundPushes round_ ABSL_GUARDED_BY(mutex_);  // the pushes of a round that waits for more
   ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the last round that was applied
-  // Coordinator incarnation whose closure ids the history has.
+  // The coordinator incarnation whose closure ids are in the history.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -24,7 +24,7 @@ class VariableStore {
  public:
   struct Options {
     uint32_t ps = 0;  // index of this ps
-    // Of all values and slots, without spare blocks, and what dynamic tables are limited to.
+    // The limit of all values and slots, without spare blocks, and of dynamic tables' own limits.
     size_t resident_bytes_max = 0;
     FindVariableMemory find_memory = nullptr;  // null: the processor's alone
   };

@@ -38,14 +38,15 @@ class RowIndex {
 
   void Prefetch(uint64_t hash) const { PrefetchLine(&groups_[GroupOf(hash)]); }
 
-  // A row of the hash's own group that has its tag, or kNone: mostly what Find will find.
+  // Returns a row of the hash's own group that has its tag, or kNone: mostly the row that Find
+  // would find.
   uint32_t Guess(uint64_t hash) const {
     const Group& group = groups_[GroupOf(hash)];
     const uint32_t match = Matches(group, TagOf(hash));
     return match == 0 ? kNone : group.rows[__builtin_ctz(match)];
   }
 
-  // The row for which is_row(row) is true, among those inserted under `hash`, or kNone.
+  // Returns the row for which is_row(row) is true, among those inserted under `hash`, or kNone.
   template <typename IsRow>
   uint32_t Find(uint64_t hash, IsRow is_row) const {
     const uint8_t tag = TagOf(hash);
@@ -77,23 +78,24 @@ class RowIndex {
     }
   }
 
-  // True when the next row needs a Grow first.
+  // Returns true if the next row needs a Grow first.
   bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
 
   // Returns what an index takes that never had more than so many rows.
   static size_t BytesFor(size_t rows);
 
-  // Not full(); the row is not there yet.
+  // Inserts a row that is not there yet; the index must not be full().
   void Insert(uint64_t hash, uint32_t row) {
     COHORT_CHECK(!full(), "a full index grows first");
     Place(groups_, hash, row);
     ++rows_;
   }
 
-  // The row was inserted under `hash`.
+  // Erases a row that was inserted under `hash`.
   void Erase(uint64_t hash, uint32_t row);
 
-  // hash_of(row) is what the row was inserted under; prefetch(row) says that it is asked soon.
+  // Doubles the index. hash_of(row) is the hash under which the row was inserted; prefetch(row)
+  // announces that it is asked soon.
   template <typename HashOf, typename Prefetch>
   void Grow(HashOf hash_of, Prefetch prefetch) {
     Groups grown(SizeAfter(groups_.size()));
@@ -146,7 +148,7 @@ class RowIndex {
   size_t GroupOf(uint64_t hash) const { return GroupOf(hash, groups_.size()); }
   size_t Next(size_t at) const { return at + 1 == groups_.size() ? 0 : at + 1; }
 
-  // Bit i is set where tag i is `tag`.
+  // Returns a mask with bit i set if tag i is `tag`.
   static uint32_t Matches(const Group& group, uint8_t tag) {
 #if defined(__SSE2__)
     const __m128i tags = _mm_load_si128(reinterpret_cast<const __m128i*>(&group));

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a row of a dynamic table is made of, one after the other: its header, its values in the
-// table's type, and in float32 the slots of the table's update rule, each as long as the values or,
-// with SlotSpec::per_row, one element. Rounded up to 8 bytes.
+// The layout of a row of a dynamic table: its header, its values in the table's type, and in
+// float32 the slots of the table's update rule, each as long as the values or, with
+// SlotSpec::per_row, one element. The size is rounded up to 8 bytes.
 
 #include <cstdint>
 #include <string>
@@ -37,7 +37,7 @@ class RowLayout {
   struct Slot {
     size_t offset = 0;  // bytes from the row's begin
     size_t elements = 0;
-    bool per_row = false;  // also one element, where it is not the values' shape that it has
+    bool per_row = false;  // a slot with one element, whatever the values' shape
     float initial_value = 0;
     bool starts_as_value = false;
     bool is_last_step = false;
@@ -71,12 +71,12 @@ class RowLayout {
   const RandomStream& stream() const { return stream_; }
 
   void Read(const std::byte* row, float* out) const;
-  // Rounded to the table's type.
+  // Writes values, rounded to the table's type.
   void Write(const float* values, std::byte* row) const;
 
-  // What a row begins with: values that depend on the seed, the table and the key alone.
+  // Fills in a row's first values, which depend on the seed, the table and the key alone.
   void FillValues(uint64_t key, float* out) const;
-  // A new row, made by the push of this step; slots as the rule starts them.
+  // Fills a new row, made by the push of this step, with slots as the rule starts them.
   void Fill(uint64_t key, uint64_t step, std::byte* row) const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which keys of a dynamic table get rows, and which rows make room again. Only pushes count: a pull
-// changes nothing, however often a transport repeats it.
+// The policy of a dynamic table: which keys get rows, and which rows make room again. Only pushes
+// count: a pull changes nothing, however often a transport repeats it.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +16,13 @@ struct RowPolicy {
   // Pushes of a key, among those lately, until it gets its row with the last of them. What came
   // before is dropped.
   uint32_t admit_after = 1;
-  // Of each such push: whether it makes the row depends on (seed, table, key, step) alone.
+  // The probability that such a push makes the row; the draw depends on (seed, table, key, step)
+  // alone.
   double admit_probability = 1;
   // A row that had no push for so long is as if it had never been.
   absl::Duration ttl = absl::InfiniteDuration();
-  // Of rows and what finds them; 0: no limit. At the limit a new row takes the place of an old one:
-  // of some that are drawn the one that was pushed longest ago, or the least often. Which are drawn
+  // The limit of rows and their index; 0: no limit. At the limit a new row takes the place of an
+  // old one: of some that are drawn, the one that was pushed longest ago, or least often. The draw
   // depends on (new key, step) and on which rows there are, not on how these came here.
   size_t bytes_max = 0;
   enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };

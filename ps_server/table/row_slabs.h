@@ -22,18 +22,20 @@ class RowRegions {
  public:
   static constexpr uint32_t kNoRow = 0xffffffff;
 
-  // A multiple of 8 bytes.
+  // Makes regions for rows of `row_bytes`, a multiple of 8.
   explicit RowRegions(size_t row_bytes);
 
-  // `row` was handed out to this thread, or to one that it has synchronised with.
+  // Returns the bytes of a row that was handed out to this thread, or to one that it has
+  // synchronised with.
   std::byte* At(uint32_t row) const { return begins_[row >> shift_] + (row & mask_) * row_bytes_; }
 
   static uint32_t RowsInBlock(size_t row_bytes);
   uint32_t rows_in_block() const { return rows_in_block_; }
-  // The first of rows_in_block() rows; all bytes are zero. kNoRow: there are 2^32 rows or so.
+  // Returns the first of rows_in_block() rows, all bytes zero, or kNoRow if there are about 2^32
+  // rows.
   uint32_t Carve();
 
-  // Of the system's memory, what has been carved and what is lost between.
+  // Returns how much of the system's memory has been carved or lost between.
   size_t bytes() const;
 
  private:
@@ -56,14 +58,14 @@ class RowSlabs {
  public:
   static constexpr uint32_t kNoRow = RowRegions::kNoRow;
 
-  // `regions` outlives this.
+  // Takes rows from `regions`, which outlives this.
   explicit RowSlabs(RowRegions& regions) : regions_(regions) {}
 
   std::byte* At(uint32_t row) const { return regions_.At(row); }
 
-  // A row whose bytes may be anything, or kNoRow.
+  // Returns a row with undefined bytes, or kNoRow.
   uint32_t Allocate();
-  // Its first 4 bytes change. `row` was allocated and is used no more.
+  // Frees an allocated row. The first 4 bytes of it change.
   void Free(uint32_t row);
 
   // Rows that were ever allocated; what was freed since is among them.
@@ -73,7 +75,7 @@ class RowSlabs {
     return blocks_[place / in_block] + place % in_block;
   }
 
-  // What the numbering takes beside the rows.
+  // Returns the bytes of the numbering beside the rows.
   size_t table_bytes() const { return blocks_.capacity() * sizeof(uint32_t); }
   // Returns what so many rows of this size take at the most, with their numbering.
   static size_t BytesFor(size_t rows, size_t row_bytes);

@@ -56,7 +56,7 @@ class RowStripe::Updates {
     if (layout_.is_float32()) {
       push_.kernel.ApplyRows(updates, push_.step);
     } else {
-      // One after the other: a key that is there twice has the same row twice.
+      // One after the other: a key that occurs twice has the same row twice.
       for (size_t i = 0; i < count_; ++i) {
         layout_.Read(rows_[i], updates_[i].value);
         push_.kernel.ApplyRows(updates.subspan(i, 1), push_.step);

@@ -30,14 +30,14 @@
 
 namespace cohort {
 
-// One key of a batch.
+// A key of a batch.
 struct KeyAt {
   uint64_t hash;
   uint64_t key;
-  uint32_t at;  // which of the batch's keys
+  uint32_t at;  // index in the batch
 };
 
-// What a push does, beside its keys. `step` has what is the same for all rows.
+// The parameters of a push, beside its keys. `step` has what is the same for all rows.
 struct RowPush {
   const UpdateKernel& kernel;
   const float* gradients;  // a row for each of the batch's keys
@@ -45,34 +45,34 @@ struct RowPush {
   uint32_t now = 0;
 };
 
-// What became of keys, in all.
+// Counts of what happened to keys, in all.
 struct RowCounts {
   uint64_t dropped = 0;  // gradients of keys that were not admitted
   uint64_t expired = 0;
   uint64_t evicted = 0;
 };
 
-// What the stripes of a table share; constant.
+// The rules that the stripes of a table share; constant.
 struct RowRules {
   RowLayout layout;
   RowPolicy policy;
-  int32_t ttl = 0;             // in RowTime's ticks; 0: none
+  int32_t ttl = 0;  // in RowTime's ticks; 0: none
   size_t stripe_rows_max = 0;  // 0: no limit
 };
 
 // Thread-compatible.
 class RowStripe {
  public:
-  // Both outlive this.
+  // Makes an empty stripe. `rules` and `regions` outlive it.
   RowStripe(const RowRules& rules, RowRegions& regions)
       : rules_(rules), layout_(rules.layout), slabs_(regions) {}
 
-  // The rows' values, each at its key's place in `out`.
+  // Copies the rows' values, each to its key's place in `out`.
   void Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) const;
   void Push(absl::Span<const KeyAt> keys, const RowPush& push);
 
-  // visit(row) for each row, also those that have expired and were not removed yet, in an order
-  // that follows from the pushes.
+  // Calls visit(row) for each row, also for those that have expired and were not removed yet, in an
+  // order that follows from the pushes.
   template <typename Visit>
   void ForEachRow(Visit visit) const {
     for (uint32_t place = 0; place < slabs_.places(); ++place) {
@@ -80,24 +80,24 @@ class RowStripe {
       if (RowLayout::Header(row).uses != 0) visit(row);
     }
   }
-  // No row, no sight.
+  // Removes all rows and sights.
   void Clear();
-  // A row with this key, which has none; the caller sets its bytes behind the key. Null when there
-  // are 2^32 rows or so.
+  // Adds a row for a key that has none; the caller sets its bytes after the key. Returns null if
+  // there are about 2^32 rows.
   std::byte* Add(const KeyAt& key, uint32_t now);
 
   size_t rows() const { return index_.rows(); }
-  // What finding rows takes beside the rows.
+  // Returns the bytes that finding rows takes beside the rows.
   size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes() + sights_.bytes(); }
   const RowCounts& counts() const { return counts_; }
 
   const SightCounts& sights() const { return sights_; }
   SightCounts& sights() { return sights_; }
-  // The hash at which the search for expired rows goes on.
+  // Returns the hash at which the search for expired rows goes on.
   uint64_t swept() const { return swept_; }
   void SweepFrom(uint64_t hash) { swept_ = hash; }
 
-  // The lower byte chooses the stripe. No two keys have the same hash.
+  // Returns the key's hash, which no other key has. The lower byte chooses the stripe.
   static uint64_t HashOf(uint64_t key) { return Mix64(key + 0x9e3779b97f4a7c15u); }
 
  private:
@@ -106,8 +106,8 @@ class RowStripe {
   static constexpr uint32_t kNone = RowIndex::kNone;
   using Guesses = std::array<uint32_t, kGroup>;
 
-  // For each key, in order: prefetch(at), and some keys later use(key, row or kNone). `bytes` of a
-  // row are fetched beforehand.
+  // Calls prefetch(at) for each key, in order, and some keys later use(key, row or kNone). `bytes`
+  // of a row are fetched beforehand.
   template <typename Prefetch, typename Use>
   void Visit(absl::Span<const KeyAt> keys, size_t bytes, Prefetch prefetch, Use use) const {
     Guesses current;
@@ -147,9 +147,9 @@ class RowStripe {
     return rules_.ttl != 0 && RowTime::Age(header.stamp, now) >= rules_.ttl;
   }
   bool IsAdmitted(const KeyAt& key, uint64_t step);
-  // kNone: no row, now.
+  // Returns the new row, or kNone if the key gets no row now.
   uint32_t MakeRow(const KeyAt& key, const RowPush& push, Updates& updates);
-  // Whether one more row would not fit.
+  // Returns whether one more row would not fit.
   bool IsAtLimit() const {
     return rules_.stripe_rows_max != 0 && index_.rows() >= rules_.stripe_rows_max;
   }
@@ -157,15 +157,15 @@ class RowStripe {
   void Remove(uint32_t row);
   // Removes the worst of some rows, which `draw` chooses.
   void Evict(uint64_t draw, uint32_t now);
-  // Whether the policy evicts `row` before `other`. Of rows that are alike the first one behind the
-  // hash `from`.
+  // Returns whether the policy evicts `row` before `other`. Of equal rows the first one after the
+  // hash `from` goes.
   bool IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t now) const;
   // Removes what has expired among about so many rows, which are others each time.
   void Sweep(size_t rows, uint32_t now);
-  // How far the hash at the end of a range of about so many rows is from the one at its begin.
+  // Returns the distance between the hashes at the ends of a range of about so many rows.
   uint64_t RangeOf(size_t rows) const;
-  // The rows with hashes from `first` to `last` (behind the largest comes 0), in any order. Valid
-  // until the next call.
+  // Returns the rows with hashes from `first` to `last` (0 follows the largest), in any order.
+  // Valid until the next call.
   absl::Span<const uint32_t> RowsIn(uint64_t first, uint64_t last);
 
   const RowRules& rules_;

@@ -40,8 +40,8 @@ size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;    // in the batch's order
-  std::vector<KeyAt> sorted;  // by stripe
+  std::vector<KeyAt> keys;  // in the batch's order
+  std::vector<KeyAt> sorted;  // sorted by stripe
 };
 
 RowTable::RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel)

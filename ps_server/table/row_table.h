@@ -32,7 +32,7 @@ struct RowTableOptions {
   proto::UpdateRule rule;
 };
 
-// Of one push, from the closure.
+// The rates of one push, from the closure.
 struct PushRates {
   double learning_rate = 0;
   uint64_t step = 1;  // counts from 1
@@ -42,18 +42,18 @@ struct RowTableUse {
   size_t rows = 0;
   size_t row_bytes = 0;  // what the rows' memory takes of the system's
   size_t index_bytes = 0;
-  size_t payload_bytes = 0;  // of values and slots
+  size_t payload_bytes = 0;  // bytes of values and slots
   RowCounts counts;
 };
 
-// All rows of a table, or of a part of its keys, in any order: what a checkpoint holds. Rows that
-// have expired and were not removed yet are among them.
+// All rows of a table, or of a part of its keys, in any order: the content of a checkpoint. Rows
+// that have expired and were not removed yet are among them.
 struct TableRows {
   Tensor keys;    // int64[n]: the keys' bits
   Tensor uses;    // int32[n, 2]: RowTime ticks since the last push, pushes
   Tensor values;  // [n, width] of the table's type
-  // In the order of the rule: float32[n, width] or float32[n]. None in what Load is given: as a new
-  // row has them, with values that it would begin with.
+  // The slots in the order of the rule: float32[n, width] or float32[n]. Empty for Load: each row
+  // gets the slots of a new row, with the values that it would begin with.
   std::vector<Tensor> slots;
 };
 
@@ -78,12 +78,12 @@ class RowTable {
   void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
             const PushRates& rates, absl::Time now);
 
-  // The values of each row become what its last slot has, which is as long.
+  // Sets the values of each row to its last slot, which is as long.
   void AssignFromLastSlot();
 
-  // Nothing is pushed meanwhile.
+  // Returns all rows. Nothing is pushed meanwhile.
   TableRows Save(absl::Time now) const;
-  // Replaces all rows by those of `parts` whose keys `takes` takes; each key is there once, and
+  // Replaces all rows by those of `parts` whose keys `takes` accepts; each key occurs once, and
   // CheckRows has passed each part. At the table's limit of memory some are left out. Nothing is
   // pushed meanwhile.
   void Load(absl::Span<const TableRows> parts, absl::FunctionRef<bool(uint64_t key)> takes,
@@ -91,10 +91,11 @@ class RowTable {
   // Errors: DATA_LOSS naming what does not fit the table.
   absl::Status CheckRows(const TableRows& rows) const;
 
-  // Of the state all but the clock, which is the caller's. Nothing is pushed meanwhile.
+  // Returns the state without the clock, which is the caller's. Nothing is pushed meanwhile.
   TableState SaveState() const;
-  // Behind Load. With one state of a table of the same keys this one goes on as that does; of
-  // several no sight is forgotten. The tensors are of TableState's types and shapes.
+  // Sets the state; called after Load. With one state of a table of the same keys this table goes
+  // on as that one does; with several states no sight is forgotten. The tensors are of TableState's
+  // types and shapes.
   void LoadState(absl::Span<const TableState> parts);
 
   RowTableUse Use() const;
@@ -126,7 +127,7 @@ class RowTable {
   std::vector<std::unique_ptr<LockedStripe>> stripes_;
 
   mutable Mutex mutex_;
-  // Room for sorted keys, one for each batch that was ever under way beside others.
+  // Buffers for sorted keys, one for each batch that was ever under way at the same time.
   mutable std::vector<std::unique_ptr<Batch>> batches_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// What goes through all rows of a table: Save, CheckRows, Load and AssignFromLastSlot; and its
+// Passes over all rows of a table: Save, CheckRows, Load and AssignFromLastSlot; and the table's
 // state.
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TableRows MakeRows(const RowLayout& layout, size_t count) {
   return all;
 }
 
-// Where the row with this number goes.
+// Returns where the row with this number goes.
 Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
   Columns columns{rows.keys.mutable_data<int64_t>() + number,
                   rows.uses.mutable_data<int32_t>() + 2 * number,
@@ -89,7 +89,7 @@ TableRows RowTable::Save(absl::Time now) const {
   const uint32_t at = RowTime::At(now);
   const RowLayout& layout = rules_.layout;
   const size_t bytes = regions_.bytes();
-  std::array<size_t, kStripes + 1> begins = {};  // in what is saved, of each stripe's rows
+  std::array<size_t, kStripes + 1> begins = {};  // where each stripe's rows begin in the saved ones
   for (size_t i = 0; i < kStripes; ++i) {
     MutexLock lock(stripes_[i]->mutex);
     begins[i + 1] = begins[i] + stripes_[i]->rows.rows();

@@ -20,10 +20,10 @@ class SightCounts {
   static constexpr size_t kSightsInGeneration = size_t{1} << 14;
   static constexpr size_t kCounters = kSightsInGeneration * 4;
 
-  // How often the hash was seen, with this time.
+  // Returns how often the hash was seen, including this time.
   uint32_t See(uint64_t hash);
 
-  // The counters of a generation, kCounters or, before the first sight, none.
+  // Returns the counters of a generation: kCounters or, before the first sight, none.
   absl::Span<const uint8_t> current() const { return current_; }
   absl::Span<const uint8_t> last() const { return last_; }
   size_t sights() const { return sights_; }
@@ -32,7 +32,7 @@ class SightCounts {
   void Merge(absl::Span<const uint8_t> current, absl::Span<const uint8_t> last, size_t sights);
 
   size_t bytes() const { return current_.capacity() + last_.capacity(); }
-  // What bytes() is once something was seen.
+  // The value of bytes() once something was seen.
   static constexpr size_t kBytes = 2 * kCounters;
 
  private:
@@ -49,7 +49,7 @@ class SightCounts {
   // Empty until something is seen.
   std::vector<uint8_t> current_;
   std::vector<uint8_t> last_;
-  size_t sights_ = 0;  // in the current generation
+  size_t sights_ = 0;  // sights in the current generation
 };
 
 }  // namespace cohort

@@ -14,16 +14,16 @@ namespace cohort {
 
 // Thread-compatible.
 struct StepClock {
-  // When a step was first sent to a worker, by the clock of its coordinator.
+  // The time at which a step was first sent to a worker, by the clock of its coordinator.
   struct StepTime {
     uint64_t ms = 0;
-    uint64_t coordinator = 0;  // its incarnation
+    uint64_t coordinator = 0;  // the coordinator's incarnation
   };
 
   uint64_t ms = 0;  // the table's time
-  StepTime last;    // of all steps that were applied the latest
+  StepTime last;  // the latest of all applied steps
 
-  // A step is applied. One that was sent before another that has been changes nothing.
+  // Advances to an applied step. A step that was sent before the latest one changes nothing.
   void Advance(const StepTime& step) {
     if (step.coordinator != last.coordinator) {
       last = step;

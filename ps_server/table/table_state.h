@@ -1,8 +1,8 @@
 #pragma once
 
-// What decides about a table's keys and rows beside the rows themselves: its time, the sights of
-// keys that have no row yet, and where the search for expired rows goes on. With it a copy of a
-// table does with every later step what the table itself does.
+// The state that decides about a table's keys and rows beside the rows themselves: its time, the
+// sights of keys that have no row yet, and where the search for expired rows goes on. A copy of a
+// table that has this state too treats every later step as the table itself does.
 
 #include <cstdint>
 
