@@ -86,7 +86,7 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
 
 // A round that waits for its last closures has to leave room for them.
 absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
-                        const ClusterCoordinator::Options& options) {
+                        const ClusterCoordinatorOptions& options) {
   RETURN_IF_ERROR(CheckInReplicaContext(program, closure));
   if (closure.gang && closure.round.aggregate != 1) {
     return absl::InvalidArgumentError(

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/wire/typed_call.h"
+#include "proto/task.pb.h"
 
 namespace cohort {
 
