@@ -35,8 +35,8 @@ constexpr int kServiceThreads = 3;
 void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
   if (environment("OMP_WAIT_POLICY").has_value()) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  // By its own path: the kernel names a process after the file that it is told to run, and nobody
-  // looks for a worker under the name "exe".
+  // Starts by its own path: the kernel names a process after the file that it is told to run, and
+  // nobody looks for a worker under the name "exe".
   execv(ExecutablePath().c_str(), argv);
   // The file was replaced since; and without /proc it goes on as it is, only slower.
   execv("/proc/self/exe", argv);

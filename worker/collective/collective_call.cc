@@ -61,7 +61,7 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   return absl::OkStatus();
 }
 
-// What a rank keeps is compared with nobody else's call.
+// Checks the part that a rank keeps, which is compared with no other rank's call.
 absl::Status CheckOwnPart(const CollectiveCall& call, int rank) {
   const int64_t sent = call.counts[static_cast<size_t>(rank)];
   const int64_t received = call.receive_counts[static_cast<size_t>(rank)];

@@ -32,7 +32,7 @@
 
 namespace cohort {
 
-inline constexpr int kRanksMax = 1024;  // of a group
+inline constexpr int kRanksMax = 1024;  // upper bound of a group's size
 
 enum class CollectiveOp : uint8_t {
   kAllReduce,
@@ -65,11 +65,11 @@ enum class CollectiveAlgorithm : uint8_t {
 
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::kBarrier;
-  ReduceOp reduce = ReduceOp::kSum;  // of reductions
+  ReduceOp reduce = ReduceOp::kSum;  // for reductions
   // float32, float64, float16, bfloat16, int32 or int64; any type where nothing is reduced. 16-bit
   // floats are summed in float32 and rounded once.
   DType dtype = DType::kFloat32;
-  std::string name;  // for people: "dense/kernel", "bucket 3"; the same on all ranks
+  std::string name;  // shown to people: "dense/kernel", "bucket 3"; the same on all ranks
   int64_t count = 0;
   std::vector<int64_t> counts;
   std::vector<int64_t> receive_counts;
@@ -88,14 +88,16 @@ absl::string_view OpName(CollectiveOp op);                  // "all-reduce"
 absl::string_view ReduceName(ReduceOp reduce);              // "sum"
 absl::string_view AlgorithmName(CollectiveAlgorithm name);  // "two-shot"
 
-// "all-reduce sum float32[1000] 'dense/kernel'", "broadcast float32[4] from rank 2 'bias'".
+// Returns "all-reduce sum float32[1000] 'dense/kernel'" or "broadcast float32[4] from rank 2
+// 'bias'".
 std::string DescribeCall(const CollectiveCall& call);
 
-// Equal on two ranks when their calls fit together: op, reduction, type, counts that all ranks
-// share, root, layout, algorithm and name. The same in every process and build.
+// Returns a number that is equal on two ranks if their calls fit together: op, reduction, type,
+// counts that all ranks share, root, layout, algorithm and name. The same in every process and
+// build.
 uint64_t FingerprintOf(const CollectiveCall& call);
 
-// Of the caller's input and output, as the table says.
+// Return the elements of the caller's input and output, as in the table.
 int64_t InputElements(const CollectiveCall& call, int rank);
 int64_t OutputElements(const CollectiveCall& call, int rank);
 

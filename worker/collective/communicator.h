@@ -42,22 +42,23 @@ class Communicator {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  // Not while a call is under way: Abort, then wait until each is done. Not inside a Done.
+  // Must not run while a call is under way: Abort, then wait until each is done. Must not be called
+  // inside a Done.
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Memory that this implementation moves fastest, such as a mapping that all ranks of a host
-  // share: aligned to 64 bytes, not initialised, given back with the last reference, also after
-  // the communicator. Any other memory works as well. It does not wait for other ranks. Errors:
+  // Returns the memory that this implementation moves fastest, such as a mapping that all ranks of
+  // a host share: aligned to 64 bytes, not initialised, released with the last reference, possibly
+  // after the communicator. Any other memory works as well. Does not wait for other ranks. Errors:
   // RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
 
-  // `done` runs exactly once, on any thread, never inside this call, and when it runs nothing
-  // touches the call's memory any more, whether the call succeeded or not. The thread may be one
-  // that brings the messages of all calls: `done` may start and abort, and hands on what takes
-  // longer.
+  // Starts a call. `done` runs exactly once, on any thread, never inside this call; from then on
+  // nothing touches the call's memory, whether the call succeeded or not. The thread may be the one
+  // that brings the messages of all calls: `done` may start and abort calls, and hands on longer
+  // work.
   virtual void Start(CollectiveCall call, Done done) = 0;
 
   // Ends the generation on all ranks with this cause, which is not OK. The first counts; of causes

@@ -24,7 +24,7 @@ absl::string_view StateName(FlightRecord::State state) {
   return "";
 }
 
-// Since the start, "-" for what has not happened.
+// Returns the time since the start, "-" for an event that has not happened.
 std::string After(absl::Time start, absl::Time when) {
   if (when == absl::InfinitePast()) return "-";
   return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
@@ -35,7 +35,7 @@ absl::string_view Algorithm(const FlightRecord& record, const FlightRecorder::Ow
   return AlgorithmName(record.algorithm);
 }
 
-// Without an end of line.
+// Returns the line without its end.
 std::string Line(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",

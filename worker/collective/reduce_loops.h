@@ -23,7 +23,7 @@ struct ReduceLoops {
   void (*four)(In a, In b, In c, In d, size_t count, Out out);  // (a.b).(c.d)
 };
 
-// For float, double, int32_t and int64_t. The loops of kMean are those of kSum.
+// Returns the loops for float, double, int32_t and int64_t. Those of kMean are those of kSum.
 template <typename T>
 const ReduceLoops<T>& LoopsOf(ReduceOp op);
 

@@ -38,7 +38,7 @@ class BlockTree {
   }
 
  private:
-  // Where the values of a subtree are: in memory of an operand, or in `into`.
+  // Returns where the values of a subtree are: in memory of an operand, or in `into`.
   In Values(size_t begin, size_t size, int level, Out into) {
     if (size == 1 && !IsNarrow(begin)) return Leaf(begin);
     Subtree(begin, size, level, into);

@@ -18,7 +18,7 @@
 
 namespace cohort {
 
-// Of the partial results of a type: float32 for 16-bit floats, else the type itself.
+// Returns the type of partial results: float32 for 16-bit floats, else the type itself.
 DType AccumulatorOf(DType dtype);
 
 // Elements in the type itself, or in its accumulator. Need not be aligned.
@@ -32,15 +32,16 @@ struct Reduction {
   ReduceOp op = ReduceOp::kSum;
 };
 
-// Where results go: as partial ones in the accumulator's type, or final ones. Need not be aligned.
+// The place of results: partial ones in the accumulator's type, or final ones. Need not be aligned.
 struct Result {
   std::byte* data = nullptr;
   bool partial = false;
-  int64_t divisor = 1;  // of the final result of a mean: the number of ranks
+  int64_t divisor = 1;  // divisor of the final result of a mean: the number of ranks
 };
 
-// result[i] = tree over k of operands[k][i], for i below `count`. There is at least one operand.
-// The result may lie exactly where an operand of the same element size does, else it overlaps none.
+// Computes result[i] = tree over k of operands[k][i], for i below `count`. There is at least one
+// operand. The result may lie exactly where an operand of the same element size does, else it
+// overlaps none.
 void CombineTree(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
                  const Result& result);
 

@@ -20,12 +20,12 @@ class ByteStream {
   virtual absl::Status Read(absl::Span<char> out) = 0;
   // Errors: DATA_LOSS unless the stream ends here, its checksum holds and the file ends with it.
   virtual absl::Status ExpectEnd() = 0;
-  // No stream that this file holds can be longer than this.
+  // Returns an upper bound of the stream's length, which follows from the file's.
   virtual uint64_t max_bytes() const = 0;
 };
 
-// Gzip by its magic 1f 8b, else plain. The errors of the stream name `path`. Errors: DATA_LOSS for
-// a file of fewer than 2 bytes; those of FileSystem::Open.
+// Opens a stream: gzip if it begins with the magic 1f 8b, else plain. The errors of the stream name
+// `path`. Errors: DATA_LOSS for a file of fewer than 2 bytes; those of FileSystem::Open.
 absl::StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(FileSystem& files,
                                                            const std::string& path);
 

@@ -107,7 +107,7 @@ absl::Status AddLine(absl::string_view line, const std::string& path, ClickTable
 
 absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTable& table) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  std::string text;  // from the start of a line
+  std::string text;  // begins at a line's start
   for (uint64_t offset = 0; offset < file->size();) {
     const size_t before = text.size();
     const uint64_t size = std::min<uint64_t>(kReadBytes, file->size() - offset);

@@ -36,11 +36,11 @@ struct ClickRow {
 
 ClickRow MakeClickRow(uint64_t seed, uint64_t index);
 
-// A line without its end. Errors: INVALID_ARGUMENT naming the field.
+// Parses a line without its end. Errors: INVALID_ARGUMENT naming the field.
 absl::StatusOr<ClickRow> ParseClickRow(absl::string_view line);
 std::string ClickRowText(const ClickRow& row);
 
-// "dense", "C1" ... "C26", "label".
+// Returns "dense", "C1" ... "C26", "label".
 std::vector<std::string> ClickColumnNames();
 
 // The columns of proto::ClickLog, in its order.

@@ -282,7 +282,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
   int64_t label = 0;
   if (IsFloat(source_.dtype())) {
     const double value = FloatAt(source_.dtype(), in);
-    // Also false for NaN.
+    // The comparison is also false for NaN.
     if (!(value >= 0 && value < static_cast<double>(label_classes_))) return refuse(value);
     label = static_cast<int64_t>(value);
     if (static_cast<double>(label) != value) return refuse(value);

@@ -53,16 +53,16 @@ class ComponentAssembler {
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
   absl::Status FillLabel(int64_t index, const std::byte* in, std::byte* out) const;
-  // " of labels.idx", for messages; empty where the source has no file.
+  // Returns " of labels.idx", for messages; empty if the source has no file.
   std::string OfFile() const;
 
   SourceComponent source_;
   uint32_t component_ = 0;
-  int64_t source_values_ = 1;  // of one element
+  int64_t source_values_ = 1;  // elements of the source in one element
   DType dtype_ = DType::kUndefined;
   Shape element_shape_;
   int64_t output_values_ = 1;
-  std::optional<Affine> rescale_;     // from the source's type
+  std::optional<Affine> rescale_;  // applied to the source's type
   int64_t one_hot_depth_ = 0;         // 0: none
   int64_t label_classes_ = 0;         // 0: these are no labels
   std::vector<Affine> rescale_more_;  // over the float output

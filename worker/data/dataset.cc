@@ -71,7 +71,7 @@ void Dataset::DescribeElement() {
     proto::ComponentSpec* const spec = element_spec_.add_components();
     spec->set_dtype(static_cast<int32_t>(component.dtype()));
     spec->set_name(component.name());
-    // A batch whose last one may be short has no fixed number of rows, as in tf.data.
+    // A batch has no fixed number of rows if the last one may be short, as in tf.data.
     if (plan_.batched()) spec->add_dims(plan_.drop_remainder() ? plan_.batch_size() : -1);
     for (const int64_t dim : component.element_shape().dims()) spec->add_dims(dim);
   }
@@ -124,7 +124,8 @@ absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
 DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
                                  proto::IteratorPosition position)
     : dataset_(std::move(dataset)), start_epoch_(position.epoch()), position_(position) {
-  // One past the last element of an epoch is the next one's start where epochs follow each other.
+  // The position after an epoch's last element is the next epoch's start if epochs follow each
+  // other.
   if (position_.element() > 0 && position_.element() == dataset_->plan().elements_per_epoch()) {
     position_.set_element(position_.element() - 1);
     position_ = dataset_->plan().Next(position_);

@@ -73,10 +73,11 @@ class DatasetIterator {
  public:
   DatasetIterator(std::shared_ptr<const Dataset> dataset, proto::IteratorPosition position);
 
-  // Nothing at the end. Errors: as Dataset::ElementAt; the position stays.
+  // Returns the next element, or nothing at the end. Errors: those of Dataset::ElementAt; the
+  // position stays.
   absl::StatusOr<std::optional<Element>> Next();
 
-  // Of the element that Next gives.
+  // Returns the position of the element that Next returns.
   const proto::IteratorPosition& position() const { return position_; }
 
  private:

@@ -37,7 +37,7 @@ void ElementStream::Next(Done done) {
   absl::StatusOr<std::optional<Item>> result = std::nullopt;
   {
     MutexLock lock(mutex_);
-    // Behind those who wait already: answers keep the order of requests.
+    // Queues behind earlier requests: answers keep the order of requests.
     if (!waiting_.empty() || !TakeReadyLocked(result)) {
       waiting_.push_back(std::move(done));
     }

@@ -21,10 +21,11 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
  public:
   struct Item {
     Element element;
-    proto::IteratorPosition position;  // of the element
+    proto::IteratorPosition position;  // the element's
     proto::IteratorPosition next_position;
   };
-  // Nothing at the end of the data. Errors: those of DatasetIterator::Next, and then for ever.
+  // The receiver of an element, or of nothing at the end of the data. Errors: those of
+  // DatasetIterator::Next, from then on for ever.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::optional<Item>>)>;
 
   struct Options {
@@ -36,7 +37,8 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
                                               std::unique_ptr<DatasetIterator> iterator,
                                               Options options);
 
-  // `done` runs on the executor, or inside this call when an element is ready.
+  // Asks for the next element. `done` runs on the executor, or inside this call if an element is
+  // ready.
   void Next(Done done);
 
  private:
@@ -53,7 +55,7 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
   bool filling_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Item> ready_ ABSL_GUARDED_BY(mutex_);
   std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Set when the iterator ended (no value) or failed: what every further request gets.
+  // Set when the iterator ended (no value) or failed: the answer to every further request.
   std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

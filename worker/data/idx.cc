@@ -67,7 +67,7 @@ void WidenShorts(const std::byte* in, int32_t* out, int64_t count) {
 }
 
 struct Header {
-  DType dtype = DType::kUndefined;  // of the tensor
+  DType dtype = DType::kUndefined;  // the tensor's
   size_t word = 0;                  // bytes of a value in the file
   Shape shape;
 };

@@ -21,11 +21,11 @@
 
 namespace cohort {
 
-inline constexpr int64_t kEndless = -1;  // as a number of elements or epochs
+inline constexpr int64_t kEndless = -1;  // an endless number of elements or epochs
 inline constexpr int64_t kBatchMax = 1 << 20;
 inline constexpr int kTransformsMax = 64;
-// On endless data, so that no index overflows: the element of a position, one skip, and the product
-// of batch size and shard counts.
+// Bounds on endless data, so that no index overflows: the element of a position, one skip, and the
+// product of batch size and shard counts.
 inline constexpr int64_t kEndlessElementsMax = int64_t{1} << 38;
 inline constexpr int64_t kEndlessSkipMax = int64_t{1} << 36;
 inline constexpr int64_t kEndlessScaleMax = 1 << 20;
@@ -54,14 +54,15 @@ class IndexPlan {
   int64_t cardinality() const;
   int64_t elements_per_epoch() const;
 
-  // Source indices of the element: one, or those of its batch.
-  // Errors: OUT_OF_RANGE past the end; INVALID_ARGUMENT for a negative position.
+  // Returns the source indices of the element: one, or those of its batch. Errors: OUT_OF_RANGE
+  // past the end; INVALID_ARGUMENT for a negative position.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position,
                                               OrderCursor& cursor) const;
 
-  // The position after this one, in its canonical form (a full epoch becomes the next one's start).
+  // Returns the position after this one, in its canonical form (a full epoch becomes the next one's
+  // start).
   proto::IteratorPosition Next(const proto::IteratorPosition& position) const;
-  // True when an iterator that was started in `start_epoch` is at its end here.
+  // Returns true if an iterator that was started in `start_epoch` is at its end here.
   bool AtEnd(const proto::IteratorPosition& position, int64_t start_epoch) const;
 
  private:
@@ -85,7 +86,7 @@ class IndexPlan {
   absl::Status Add(Stage stage);
   absl::Status CheckScale() const;
   Place Through(size_t stage, Place place, OrderCursor& cursor) const;
-  // From the output of stage `end` - 1 down to the output of stage `begin` - 1.
+  // Goes from the output of stage `end` - 1 down to the output of stage `begin` - 1.
   Place Descend(size_t end, size_t begin, Place place, OrderCursor& cursor) const;
 
   std::vector<Stage> stages_;  // source first; without a final repeat, which is epochs_

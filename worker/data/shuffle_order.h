@@ -31,10 +31,10 @@ ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options);
 // The orders of one shuffle transform; keeps those of the iterations last asked for. Thread-safe.
 class ShuffleOrders {
  public:
-  // `shuffle` is valid: checked by IndexPlan.
+  // Takes a `shuffle` that IndexPlan has checked.
   ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements);
 
-  // Shared: readers go on with an order after it left the cache.
+  // Returns an order. Shared: readers go on with it after it left the cache.
   std::shared_ptr<const ElementOrder> Get(uint64_t iteration);
 
  private:

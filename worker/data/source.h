@@ -22,11 +22,11 @@ struct SourceComponent {
   // Shared with the cache and with other data sets of the same file; null for a range.
   std::shared_ptr<const Tensor> array;
   int64_t range_begin = 0;
-  std::string name = "";  // of a column, where the source names its columns
+  std::string name = "";  // the column's, if the source names its columns
   std::string from = "";  // the file, for messages
 
   DType dtype() const { return array ? array->dtype() : DType::kInt64; }
-  // Of one element.
+  // Returns the shape of one element.
   Shape element_shape() const;
 };
 
@@ -41,8 +41,9 @@ class SourceCache {
  public:
   explicit SourceCache(FileSystem& files) : files_(files) {}
 
-  // Reads or makes the data: slow. Errors: INVALID_ARGUMENT naming the field of the spec or the
-  // files whose counts differ; NOT_FOUND for a file; DATA_LOSS for a damaged one.
+  // Opens a source; reading or making the data is slow. Errors: INVALID_ARGUMENT naming the field
+  // of the spec or the files whose counts differ; NOT_FOUND for a file; DATA_LOSS for a damaged
+  // one.
   absl::StatusOr<Source> Open(const proto::DatasetSource& source);
 
   // Arrays that are held by some data set now; for tests.
@@ -52,7 +53,7 @@ class SourceCache {
   absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
   absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
   absl::StatusOr<Source> OpenClickLog(const proto::ClickLog& log);
-  // `content` is the file's Fingerprint.
+  // Opens a file; `content` is its Fingerprint.
   absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const std::string& path,
                                                          const std::string& content);
   std::shared_ptr<const Tensor> Find(const std::string& key) const;

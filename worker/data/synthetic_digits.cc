@@ -79,7 +79,7 @@ constexpr std::array<Glyph, 10> kGlyphs = {{
       kUp}},
 }};
 
-// How one image bends the glyph.
+// The way one image bends the glyph.
 struct Pen {
   float scale_x, scale_y, slant, center_x, center_y, radius, brightness;
 
@@ -132,7 +132,7 @@ void DrawDigit(int digit, const RandomStream& random, uint8_t* out) {
     if (glyph[i].x == kUp.x || glyph[i - 1].x == kUp.x) continue;
     DrawStroke(pen, pen.Place(glyph[i - 1]), pen.Place(glyph[i]), image.data());
   }
-  // One draw gives the noise of eight pixels: up to 15 on the background, as a scanner leaves.
+  // One draw is the noise of eight pixels: up to 15 on the background, as a scanner leaves.
   const RandomStream noise = random.Child(1);
   for (size_t i = 0; i < image.size(); ++i) {
     const uint64_t bits = noise.Bits(i / 8) >> (8 * (i % 8));

@@ -11,7 +11,7 @@ namespace {
 
 std::string HostOf(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
-  // Every unix socket is on this machine.
+  // A unix socket is always on this machine.
   return address.ok() ? address->host : text;
 }
 

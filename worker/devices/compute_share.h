@@ -1,6 +1,6 @@
 #pragma once
 
-// How many threads of a machine one worker computes with: workers that share a machine share its
+// The number of threads with which one worker computes: workers that share a machine share its
 // processors, since more threads than processors only make each other wait.
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class ComputeThreads {
   std::vector<std::unique_ptr<ThreadPool>> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Processors divided by the workers whose address has the same host as this one's, at least 1.
-// A task that is not in the cluster counts as alone.
+// Returns the processors divided by the workers whose address has the same host as this one's, at
+// least 1. A task that is not in the cluster counts as alone.
 int ComputeShare(const ClusterSpec& cluster, TaskId own, int processors);
 
 }  // namespace cohort

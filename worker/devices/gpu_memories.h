@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// Thread-safe. Errors of what is given back: FAILED_PRECONDITION naming the GPU and saying why it
-// cannot be used.
+// Returns the finder of those memories. Thread-safe. Its errors: FAILED_PRECONDITION naming the GPU
+// and saying why it cannot be used.
 FindVariableMemory GpuMemories(FindCuda find_cuda);
 
 }  // namespace cohort

@@ -28,19 +28,19 @@ struct LocalDevices {
   std::string no_gpu_reason;       // empty: there are GPUs
 };
 
-// May block: CUDA is looked for, and loaded.
+// Lists the devices. May block: CUDA is looked for, and loaded.
 LocalDevices ListLocalDevices(const FindCuda& find_cuda);
 
-// Null, too, is none.
+// Calls `find_cuda`; null finds nothing.
 absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda);
 
 inline constexpr int kReplicasMax = 64;
 
-// How many the program asks for, at least 1. Errors: INVALID_ARGUMENT for a device that is none,
-// and for too many.
+// Returns how many replicas the program asks for, at least 1. Errors: INVALID_ARGUMENT for a name
+// that is not a device's, and for too many.
 absl::StatusOr<int> NumReplicas(const proto::Program& program);
 
-// What programs and their runners are made of.
+// The parts that programs and their runners are made of.
 struct ReplicaParts {
   const KernelRegistry& kernels;  // the processor's
   AllocateBuffer allocate_outputs;
@@ -49,9 +49,9 @@ struct ReplicaParts {
   size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
 };
 
-// By replica; on GPUs they leave outputs there as DeviceTarget.left_there says. Errors: those of
-// CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the program, and a GPU that cannot
-// be used, with the reason.
+// Makes a runner for each replica; on GPUs they leave outputs there as DeviceTarget.left_there
+// says. Errors: those of CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the program,
+// and a GPU that cannot be used, with the reason.
 absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
     const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts,
     const std::vector<bool>& left_there);

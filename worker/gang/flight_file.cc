@@ -19,7 +19,7 @@ void RemoveOldest(FileSystem& files, const std::string& directory, absl::string_
   if (!names.ok()) return;
   std::vector<std::string> own;
   for (const std::string& name : *names) {
-    // Also one that was never finished.
+    // Counts a file that was never finished, too.
     const bool written = absl::StrContains(name, kEnding);
     if (written && absl::StartsWith(name, beginning)) own.push_back(name);
   }

@@ -33,7 +33,8 @@ class Forming : public std::enable_shared_from_this<Forming> {
     shm.members = options_.group.tasks;
     shm.stall_after = options_.group.stall_after;
     MutexLock lock(mutex_);
-    // Its own thread runs this, perhaps before the assignment, and must not end it.
+    // The communicator's own thread runs this, perhaps before the assignment, and must not destroy
+    // the communicator.
     shm_ = std::make_unique<ShmCommunicator>(std::move(shm), [self = shared_from_this()](
                                                                  absl::Status joined) {
       self->resources_.executor.Run([self, joined = std::move(joined)] { self->Joined(joined); });
@@ -73,7 +74,7 @@ class Forming : public std::enable_shared_from_this<Forming> {
 
   const GroupResources resources_;
   const FormGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // of the one task that ends this
+  absl::AnyInvocable<void(FormedGroup)> formed_;  // belongs to the one task that ends this
   Mutex mutex_;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };

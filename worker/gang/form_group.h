@@ -1,8 +1,9 @@
 #pragma once
 
-// Which communicator a group gets: ranks that are all processes of one host share memory, others
-// send frames. Whether ranks are on one host is found out by trying: they share memory when all of
-// them could join it (shm_rendezvous.h), which all of them know alike; else they send frames.
+// The choice of a group's communicator: ranks that are all processes of one host share memory,
+// others send frames. Whether ranks are on one host is found out by trying: they share memory if
+// all of them could join it (shm_rendezvous.h), which all of them know alike; else they send
+// frames.
 
 #include <memory>
 #include <string>
@@ -19,19 +20,19 @@ namespace cohort {
 
 struct FormGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;  // by rank
-  // The same on all ranks, from whoever plans the group (NewShmSocket); empty: frames only.
+  std::vector<std::string> addresses;  // one per rank
+  // The same on all ranks, from the planner of the group (NewShmSocket); empty: frames only.
   std::string shm_socket;
   absl::Duration shm_timeout = absl::Seconds(5);
 };
 
 struct FormedGroup {
   std::unique_ptr<Communicator> communicator;
-  std::string how;  // for people: "shared memory", or "frames: " and why
+  std::string how;  // in words: "shared memory", or "frames: " and why
   std::shared_ptr<const FlightRecorder> recorder;  // shared with it; the table keeps it, too
 };
 
-// What the group uses; outlives its communicator.
+// The parts that the group uses; they outlive its communicator.
 struct GroupResources {
   Clock& clock;
   Executor& executor;
@@ -39,7 +40,8 @@ struct GroupResources {
   std::shared_ptr<FrameRouter> table;  // shared by the groups of the worker
 };
 
-// `formed` runs once, on the executor, after the shared memory's timeout at the latest.
+// Forms a group. `formed` runs once, on the executor, after the shared memory's timeout at the
+// latest.
 void FormGroup(const GroupResources& resources, FormGroupOptions options,
                absl::AnyInvocable<void(FormedGroup)> formed);
 

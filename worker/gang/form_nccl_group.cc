@@ -50,7 +50,7 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
 
   const GroupResources resources_;
   const FormNcclGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // of the one task that ends this
+  absl::AnyInvocable<void(FormedGroup)> formed_;  // belongs to the one task that ends this
   Mutex mutex_;
   std::unique_ptr<NcclCommunicator> communicator_ ABSL_GUARDED_BY(mutex_);
 };

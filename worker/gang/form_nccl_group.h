@@ -14,13 +14,13 @@ namespace cohort {
 
 struct FormNcclGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;      // by rank
+  std::vector<std::string> addresses;  // one per rank
   int device = 0;                          // CUDA's number of this rank's GPU
   absl::StatusOr<const NcclTable*> table;  // LoadNccl(NcclModulePath())
 };
 
-// `formed` runs once, on the executor, when the ranks have joined NCCL or have failed to; `how` of
-// it says which device, or the error.
+// Forms a group over NCCL. `formed` runs once, on the executor, when the ranks have joined NCCL or
+// have failed to; its `how` names the device, or the error.
 void FormNcclGroup(const GroupResources& resources, FormNcclGroupOptions options,
                    absl::AnyInvocable<void(FormedGroup)> formed);
 

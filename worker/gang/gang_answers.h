@@ -26,14 +26,15 @@ class GangAnswers {
   using Replied = TypedReply<proto::RunClosureResponse>;
   using Answer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
-  // True when the caller is to run the gang, and to End it. Else the reply is taken care of.
+  // Returns true if the caller is to run the gang, and to End it. Otherwise the reply is taken care
+  // of.
   bool Begin(const proto::RunClosureRequest& request, Replied reply);
-  // The answer of the one that ran, for all that asked.
+  // Gives all requests the answer of the one that ran.
   void End(const proto::RunClosureRequest& request, Answer answer);
 
  private:
   using Generation = std::pair<uint64_t, uint64_t>;  // epoch, number: of two the later is more
-  using Place = std::pair<Generation, uint64_t>;     // with the sequence
+  using Place = std::pair<Generation, uint64_t>;  // a generation and a sequence
 
   static Place PlaceOf(const proto::RunClosureRequest& request);
 
@@ -42,7 +43,8 @@ class GangAnswers {
   Mutex mutex_;
   std::map<Place, std::vector<Replied>> running_ ABSL_GUARDED_BY(mutex_);
   Generation newest_ ABSL_GUARDED_BY(mutex_);
-  uint64_t ended_below_ ABSL_GUARDED_BY(mutex_) = 1;  // of it, by sequence; and these besides
+  // sequences of the generation; and these besides
+  uint64_t ended_below_ ABSL_GUARDED_BY(mutex_) = 1;
   std::set<uint64_t> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -16,21 +16,22 @@ namespace cohort {
 // Thread-safe. Shared by the closures of the generation, and by what they have under way.
 class GangGroup {
  public:
-  // The communicator dies on the executor, which outlives it: the last reference may be dropped
-  // where it must not (communicator.h).
+  // Wraps a communicator, which dies on the executor, which outlives it: the last reference may be
+  // dropped in a place where it must not die (communicator.h).
   GangGroup(std::unique_ptr<Communicator> communicator, Executor& executor);
 
   int rank() const { return communicator_->rank(); }
   int size() const { return communicator_->size(); }
   Communicator& communicator() const { return *communicator_; }
   std::shared_ptr<Buffer> Take(size_t bytes) { return memory_->Take(bytes); }
-  // What takes too long for where a call of the communicator is told to be done.
+  // Runs work that takes too long for the place where a call of the communicator is told to be
+  // done.
   void RunElsewhere(Task task) { executor_.Run(std::move(task)); }
 
  private:
   Executor& executor_;
   const std::shared_ptr<Communicator> communicator_;  // shared with the pool, weakly
-  const std::shared_ptr<OutputPool> memory_;          // as it asks for
+  const std::shared_ptr<OutputPool> memory_;  // grows as it is asked
 };
 
 }  // namespace cohort

@@ -29,15 +29,17 @@ class GangLine {
   // Generations are another coordinator's from now on; what waits is refused.
   void Restart();
 
-  // `turn` runs once, in this call or in another one.
+  // Waits for the gang's turn. `turn` runs once, in this call or in another one.
   void Wait(const proto::Gang& gang, Turn turn);
-  // Once for every gang that has come, whether it had its turn or was refused before.
+  // Ends a gang; called once for every gang that has come, whether it had its turn or was refused
+  // before.
   void End(const proto::Gang& gang, bool ended_well);
 
  private:
-  using Turns = std::map<uint64_t, Turn>;  // by sequence
+  using Turns = std::map<uint64_t, Turn>;  // keyed by sequence
 
-  // What is refused because this generation is newer. Whoever calls refuses it outside the lock.
+  // Returns the turns that are refused because this generation is newer. The caller refuses them
+  // outside the lock.
   Turns EnterLocked(uint64_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

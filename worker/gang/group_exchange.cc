@@ -12,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-// One exchange. Thread-safe: its calls follow each other. Shared with them.
+// An exchange. Thread-safe: its calls follow each other. Shared with them.
 class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  public:
   GroupExchange(MeetingWorkers workers, ExchangeCall joined, GroupExchanged done)
@@ -32,7 +32,7 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  private:
   void Sum() {
     std::vector<GroupSummand> summands;
-    // With the type in the name workers that have others hear so.
+    // With the type in the name, workers that have other types learn so.
     summands.push_back({absl::StrCat(joined_.node, " ", joined_.value.TypeString()), joined_.value,
                         workers_.neutral});
     SumOverGroup(workers_.group, workers_.communication, std::move(summands),

@@ -20,14 +20,14 @@ namespace cohort {
 struct MeetingWorkers {
   std::shared_ptr<GangGroup> group;  // shared: lives until its calls are done
   GroupCommunication communication;
-  // This one has no examples: it computes another's, for the shapes, and does not count.
+  // Whether this worker has no examples: it computes another's, for the shapes, and does not count.
   bool neutral = false;
 };
 
-// What replicas here joined, over all workers. A neutral worker gets of parts what the last replica
-// of all gets, whose part of the batch it computes. `done` runs once, on any thread, and hands on
-// what takes long, as of a communicator. Errors: INVALID_ARGUMENT for gathered values that do not
-// fit together, the same on all workers; those of the group (communicator.h).
+// Joins over all workers what the replicas here joined. Of parts, a neutral worker gets those of
+// the last replica of all, whose part of the batch it computes. `done` runs once, on any thread,
+// and hands on longer work, as a communicator's. Errors: INVALID_ARGUMENT for gathered values that
+// do not fit together, the same on all workers; those of the group (communicator.h).
 using GroupExchanged = absl::AnyInvocable<void(absl::StatusOr<WholeExchange>)>;
 void ExchangeOverGroup(const MeetingWorkers& workers, ExchangeCall joined, GroupExchanged done);
 

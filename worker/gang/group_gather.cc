@@ -28,7 +28,7 @@ CollectiveCall AllGather(std::string name, DType dtype, absl::Duration timeout) 
   return call;
 }
 
-// One gathering. Thread-safe: its calls follow each other. Shared with them.
+// A gathering. Thread-safe: its calls follow each other. Shared with them.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   Gathering(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done)
@@ -59,7 +59,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
  private:
-  // As bytes: types that differ are to be an error in words, not of the group.
+  // Gathers as bytes: types that differ shall be an error in words, not one of the group.
   void GatherBytes(const std::vector<int64_t>& types) {
     CollectiveCall call =
         AllGather(absl::StrCat("values of ", gather_.name), DType::kUint8, gather_.timeout);
@@ -105,7 +105,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
   struct Place {
-    size_t begin = 0;  // in bytes, of the memory
+    size_t begin = 0;  // in bytes of the memory
     DType dtype = DType::kUndefined;
     Shape shape;
   };

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the workers of a gang have, brought together on all of them: tensors of any types and
-// shapes, which need not fit together, and as many from each as it has.
+// The gathering of tensors on all workers of a gang: of any types and shapes, which need not fit
+// together, and any number from each.
 
 #include <memory>
 #include <string>
@@ -16,9 +16,9 @@
 namespace cohort {
 
 struct GroupGather {
-  std::string name;         // for people, the same on all members
-  std::vector<Tensor> own;  // of this member: of at most 13 axes
-  size_t most = 1;          // that a member has, the same on all
+  std::string name;  // shown to people, the same on all members
+  std::vector<Tensor> own;  // this member's, of at most 13 axes
+  size_t most = 1;  // the most that a member has, the same on all
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
@@ -28,7 +28,7 @@ struct GroupGather {
 using GroupGathered = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
 void GatherOverGroup(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done);
 
-// The same number of numbers from each member, one behind the other in the order of ranks.
+// The same number of numbers from each member, one after the other in the order of ranks.
 struct NumbersOfMember {
   std::string name;
   std::vector<int64_t> own;

@@ -27,7 +27,8 @@ absl::Status Stopping() {
                    proto::TRANSIENT);
 }
 
-// A member is at fault for those who do not reach it; whether it is lost, who watches it says.
+// Returns the error of members that do not reach another member; whether it is lost, the code that
+// watches it says.
 absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) {
   return WithOrigin(
       MakeError(absl::StatusCode::kUnavailable,
@@ -38,8 +39,8 @@ absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) 
 
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
 
-// Of a generation that has failed: all that is kept is told who asks (frame_router.h), and written
-// to a file.
+// The number of calls to log of a generation that has failed; all that are kept can be asked for
+// (frame_router.h), and are written to a file.
 constexpr size_t kCallsLogged = 16;
 void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
   Log(LogLevel::kWarning, "gang_group_failed",
@@ -53,8 +54,8 @@ absl::string_view HostOf(absl::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
-// By the names of their addresses: members that one host has under several names count as several
-// hosts, and are summed as if they were.
+// Groups members by the names of their addresses: members that one host has under several names
+// count as several hosts, and are summed as if they were.
 HostLayout HostsOf(const proto::Gang& gang) {
   HostLayout hosts;
   std::map<absl::string_view, int> numbers;
@@ -205,7 +206,7 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
                      std::move(formed));
   }
-  // Not here: NCCL is loaded the first time.
+  // Posted, not called: NCCL is loaded the first time.
   world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
                        device = gang.nccl_device(), find_nccl = find_nccl_,
                        formed = std::move(formed)]() mutable {
@@ -259,7 +260,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
   for (Ready& ready : waiting) ready(why);
 }
 
-// Not in the caller: what comes next does not wait for the disk.
+// Posted, not called: what comes next does not wait for the disk.
 void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
                                const absl::Status& why) {
   if (flight_directory_.empty()) return;

@@ -31,25 +31,25 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // (TRANSIENT) when a later one has begun; INVALID_ARGUMENT when this worker is no member.
   using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
 
-  // Where the worker keeps what the calls of a generation did that has failed (flight_file.h);
-  // empty: nowhere.
-  // `reach` watches the other members of the present generation.
+  // Makes the sessions. `flight_directory` is where the worker keeps records of a failed
+  // generation's calls (flight_file.h); empty: nowhere. `reach` watches the other members of the
+  // present generation.
   GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
                 std::shared_ptr<PeerReach> reach);
 
-  // Before all others: as whom this worker is a member.
+  // Sets this worker's own name as a member. Called before everything else.
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
-  // For the other members. It keeps what it needs.
+  // Returns the service for the other members. It keeps what it needs.
   Service service() { return table_->MakeService(); }
 
   // Generations are this coordinator's from now on, and the present one ends.
   void Restart(uint64_t coordinator);
-  // The worker stops: the present generation ends, and nobody watches this worker any more.
+  // Ends the present generation when the worker stops; nobody watches this worker any more.
   void Leave();
-  // `ready` runs once, in this call or in another one.
+  // Joins a gang's generation. `ready` runs once, in this call or in another one.
   void Join(const proto::Gang& gang, Ready ready);
-  // The gang's generation ends with this error, here and on the other members; of a gang of this
-  // worker alone nothing does. The first one counts.
+  // Ends the gang's generation with this error, here and on the other members; does nothing for a
+  // gang of this worker alone. The first error counts.
   void End(const proto::Gang& gang, const absl::Status& why);
 
  private:
@@ -57,19 +57,20 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
     uint64_t number = 0;
     absl::Status ended;
     std::shared_ptr<GangGroup> group;                // null: it forms
-    std::shared_ptr<const FlightRecorder> recorder;  // of the group, shared with it
-    std::vector<Ready> waiting;                      // for the group
+    std::shared_ptr<const FlightRecorder> recorder;  // shared with the group
+    std::vector<Ready> waiting;  // they wait for the group
     std::vector<PeerReach::Need> needs;              // the other members, until it has ended
   };
 
-  // Null for one that is over.
+  // Returns the gang's generation, or null if it is over.
   std::shared_ptr<Generation> Enter(const proto::Gang& gang);
   void Form(const proto::Gang& gang, uint64_t coordinator, std::shared_ptr<Generation> generation);
-  // A member that was not reached for long ends the generation: for good, or because what was sent
-  // to it meanwhile may be lost.
+  // Watches the members: one that was not reached for long ends the generation, for good, or
+  // because what was sent to it meanwhile may be lost.
   void WatchMembers(const proto::Gang& gang, const std::shared_ptr<Generation>& generation);
   void Formed(Generation& generation, FormedGroup formed);
-  // What others send to groups of another coordinator than this one is refused from then on.
+  // Ends the present generation; from then on, calls of others to groups of another coordinator
+  // than this one are refused.
   void EndPresent(uint64_t coordinator, const absl::Status& why);
   void EndGeneration(Generation& generation, const absl::Status& why);
   void KeepFlight(std::shared_ptr<const FlightRecorder> recorder, const absl::Status& why);
@@ -83,7 +84,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  // Shared with its forming; what it points at is guarded, too.
+  // Shared with the code that forms it; the pointee is guarded, too.
   std::shared_ptr<Generation> current_ ABSL_GUARDED_BY(mutex_);
 };
 

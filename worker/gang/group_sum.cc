@@ -106,7 +106,8 @@ void GroupSum::PlaceNeutral(size_t summand) {
   FillNeutral(place.dtype(), place.num_elements(), place.mutable_raw());
 }
 
-// One thread at a time starts buckets, in their order; who comes meanwhile leaves its own to it.
+// One thread at a time starts buckets, in their order; another one that comes meanwhile leaves its
+// own to it.
 absl::Status GroupSum::Ready(size_t summand) {
   for (bool first = true;; first = false) {
     size_t index = 0;

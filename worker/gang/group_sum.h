@@ -26,24 +26,24 @@
 
 namespace cohort {
 
-// What is the same on all members.
+// The part of a summand that is the same on all members.
 struct SummandType {
-  std::string name;  // for people
+  std::string name;  // shown to people
   DType dtype = DType::kFloat32;
   Shape shape;
   bool gradient = false;  // may travel rounded
 };
 
-// How members talk.
+// The way members talk.
 struct GroupCommunication {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   int64_t bytes_per_pack = 0;
   bool nccl = false;
   absl::Duration timeout = absl::InfiniteDuration();
-  // As which float32 gradients travel: float32, float16 or bfloat16. A member's summand is rounded
-  // once, the rounded ones are added up in float32, and the sum is rounded once more.
+  // The type in which float32 gradients travel: float32, float16 or bfloat16. A member's summand is
+  // rounded once, the rounded ones are added up in float32, and the sum is rounded once more.
   DType gradient_dtype = DType::kFloat32;
-  bool overlap = true;  // with the computation; else behind it. The same on all members
+  bool overlap = true;  // while the rest is computed; else after that. The same on all members
 };
 // Errors: INVALID_ARGUMENT for another gradient_dtype.
 absl::StatusOr<GroupCommunication> CommunicationOf(const proto::Communication& communication);
@@ -53,29 +53,30 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
  public:
   using Sums = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
 
-  // In the order of the model; the same on every member. Errors: INVALID_ARGUMENT for a type that
-  // has no sum.
+  // Makes a sum of summands in the order of the model; the same on every member. Errors:
+  // INVALID_ARGUMENT for a type that has no sum.
   static absl::StatusOr<std::shared_ptr<GroupSum>> Make(std::shared_ptr<GangGroup> group,
                                                         const GroupCommunication& communication,
                                                         std::vector<SummandType> summands);
 
-  // Where this member's summand is to be written. Not initialised.
+  // Returns where this member's summand is to be written. Not initialised.
   Tensor Place(size_t summand) const;
   // Writes what adds nothing.
   void PlaceNeutral(size_t summand);
 
-  // The summand is written, and not touched any more. Once for each, in any order. Starts what can
-  // start. Errors: what the group has ended with, if a call has been told so.
+  // Notes that the summand is written and not touched any more. Called once for each, in any order.
+  // Starts what can start. Errors: the error with which the group has ended, if a call has been
+  // told so.
   absl::Status Ready(size_t summand);
   absl::Status status() const;
 
-  // When all are ready: `done` gets the sums, in the order of the summands. It runs once, in this
-  // call or on any thread, and hands on what takes long, as of a communicator. Errors: those of the
+  // Gives `done` the sums, in the order of the summands, when all are ready. `done` runs once, in
+  // this call or on any thread, and hands on longer work, as a communicator's. Errors: those of the
   // group (communicator.h).
   void Finish(Sums done);
 
  private:
-  struct Location {  // of a summand
+  struct Location {  // where a summand lies
     size_t bucket = 0;
     size_t offset = 0;  // in bytes
   };
@@ -91,9 +92,10 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   const GroupCommunication communication_;
   const std::vector<SummandType> summands_;
   std::vector<Bucket> buckets_;                   // constant after construction, as the next three
-  std::vector<Location> locations_;               // by summand
-  std::vector<std::shared_ptr<Buffer>> memory_;   // by bucket; shared with the sums
-  std::vector<std::shared_ptr<Buffer>> rounded_;  // by bucket: what travels, if of another type
+  std::vector<Location> locations_;  // one per summand
+  std::vector<std::shared_ptr<Buffer>> memory_;  // one per bucket; shared with the sums
+  // one per bucket: what travels, if of another type
+  std::vector<std::shared_ptr<Buffer>> rounded_;
   mutable Mutex mutex_;
   std::vector<size_t> missing_ ABSL_GUARDED_BY(mutex_);  // summands, by bucket
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;              // bucket to start
@@ -104,11 +106,11 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
 };
 
 struct GroupSummand {
-  std::string name;  // for people, the same on all members
+  std::string name;  // shown to people, the same on all members
   Tensor value;
-  // This member adds nothing; the value is there for its type and shape.
+  // Whether this member adds nothing; the value is there for its type and shape.
   bool neutral = false;
-  bool gradient = false;  // as of SummandType
+  bool gradient = false;  // see SummandType
 };
 
 // Sums of what is there: all buckets start at once. `done` and errors as of GroupSum.

@@ -29,7 +29,7 @@ Tensor Times(const Tensor& value, double factor) {
                                           : Scaled<float>(value, factor);
 }
 
-// What a node asks for. The call has no value yet.
+// The request of a node. The call has no value yet.
 struct Exchange {
   ExchangeCall call;
   // The values are gradients of mean losses: replicas count by their examples.

@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// In the place of those that the runtime has for one replica.
+// Replaces the kernels that the runtime has for a single replica.
 void RegisterExchangeKernels(KernelRegistry& registry);
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the replicas of a step meet while they compute. A kernel hands its replica's value over and
-// gets what became of the values of all. Replicas run the same program, so their k-th calls belong
+// The place where the replicas of a step meet while they compute. A kernel hands its replica's
+// value over and gets the joint result. Replicas run the same program, so their k-th calls belong
 // together; each waits, without a thread, until the last one has come.
 //
 // RunContext carries a replica's own end to the kernels; the runtime does not look inside.
@@ -17,17 +17,17 @@ namespace cohort {
 struct ExchangeCall {
   enum class Op {
     kSum,
-    kMean,     // of as many as run
+    kMean,  // mean over the replicas that run
     kGather,   // one behind the other along the axis, in the order of replicas
-    kSumPart,  // of the sum the part that is this replica's of what was gathered
+    kSumPart,  // the part of the sum that belongs to what this replica gathered
   };
   Op op = Op::kSum;
-  std::string node;  // of the graph: the same on all replicas
-  // Of one type on all replicas. A gather: any type; sizes along the axis may differ. Else float32,
-  // float64, int32 or int64, of one shape.
+  std::string node;  // the node in the graph: the same on all replicas
+  // The replica's value, of one type on all replicas. For a gather: any type; sizes along the axis
+  // may differ. Otherwise float32, float64, int32 or int64, of one shape.
   Tensor value;
-  int64_t axis = 0;  // of a gather, and of parts
-  int64_t size = 0;  // of this replica's part along it
+  int64_t axis = 0;  // for a gather and for parts
+  int64_t size = 0;  // size of this replica's part along the axis
 };
 
 // Thread-safe.
@@ -37,12 +37,12 @@ class ReplicaExchange {
 
   virtual ~ReplicaExchange() = default;
 
-  // This replica's examples over the mean of all replicas': 1 where they have equally many.
+  // Returns this replica's examples over the mean of all replicas': 1 if they have equally many.
   virtual double share() const = 0;
 
-  // `call.value` is read before this returns. `done` runs once, in this call or on another thread;
-  // the tensor may be shared with other replicas. Errors: INVALID_ARGUMENT for values that do not
-  // fit together, naming both; of another replica, the error that ended it.
+  // Joins a call. `call.value` is read before this returns. `done` runs once, in this call or on
+  // another thread; the tensor may be shared with other replicas. Errors: INVALID_ARGUMENT for
+  // values that do not fit together, naming both; the error that ended another replica.
   virtual void Join(const ExchangeCall& call, Done done) = 0;
 };
 

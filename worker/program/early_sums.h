@@ -22,31 +22,32 @@ namespace cohort {
 class EarlySums {
  public:
   struct Options {
-    std::vector<int64_t> examples;  // of each replica that runs here
+    std::vector<int64_t> examples;  // one per replica that runs here
     int64_t all_examples = 0;
-    int64_t all_replicas = 1;          // that have a part, on all workers
+    int64_t all_replicas = 1;  // replicas that have a part, on all workers
     bool counts = true;                // else what is computed here adds nothing
-    bool first = true;                 // of the workers
+    bool first = true;  // whether it is the first of the workers
     std::shared_ptr<OutputPool> pool;  // for what replicas hand over; shared with the buffers
   };
 
-  // Null where there is nothing to begin with. Errors: those of GroupSum::Make.
+  // Returns null if there is nothing to begin with. Errors: those of GroupSum::Make.
   static absl::StatusOr<std::unique_ptr<EarlySums>> Make(
       std::shared_ptr<const WorkerProgram> program, const std::shared_ptr<GangGroup>& group,
       Options options);
   ~EarlySums();
 
-  // Of this replica's run. It lives as long as this. Errors of Take: INVALID_ARGUMENT for a value
-  // of another type than the program has; what the group has ended with.
+  // Returns the taker for this replica's run. It lives as long as this. Errors of Take:
+  // INVALID_ARGUMENT for a value of another type than the program has; the error with which the
+  // group has ended.
   OutputTaker& TakerOf(size_t replica);
 
   bool Has(size_t output) const { return items_[output] >= 0; }
-  // Whether the error of the replica is that of the group, relayed to it.
+  // Returns whether the replica's error is that of the group, relayed to it.
   bool WasRelayed(size_t replica) const;
   absl::Status status() const { return sum_->status(); }
 
-  // When all replicas have ended well: `done` gets the sums, by output; no value for those that
-  // this has not. It runs once, in this call or on any thread.
+  // Gives `done` the sums, by output, when all replicas have ended well; no value for outputs that
+  // are not summed here. `done` runs once, in this call or on any thread.
   void Finish(GroupSum::Sums done);
 
  private:
@@ -60,12 +61,12 @@ class EarlySums {
 
   const std::shared_ptr<const WorkerProgram> program_;
   const std::shared_ptr<GroupSum> sum_;  // shared with its calls
-  const std::vector<int> items_;         // by output: its summand, or -1
+  const std::vector<int> items_;  // the summand of each output, or -1
   const Options options_;
   std::vector<std::unique_ptr<Taker>> takers_;
-  // By summand and replica: each is written by its own, and read by the last one to come.
+  // By summand and replica: each replica writes its own, and the last one to come reads them.
   std::vector<std::vector<Tensor>> values_;
-  std::vector<std::atomic<size_t>> missing_;  // by summand
+  std::vector<std::atomic<size_t>> missing_;  // one per summand
 };
 
 }  // namespace cohort

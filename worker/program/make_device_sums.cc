@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// By replica.
+// Returns the GPU of each replica.
 std::vector<int32_t> GpusOf(const proto::Replicas& replicas) {
   std::vector<int32_t> gpus;
   for (const std::string& device : replicas.devices()) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a program says of sums on GPUs (proto Replicas.cross_device_ops): of which replicas there
-// are any, and how they are taken.
+// The sums on GPUs that a program asks for (proto Replicas.cross_device_ops): which replicas have
+// any, and how they are taken.
 
 #include <memory>
 
@@ -14,13 +14,13 @@ namespace cohort {
 
 inline constexpr int32_t kPacksMax = 4096;
 
-// Whether replicas leave what they sum on their GPUs: all have one, and none meets other workers',
-// to which sums travel while the rest is computed (early_sums.h).
+// Returns whether replicas leave what they sum on their GPUs: all have one, and none meets other
+// workers', to which sums travel while the rest is computed (early_sums.h).
 bool SumsOnDevices(const proto::Program& program);
 
-// Null where they do not. Errors: INVALID_ARGUMENT for a way that is unknown or that the devices do
-// not allow, and for too many packs; FAILED_PRECONDITION where NCCL is asked for and there is none,
-// saying why.
+// Returns null if they do not. Errors: INVALID_ARGUMENT for a way that is unknown or that the
+// devices do not allow, and for too many packs; FAILED_PRECONDITION if NCCL is asked for and
+// missing, saying why.
 absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program& program,
                                                            const ReplicaParts& parts);
 

@@ -12,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-// What the bound program depends on, beside the content that the id names.
+// Returns what the bound program depends on, beside the content that the id names.
 std::string RegistrationOf(const proto::RegisterProgramRequest& request) {
   proto::RegisterProgramRequest rest = request;
   rest.clear_epoch();

@@ -19,8 +19,8 @@ inline constexpr size_t kProgramsMax = 4096;
 // Thread-safe.
 class ProgramCache {
  public:
-  // `allocate_outputs` is ProgramRunner's and `call_bytes_max` MakeTransferPlan's; the others may
-  // be null.
+  // Makes a cache. `allocate_outputs` is ProgramRunner's and `call_bytes_max` MakeTransferPlan's;
+  // the others may be null.
   ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda, FindNccl find_nccl,
                size_t call_bytes_max)
       : allocate_outputs_(std::move(allocate_outputs)),
@@ -28,15 +28,15 @@ class ProgramCache {
         find_nccl_(std::move(find_nccl)),
         call_bytes_max_(call_bytes_max) {}
 
-  // For the programs that are registered from now on: how many threads compute one. Those of
-  // several replicas have an equal share each.
+  // Sets how many threads compute a program that is registered from now on. Several replicas have
+  // an equal share each.
   void SetThreads(int threads);
 
   // Compiles: slow. Errors: those of MakeWorkerProgram; RESOURCE_EXHAUSTED beyond kProgramsMax;
   // FAILED_PRECONDITION before SetThreads.
   absl::Status Register(const proto::RegisterProgramRequest& request);
 
-  // Null when there is none.
+  // Returns null if there is none.
   std::shared_ptr<const WorkerProgram> Find(const std::string& program_id) const;
 
   void Clear();
@@ -48,7 +48,7 @@ class ProgramCache {
   const size_t call_bytes_max_;
   mutable Mutex mutex_;
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
-  // By threads. Shared with registrations under way.
+  // By number of threads. Shared with registrations under way.
   std::map<int, std::shared_ptr<const KernelRegistry>> kernels_ ABSL_GUARDED_BY(mutex_);
   // Shared with closures in flight.
   std::map<std::string, std::shared_ptr<const WorkerProgram>> programs_ ABSL_GUARDED_BY(mutex_);

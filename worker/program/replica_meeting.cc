@@ -81,7 +81,7 @@ void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
   ExchangeOverGroup(
       others_->workers, *std::move(joined),
       [this, meeting = std::move(meeting)](auto whole) mutable {
-        // Not on the communicator's thread.
+        // Posted: this must not run on the communicator's thread.
         others_->post([this, meeting = std::move(meeting), whole = std::move(whole)]() mutable {
           if (!whole.ok()) SetGroupError(whole.status());
           HandOut(std::move(meeting), std::move(whole));
@@ -98,8 +98,8 @@ void ReplicaMeeting::HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whol
   } else {
     answers.assign(here, whole.status());
   }
-  // Who came last is the last to be answered: where it is still in its call, it goes on with its
-  // run there. The run's end is the end of this.
+  // The last replica to come is answered last: if it is still in its call, it goes on with its run
+  // there, and the run's end is the end of this.
   for (size_t rank = 0; rank < here; ++rank) {
     if (rank != meeting.last) meeting.waiting[rank](std::move(answers[rank]));
   }

@@ -1,16 +1,16 @@
 #pragma once
 
-// The replicas of one run of a program meet here, as often as the program has nodes for it. Nobody
-// waits with a thread: who comes leaves its value and what to do with the result, and the last one
-// to come joins the values, in the order of ranks (join_replicas.h), and hands the result to all.
+// The meetings of the replicas of one run of a program, as often as the program has nodes for them.
+// No thread waits: a replica leaves its value and a continuation, and the last one to come joins
+// the values, in the order of ranks (join_replicas.h), and hands the result to all.
 //
-// In a gang of several workers a meeting goes on across them (group_exchange.h) when the last one
-// of this worker has come, and the result is handed out when the group has it. Until then all
-// replicas of this worker wait, so that none of them can be at the next meeting.
+// In a gang of several workers a meeting goes on across them (group_exchange.h) when the last
+// replica of this worker has come, and the result is handed out when the group has it. Until then
+// all replicas of this worker wait, so that none of them can be at the next meeting.
 //
-// A replica that fails leaves for good: those that wait, and those that come later, get its error.
-// Who has ended well has been to all meetings, since replicas run the same program. When the group
-// fails, all get its error; whoever loses a replica ends the group (group_sessions.h).
+// A replica that fails leaves for good: waiting and later replicas get its error. A replica that
+// has ended well has been to all meetings, since replicas run the same program. When the group
+// fails, all get its error; a worker that loses a replica ends the group (group_sessions.h).
 
 #include <cstdint>
 #include <functional>
@@ -31,42 +31,42 @@ namespace cohort {
 // Thread-safe.
 class ReplicaMeeting {
  public:
-  // Where replicas of other workers meet, too.
+  // The workers whose replicas meet, too.
   struct OtherWorkers {
     MeetingWorkers workers;
-    int64_t replicas = 1;            // that meet, on all workers
+    int64_t replicas = 1;  // replicas that meet, on all workers
     std::function<void(Task)> post;  // runs a task later, not on the group's thread
   };
 
-  // One seat for each replica of this worker, with its share (replica_exchange.h). `pool` lends
-  // what values are kept in.
+  // Makes one seat for each replica of this worker, with its share (replica_exchange.h). `pool`
+  // lends the memory of kept values.
   ReplicaMeeting(const std::vector<double>& shares, std::shared_ptr<OutputPool> pool,
                  std::optional<OtherWorkers> others);
   ~ReplicaMeeting();
 
-  // The end of replica `rank`; lives as long as this.
+  // Returns the end of replica `rank`; it lives as long as this.
   ReplicaExchange& Seat(size_t rank);
 
-  // Replica `rank` has failed. The first one counts.
+  // Notes that replica `rank` has failed. The first error counts.
   void Leave(size_t rank, const absl::Status& error);
-  // Whether the error of the replica is another one's, relayed to it.
+  // Returns whether the replica's error is another one's, relayed to it.
   bool WasRelayed(size_t rank) const;
-  // What ended the group while replicas waited for it.
+  // Returns the error that ended the group while replicas waited for it.
   absl::Status GroupError() const;
 
  private:
   class ReplicaSeat;
   struct Arrival {
     ExchangeCall call;
-    ReplicaExchange::Done done;  // none where nobody has come
+    ReplicaExchange::Done done;  // empty until the replica has come
   };
 
-  // All have come.
+  // A meeting to which all have come.
   struct Meeting {
-    ExchangeCall call;  // of all as one, without the value
+    ExchangeCall call;  // the joint call, without the value
     std::vector<int64_t> sizes;
-    std::vector<ReplicaExchange::Done> waiting;  // by rank
-    size_t last = 0;                             // who came last
+    std::vector<ReplicaExchange::Done> waiting;  // one per rank
+    size_t last = 0;  // the rank that came last
   };
 
   void Join(size_t rank, const ExchangeCall& call, ReplicaExchange::Done done);
@@ -79,7 +79,8 @@ class ReplicaMeeting {
   std::vector<std::unique_ptr<ReplicaSeat>> seats_;
 
   mutable Mutex mutex_;
-  std::vector<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);  // by rank, of the next meeting
+  // arrivals at the next meeting, one per rank
+  std::vector<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);
   size_t missing_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   absl::Status group_error_ ABSL_GUARDED_BY(mutex_);

@@ -55,7 +55,7 @@ absl::Status ReplicatedRun::ShareOut() {
   return absl::OkStatus();
 }
 
-// Each that may run has to have a row: of variables and of arguments.
+// Checks that each replica that may run has a row of its own, of variables and of arguments.
 absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
   for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
     for (const VariableType& variable : plan->variables) {
@@ -175,7 +175,7 @@ void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor
   FinishJoined(*std::move(joined));
 }
 
-// What is not under way yet. All that is was started before, as on every member.
+// Sums what is not under way yet. All that is under way was started before, as on every member.
 void ReplicatedRun::SumOverWorkers(Outputs outputs) {
   std::vector<GroupSummand> summands;
   std::vector<size_t> late;
@@ -217,7 +217,7 @@ void ReplicatedRun::AwaitEarlySums(std::vector<Tensor> sums) {
   });
 }
 
-// On any thread, such as the communicator's: nothing is computed there.
+// Takes the sums on any thread, such as the communicator's: nothing is computed there.
 void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   strands_->Of(0).Post([self = shared_from_this(), sums = std::move(sums)]() mutable {
     if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
@@ -227,8 +227,8 @@ void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   });
 }
 
-// One after another, from the i-th on: the same calls in one order on every member. All of them get
-// what the replicas of all fetched.
+// Gathers one output after another, from the i-th on: the same calls in one order on every member.
+// All members get what the replicas of all fetched.
 void ReplicatedRun::GatherOverWorkers(Outputs joined, size_t i) {
   if (i == gathers_.size()) return FinishJoined(std::move(joined));
   const OutputSink& sink = program_->outputs[gathers_[i]];
@@ -290,7 +290,8 @@ absl::Status ReplicatedRun::ErrorOfReplicas() const {
   if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
   absl::Status relayed;
   for (size_t replica = 0; replica < results_.size(); ++replica) {
-    if (meeting_ != nullptr && meeting_->WasRelayed(replica)) continue;  // its source is among them
+    // the source of the error is among them
+    if (meeting_ != nullptr && meeting_->WasRelayed(replica)) continue;
     if (early_ != nullptr && early_->WasRelayed(replica)) {
       relayed.Update(results_[replica].status());
     } else {
@@ -333,7 +334,7 @@ absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
     if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    if (IsOnDevice(values[0])) {  // as it is then of every replica: they run one program
+    if (IsOnDevice(values[0])) {  // and so it is of every replica: they run one program
       left.push_back(OnDevices(i, std::move(values)));
       left_outputs.push_back(i);
       continue;

@@ -1,17 +1,17 @@
 #pragma once
 
-// One run of a program by its replicas. Each gets its part of the batch, and everything else
-// whole, and computes on its own strand; what they computed is joined, output by output
-// (join_replicas.h), and what they have left on GPUs is added up there (device_sums.h). The last
-// one that is done joins; what the program does to the joined values runs on the strand of replica
-// 0. Where nodes of the program join values, replicas meet while they compute (replica_meeting.h).
+// The run of a program by its replicas. Each gets its part of the batch, and everything else whole,
+// and computes on its own strand; the results are joined, output by output (join_replicas.h), and
+// those that stay on GPUs are added up there (device_sums.h). The last replica that is done joins;
+// what the program does to the joined values runs on the strand of replica 0. If nodes of the
+// program join values, replicas meet while they compute (replica_meeting.h).
 //
 // In a gang of several workers the batch is shared out over the replicas of all of them, rank after
-// rank, meetings are of all of them, and what those of this worker computed is added up with the
-// others' (group_sum.h): while the rest is still computed, where its type is known before
-// (early_sums.h), and else behind it. What is fetched from each replica is gathered by all workers
-// then (group_gather.h). A worker that none of the examples fall to computes the last
-// replica's part, for the shapes, comes to the meetings, and adds nothing.
+// rank, meetings are of all of them, and this worker's results are added up with the others'
+// (group_sum.h): while the rest is still computed, if their types are known before (early_sums.h),
+// else after that. Values that are fetched from each replica are gathered by all workers then
+// (group_gather.h). A worker that gets no examples computes the last replica's part, for the
+// shapes, comes to the meetings, and adds nothing.
 
 #include <memory>
 #include <vector>
@@ -32,7 +32,7 @@ namespace cohort {
 // Thread-safe.
 class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
  public:
-  // By the graph's outputs: one tensor, but for a fetch of each replica.
+  // The tensors of each of the graph's outputs: one, but for a fetch of each replica.
   using Outputs = std::vector<std::vector<Tensor>>;
   // Errors: INVALID_ARGUMENT for a batch that cannot be shared out, and for outputs that cannot be
   // joined; those of the program, of the first replica that has one of its own, and of GroupSum.
@@ -41,16 +41,16 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
 
   struct Values {
     std::vector<Tensor> inputs;  // in the graph's order
-    std::vector<Tensor> before;  // by output, as WorkerProgram.rows_before
+    std::vector<Tensor> before;  // one per output, see WorkerProgram.rows_before
   };
 
-  // The parts are shared with closures and outlive the run. The
-  // group is null where this worker runs alone.
+  // Makes a run. The parts are shared with closures and outlive the run. The group is null if this
+  // worker runs alone.
   ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
                 std::shared_ptr<ReplicaStrands> strands, std::shared_ptr<GangGroup> group,
                 Values values, const RunContext& context, Done done);
 
-  // Call once, on the strand of replica 0, which computes at once.
+  // Starts the run. Called once, on the strand of replica 0, which computes at once.
   void Start();
 
  private:
@@ -80,21 +80,21 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::shared_ptr<const WorkerProgram> program_;
   const std::shared_ptr<ReplicaStrands> strands_;
   const std::shared_ptr<GangGroup> group_;
-  std::vector<Tensor> inputs_;  // until all have computed
+  std::vector<Tensor> inputs_;  // kept until all have computed
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  int64_t examples_ = 0;                     // of the batch
+  int64_t examples_ = 0;  // examples in the batch
   bool by_parts_ = false;                    // the batch is shared out
   int64_t all_parts_ = 1;                    // replicas that have a part, on all workers
-  int64_t first_part_ = 0;                   // of this worker's, among those
+  int64_t first_part_ = 0;  // this worker's first part among those
   bool has_part_ = true;                     // else it computes another's, and does not count
   std::vector<BatchPart> parts_;             // one for each replica that runs here
-  std::unique_ptr<ReplicaMeeting> meeting_;  // none where one replica runs alone
-  std::unique_ptr<EarlySums> early_;         // of several workers; may be none
-  // By replica: each is written by its own and read when all are done.
+  std::unique_ptr<ReplicaMeeting> meeting_;  // null if one replica runs alone
+  std::unique_ptr<EarlySums> early_;  // for several workers; may be null
+  // By replica: each replica writes its own, read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
-  // Of several workers, when all replicas here are done: outputs that are fetched from each, and
+  // For several workers, when all replicas here are done: outputs that are fetched from each, and
   // what they fetched here.
   std::vector<size_t> gathers_;
   Outputs fetched_;

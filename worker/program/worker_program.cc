@@ -90,7 +90,7 @@ class Binder {
     values_.push_back(&value);
     return chosen_.size() - 1;
   }
-  // As Add, where it has not been added.
+  // Adds a variable that has not been added before.
   absl::StatusOr<size_t> FindOrAdd(const std::string& variable, const onnx::ValueInfoProto& value) {
     for (size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i]->name() == variable) return i;
@@ -205,7 +205,8 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
   return BindLookups(program, bound);
 }
 
-// Of a fetch what the graph says, and of rows of a table nothing, since the batch names them.
+// Sets the type that a fetch has in the graph; rows of a table have none, since the batch names
+// them.
 void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound,
                    OutputSink& sink) {
   if (sink.kind != OutputSink::Kind::kFetch) {
@@ -266,7 +267,7 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   return absl::OkStatus();
 }
 
-// By output: sums, and what a replica alone pushes.
+// Returns a flag per output: sums, and what a replica alone pushes, stay on devices.
 std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::GraphProto& graph,
                                 const std::vector<OutputSink>& outputs) {
   if (!SumsOnDevices(program)) return {};
@@ -304,7 +305,7 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
   return absl::OkStatus();
 }
 
-// What the joined model takes the processor computes with.
+// The processor computes what the join model takes.
 void MarkWhatStays(WorkerProgram& bound) {
   const std::vector<size_t>& joined = bound.joined_outputs;
   for (size_t i = 0; i < bound.outputs.size(); ++i) {

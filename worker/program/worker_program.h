@@ -34,10 +34,10 @@ struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
   size_t index = 0;    // push and assign: the variable of the plan
-  std::string output;  // of the graph
+  std::string output;  // the output in the graph
   JoinRule join = JoinRule::kEach;
-  bool stays = false;  // its sum, where that is made on a GPU: the variable is there
-  // Its type, where it is known before a run; else no type.
+  bool stays = false;  // its sum, if made on a GPU: the variable is there
+  // Its type, if known before a run.
   DType dtype = DType::kUndefined;
   Shape shape;
 };
@@ -45,9 +45,9 @@ struct OutputSink {
 // The rows of one variable of the pull plan that a batch names.
 struct TableLookup {
   struct Column {
-    size_t component = 0;  // of the batch
+    size_t component = 0;  // component of the batch
     size_t position = 0;   // InputSource.index of what it gives
-    std::string input;     // of the graph
+    std::string input;  // the input in the graph
     bool negative_is_none = false;
   };
   size_t variable = 0;
@@ -64,32 +64,32 @@ struct WorkerProgram {
   TransferPlan pulls;
   TransferPlan pushes;
   TransferPlan assigns;
-  // Of each output that assigns to a variable with a value of each replica, the variable of the
-  // pull plan; else -1.
+  // The variable of the pull plan for each output that assigns to a variable with a value of each
+  // replica; else -1.
   std::vector<int64_t> rows_before;
-  // For each slice of the push plan, its ordinal in the pull plan; -1 when it is not pulled.
+  // The ordinal in the pull plan of each slice of the push plan; -1 for a slice that is not pulled.
   std::vector<int64_t> pulled_ordinal;
   std::vector<TableLookup> lookups;
-  size_t num_positions = 0;  // that they give
-  // For each variable of the push plan that moves by rows, the one of the pull plan whose rows it
-  // takes; -1 for one that moves whole.
+  size_t num_positions = 0;  // positions that they give
+  // The variable of the pull plan whose rows each variable of the push plan takes; -1 for one that
+  // moves whole.
   std::vector<int64_t> pushed_rows;
   size_t num_arguments = 0;
   size_t num_components = 0;  // 0: the program takes no batch
-  bool training = false;      // it changes variables
-  // Of a program that several workers may run together.
+  bool training = false;  // it changes variables
+  // Set for a program that several workers may run together.
   std::optional<GroupCommunication> communication;
-  std::vector<std::unique_ptr<ProgramRunner>> runners;  // by replica, at least one
+  std::vector<std::unique_ptr<ProgramRunner>> runners;  // one per replica, at least one
   std::unique_ptr<DeviceSums> device_sums;              // null: replicas leave nothing on devices
   // Program.joined_model, on the strand of replica 0; may be none.
   std::unique_ptr<ProgramRunner> joined_runner;
-  std::vector<size_t> joined_outputs;  // of the graph, that it takes and replaces
+  std::vector<size_t> joined_outputs;  // the graph's outputs that it takes and replaces
 };
 
 // Loads, compiles and binds. Errors: INVALID_ARGUMENT that lists every unsupported node; naming the
 // variable without layout, or whose layout differs in type or shape from the graph's, or that
-// several replicas change and that has no aggregation; for a joined model that does not fit; naming
-// both ids when the content is not that of `program_id`; those of MakeReplicaRunners and
+// several replicas change and that has no aggregation; for a join model that does not fit; naming
+// both ids if the content is not that of `program_id`; those of MakeReplicaRunners and
 // MakeDeviceSums.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,

@@ -1,8 +1,8 @@
 #pragma once
 
-// How the gradients of one push travel: as they are, in 16 bits, or the largest elements of each
-// slice alone, with what they leave out kept for the next push (gradient_residuals.h). The
-// receiver sees it from the message's own metas.
+// The form in which the gradients of one push travel: in full, in 16 bits, or the largest elements
+// of each slice alone, with the rest kept for the next push (gradient_residuals.h). The receiver
+// sees the form in the message's own metas.
 
 #include <cstdint>
 #include <memory>
@@ -16,15 +16,15 @@
 
 namespace cohort {
 
-// Of the push to one server. Thread-compatible: first it is built, then settled.
+// The gradients of the push to one server. Thread-compatible: first it is built, then settled.
 class CompressedGradients {
  public:
   CompressedGradients(const Compression& compression, std::shared_ptr<GradientResiduals> residuals,
                       uint64_t epoch)
       : compression_(compression), residuals_(std::move(residuals)), epoch_(epoch) {}
 
-  // Puts these elements of `value` behind the payload, and says in `pushed`, whose tensor has their
-  // type and shape, how they travel. Of rows all elements do.
+  // The elements of `value` that are appended to the payload; `pushed`, whose tensor has their type
+  // and shape, tells how they travel. All elements of rows do.
   enum class Kind { kSlice, kRows };
   struct Elements {
     size_t first = 0;
@@ -33,18 +33,18 @@ class CompressedGradients {
   void Add(Kind kind, const Tensor& value, Elements elements, proto::PushSlice& pushed,
            Payload& payload);
 
-  // When the push has ended: which slices said that they took it.
+  // Settles when the push has ended: `taken` are the slices that said that they took it.
   void Settle(absl::Span<const uint32_t> taken);
 
  private:
-  // Of one slice, until the push has ended.
+  // The rest of one slice, until the push has ended.
   struct Left {
     uint32_t slice_id = 0;
     std::vector<float> if_taken;
     std::vector<float> otherwise;
   };
 
-  // How many elements of so many travel; all, where leaving some out saves nothing.
+  // Returns how many elements of so many travel; all, if leaving some out saves nothing.
   size_t KeptOf(size_t count) const;
 
   const Compression compression_;

@@ -62,7 +62,7 @@ PeerReach::Need PeerReach::Watch(const proto::TaskRef& task, const std::string& 
     id = ++peer.last_listener;
     peer.listeners[id] = std::move(listener);
     if (peer.next == absl::InfiniteFuture()) {
-      peer.heard = world_.clock.Now();  // for all that is known
+      peer.heard = world_.clock.Now();  // counted for all that is known
       LookAtLocked(name, peer, peer.heard + lease_ * kProbePart);
     }
   }

@@ -35,12 +35,12 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   enum class Change { kUnreached, kGivenUp, kReachedAgain };
   // Runs outside the lock, on a thread of the clock or of the transport; must not block.
   using Listener = std::function<void(Change)>;
-  // All peers that are not reached now, in order. As the listener.
+  // Reports all peers that are not reached now, in order, under the rules of the listener.
   using Report = std::function<void(std::vector<proto::TaskRef>)>;
 
   explicit PeerReach(World world);
 
-  // Before everything else.
+  // Sets the receiver of reports. Called before everything else.
   void SetReport(Report report) { report_ = std::move(report); }
   void SetLease(absl::Duration lease);
 
@@ -48,7 +48,7 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   // address is forgotten.
   using Need = std::shared_ptr<void>;
   Need Watch(const proto::TaskRef& task, const std::string& address, Listener listener);
-  // The peer has answered a call.
+  // Notes that the peer has answered a call.
   void OnHeard(const proto::TaskRef& task);
   bool IsGivenUp(const proto::TaskRef& task) const;
 
@@ -56,16 +56,16 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   struct Peer {
     proto::TaskRef task;  // without incarnation
     std::string address;
-    std::shared_ptr<Channel> channel;  // of probes; none: the next one opens it
+    std::shared_ptr<Channel> channel;  // for probes; null: the next one opens it
     absl::Time heard;
     bool unreached = false;
     bool given_up = false;
-    absl::Time next;    // when it is looked at again; infinite: not at all
+    absl::Time next;  // when to look at it again; infinite: not at all
     uint64_t life = 0;  // counts addresses: what came from another one says nothing
     uint64_t last_listener = 0;
     std::map<uint64_t, Listener> listeners;
   };
-  // What is to be done once the lock is released.
+  // The work to do once the lock is released.
   struct Effects {
     std::vector<std::pair<Listener, Change>> told;
     std::string peer;  // empty: there is nothing to report
@@ -85,12 +85,12 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void ReportAll();
 
   const World world_;
-  Strand strand_;  // of reports, so that a later one says what came later
+  Strand strand_;  // for reports, so that a later one says what came later
   Report report_;  // constant after SetReport
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   uint64_t lives_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);  // by name
+  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);  // keyed by name
 };
 
 }  // namespace cohort

@@ -197,9 +197,9 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   mutable Mutex mutex_;
   uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // PsLink::Enter
   Message request_ ABSL_GUARDED_BY(mutex_);
-  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // of the present attempt
+  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // the present attempt's
   const absl::Time deadline_;
-  absl::Duration backoff_;  // of the one attempt that has ended last
+  absl::Duration backoff_;  // that of the attempt that has ended last
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // the present attempt
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);

@@ -1,6 +1,6 @@
 #pragma once
 
-// One call to one parameter server with its repeats. Every call that a worker makes there may be
+// A call to a parameter server with its repeats. Every call that a worker makes there may be
 // repeated: Pull and Assign change nothing the second time, and a repeated Push is told apart by
 // the closure's id. A repeat follows a connection that failed or an answer that did not come; it
 // waits a little longer each time, up to a limit, and goes where the server is by then. How long a
@@ -20,24 +20,24 @@
 namespace cohort {
 
 struct RetryPolicy {
-  // For all attempts together; a longer window is waited for nevertheless.
+  // The time for all attempts together; a longer window is waited for nevertheless.
   absl::Duration call_timeout = absl::Seconds(30);
   absl::Duration attempt_timeout = absl::Seconds(10);
   absl::Duration first_backoff = absl::Milliseconds(20);  // doubles from attempt to attempt
   absl::Duration backoff_max = absl::Milliseconds(500);
 };
 
-// Who waits for a call, and until when.
+// The caller's limits: until when it waits.
 struct PsCaller {
   absl::Time deadline = absl::InfiniteFuture();
-  // Asked before each repeat when it is there: an error ends the call with it.
+  // Checked before each repeat if it is set: an error ends the call with that error.
   std::function<absl::Status()> check;
 };
 
-// `done` runs once, on a thread of the transport or of the clock. A server that cannot be reached:
-// UNAVAILABLE or DEADLINE_EXCEEDED of class PS_LOST with the ps as origin. An answered error keeps
-// its code and detail; one without detail gets the class APPLICATION. All name the ps. Besides
-// these only the errors of PsCaller::check, as they are.
+// Starts a call. `done` runs once, on a thread of the transport or of the clock. Errors: a server
+// that cannot be reached: UNAVAILABLE or DEADLINE_EXCEEDED of class PS_LOST with the ps as origin;
+// an answered error keeps its code and detail, or gets the class APPLICATION without detail. All
+// name the ps. Besides these only the errors of PsCaller::check, as they are.
 void StartPsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link,
                  std::string method, Message request, PsCaller caller, Reply done);
 

@@ -70,7 +70,8 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
   }
 
   void Begin() {
-    // Once for each that may be under way; homes with fewer calls have none for the others.
+    // One entry for each call that may be under way; homes with fewer calls have none for the
+    // others.
     std::vector<uint32_t> homes;
     for (const PsTransfer& call : plan_->by_ps) {
       if (homes.empty() || homes.back() != call.ps) homes.push_back(call.ps);
@@ -80,7 +81,7 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
     }
   }
 
-  // Once for each part that was started.
+  // Called once for each part that was started.
   void Finish(size_t part, absl::Status result) {
     const uint32_t ps = plan_->by_ps[part].ps;
     Done done;
@@ -88,7 +89,7 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
     {
       std::shared_ptr<const Start> ended;  // dies after the lock, and before whatever comes next
       MutexLock lock(mutex_);
-      // What is left for this server would fail as well, and be done again with the rest.
+      // Later calls to this server would fail as well, and be done again with the rest.
       if (!result.ok()) left_ -= std::exchange(waiting_[ps], {}).size();
       results_[part] = std::move(result);
       if (--left_ == 0) {

@@ -30,20 +30,21 @@
 
 namespace cohort {
 
-// To one server: while the answer of one is copied to its place, the next one is on its way.
+// Upper bound of calls to one server at once: while the answer of one is copied to its place, the
+// next one is on its way.
 inline constexpr size_t kCallsAtOnceMax = 2;
 
 // Copies above this leave the transport's thread.
 inline constexpr size_t kInlineCopyBytesMax = size_t{1} << 20;
 
-// For whom values are moved.
+// The closure's context for moving values.
 struct TransferContext {
   uint64_t epoch = 0;
-  uint64_t round = 0;  // of a synchronous step: it pulls what was before its round
+  uint64_t round = 0;  // a synchronous step's: it pulls the values before its round
   PsCaller caller;
 };
 
-// What every push of one closure says besides.
+// The context of every push of one closure.
 struct PushContext {
   uint64_t closure_id = 0;
   uint32_t attempt = 0;
@@ -63,12 +64,13 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   using Done = absl::AnyInvocable<void(absl::Status)>;
   // Shared: with the program that it belongs to, which may be released meanwhile.
   using Plan = std::shared_ptr<const TransferPlan>;
-  using Rows = SharedRows;  // of a plan's variables
+  using Rows = SharedRows;  // indexed by a plan's variables
 
-  // `reach` watches the servers.
+  // Makes a client; `reach` watches the servers.
   PsClient(World world, RetryPolicy policy, std::shared_ptr<PeerReach> reach);
 
-  // `own` is this task itself, and its variables are reached by the channel. Before SetPeers.
+  // Sets this task's own home: `own` is this task itself, and its variables are reached by the
+  // channel. Called before SetPeers.
   void SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel);
 
   // Replaces the known servers. Calls to a process that stays go on; those to one that another has
@@ -76,18 +78,18 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                 absl::Duration window);
 
-  // `done` may run on any thread, never inside the call.
+  // Pulls values. `done` may run on any thread, never inside the call.
   void Pull(Plan plan, Rows rows, const TransferContext& context, PullDone done);
 
-  // What is pushed: `values` by the plan's variables, of their type, or a row for each of `rows`;
-  // `versions` that were pulled, by its slices.
+  // The values to push: by the plan's variables, of their type, or a row for each of `rows`;
+  // `versions` that were pulled, by the plan's slices.
   struct Gradients {
     std::vector<Tensor> values;
     Rows rows;
     std::vector<uint64_t> versions;
-    bool assign = false;  // of a round: values that replace those of the variables
+    bool assign = false;  // in a round: values that replace those of the variables
   };
-  // In how many slices the push's round waits for more.
+  // The number of slices in which the push's round waits for more.
   using PushDone = absl::AnyInvocable<void(absl::StatusOr<uint64_t> open_rounds)>;
   void Push(Plan plan, Gradients gradients, const TransferContext& context, const PushContext& push,
             PushDone done);

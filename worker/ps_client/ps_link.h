@@ -29,54 +29,54 @@
 
 namespace cohort {
 
-// Where a server is. Attach says it anew, and calls that are being repeated follow.
+// The place of a server. Attach says it anew, and calls that are being repeated follow.
 struct PsRoute {
   proto::TaskRef task;
   std::string address;
   std::shared_ptr<Channel> channel;  // shared: calls under way outlive a change of address
   absl::Duration window = kDefaultLease;
-  bool own = false;  // in this process
+  bool own = false;  // it is in this process
 };
 
 // A call of which a link tells. Thread-safe.
 class OpenPsCall {
  public:
   virtual ~OpenPsCall() = default;
-  // The attempt that is under way may never be answered: another one is made.
+  // Makes another attempt: the one under way may never be answered.
   virtual void Renew() = 0;
-  // The server has not been heard for a lease: the call ends.
+  // Ends the call: the server has not been heard for a lease.
   virtual void GiveUp() = 0;
 };
 
 // Thread-safe. Shared by the client and its calls.
 class PsLink : public std::enable_shared_from_this<PsLink> {
  public:
-  // Without `reach` (null) nobody watches the server.
+  // Makes a link; nobody watches the server if `reach` is null.
   PsLink(PsRoute route, std::shared_ptr<PeerReach> reach);
 
   PsRoute route() const;
 
-  // The call is open until Leave.
+  // Opens a call, until Leave.
   uint64_t Enter(std::weak_ptr<OpenPsCall> call);
   void Leave(uint64_t call);
-  // Whether the server has not been heard for a lease.
+  // Returns whether the server has not been heard for a lease.
   bool IsGivenUp() const;
-  // What failed before is over: the coordinator has looked at the server since. With another
-  // channel the calls under way on the one before are repeated on the new one.
+  // Ends an incident: the coordinator has looked at the server since. With another channel the
+  // calls under way on the one before are repeated on the new one.
   void Reroute(PsRoute route);
 
-  // The server answered, if only with an error: an incident ends.
+  // Notes that the server answered, if only with an error: an incident ends.
   void OnAnswer();
 
   struct Incident {
-    absl::Time start;    // when the first call failed
+    absl::Time start;  // when the first call failed
     absl::Time give_up;  // no call is repeated after this
   };
-  // A call failed on its way, now: an incident begins, unless there is one.
+  // Notes that a call failed on its way, now: an incident begins, unless there is one.
   Incident OnFailure(absl::Time now);
 
  private:
-  // Before `need_` is taken for open calls. Not under the lock.
+  // Watches the server before `need_` is taken for open calls. Not called under the lock.
   void WatchServer();
   void OnReach(PeerReach::Change change);
   std::vector<std::shared_ptr<OpenPsCall>> OpenCalls() const;
@@ -86,7 +86,7 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
   PsRoute route_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_call_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::weak_ptr<OpenPsCall>> calls_ ABSL_GUARDED_BY(mutex_);
-  PeerReach::Need need_ ABSL_GUARDED_BY(mutex_);  // while calls are open
+  PeerReach::Need need_ ABSL_GUARDED_BY(mutex_);  // held while calls are open
   absl::Time incident_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // no incident
 };
 

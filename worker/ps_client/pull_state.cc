@@ -23,7 +23,7 @@ bool FitsType(const VariableType& type, const proto::TensorMeta& meta) {
   return dtype == type.dtype || (type.dtype == DType::kFloat32 && IsHalf(dtype));
 }
 
-// Whether a tensor is of the slice, or these rows of it. Floats may come in 16 bits.
+// Returns whether a tensor fits the slice, or these rows of it. Floats may come in 16 bits.
 bool FitsSlice(const VariableType& type, const SliceTransfer& slice,
                const proto::TensorMeta& meta) {
   return FitsType(type, meta) &&

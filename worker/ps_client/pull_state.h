@@ -1,6 +1,7 @@
 #pragma once
 
-// One pull under way: what to ask each server, and the tensors that the answers are copied into.
+// The state of one pull: the requests to each server, and the tensors that the answers are copied
+// into.
 
 #include <cstdint>
 #include <memory>
@@ -16,12 +17,13 @@
 namespace cohort {
 
 struct Pulled {
-  std::vector<Tensor> values;      // by the plan's variables
-  std::vector<uint64_t> versions;  // by the plan's slices
+  std::vector<Tensor> values;  // indexed by the plan's variables
+  std::vector<uint64_t> versions;  // indexed by the plan's slices
 };
 
-// Each part, one call of the plan, writes rows and versions of its own, so parts may be read at
-// once; who counts them orders them before Take. Otherwise: Thread-compatible.
+// The parts of a pull, one per call of the plan. Each writes rows and versions of its own, so parts
+// may be read at once; the code that counts them orders them before Take. Otherwise
+// thread-compatible.
 class PullState {
  public:
   using Allocate = absl::FunctionRef<Tensor(const VariableType& type, const Shape& shape)>;
@@ -33,11 +35,11 @@ class PullState {
   // Errors: INTERNAL (APPLICATION) naming the ps, for what is not what was asked for.
   absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer);
 
-  // When all parts were read.
+  // Hands over the values when all parts were read.
   Pulled Take() { return std::move(pulled_); }
 
  private:
-  // Where the bytes of a slice belong, and whether they are what was asked for.
+  // The place of a slice's bytes, and whether they are what was asked for.
   struct Place {
     bool fits = false;
     uint32_t slice_id = 0;
@@ -45,7 +47,8 @@ class PullState {
     absl::Span<std::byte> bytes;
   };
 
-  // Whether its value is what comes, where that can be kept, and not a copy in a tensor of ours.
+  // Returns whether the arriving bytes become the value, if they can be kept, instead of a copy in
+  // a tensor of ours.
   bool IsKept(const VariableType& type) const;
   absl::Status Keep(const SliceTransfer& slice, const proto::TensorMeta& meta, uint32_t ps,
                     PayloadReader& reader);

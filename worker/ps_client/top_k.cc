@@ -25,7 +25,7 @@ std::vector<int32_t> LargestElements(absl::Span<const float> elements, size_t co
   const auto last = sizes.begin() + static_cast<ptrdiff_t>(count - 1);
   std::nth_element(sizes.begin(), last, sizes.end(), std::greater<uint32_t>());
   const uint32_t smallest = *last;
-  // Of those as large as the smallest one that travels.
+  // The number that may still travel of those as large as the smallest one that does.
   auto equal = static_cast<size_t>(std::count(sizes.begin(), last + 1, smallest));
   positions.reserve(count);
   for (size_t i = 0; i < elements.size(); ++i) {

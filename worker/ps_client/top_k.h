@@ -19,16 +19,16 @@ std::vector<int32_t> LargestElements(absl::Span<const float> elements, size_t co
 struct TopK {
   Tensor positions;  // int32[count]
   Tensor values;     // [count], of the type that they travel in
-  // What is left where the push is applied: all of the sum but what it carries, also what 16 bits
-  // of a value do not hold.
+  // The rest if the push is applied: all of the sum but what the push carries, including what 16
+  // bits of a value do not hold.
   std::vector<float> left_if_taken;
-  // What is left where it may have been applied or not: of the residual alone what it does not
-  // carry, because the gradient comes again with the closure. Empty: nothing.
+  // The rest if it is unknown whether the push was applied: of the residual alone what the push
+  // does not carry, because the gradient comes again with the closure. Empty: nothing.
   std::vector<float> left_otherwise;
 };
 
-// Of the sum of gradient and residual (empty: zeros), the `count` largest elements as `dtype`,
-// which is float32, float16 or bfloat16.
+// Returns the `count` largest elements of the sum of gradient and residual (empty: zeros) as
+// `dtype`, which is float32, float16 or bfloat16.
 TopK KeepLargest(absl::Span<const float> gradient, std::vector<float> residual, size_t count,
                  DType dtype);
 

@@ -51,7 +51,7 @@ Shape SliceShape(const Shape& whole, int64_t rows) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// By home, its calls in their order.
+// Each home's calls in their order.
 using Calls = std::map<uint32_t, std::vector<PsTransfer>>;
 
 PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {

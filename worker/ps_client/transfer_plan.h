@@ -1,12 +1,12 @@
 #pragma once
 
-// Which bytes of which tensors travel between a worker and each parameter server. A variable is cut
-// into slices of rows, each with a home; a plan lists the slices of some variables by home, so that
-// few calls to each server move all of them, straight to or from their place in the whole tensor:
-// one, unless its slices are more bytes than a call moves.
-// Of a variable that moves by rows, the tensor is the rows that a transfer names, in ascending
-// order, so that those of one slice lie together; of a dynamic table, which always does, in the
-// order of its keys' hashes (key_bucket.h), to the same end.
+// The plan of which bytes of which tensors travel between a worker and each parameter server. A
+// variable is cut into slices of rows, each with a home; a plan lists the slices of some variables
+// by home, so that few calls to each server move all of them, straight to or from their place in
+// the whole tensor: one call, unless its slices have more bytes than a call moves. For a variable
+// that moves by rows, the tensor is the rows that a transfer names, in ascending order, so that
+// those of one slice lie together; for a dynamic table, which always does, in the order of its
+// keys' hashes (key_bucket.h), to the same end.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,14 +41,14 @@ struct VariableType {
 
 struct SliceTransfer {
   uint32_t slice_id = 0;
-  size_t variable = 0;  // in TransferPlan::variables
+  size_t variable = 0;  // index in TransferPlan::variables
   size_t ordinal = 0;   // counts all slices of the plan in its order
-  size_t offset = 0;    // of its first byte in the whole variable
+  size_t offset = 0;  // offset of its first byte in the whole variable
   size_t bytes = 0;
   Shape shape;
 };
 
-// Of a variable that moves by rows.
+// A slice of a variable that moves by rows.
 struct RowSlice {
   uint32_t slice_id = 0;
   size_t variable = 0;
@@ -58,11 +58,11 @@ struct RowSlice {
   bool by_keys = false;
 };
 
-// What one call moves.
+// The content of one call.
 struct PsTransfer {
   uint32_t ps = 0;
   std::vector<SliceTransfer> slices;  // whole
-  size_t bytes = 0;                   // of them
+  size_t bytes = 0;  // their bytes
   std::vector<RowSlice> row_slices;
 };
 
@@ -73,18 +73,18 @@ using RowIds = std::vector<std::vector<int64_t>>;
 // Row ids that requests on their way share. Null: none moves by rows.
 using SharedRows = std::shared_ptr<const RowIds>;
 
-// Where those of a slice lie among them.
+// The run of a slice's rows among all rows.
 struct RowRun {
   size_t begin = 0;
   size_t count = 0;
 };
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice);
 
-// A tensor of rows has at least one, for graphs that read a row times zero: of zeros, and never
-// sent, where no row is named.
+// Returns the shape of a tensor of rows, which has at least one, for graphs that read a row times
+// zero: a row of zeros, never sent, if no row is named.
 Shape RowsShape(const VariableType& type, size_t rows);
 
-// The shape of the rows of one run alone, of which there may be none.
+// Returns the shape of the rows of one run alone, of which there may be none.
 Shape RunShape(const VariableType& type, const RowRun& run);
 
 // Describe, in a message, a whole slice, the rows of a run and their ids.
@@ -95,7 +95,7 @@ void FillIdsMeta(size_t count, proto::TensorMeta* meta);
 // Adds the ids of a run to a payload, without a copy.
 void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload& payload);
 
-// How float32 values travel (proto/program.proto).
+// The types in which float32 values travel (proto/program.proto).
 struct Compression {
   DType pull = DType::kFloat32;
   DType push = DType::kFloat32;
@@ -113,10 +113,10 @@ struct TransferPlan {
   bool empty() const { return variables.empty(); }
 };
 
-// The variables of these names move by rows. A call moves at most so many bytes of whole slices,
-// but at least one slice. Errors: INVALID_ARGUMENT naming the variable whose type is unknown, whose
-// slices do not cover axis 0 once, in row order, or that has no rows, and a dynamic table that is
-// to move whole.
+// Makes a plan in which the variables named in `by_rows` move by rows. A call moves at most so many
+// bytes of whole slices, but at least one slice. Errors: INVALID_ARGUMENT naming the variable whose
+// type is unknown, whose slices do not cover axis 0 once, in row order, or that has no rows, and a
+// dynamic table that is to move whole.
 absl::StatusOr<TransferPlan> MakeTransferPlan(
     absl::Span<const proto::VariableLayout* const> variables, const std::set<std::string>& by_rows,
     size_t call_bytes_max = kCallBytesMax);

@@ -1,8 +1,8 @@
 #pragma once
 
-// How the replicas of a program share out a batch: n examples over R replicas, n / R each, and the
-// first n % R replicas one more, in order along axis 0. With fewer examples than replicas the last
-// ones get none, and do not run.
+// The sharing of a batch among the replicas of a program: n examples over R replicas, n / R each,
+// and the first n % R replicas one more, in order along axis 0. With fewer examples than replicas
+// the last ones get none, and do not run.
 
 #include <cstdint>
 #include <vector>
@@ -16,7 +16,7 @@ struct BatchPart {
   friend bool operator==(const BatchPart&, const BatchPart&) = default;
 };
 
-// One for each replica that has an example.
+// Returns a part for each replica that has an example.
 std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas);
 
 }  // namespace cohort

@@ -37,7 +37,8 @@ void AddTo(CudaStream& stream, const Tensor& value, Tensor& sum) {
                 {sum.num_elements(), value.data<float>(), sum.mutable_data<float>()});
 }
 
-// Of replicas [begin, begin + count), of which the first half is as large as a power of two can be.
+// Adds up replicas [begin, begin + count), of which the first half is as large as a power of two
+// can be.
 Tensor SumOnOne(CudaStream& stream, const DeviceSummands& output, size_t begin, size_t count) {
   if (count == 1) {
     Tensor own = stream.Clone(output.values[begin]);
@@ -75,7 +76,7 @@ std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> 
   return parts;
 }
 
-// All that a replica computed, weighed; of one that has computed nothing, nothing.
+// Returns all that a replica computed, weighed; zeros for a replica that has computed nothing.
 Tensor RunOf(CudaStream& stream, absl::Span<const DeviceSummands> outputs, size_t replica) {
   int64_t elements = 0;
   for (const int64_t count : ElementsOf(outputs)) elements += count;
@@ -133,7 +134,7 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   return absl::OkStatus();
 }
 
-// Of all, also when one has failed: none reads anything then.
+// Waits for all streams, also if one has failed: none reads anything then.
 absl::Status DeviceSums::WaitForAll() {
   absl::Status ended;
   for (const auto& stream : streams_) ended.Update(stream->Wait());
@@ -199,7 +200,7 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSum
   return PartsOf(runs[0], outputs);
 }
 
-// They are there when the first GPU's stream was waited for.
+// Moves the sums; they are there when the first GPU's stream was waited for.
 std::vector<Tensor> DeviceSums::Move(absl::Span<const Tensor> sums,
                                      absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> moved;

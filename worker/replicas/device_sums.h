@@ -29,8 +29,9 @@
 
 namespace cohort {
 
-// How gradients travel between GPUs: one behind the other in one run of elements, in the order of
-// outputs, which is cut into packs. A gradient may lie in two of them; in the run it is whole.
+// A pack of gradients that travels between GPUs. Gradients lie one after the other in one run of
+// elements, in the order of outputs, and the run is cut into packs. A gradient may lie in two of
+// them; in the run it is whole.
 struct GradientPack {
   int64_t begin = 0;  // in elements of the run
   int64_t count = 0;
@@ -38,20 +39,21 @@ struct GradientPack {
   friend bool operator==(const GradientPack&, const GradientPack&) = default;
 };
 
-// `elements`: of each gradient. So many packs, none of which has an element more than another
-// needs; 0: each gradient by itself. Those without elements are left out.
+// Cuts gradients of so many `elements` into packs whose sizes differ by at most one element; 0
+// packs: each gradient by itself. Gradients without elements are left out.
 std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int64_t num_packs);
 
 enum class SumWay { kReductionToOneDevice, kHierarchicalCopy, kNccl };
 
-// For who does not say. Both keep the bits. Of two GPUs one copies once either way, and the
-// reduction needs neither packs nor to wait between levels; of more, the levels of the tree are
+// Returns the default way. Both keep the bits. With two GPUs one copies once either way, and the
+// reduction needs neither packs nor waits between levels; with more, the levels of the tree are
 // fewer than the copies that would queue for one GPU.
 inline SumWay BetterWay(size_t gpus) {
   return gpus > 2 ? SumWay::kHierarchicalCopy : SumWay::kReductionToOneDevice;
 }
 
-// What replicas computed of one output, by replica. They are the first ones, at least one.
+// The values that replicas computed of one output, by replica. They are the first replicas, at
+// least one.
 struct DeviceSummands {
   std::vector<Tensor> values;  // float32, each on its replica's GPU, where nothing writes it
   std::vector<float> weights;  // LeafWeight
@@ -64,8 +66,8 @@ class DeviceSums {
  public:
   struct Options {
     const CudaTable& cuda;            // outlives this, as `nccl` does
-    const NcclTable* nccl = nullptr;  // of kNccl alone
-    std::vector<int32_t> gpus = {};   // by replica; of kNccl each once
+    const NcclTable* nccl = nullptr;  // for kNccl alone
+    std::vector<int32_t> gpus = {};  // one per replica; for kNccl each once
     SumWay way = SumWay::kReductionToOneDevice;
     int64_t num_packs = 0;  // CutIntoPacks; of all but kReductionToOneDevice
     AllocateBuffer allocate_outputs = Buffer::Allocate;
@@ -73,16 +75,17 @@ class DeviceSums {
   explicit DeviceSums(Options options);
   ~DeviceSums();
 
-  // By output, in host memory or in the first GPU's, from buffers that are used again. Of one
-  // replica alone they are its values. All outputs are of the same replicas. Errors:
-  // INVALID_ARGUMENT for shapes that differ; those of CudaStream and NcclLocalGroup, after which
-  // the next sum may go well again.
+  // Returns the sums, by output, in host memory or in the first GPU's, from buffers that are used
+  // again. With one replica alone they are its values. All outputs are of the same replicas.
+  // Errors: INVALID_ARGUMENT for shapes that differ; those of CudaStream and NcclLocalGroup, after
+  // which the next sum may go well again.
   absl::StatusOr<std::vector<Tensor>> Sum(absl::Span<const DeviceSummands> outputs);
 
  private:
   absl::Status OpenStreams(size_t replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitForAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On the first GPU. `runs` gets what streams of several GPUs may use: it lives until WaitForAll.
+  // Adds up on the first GPU. `runs` gets memory that streams of several GPUs may use: it lives
+  // until WaitForAll.
   absl::StatusOr<std::vector<Tensor>> AddUp(absl::Span<const DeviceSummands> outputs,
                                             std::vector<Tensor>& runs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -96,9 +99,9 @@ class DeviceSums {
   const Options options_;
   const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
   Mutex mutex_;
-  // By replica; those on one GPU share its stream.
+  // One per replica; those on one GPU share its stream.
   std::vector<std::shared_ptr<CudaStream>> streams_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<NcclLocalGroup> nccl_ ABSL_GUARDED_BY(mutex_);  // of kNccl, once it was needed
+  std::unique_ptr<NcclLocalGroup> nccl_ ABSL_GUARDED_BY(mutex_);  // for kNccl, once it was needed
 };
 
 }  // namespace cohort

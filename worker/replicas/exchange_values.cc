@@ -31,7 +31,7 @@ absl::Status Divide(double by, Tensor& value) {
   }
 }
 
-// One behind the other along the axis.
+// Returns the parts, one after the other along the axis.
 std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis,
                                             absl::Span<const int64_t> sizes) {
   if (whole.size != whole.value.shape().dim(axis)) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // The values of a meeting of replicas (replica_meeting.h), apart from who comes when: those of one
-// worker become one; where replicas of other workers meet, too, so do those of all workers
-// (group_exchange.h); and each replica gets what it asked for of the whole.
+// worker become one; if replicas of other workers meet, too, so do those of all workers
+// (group_exchange.h); and each replica gets its share of the whole.
 
 #include <cstdint>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Of all replicas: their sum, or what they gathered.
+// The result over all replicas: their sum, or what they gathered.
 struct WholeExchange {
   Tensor value;
   // kSumPart: where the parts of this worker begin along the axis, and the size of those of all.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the replicas of this worker compute: each on a strand of its own, whatever the program, so
-// that a runner is one replica's alone and the replicas of a closure run at the same time.
+// The strands on which the replicas of this worker compute: one per replica, whatever the program,
+// so that a runner is one replica's alone and the replicas of a closure run at the same time.
 
 #include <cstddef>
 #include <functional>
@@ -18,7 +18,7 @@ namespace cohort {
 // Thread-safe.
 class ReplicaStrands {
  public:
-  // Where a replica's strand runs. The executors outlive this.
+  // Returns the executor of a replica's strand. The executors outlive this.
   using ExecutorOf = std::function<Executor&(size_t replica)>;
   explicit ReplicaStrands(ExecutorOf executor_of) : executor_of_(std::move(executor_of)) {}
 
@@ -29,12 +29,12 @@ class ReplicaStrands {
     }
     return *strands_[replica];
   }
-  // For what replicas compute together.
+  // Returns the pool for what replicas compute together.
   const std::shared_ptr<OutputPool>& pool() const { return pool_; }
 
  private:
   const ExecutorOf executor_of_;
-  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();  // as it asks for
+  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();  // grows as it is asked
   Mutex mutex_;
   std::vector<std::unique_ptr<Strand>> strands_ ABSL_GUARDED_BY(mutex_);
 };

@@ -30,15 +30,16 @@ class ResourceTable {
   absl::StatusOr<std::shared_ptr<const Dataset>> CreateDataset(
       const proto::CreateDatasetRequest& request);
 
-  // Another position or data set under the same id replaces the iterator. Errors: NOT_FOUND without
-  // the data set; INVALID_ARGUMENT for a bad position; RESOURCE_EXHAUSTED beyond kIteratorsMax.
+  // Creates an iterator; another position or data set under the same id replaces the earlier one.
+  // Errors: NOT_FOUND without the data set; INVALID_ARGUMENT for a bad position; RESOURCE_EXHAUSTED
+  // beyond kIteratorsMax.
   absl::Status CreateIterator(const proto::CreateIteratorRequest& request);
 
-  // Null when there is none.
+  // Returns null if there is none.
   std::shared_ptr<const Dataset> FindDataset(uint64_t id) const;
   std::shared_ptr<ElementStream> FindIterator(uint64_t id) const;
 
-  // Unknown ids are passed over. Closures in flight keep what they use.
+  // Releases resources; unknown ids are passed over. Closures in flight keep what they use.
   void Release(const google::protobuf::RepeatedField<uint64_t>& ids);
   void Clear();
 

@@ -26,7 +26,7 @@ absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequ
   return WithDetail(status, detail);
 }
 
-// What several workers can run together: all of them are to see the same batch.
+// Checks that several workers can run the closure together: all of them must see the same batch.
 absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
   if (request.gang().members_size() <= 1) return absl::OkStatus();
   if (!program.communication.has_value()) {

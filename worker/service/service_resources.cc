@@ -91,7 +91,7 @@ absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::Register
   proto::RegisterProgramRequest own = request;
   for (proto::VariableLayout& layout : *own.mutable_variables()) {
     if (!layout.mirrored()) continue;
-    // This worker has them all itself.
+    // This worker has all slices itself.
     const auto here = static_cast<uint32_t>(parts_->task_service->task_ref().index());
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(here);
   }
@@ -104,7 +104,7 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   proto::CreateDatasetRequest own = request;
   for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
     if (!transform.shard().by_worker()) continue;
-    // One that came late may lie behind the last shard: it shares one with another worker.
+    // A worker that came late may lie behind the last shard: it shares one with another worker.
     const int64_t shards = std::max<int64_t>(transform.shard().num_shards(), 1);
     transform.mutable_shard()->set_index(parts_->worker_position % shards);
   }

@@ -23,7 +23,7 @@ WorkerService::WorkerService(World world, Options options)
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
   parts_->groups->SetOwn(task_service->task_ref());
-  // Weak: who watches peers is this object's own.
+  // Weak: the watcher of peers belongs to this object.
   reach_->SetReport([weak = std::weak_ptr(task_service)](std::vector<proto::TaskRef> unreached) {
     if (const auto service = weak.lock()) service->SetUnreached(std::move(unreached));
   });

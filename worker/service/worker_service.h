@@ -29,35 +29,35 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
  public:
   struct Options {
     int compute_threads = 0;                      // 0: what Attach says
-    int default_threads = 1;                      // when neither says
+    int default_threads = 1;  // used if neither says
     ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
     FindCuda find_cuda;                     // null: programs run on the processor
     FindNccl find_nccl;                     // null: NCCL joins no GPUs
-    std::string flight_directory;           // as in GroupSessions
+    std::string flight_directory;  // see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
   };
   WorkerService(World world, Options options);
 
-  // Before service(): the task's own service checks epochs.
+  // Sets the task's own service, which checks epochs. Called before service().
   void SetTaskService(std::shared_ptr<TaskService> task_service);
 
-  // Before the first Attach: variables live in this process, and are reached so.
+  // Sets the channel to variables that live in this process. Called before the first Attach.
   void SetHome(std::shared_ptr<Channel> channel);
-  // At the end of the task: closures that wait for their turn, or for other workers, end, and what
+  // Ends closures that wait for their turn, or for other workers, at the end of the task, and what
   // those ask of this one for as long as it is there.
   void Stop() {
     parts_->groups->Leave();
     parts_->gangs.Restart();
   }
 
-  // A coordinator took this worker: where slices live, and how many threads compute. Resources of
-  // another coordinator incarnation are dropped, since ids are a coordinator's own.
+  // Handles that a coordinator took this worker: where slices live, and how many threads compute.
+  // Resources of another coordinator incarnation are dropped, since ids are a coordinator's own.
   void OnAttach(const proto::AttachRequest& request);
 
-  // The service to listen with. It keeps this object alive.
+  // Returns the service to listen with. It keeps this object alive.
   Service service();
-  // As is this one, for the other workers of gangs.
+  // Returns the service for the other workers of gangs, which keeps this object alive, too.
   Service collective_service() { return parts_->groups->service(); }
 
  private:
@@ -81,7 +81,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
                 TypedReply<proto::EndGangsResponse> reply);
   absl::StatusOr<ClosureInput> FindInput(const proto::RunClosureRequest& request) const;
 
-  // The status as it leaves: with a class and an origin.
+  // Returns the status as it leaves: with a class and an origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   const Options options_;

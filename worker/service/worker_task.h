@@ -1,6 +1,6 @@
 #pragma once
 
-// One worker: its services put together and listening. It has no thread of its own; everything runs
+// A worker: its services put together and listening. It has no thread of its own; everything runs
 // on the threads of the world's transport and executor and of the compute executor, so the daemon,
 // the in-process tests and the simulator run the same object.
 
@@ -18,13 +18,13 @@
 
 namespace cohort {
 
-// The variables that live in this worker's own process, where a job has no parameter servers. The
-// worker knows their calls, those of proto/ps.proto, and nothing of what answers them: who puts the
-// process together does (worker/variables_home).
+// The variables that live in this worker's own process, if a job has no parameter servers. The
+// worker knows their calls, those of proto/ps.proto, and nothing of what answers them: the code
+// that puts the process together does (worker/variables_home).
 struct WorkerHome {
-  // To listen with, and to call from inside.
+  // The service to listen with, and to call from inside.
   Service service;
-  // Before the worker's own; must not block.
+  // Runs before the worker's own handler; must not block.
   std::function<void(const proto::AttachRequest&)> on_attach;
 };
 
@@ -45,14 +45,14 @@ class WorkerTask {
     ReplicaStrands::ExecutorOf compute_executor;
     FindCuda find_cuda;                     // null: programs run on the processor
     FindNccl find_nccl;                     // null: NCCL joins no GPUs
-    std::string flight_directory;           // as in GroupSessions
+    std::string flight_directory;  // see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
     MakeWorkerHome make_home;               // empty: no variables live here
-    // Of a home, as in TaskService.
+    // A home's, see TaskService.
     uint64_t memory_bytes = 0;
     EpochGrant granted;
     std::function<absl::Status(const EpochGrant&)> on_grant;
-    RetryPolicy retry;  // of calls to parameter servers
+    RetryPolicy retry;  // for calls to parameter servers
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
     absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
@@ -68,9 +68,9 @@ class WorkerTask {
 
   // Reports DRAINING, and may not be attached any more.
   void StartDraining();
-  // As StartDraining, but serves on until Shutdown where the coordinator wants it.
+  // Starts draining but, if the coordinator wants it, serves on until Shutdown.
   void StartLeaving(absl::Duration patience);
-  // StartDraining; then refuses new calls and waits up to `grace` for open ones. Blocks.
+  // Starts draining, then refuses new calls and waits up to `grace` for open ones. Blocks.
   void Drain(absl::Duration grace);
 
  private:
@@ -80,7 +80,8 @@ class WorkerTask {
   std::shared_ptr<WorkerService> worker_service_;
   std::shared_ptr<TaskService> task_service_;
   WorkerHome home_;
-  // By which the worker's closures reach the home: no socket, and payloads are shared memory.
+  // The transport by which the worker's closures reach the home: no socket, and payloads are shared
+  // memory.
   std::unique_ptr<InProcessTransport> home_transport_;
   std::unique_ptr<Server> home_server_;
   std::unique_ptr<Server> server_;  // last: destroyed first, it calls the services

@@ -276,7 +276,7 @@ void ClosureRun::SendOutputs(ReplicatedRun::Outputs outputs) {
                                              self->open_rounds_.load() == 0);
     self->Finish(std::move(error));
   };
-  // What a round assigns is joined as what it pushes, and all of it has to be applied.
+  // What a round assigns is joined like what it pushes, and all of it has to be applied.
   const bool in_round = header_.round() > 0;
   const auto in_rounds = [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
     open_rounds_ += open_rounds.value_or(1);

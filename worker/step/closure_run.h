@@ -41,7 +41,7 @@
 
 namespace cohort {
 
-// What closures share. The parts outlive every closure: each closure holds the whole.
+// The parts that closures share. They outlive every closure: each closure holds the whole.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
                ReplicaStrands::ExecutorOf compute_executor,
@@ -58,14 +58,14 @@ struct ClosureParts {
   GangLine gangs;
   GangAnswers gang_answers;
   const std::shared_ptr<GroupSessions> groups;  // shared with groups that form
-  // What Attach said: this worker's place among the workers, from 0.
+  // This worker's place among the workers, from 0, as Attach said.
   std::atomic<int64_t> worker_position{0};
 };
 
-// Where a closure's batch comes from: at most one is set.
+// The source of a closure's batch: at most one is set.
 struct ClosureInput {
   std::shared_ptr<ElementStream> stream;
-  std::shared_ptr<const Dataset> dataset;  // at `position`
+  std::shared_ptr<const Dataset> dataset;  // the element at `position`
   proto::IteratorPosition position;
 };
 
@@ -78,16 +78,16 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   ClosureRun(std::shared_ptr<ClosureParts> parts, std::shared_ptr<const WorkerProgram> program,
              Request request, Replied reply);
 
-  // Call once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the data; those of the data
-  // set (INPUT), of PsClient, and of the program (APPLICATION); FAILED_PRECONDITION (STALE). Each
-  // with closure, attempt and origin.
+  // Starts the closure. Called once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the
+  // data; those of the data set (INPUT), of PsClient, and of the program (APPLICATION);
+  // FAILED_PRECONDITION (STALE). Each with closure, attempt and origin.
   void Start(ClosureInput input);
 
  private:
   void StartBatch(ClosureInput input);
   void TakeElement(Element element);
   void LookUpAndPull();
-  // The part behind the batch: a gang's turn, and the pulls.
+  // The part after the batch: a gang's turn, and the pulls.
   void AwaitTurn();
   void EndAtDeadline();
   void JoinGroup();
@@ -118,15 +118,15 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
 
   // Each is written by one part before its PartReady and read when all are ready.
   Payload argument_bytes_;
-  TimerId deadline_timer_;  // of a gang, while it waits for others or runs with them
+  TimerId deadline_timer_;  // a gang's, while it waits for others or runs with them
   Element element_;
-  proto::IteratorPosition position_;  // of the element, when it is an iterator's
+  proto::IteratorPosition position_;  // the element's, if it is an iterator's
   std::optional<proto::IteratorPosition> next_position_;
-  PsClient::Rows rows_;            // by the pull plan's variables
-  std::vector<Tensor> positions_;  // that lookups gave
+  PsClient::Rows rows_;  // indexed by the pull plan's variables
+  std::vector<Tensor> positions_;  // given by lookups
   Pulled pulled_;
-  std::shared_ptr<GangGroup> group_;  // of a gang of several workers
-  // When it began, had its batch and its values, began to compute, and had computed.
+  std::shared_ptr<GangGroup> group_;  // set for a gang of several workers
+  // The times at which it began, had its batch and its values, began to compute, and had computed.
   struct Marks {
     absl::Time start;
     absl::Time batch;

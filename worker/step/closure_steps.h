@@ -30,8 +30,8 @@ class ClosureSteps : public std::enable_shared_from_this<ClosureSteps> {
   ClosureSteps(std::shared_ptr<ClosureParts> parts, std::shared_ptr<const WorkerProgram> program,
                ClosureRun::Request request, ClosureRun::Replied reply);
 
-  // Call once. Errors in the reply: those of the first step that has failed, as of ClosureRun, or
-  // in the answer where steps before it have ended well.
+  // Starts the steps. Called once. Errors in the reply: those of the first step that has failed,
+  // like ClosureRun's, or in the answer if steps before it have ended well.
   void Start(ClosureInput input);
 
  private:
@@ -48,14 +48,14 @@ class ClosureSteps : public std::enable_shared_from_this<ClosureSteps> {
   const std::shared_ptr<const WorkerProgram> program_;  // shared with the runs
   const ClosureRun::Request request_;
   const size_t num_steps_;
-  const size_t begun_ahead_;  // of the step that runs
+  const size_t begun_ahead_;  // that of the step that runs
   const absl::Time deadline_;
   ClosureInput input_;  // constant after Start
   Mutex mutex_;
   size_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);  // by step
+  std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);  // one per step
   ClosureRun::Replied reply_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -22,7 +22,7 @@ struct Entry {
   uint32_t at = 0;     // counts the ids of all columns
 };
 
-// What ids name.
+// The table that ids name.
 struct Table {
   const std::string& name;
   int64_t num_rows = 0;
@@ -60,7 +60,8 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   return absl::OkStatus();
 }
 
-// Of the ids' own type; row numbers of an int32 column fit it, and so do their positions.
+// Returns positions in the ids' own type; row numbers of an int32 column fit it, and so do their
+// positions.
 template <typename T>
 Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   Tensor tensor(DTypeOf<T>::value, shape);
@@ -69,7 +70,7 @@ Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   return tensor;
 }
 
-// A radix sort, whose passes are as many as the numbers have digits.
+// Sorts by radix, with as many passes as the numbers have digits.
 void Sort(std::vector<Entry>& entries) {
   constexpr int kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;
@@ -106,7 +107,7 @@ void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<i
 absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> columns) {
   RowLookup lookup;
   std::vector<Entry> entries;
-  std::vector<int64_t> first;  // of each column among all ids
+  std::vector<int64_t> first;  // where each column begins among all ids
   int64_t count = 0;
   for (const IdColumn& column : columns) {
     first.push_back(count);

@@ -6,7 +6,7 @@
 namespace cohort {
 
 proto::GroupAbortCause ToProto(const AbortCause& cause);
-// A cause without a code that means an error is INTERNAL.
+// Reads a cause; a code that is not an error becomes INTERNAL.
 AbortCause FromProto(const proto::GroupAbortCause& cause);
 
 }  // namespace cohort

@@ -9,12 +9,12 @@
 
 namespace cohort {
 
-// Where bytes [offset, offset + size) of the payload lie: in place, or, where a border of pieces is
-// among them, copied to `spare`, which grows as needed.
+// Returns where bytes [offset, offset + size) of the payload lie: in place or, if a border of
+// pieces is among them, copied to `spare`, which grows as needed.
 const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
                          std::vector<std::byte>& spare);
 
-// How many bytes from `offset` on lie in place; 0 at the end.
+// Returns how many bytes from `offset` on lie in place; 0 at the end.
 size_t BytesInPiece(const Payload& payload, size_t offset);
 
 // Copies bytes [0, size) to `to`.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Where frames of the operations under way may be received: in the callers' outputs, so that what
-// one rank gathers from the others is not copied once more. Filled by operations on the strand of
-// their group, asked on threads of the transport. Internal to worker/collective.
+// Places where frames of the operations under way may be received: in the callers' outputs, so that
+// what one rank gathers from the others is not copied once more. Operations offer them on the
+// strand of their group; threads of the transport ask for them. Internal to worker/collective.
 
 #include <cstdint>
 #include <map>
@@ -29,11 +29,11 @@ class FramePlaces {
   };
   void Offer(uint64_t sequence, const Entry& entry);
 
-  // The place of this frame, whose payload is not here yet. Null where none was offered, another
-  // fingerprint or size was, or the place was given out before.
+  // Returns the place of this frame, whose payload is not here yet. Returns null if none was
+  // offered, if the fingerprint or size differs, or if the place was given out before.
   std::shared_ptr<ReceivePlace> Take(const CollectiveFrame& frame, size_t bytes);
 
-  // Nothing is received in the operation's places from when this returns.
+  // Keeps everything from being received in the operation's places from when this returns.
   void Close(uint64_t sequence);
 
  private:
@@ -42,10 +42,10 @@ class FramePlaces {
     absl::Span<std::byte> memory;
     std::shared_ptr<ReceivePlace> given;  // shared with the transport
   };
-  using OfOperation = absl::flat_hash_map<uint64_t, Offered>;  // by rank and tag
+  using OfOperation = absl::flat_hash_map<uint64_t, Offered>;  // keyed by rank and tag
 
   Mutex mutex_;
-  std::map<uint64_t, OfOperation> offered_ ABSL_GUARDED_BY(mutex_);  // by sequence
+  std::map<uint64_t, OfOperation> offered_ ABSL_GUARDED_BY(mutex_);  // keyed by sequence
 };
 
 }  // namespace cohort

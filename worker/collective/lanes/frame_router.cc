@@ -11,7 +11,8 @@ namespace cohort {
 
 namespace {
 
-// Each peer may have a window of frames of each operation that it has begun; more is a mistake.
+// Upper bound of waiting calls. Each peer may have a window of frames of each operation that it has
+// begun; more is a mistake.
 constexpr uint64_t kWaitingCallsMax = 65536;
 
 absl::Status OverError(uint64_t generation) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// The receiving end of a worker: which groups it is in, and the service that hands each what comes
-// for it. A peer may make a group before this worker does: its calls wait for the group then. Calls
-// of a generation that is over are refused and counted. It also keeps what the last groups' calls
-// did, for operators who ask.
+// The receiving end of a worker: the groups that the worker is in, and the service that hands each
+// group what comes for it. A peer may make a group before this worker does: its calls wait for the
+// group then. Calls of a generation that is over are refused and counted. The router also keeps the
+// records of the last groups' calls, for operators who ask.
 
 #include <cstdint>
 #include <deque>
@@ -26,11 +26,11 @@ namespace cohort {
 // Always owned by a shared_ptr: the service's handlers hold it. Thread-safe.
 class FrameRouter : public std::enable_shared_from_this<FrameRouter> {
  public:
-  // For Transport::Listen.
+  // Returns the service for Transport::Listen.
   Service MakeService();
 
-  // From now on calls for the group go to the receiver, as long as it lives; those that wait go to
-  // it inside this call. What waits for older generations of the group is refused.
+  // Routes calls for the group to the receiver from now on, as long as that lives; waiting ones go
+  // to it inside this call. Calls that wait for older generations of the group are refused.
   void Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver);
   // Calls for it are refused from now on.
   void Remove(const GroupName& group);
@@ -56,9 +56,10 @@ class FrameRouter : public std::enable_shared_from_this<FrameRouter> {
 
   template <typename Request, typename Response, typename Use>
   Handler HandlerOf(Use use);
-  // `visit` gets the receiver of the group, now or when it is made.
+  // Calls `visit` with the receiver of the group, now or when it is made.
   void Find(const Key& key, Visit visit);
-  // Of a frame with this header, for a group that is here (LaneReceiver::PlaceOf).
+  // Returns the place of a frame with this header, for a group that is here
+  // (LaneReceiver::PlaceOf).
   std::shared_ptr<ReceivePlace> PlaceOf(absl::string_view header, size_t bytes);
   proto::GetFlightRecordResponse Flights(const proto::GetFlightRecordRequest& request) const;
 

@@ -23,17 +23,18 @@ struct LaneGroupOptions {
   int rank = 0;
   int size = 1;
   HostLayout hosts;                   // empty: each rank is a host
-  std::vector<proto::TaskRef> tasks;  // by rank, for errors; may be empty
-  // A call that takes so long is logged with who has not started it, and again after as long.
+  std::vector<proto::TaskRef> tasks;  // one per rank, for errors; may be empty
+  // The time after which a call is logged with the ranks that have not started it, and logged
+  // again.
   absl::Duration stall_after = absl::Seconds(10);
 };
 
 // Frames that have been sent by this rank so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;       // of payloads
-  uint64_t frames_parked = 0;    // that came before the call was started here
-  uint64_t frames_in_place = 0;  // that were received in the caller's output
+  uint64_t bytes_sent = 0;  // bytes of payloads
+  uint64_t frames_parked = 0;  // frames that came before their call was started here
+  uint64_t frames_in_place = 0;  // frames that were received in the caller's output
 };
 
 // Thread-safe.
@@ -42,8 +43,8 @@ class LaneCommunicator final : public Communicator {
   // Operations under way at most, by which a rank may be ahead of another; more calls wait.
   static constexpr size_t kOperationsMax = 64;
 
-  // Clock and executor outlive it and its calls; the table is that of the worker's service. All
-  // ranks listen before any makes its communicator.
+  // Makes a communicator. Clock and executor outlive it and its calls; the table is that of the
+  // worker's service. All ranks listen before any makes its communicator.
   LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> table,
                    std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options);
   ~LaneCommunicator() override;
@@ -54,12 +55,12 @@ class LaneCommunicator final : public Communicator {
   void Start(CollectiveCall call, Done done) override;
   void Abort(absl::Status root_cause) override;
 
-  // As Start, with all that is checked, compared and told, but nothing moves: it is agreed when all
-  // ranks have started the same call. For who moves the elements by other means (nccl/). A rank
-  // that agrees on a call that another starts gets INTERNAL or waits.
+  // Starts a call with all its checks, comparisons and reports, but moves nothing: the call is
+  // agreed when all ranks have started the same one. For code that moves the elements by other
+  // means (nccl/). A rank that agrees on a call that another rank starts gets INTERNAL or waits.
   void Agree(CollectiveCall call, Done agreed);
-  // `told` runs once when the generation has ended, with the root cause, on the executor; never
-  // when it is not aborted.
+  // Runs `told` once when the generation has ended, with the root cause, on the executor; never if
+  // it is not aborted.
   void WhenAborted(Done told);
 
   std::shared_ptr<const FlightRecorder> recorder() const;

@@ -11,9 +11,9 @@ namespace cohort {
 
 namespace {
 
-// Of calls that have retired; a rank is behind another by fewer.
+// The number of retired calls to remember; a rank is behind another by fewer.
 constexpr size_t kPastCallsMax = 256;
-// Else a sender whose window is full would wait for answers that are held.
+// Otherwise a sender whose window is full would wait for answers that are held.
 static_assert(LateAnswers::kFramesToAnswer <= Operation::kFramesToPeerMax);
 
 // A peer has so many frames unanswered in each call that it may be ahead; more is a mistake.
@@ -48,10 +48,10 @@ constexpr absl::Duration kAnswerWait = absl::Milliseconds(500);
 // The answers of all ranks to one question. Lives on the strand of the group.
 struct Answers {
   size_t waits_for = 0;
-  std::map<int, std::string> missing;  // by rank, in words
+  std::map<int, std::string> missing;  // one per rank, in words
 };
 
-// How long a rank waits for others' words about the cause. A lost one does not answer.
+// The time that a rank waits for others' words about the cause. A lost rank does not answer.
 constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
@@ -207,7 +207,7 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   std::exchange(state.done, nullptr)(status);
 }
 
-// Of what does not end by a frame: nobody is in a hurry.
+// Tells the end of a call that no frame ends: nobody is in a hurry.
 void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
   executor_.Run([done = std::move(done), status]() mutable { done(status); });
 }
@@ -436,8 +436,8 @@ void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
              detail)});
 }
 
-// A rank that is said to be lost, and is not, says whom it does not reach itself: the same cause
-// then has two sides.
+// A rank that is said to be lost, and is not, adds which ranks it does not reach itself: the same
+// cause then shows two sides.
 std::string LaneGroup::Besides() const {
   const auto own = static_cast<size_t>(options_.rank);
   const AbortCause& cause = agreement_.best();
@@ -479,7 +479,7 @@ void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
       });
 }
 
-// Only the first cause of a rank's own counts: what it finds later may be a consequence.
+// Only the first cause that a rank finds counts: what it finds later may be a consequence.
 void LaneGroup::Raise(const AbortCause& cause) {
   if (agreement_.begun() || left_) return;
   StopAll();

@@ -32,12 +32,12 @@ class LaneGroup final : public LaneReceiver,
   LaneCounters counters() const;
 
   void WatchAll();
-  // What a call brings with it to the others: Start or Agree of lane_communicator.h.
+  // The part of a call that travels: Start or Agree of lane_communicator.h.
   enum class Carries : uint8_t { kElements, kNothing };
   void Start(CollectiveCall call, Carries carries, Communicator::Done done);
   void Abort(absl::Status cause);
   void WhenAborted(Communicator::Done told);
-  // No call is under way. Peers that watch are told.
+  // Leaves the group; no call is under way. Peers that watch are told.
   void Leave();
 
   void OnFrame(CollectiveFrame frame, Consumed consumed) override;
@@ -58,7 +58,7 @@ class LaneGroup final : public LaneReceiver,
     TimerId timer;
     std::shared_ptr<Operation> operation;  // null before it is begun; shared with its frames
   };
-  // What later frames of a call that has retired are compared with.
+  // The part of a retired call that later frames of it are compared with.
   struct PastCall {
     uint64_t sequence = 0;
     uint64_t fingerprint = 0;
@@ -71,7 +71,7 @@ class LaneGroup final : public LaneReceiver,
   };
   using Missing = std::vector<std::string>;
 
-  // lane_group.cc: calls and frames.
+  // Calls and frames: lane_group.cc.
   void StartHere(CollectiveCall call, Carries carries, Communicator::Done done);
   void BeginNext();
   void Begin(CallState& state);
@@ -83,7 +83,7 @@ class LaneGroup final : public LaneReceiver,
   void Tell(Communicator::Done done, const absl::Status& status);
   void OnRetired(uint64_t sequence) override;
 
-  // lane_group_abort.cc: how it ends.
+  // The end of a generation: lane_group_abort.cc.
   void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) override;
   void OnBadFrame(uint64_t sequence, const absl::Status& status) override;
   std::string NameOf(int rank) const;
@@ -98,7 +98,7 @@ class LaneGroup final : public LaneReceiver,
   void Told(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
   void Settle();
 
-  // lane_group_waits.cc: calls that take too long.
+  // Calls that take too long: lane_group_waits.cc.
   void SetTimer(CallState& state);
   void Late(uint64_t sequence);
   void SetStallTimer();
@@ -109,7 +109,7 @@ class LaneGroup final : public LaneReceiver,
   Executor& executor_;
   const LaneGroupOptions options_;
   const std::unique_ptr<PeerLinks> lanes_;  // synchronise themselves
-  // Synchronises itself. Shared with who looks at it, also when the group is over.
+  // Synchronises itself. Shared with readers, also when the group is over.
   const std::shared_ptr<FlightRecorder> recorder_;
   FramePlaces places_;  // synchronises itself
   Strand strand_;
@@ -120,7 +120,7 @@ class LaneGroup final : public LaneReceiver,
   std::map<uint64_t, CallState> calls_;  // not retired
   size_t under_way_ = 0;                 // begun and not retired
   std::deque<PastCall> past_;
-  std::map<uint64_t, std::vector<ParkedFrame>> parked_;  // for calls that are not begun
+  std::map<uint64_t, std::vector<ParkedFrame>> parked_;  // frames of calls that are not begun
   size_t parked_frames_ = 0;
   LateAnswers answers_;
   std::vector<LeftReply> watchers_;
@@ -128,7 +128,7 @@ class LaneGroup final : public LaneReceiver,
   std::map<int, uint64_t> left_peers_;  // rank, calls that it had started
   AbortAgreement agreement_;
   bool settled_ = false;
-  absl::Status end_;  // when settled
+  absl::Status end_;  // set when settled
   std::vector<Communicator::Done> tell_of_end_;
   TimerId stall_timer_;
 

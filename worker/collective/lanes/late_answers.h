@@ -12,20 +12,20 @@
 
 namespace cohort {
 
-// Of one receiver. Thread-compatible.
+// The held answers of one receiver. Thread-compatible.
 class LateAnswers {
  public:
   static constexpr size_t kFramesToAnswer = 4;
 
   explicit LateAnswers(int size) : held_(static_cast<size_t>(size)) {}
 
-  // A frame of this rank has been taken.
+  // Notes that a frame of this rank has been taken.
   void Taken(int from, bool may_wait, Consumed consumed);
   // Answers all that are held.
   void Release();
 
  private:
-  std::vector<std::vector<Consumed>> held_;  // by rank
+  std::vector<std::vector<Consumed>> held_;  // one list per rank
 };
 
 }  // namespace cohort

@@ -18,8 +18,9 @@ namespace {
 // Elements that are combined at a time, at most: what they need stays in the second cache.
 constexpr int64_t kBlockElements = 8192;
 
-// Where every rank's result needs every rank, who has it knows that all made the same call. In a
-// broadcast or a reduction it is those to whom a rank gave who say so.
+// Returns whether the operation ends with answers. If every rank's result needs every rank, a rank
+// with a result knows that all made the same call. In a broadcast or a reduction the receivers of a
+// rank's elements say so.
 bool EndsAnswered(CollectiveOp op) {
   return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
 }
@@ -50,7 +51,7 @@ class Operation::Hold {
   }
   ~Hold() {
     if (--operation_->memory_holds_ > 0) return;
-    // Not here: the transport that lets go of the frame may hold its locks.
+    // Posted, not called: the transport that releases the frame may hold its locks.
     operation_->strand_.Post([operation = operation_, host = host_] { operation->CheckEnd(); });
   }
   Hold(const Hold&) = delete;
@@ -130,8 +131,7 @@ void Operation::Begin() {
   CheckEnd();
 }
 
-// Every rank sends something in every operation, so that every rank's call is compared with that of
-// another.
+// Sends something in every operation, so that every rank's call is compared with another rank's.
 void Operation::SendHello() {
   const std::vector<PlanStep>& steps = setup_.plan.steps;
   const auto receive = std::find_if(steps.begin(), steps.end(), [](const PlanStep& step) {
@@ -162,7 +162,7 @@ void Operation::OnFrame(CollectiveFrame frame) {
                                          PayloadBytes(frame.payload), " bytes, not ", bytes)));
   }
   if (state.place != nullptr && bytes > 0 && frame.payload[0].data == state.place) {
-    // What goes on from there to another rank reads the caller's memory.
+    // A frame that goes on from here to another rank reads the caller's memory.
     if (state.readers > 1) frame.payload = {CallersMemory(state.place, bytes)};
     ++counters_.frames_in_place;
   }
@@ -244,7 +244,8 @@ const std::byte* Operation::At(const Ref& ref, int64_t first, int64_t count,
   return BytesAt(states_[ref.step].payload, offset, static_cast<size_t>(count) * element, spare);
 }
 
-// From `first` on, as many as lie in one piece: none where a border goes through it.
+// Returns the number of elements from `first` on that lie in one piece; 0 if a border goes through
+// the first.
 int64_t Operation::WholeElements(const Ref& ref, int64_t first) const {
   if (ref.place != Ref::Place::kFrame) return ref.count - first;
   const size_t element = ElementBytes(ref.partial);
@@ -384,7 +385,8 @@ bool Operation::HasEnded() const {
   return !EndsAnswered(setup_.call.op) || frames_under_way_ == hellos_under_way_;
 }
 
-// What the host does in here may end this operation's time in its table, so it is held.
+// Checks whether the operation has ended. The host may end this operation's time in its table
+// meanwhile, so `self` holds the operation.
 void Operation::CheckEnd() {
   const auto self = shared_from_this();
   const bool ends = !done_ && (failed_ || HasEnded());

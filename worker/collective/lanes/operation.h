@@ -27,20 +27,20 @@
 
 namespace cohort {
 
-// What an operation tells its group. Lives on the strand of the group.
+// The receiver of an operation's news: its group. Lives on the strand of the group.
 class OperationHost {
  public:
   virtual ~OperationHost() = default;
   // Outputs are there, or undefined; the caller's memory is free.
   virtual void OnDone(uint64_t sequence, const absl::Status& status) = 0;
   virtual void OnRetired(uint64_t sequence) = 0;
-  // A frame to the rank was not taken.
+  // Tells that a frame to the rank was not taken.
   virtual void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) = 0;
-  // What a frame brings is not what the plan expects.
+  // Tells that a frame does not bring what the plan expects.
   virtual void OnBadFrame(uint64_t sequence, const absl::Status& status) = 0;
 };
 
-// What the operations of a group share. Belongs to their host.
+// The parts that the operations of a group share. Belongs to their host.
 struct OperationWays {
   Strand& strand;
   PeerLinks& lanes;
@@ -50,15 +50,16 @@ struct OperationWays {
 struct OperationSetup {
   uint64_t sequence = 0;
   CollectiveCall call;
-  std::string description;  // of the call
+  std::string description;  // the call in words
   RankPlan plan;
   int rank = 0;
   int size = 1;
-  bool answers_may_wait = false;  // those to its frames, until more have been sent
+  // whether answers to its frames may wait until more have been sent
+  bool answers_may_wait = false;
 };
 
-// A frame's fingerprint: the call's, and for an all-to-all how many elements go from one rank to
-// the other.
+// Returns a frame's fingerprint: the call's and, for an all-to-all, how many elements go from one
+// rank to the other.
 uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int from, int to,
                           int rank);
 
@@ -67,18 +68,18 @@ class Operation : public std::enable_shared_from_this<Operation> {
  public:
   static constexpr int kFramesToPeerMax = 8;  // unanswered, of one operation
 
-  // The ways belong to the host, which outlives its operations: it owns them, and is owned by what
-  // their frames under way call back.
+  // Makes an operation. The ways belong to the host, which outlives its operations: it owns them,
+  // and the callbacks of their frames under way own it.
   Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways, OperationSetup setup);
 
   void Begin();
-  // A frame with the right fingerprint. It is kept until its elements have been used: at most what
-  // the plan receives. The sender may have it back at once; only so may frames that do not come in
-  // the order in which they are used never wait for each other.
+  // Takes a frame with the right fingerprint and keeps it until its elements have been used: at
+  // most what the plan receives. The sender may have the answer at once; only so do frames that
+  // come in another order than they are used never wait for each other.
   void OnFrame(CollectiveFrame frame);
-  // Nothing more is sent or made.
+  // Sends and makes nothing more.
   void Stop();
-  // After Stop: the call ends with `status` when its memory is free.
+  // Ends the call with `status` when its memory is free. Called after Stop.
   void Fail(const absl::Status& status);
 
   const CollectiveCall& call() const { return setup_.call; }
@@ -89,7 +90,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   struct Counters {
     uint64_t frames_sent = 0;
-    uint64_t bytes_sent = 0;  // of payloads
+    uint64_t bytes_sent = 0;  // bytes of payloads
     uint64_t frames_in_place = 0;
   };
   const Counters& counters() const { return counters_; }
@@ -101,8 +102,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
     uint32_t readers = 0;    // steps that have not read it yet
     bool made = false;
     const std::byte* place = nullptr;  // where a frame was offered to be received
-    Payload payload;                   // of a receive
-    std::shared_ptr<Buffer> memory;    // of what is made in own memory; shared with frames
+    Payload payload;  // for a receive
+    std::shared_ptr<Buffer> memory;  // own memory of what is made; shared with frames
   };
   struct PeerQueue {
     std::deque<uint32_t> waiting;  // send steps
@@ -121,7 +122,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void SendHello();
   void SendFrame(int peer, uint32_t tag, Payload payload);
   Payload PayloadOf(uint32_t index);
-  // Of the caller's memory, for as long as the owner lives.
+  // Returns a slice of the caller's memory, for as long as the owner lives.
   ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
   bool Matters(int peer, uint32_t tag, const absl::Status& failure) const;
@@ -131,7 +132,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   size_t ElementBytes(bool partial) const;
   std::byte* TargetOf(uint32_t index);
   int64_t WholeElements(const Ref& ref, int64_t first) const;
-  // The bytes of elements [first, first + count) of a ref.
+  // Returns the bytes of elements [first, first + count) of a ref.
   const std::byte* At(const Ref& ref, int64_t first, int64_t count, std::vector<std::byte>& spare);
 
   OperationHost& host_;
@@ -143,7 +144,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const uint64_t fingerprint_;
 
   std::vector<StepState> states_;
-  std::vector<uint32_t> dependents_begin_;  // by step, into dependents_
+  std::vector<uint32_t> dependents_begin_;  // indices into dependents_, by step
   std::vector<uint32_t> dependents_;
   absl::flat_hash_map<uint64_t, uint32_t> receives_;  // rank and tag to step
   std::deque<uint32_t> ready_;
@@ -154,7 +155,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::atomic<int> memory_holds_{1};
   bool steps_ended_ = false;
   int frames_under_way_ = 0;
-  int hellos_under_way_ = 0;  // of those; who takes them may leave before
+  int hellos_under_way_ = 0;  // hellos under way; their takers may leave before
   bool stopped_ = false;
   bool failed_ = false;
   bool done_ = false;

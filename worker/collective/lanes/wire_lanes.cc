@@ -98,8 +98,8 @@ class WireLanes final : public PeerLinks {
 
  private:
   proto::GroupMember member_;                      // constant
-  std::vector<std::shared_ptr<Channel>> data_;     // by rank; constant
-  std::vector<std::shared_ptr<Channel>> control_;  // by rank; constant
+  std::vector<std::shared_ptr<Channel>> data_;  // one per rank; constant
+  std::vector<std::shared_ptr<Channel>> control_;  // one per rank; constant
   // Shared with the completions of the calls, which may come after us.
   const std::shared_ptr<OpenCalls> frames_ = std::make_shared<OpenCalls>();
   const std::shared_ptr<OpenCalls> watches_ = std::make_shared<OpenCalls>();

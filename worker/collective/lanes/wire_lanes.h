@@ -17,13 +17,14 @@ namespace cohort {
 struct WireLanesOptions {
   GroupName group;
   int rank = 0;
-  std::vector<std::string> addresses;  // by rank
+  std::vector<std::string> addresses;  // one per rank
 };
 
-// The transport outlives them. Frames under way at the end go on; watches end.
+// Makes the links over a transport, which outlives them. Frames under way at the end go on; watches
+// end.
 std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options);
 
-// As they are on the wire.
+// Returns the group's number on the wire.
 uint64_t GroupHash(const GroupName& group);
 
 }  // namespace cohort

@@ -31,7 +31,7 @@ class NcclCalls {
  public:
   explicit NcclCalls(uint64_t first_sequence) : next_(first_sequence) {}
 
-  // Any thread. `added` runs with its number before the thread can see it.
+  // Adds a call; any thread may do so. `added` runs with its number before the thread can see it.
   template <typename Added>
   void Add(NcclCall call, Added added) {
     MutexLock lock(mutex_);
@@ -45,19 +45,19 @@ class NcclCalls {
   void PieceThrough();
   void Stop();  // no more calls are added
 
-  // The communicator's thread. Waits until something has happened since the last time.
+  // Waits, on the communicator's thread, until something has happened since the last time.
   void WaitForNews(absl::Duration timeout);
   // Waits for the end alone.
   void WaitForEnd(absl::Duration timeout);
   bool stopped() const;
   absl::Status end() const;
   uint64_t pieces_through() const;
-  // The next that is new, which is asked from now on; or null.
+  // Returns the next new call, which counts as asked from now on, or null.
   const NcclCall* TakeNew();
   const NcclCall* Agreed(uint64_t sequence) const;  // null when it is not agreed, or not there
-  // Those that are agreed, from the oldest on.
+  // Returns the agreed calls, from the oldest on.
   std::vector<const NcclCall*> AllAgreed() const;
-  // Those that nobody else will answer: all but the asked.
+  // Returns the calls that nobody else will answer: all but the asked ones.
   std::vector<uint64_t> Endable() const;
   Communicator::Done TakeOut(uint64_t sequence);
   bool empty() const;

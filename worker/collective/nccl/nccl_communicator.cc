@@ -162,7 +162,7 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
 
 void NcclCommunicator::Collect() {
   if (failed_ || pieces_collected_ == calls_->pieces_through()) return;
-  // After an error the device may go on to the end of a piece without its elements.
+  // After an error the device may reach the end of a piece without its elements.
   if (const absl::Status status = device_->Check(); !status.ok()) return Fail(status);
   for (const uint64_t through = calls_->pieces_through(); pieces_collected_ < through;) {
     PieceUnderWay& front = under_way_.front();
@@ -189,7 +189,7 @@ void NcclCommunicator::LookAround() {
   LookForLateCalls();
 }
 
-// What is not agreed yet the control group looks after.
+// Looks for late calls that are agreed; the control group looks after the others.
 void NcclCommunicator::LookForLateCalls() {
   const absl::Time now = clock_.Now();
   const std::vector<const NcclCall*> agreed = calls_->AllAgreed();

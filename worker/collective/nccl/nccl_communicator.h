@@ -39,11 +39,11 @@
 namespace cohort {
 
 struct NcclOptions {
-  LaneGroupOptions group;  // as that of the control group
+  LaneGroupOptions group;  // the control group's
   int device = 0;          // CUDA's number of this rank's GPU; no two ranks have the same one
   absl::Duration join_timeout = absl::Seconds(60);
-  // For what is on the GPU to end when the group is aborted, which takes milliseconds where it
-  // does; after it calls end all the same, and the GPU keeps its staging memory.
+  // The time for the work on the GPU to end after an abort, which normally takes milliseconds;
+  // afterwards calls end all the same, and the GPU keeps its staging memory.
   absl::Duration abort_wait = absl::Seconds(10);
   // Kept as long as the communicator: 3 times 2 of them pinned, and as many of the device's.
   size_t piece_bytes = size_t{8} << 20;
@@ -54,11 +54,11 @@ class NcclCommunicator final : public Communicator {
  public:
   static constexpr uint64_t kCallsToJoin = 2;
 
-  // Clock and executor outlive it and its calls; a table that LoadNccl gave lives for ever. An
-  // error in its place is told to all ranks. `joined` runs once, on the executor; then the error is
-  // FAILED_PRECONDITION naming the ranks that have no GPU or no NCCL and why, DEADLINE_EXCEEDED,
-  // UNAVAILABLE with NCCL's words, or the cause for which the control group ended; every call ends
-  // with it. Calls may be started before.
+  // Makes a communicator. Clock and executor outlive it and its calls; a table that LoadNccl
+  // returned lives for ever. An error instead of a table is told to all ranks. `joined` runs once,
+  // on the executor; its error is FAILED_PRECONDITION naming the ranks that have no GPU or no NCCL
+  // and why, DEADLINE_EXCEEDED, UNAVAILABLE with NCCL's words, or the cause for which the control
+  // group ended; every call ends with it. Calls may be started before.
   NcclCommunicator(Clock& clock, Executor& executor, absl::StatusOr<const NcclTable*> table,
                    std::unique_ptr<LaneCommunicator> control, NcclOptions options, Done joined);
   ~NcclCommunicator() override;
@@ -88,7 +88,7 @@ class NcclCommunicator final : public Communicator {
     bool last = false;
   };
 
-  // nccl_communicator.cc: calls.
+  // Calls: nccl_communicator.cc.
   void Serve(Done joined);
   void AskForAgreement();
   void PostAgreed();
@@ -101,7 +101,7 @@ class NcclCommunicator final : public Communicator {
   void Complete(uint64_t sequence, const absl::Status& status);
   absl::Status WaitUntilPosted(absl::Time deadline);
 
-  // nccl_join.cc: how the ranks come together.
+  // The joining of the ranks: nccl_join.cc.
   absl::Status Join();
   NcclPass OwnPass();
   absl::Status AskControl(CollectiveCall call);
@@ -110,7 +110,7 @@ class NcclCommunicator final : public Communicator {
   Executor& executor_;
   const absl::StatusOr<const NcclTable*> table_;
   const NcclOptions options_;
-  // Synchronises itself. Shared with who looks at it, also when the group is over.
+  // Synchronises itself. Shared with readers, also when the group is over.
   const std::shared_ptr<FlightRecorder> recorder_;
   const std::shared_ptr<NcclCalls> calls_;  // shared with what the control group answers
   const std::unique_ptr<LaneCommunicator> control_;

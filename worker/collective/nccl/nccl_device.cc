@@ -14,9 +14,10 @@ namespace cohort {
 
 namespace {
 
-// NCCL tells the state of a communicator to who asks, and wakes nobody.
+// The interval of polls: NCCL tells the state of a communicator when asked, and wakes nobody.
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(1);
-// For a communicator that has nothing under way to leave; a lost peer may keep it longer.
+// The number of polls for a communicator that has nothing under way to leave; a lost peer may keep
+// it longer.
 constexpr int kAsksOfLeaveMax = 2000;
 
 void Pause() {
@@ -167,7 +168,7 @@ bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) 
 }
 
 void NcclDevice::Leave() {
-  // All pieces are through, but CUDA's thread may not have come back from saying so.
+  // All pieces are through, but CUDA's thread may not have returned from saying so.
   int32_t code = table_.stream_wait(context_);
   if (code == kNcclDone) code = table_.leave(context_);
   for (int asked = 0; code == kNcclUnderWay && asked < kAsksOfLeaveMax; ++asked) {

@@ -31,20 +31,21 @@ class NcclDevice {
   struct Options {
     int device = 0;  // CUDA's number of it
     int rank = 0;
-    // Of a piece on either side: kSlots times 2 of them are pinned, and as many are the device's.
+    // The bytes of a piece on either side: kSlots times 2 of them are pinned, and as many are the
+    // device's.
     size_t piece_bytes = 0;
-    // A piece is through. Runs on a thread of CUDA: short, and nothing of CUDA in it.
+    // Tells that a piece is through. Runs on a thread of CUDA: short, and nothing of CUDA in it.
     std::function<void()> through;
   };
 
-  // The table outlives it.
+  // Opens a device; the table outlives it.
   static absl::StatusOr<std::unique_ptr<NcclDevice>> Open(const NcclTable& table, Options options);
-  // Nothing is under way.
+  // Must not run while anything is under way.
   ~NcclDevice();
 
   // Begins to join the group; it has when HasPosted.
   absl::Status Join(const std::array<uint8_t, kNcclIdBytes>& id, int size);
-  // What was begun last is on the device, and nothing has failed.
+  // Returns whether the operation that was begun last is on the device, and nothing has failed.
   absl::StatusOr<bool> HasPosted();
 
   std::byte* StagedInput(size_t slot) { return slots_[slot].host_in; }
@@ -52,7 +53,7 @@ class NcclDevice {
   // Begins with what is staged. Then HasPosted until it has, then Finish.
   absl::Status Post(size_t slot, const NcclPiece& piece, const NcclElements& elements);
   absl::Status Finish(size_t slot, const NcclPiece& piece, const NcclElements& elements);
-  // Whether all is well with what is under way.
+  // Checks what is under way.
   absl::Status Check();
 
   // Ends what is under way, and the device's use. False when that has not ended in time: then it
@@ -77,7 +78,7 @@ class NcclDevice {
   NcclContext* const context_;
   const Options options_;
   std::array<Slot, kSlots> slots_;
-  bool joined_ = false;  // and neither left nor aborted
+  bool joined_ = false;  // it has joined, and has neither left nor aborted
 };
 
 }  // namespace cohort

@@ -27,9 +27,10 @@ class NcclElements {
   NcclRun RunOf(int64_t elements) const;
   NcclReduction reduction() const { return reduction_; }
 
-  // `to` and `from` on NCCL's side are aligned to 8 bytes; the call's side need not be aligned.
+  // Converts to NCCL's form. The memory on NCCL's side is aligned to 8 bytes; the call's side need
+  // not be aligned.
   void ToNccl(const std::byte* from, int64_t elements, std::byte* to) const;
-  // May change what is at `from`.
+  // Converts from NCCL's form. May change the elements at `from`.
   void FromNccl(std::byte* from, int64_t elements, std::byte* to) const;
 
  private:

@@ -14,29 +14,29 @@
 
 namespace cohort {
 
-// Where the module is looked for: in the directory of the executable.
+// Returns the path of the module: in the directory of the executable.
 std::string NcclModulePath();
 
-// The table of the module at `path`. It stays loaded. Thread-safe. Errors: FAILED_PRECONDITION when
-// the module is not there, cannot be loaded or is of another build; the message says what was tried
-// and what to do.
+// Loads the module at `path` and returns its table. The module stays loaded. Thread-safe. Errors:
+// FAILED_PRECONDITION if the module is not there, cannot be loaded or is of another build; the
+// message says what was tried and what to do.
 absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path);
 
 // Asked when GPUs are to be joined by NCCL. Thread-safe. Errors: those of LoadNccl.
 using FindNccl = std::function<absl::StatusOr<const NcclTable*>()>;
 
-// Null, too, is none.
+// Calls `find_nccl`; null finds nothing.
 absl::StatusOr<const NcclTable*> NcclOf(const FindNccl& find_nccl);
 
-// Whether the machine has this device. Errors: FAILED_PRECONDITION saying why not.
+// Checks that the machine has this device. Errors: FAILED_PRECONDITION saying why not.
 absl::Status CheckNcclDevice(const NcclTable& table, int32_t device);
 
-// OK for kNcclDone and kNcclUnderWay; else UNAVAILABLE: "starting a copy: CUDA: out of memory (2)".
-// The context may be null.
+// Returns OK for kNcclDone and kNcclUnderWay, else UNAVAILABLE: "starting a copy: CUDA: out of
+// memory (2)". The context may be null.
 absl::Status NcclStatus(const NcclTable& table, NcclContext* context, int32_t code,
                         absl::string_view doing);
 
-// "2.28.9".
+// Returns "2.28.9".
 std::string NcclVersionWords(int32_t version);
 
 }  // namespace cohort

@@ -15,15 +15,15 @@ namespace cohort {
 // Thread-compatible. Errors of all methods: UNAVAILABLE with the words of CUDA or NCCL.
 class NcclLocalGroup {
  public:
-  // Each GPU once. The table outlives the group.
+  // Opens a group of GPUs, each once. The table outlives the group.
   static absl::StatusOr<std::unique_ptr<NcclLocalGroup>> Open(const NcclTable& table,
                                                               const std::vector<int32_t>& gpus);
   ~NcclLocalGroup();
   NcclLocalGroup(const NcclLocalGroup&) = delete;
   NcclLocalGroup& operator=(const NcclLocalGroup&) = delete;
 
-  // Into `sum` of the first GPU the sum of what is at `values` of each, so many of them; `sum` may
-  // be the first. It is there when this returns. After an error the group is of no more use.
+  // Adds up `count` values of each GPU into `sum` on the first GPU; `sum` may be the first GPU's
+  // values. The sum is there on return. After an error the group must not be used any more.
   absl::Status Sum(const std::vector<const float*>& values, int64_t count, float* sum);
 
  private:

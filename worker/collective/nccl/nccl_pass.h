@@ -1,8 +1,8 @@
 #pragma once
 
-// What the ranks tell each other before they join: whether each has a device and which NCCL, and
-// rank 0 the id of the group. All hear all, so that all know alike whether they join, and say the
-// same of who cannot.
+// The message by which ranks introduce themselves before they join: whether each has a device and
+// which NCCL, and rank 0's id of the group. All ranks hear all of them, so all know alike whether
+// they join, and name the same ranks that cannot.
 
 #include <array>
 #include <cstddef>
@@ -15,12 +15,12 @@
 namespace cohort {
 
 struct NcclPass {
-  static constexpr size_t kBytes = 1024;  // of each rank, the words included
+  static constexpr size_t kBytes = 1024;  // bytes of each rank, the words included
 
   absl::Status usable;  // else a message is shown, and cut where it is longer
   int32_t nccl_version = 0;
-  uint64_t piece_bytes = 0;                   // by which all cut their calls
-  std::array<uint8_t, kNcclIdBytes> id = {};  // of rank 0
+  uint64_t piece_bytes = 0;  // the size by which all ranks cut their calls
+  std::array<uint8_t, kNcclIdBytes> id = {};  // rank 0's
 };
 
 std::array<std::byte, NcclPass::kBytes> EncodePass(const NcclPass& pass);

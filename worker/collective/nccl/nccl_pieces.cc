@@ -37,7 +37,7 @@ int64_t Longest(const CollectiveCall& call) {
   return longest;
 }
 
-// Of each part, the elements of turn `turn`.
+// Returns the elements that turn `turn` takes of each part.
 std::vector<int64_t> LeftOf(const std::vector<int64_t>& counts, int64_t turn, int64_t step) {
   std::vector<int64_t> left;
   for (const int64_t count : counts) {
@@ -51,7 +51,7 @@ bool AllEqual(const std::vector<int64_t>& numbers) {
                      [&](int64_t number) { return number == numbers[0]; });
 }
 
-// One part after another.
+// Returns copies of one part after another.
 std::vector<NcclCopy> CopiesOf(const std::vector<int64_t>& begins, const std::vector<int64_t>& left,
                                int64_t first) {
   std::vector<NcclCopy> copies;

@@ -37,10 +37,10 @@ struct NcclStep {
   };
 
   Kind kind = Kind::kAllReduce;
-  int peer = 0;               // of kSend and kReceive; the root of kReduce and kBroadcast
-  int64_t send_first = 0;     // in the staged input
-  int64_t receive_first = 0;  // in the staged output
-  int64_t count = 0;          // as NCCL counts: of one part in kAllGather and kReduceScatter
+  int peer = 0;  // for kSend and kReceive; the root of kReduce and kBroadcast
+  int64_t send_first = 0;  // position in the staged input
+  int64_t receive_first = 0;  // position in the staged output
+  int64_t count = 0;  // as NCCL counts: those of one part in kAllGather and kReduceScatter
 };
 
 struct NcclPiece {
@@ -54,11 +54,12 @@ struct NcclPiece {
 // Thread-compatible.
 class NcclPieces {
  public:
-  // The call is one that CheckCall lets through. At most `elements_max` are staged of a piece on
-  // either side; it is at least `size`.
+  // Cuts a call that CheckCall accepts. At most `elements_max` of a piece are staged on either
+  // side; that is at least `size`.
   NcclPieces(const CollectiveCall& call, int rank, int size, int64_t elements_max);
 
-  // None for a barrier, and where nothing moves. In an all-to-all ranks may have different numbers.
+  // Returns the number of pieces, 0 for a barrier and if nothing moves. In an all-to-all the ranks
+  // may have different numbers.
   int64_t count() const { return count_; }
   NcclPiece At(int64_t index) const;
 
@@ -72,7 +73,7 @@ class NcclPieces {
   const int rank_;
   const int size_;
   const int64_t step_;           // elements of a piece, or of each part in a piece
-  std::vector<int64_t> begins_;  // of counts
+  std::vector<int64_t> begins_;  // begins of the parts
   std::vector<int64_t> receive_begins_;
   int64_t count_ = 0;
 };

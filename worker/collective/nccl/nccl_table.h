@@ -23,7 +23,7 @@ namespace cohort {
 
 inline constexpr uint32_t kNcclTableVersion = 3;
 inline constexpr size_t kNcclIdBytes = 128;
-// Of the one function that the module exports: const NcclTable* f().
+// The name of the one function that the module exports: const NcclTable* f().
 inline constexpr char kNcclTableSymbol[] = "cohort_nccl_table";
 
 inline constexpr int32_t kNcclDone = 0;
@@ -33,7 +33,7 @@ enum class NcclType : int32_t { kBytes, kInt32, kInt64, kFloat32, kFloat64 };
 enum class NcclReduction : int32_t { kSum, kProd, kMin, kMax };
 
 struct NcclRun {
-  uint64_t count = 0;  // of elements of the type
+  uint64_t count = 0;  // number of elements of the type
   NcclType type = NcclType::kBytes;
 };
 
@@ -44,14 +44,15 @@ struct NcclTable {
   uint32_t version = kNcclTableVersion;
   void* self = nullptr;  // first argument of the functions that take no context
 
-  // Into `words`, with a zero at the end. The context, which may be null, may know more.
+  // Writes the words of `code` into `words`, with a zero at the end. The context, which may be
+  // null, may know more.
   void (*error_words)(NcclContext* context, int32_t code, char* words, uint64_t bytes);
   int32_t (*nccl_version)(void* self, int32_t* version);  // 22809: 2.28.9
   int32_t (*device_count)(void* self, int32_t* count);
   int32_t (*unique_id)(void* self, uint8_t* id);  // kNcclIdBytes; needs no device
 
   int32_t (*open)(void* self, int32_t device, NcclContext** context);
-  // Its memory has been freed; it has left, or was aborted, or never joined.
+  // Closes a context whose memory has been freed and which has left, was aborted, or never joined.
   void (*close)(NcclContext* context);
   int32_t (*allocate_device)(NcclContext* context, uint64_t bytes, void** memory);
   int32_t (*allocate_host)(NcclContext* context, uint64_t bytes, void** memory);  // pinned
@@ -59,17 +60,17 @@ struct NcclTable {
   void (*free_host)(NcclContext* context, void* memory);
 
   int32_t (*join)(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size);
-  // Of what was started last, and of what has gone wrong since.
+  // Returns the state of the operation that was started last, and any failure since.
   int32_t (*comm_state)(NcclContext* context);
   int32_t (*leave)(NcclContext* context);    // all that was posted has ended; then comm_state
-  int32_t (*destroy)(NcclContext* context);  // when it has left
+  int32_t (*destroy)(NcclContext* context);  // after it has left
   void (*abort)(NcclContext* context);       // instead: ends what is on the device; may block
 
   int32_t (*copy_to_device)(NcclContext* context, void* device, const void* host, uint64_t bytes);
   int32_t (*copy_to_host)(NcclContext* context, void* host, const void* device, uint64_t bytes);
   int32_t (*group_start)(NcclContext* context);
   int32_t (*group_end)(NcclContext* context);
-  // Within a group only. `send` and `receive` do not overlap.
+  // Collectives, within a group only. `send` and `receive` do not overlap.
   int32_t (*all_reduce)(NcclContext* context, const void* send, void* receive, NcclRun run,
                         NcclReduction reduction);
   int32_t (*reduce)(NcclContext* context, const void* send, void* receive, NcclRun run,
@@ -87,7 +88,7 @@ struct NcclTable {
   int32_t (*stream_state)(NcclContext* context);  // kNcclUnderWay while something runs
   int32_t (*stream_wait)(NcclContext* context);   // blocks until nothing runs
 
-  // So many GPUs, each once, with a communicator and a stream of each.
+  // Opens so many GPUs, each once, with a communicator and a stream of each.
   int32_t (*open_local)(void* self, int32_t count, const int32_t* devices, NcclLocal** local);
   // Adds up what each GPU has at `send`, by GPU, into `receive` of the first one, which may be its
   // `send`. No device writes any of it meanwhile. When this has failed nothing but close_local may

@@ -22,7 +22,7 @@ constexpr int64_t kLocalBytesMin = 64 * kKiB;
 // Above the buckets that gradients travel in (bucket_plan.h), so that how they are put together
 // changes no bit of them.
 constexpr int64_t kTwoShotBytesMax = 16 * kMiB;
-constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;  // of more ranks than send each other directly
+constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;  // for more ranks than send each other directly
 constexpr int64_t kGatherDirectBytesMax = 512 * kKiB;
 constexpr int64_t kTreeBytesMax = 64 * kKiB;
 constexpr int kDirectRanksMax = 16;

@@ -1,10 +1,11 @@
 #pragma once
 
-// Which gradients travel together. Gradients come in the reverse of the order of their variables in
-// the model, because the backward pass makes the last one first, and are put into buckets greedily:
-// a new one begins when the one before has more than its size already, as TensorFlow packs them
-// (cross_device_utils.group_by_size). Each element type has buckets of its own. The plan depends on
-// names, types and sizes alone, so every rank makes the same, and its buckets start in its order.
+// The grouping of gradients that travel together. Gradients come in the reverse of the order of
+// their variables in the model, because the backward pass makes the last one first, and are put
+// into buckets greedily: a new bucket begins when the one before exceeds its size, as TensorFlow
+// packs them (cross_device_utils.group_by_size). Each element type has buckets of its own. The plan
+// depends on names, types and sizes alone, so every rank makes the same plan, and its buckets start
+// in its order.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +21,7 @@ struct BucketItem {
   int64_t elements = 0;
 };
 
-inline constexpr int64_t kNcclBucketBytes = int64_t{25} << 20;  // where a call waits for all ranks
+inline constexpr int64_t kNcclBucketBytes = int64_t{25} << 20;  // for calls that wait for all ranks
 
 struct BucketOptions {
   // 0: the sizes below; the first bucket is small so that something travels early.
@@ -31,15 +32,16 @@ struct BucketOptions {
 
 struct Bucket {
   DType dtype = DType::kFloat32;
-  std::vector<size_t> items;     // of the list that was given
-  std::vector<int64_t> offsets;  // where each begins, in elements
+  std::vector<size_t> items;  // indices into the given list
+  std::vector<int64_t> offsets;  // where each item begins, in elements
   int64_t elements = 0;
 
-  // Of types, sizes and names: CollectiveCall::layout.
+  // A hash of types, sizes and names: CollectiveCall::layout.
   uint64_t layout = 0;
 };
 
-// In the order in which they can start: that of their last item. Items in the order of the model.
+// Plans buckets in the order in which they can start, which is that of their last item. `items` are
+// in the order of the model.
 std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items, const BucketOptions& options);
 
 }  // namespace cohort

@@ -1,16 +1,16 @@
 #pragma once
 
-// What one rank does in one operation, as data: sends, receives, sums and copies, and what has to
+// The work of one rank in one operation, as data: sends, receives, sums and copies, and what has to
 // happen before what. Algorithms are functions that write plans (plans.h); one machine carries them
 // out (operation.h), whatever the transport and the order in which frames arrive.
 //
 // A plan speaks in elements. A Ref is a run of elements somewhere: in the caller's input or output,
-// in a frame that a receive brings, or in what a sum or a copy made in memory of the operation. A
-// step that reads what another makes waits for it.
+// in a frame that a receive brings, or in memory of the operation that a sum or a copy made. A step
+// that reads what another makes waits for it.
 //
-// A plan may write over input that it sends (operations in place) only where the receiver has made
-// use of it by then: because what is written came back through that receiver. Otherwise it sends a
-// copy.
+// A plan may write over input that it sends (operations in place) only if the receiver has made use
+// of that input by then: because the new value came back through that receiver. Otherwise it sends
+// a copy.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Ref {
   static constexpr uint32_t kNoStep = ~uint32_t{0};
 
   Place place = Place::kInput;
-  bool partial = false;     // of the accumulator's type (reduce_tree.h)
+  bool partial = false;  // in the accumulator's type (reduce_tree.h)
   uint32_t step = kNoStep;  // what it waits for; of kFrame and kMade the step that makes it
   int64_t first = 0;        // element
   int64_t count = 0;
@@ -37,9 +37,9 @@ struct PlanStep {
   enum class Kind : uint8_t { kSend, kReceive, kCombine, kCopy };
 
   Kind kind = Kind::kSend;
-  bool final = false;  // of sums: the result is that of all ranks
-  int peer = 0;        // of sends and receives
-  uint32_t tag = 0;    // of sends and receives: once for each pair of ranks and direction
+  bool final = false;  // of a sum: the result is that of all ranks
+  int peer = 0;  // for sends and receives
+  uint32_t tag = 0;  // for sends and receives: used once for each pair of ranks and direction
   Ref target;          // what it makes
   uint32_t refs_begin = 0;
   uint32_t refs_end = 0;  // what it reads: RankPlan::refs[refs_begin, refs_end)
@@ -68,15 +68,15 @@ class PlanBuilder {
   Ref Receive(int peer, uint32_t tag, int64_t count);
   Ref ReceivePartial(int peer, uint32_t tag, int64_t count);
 
-  // The tree over the operands in this order.
-  Ref CombinePartial(absl::Span<const Ref> operands);                         // in own memory
+  // Adds the tree over the operands in this order.
+  Ref CombinePartial(absl::Span<const Ref> operands);  // in own memory
   Ref CombinePartialInto(absl::Span<const Ref> operands, const Ref& target);  // of the same size
-  Ref CombineFinal(absl::Span<const Ref> operands);                           // in own memory
+  Ref CombineFinal(absl::Span<const Ref> operands);  // in own memory
   Ref CombineFinalInto(absl::Span<const Ref> operands, const Ref& target);
 
   Ref Copy(const Ref& what);  // to own memory
   Ref CopyInto(const Ref& what, const Ref& target);
-  // Nothing, when all of these have come.
+  // Returns nothing if all of these have come.
   Ref Join(absl::Span<const Ref> all);
 
   RankPlan Finish() && { return std::move(plan_); }

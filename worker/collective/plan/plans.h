@@ -23,9 +23,9 @@
 
 namespace cohort {
 
-// Which ranks are processes of one host.
+// The grouping of ranks into hosts.
 struct HostLayout {
-  std::vector<int> host_of;  // by rank, counting from 0 in the order of the ranks
+  std::vector<int> host_of;  // the host of each rank, counted from 0 in the order of the ranks
 };
 
 struct PlanInput {
@@ -39,7 +39,7 @@ RankPlan OneShotAllReduce(const PlanInput& in);
 RankPlan TwoShotAllReduce(const PlanInput& in);
 RankPlan RecursiveDoublingAllReduce(const PlanInput& in);
 RankPlan RingAllReduce(const PlanInput& in);
-// Only where RanksPerHostBlock is not 0.
+// Makes a plan; RanksPerHostBlock must not be 0.
 RankPlan HierarchicalAllReduce(const PlanInput& in);
 
 RankPlan DirectReduceScatter(const PlanInput& in);
@@ -55,15 +55,17 @@ RankPlan ScatteredReduce(const PlanInput& in);  // reduce-scatter, then gathered
 
 RankPlan DisseminationBarrier(const PlanInput& in);
 
-// Nothing moves; who has made it knows that all ranks have started the same call. The ranks of an
-// all-to-all hear of each other first, because their counts are compared in pairs.
+// Makes a plan that moves nothing; a rank that has carried it out knows that all ranks have started
+// the same call. The ranks of an all-to-all hear of each other first, because their counts are
+// compared in pairs.
 RankPlan AgreementPlan(const PlanInput& in);
 
-// The plan of a call by an algorithm that AlgorithmFor gave (algorithm_choice.h).
+// Makes the plan of a call by an algorithm that AlgorithmFor returned (algorithm_choice.h).
 RankPlan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm);
 
-// How many ranks each host has, when the hosts are blocks of the tree: the same power of two on
-// each but the last, which may have fewer. Else 0; 0 too for one host or hosts of one rank.
+// Returns how many ranks each host has, if the hosts are blocks of the tree: the same power of two
+// on each but the last, which may have fewer. Returns 0 otherwise, and for one host or hosts of one
+// rank.
 int RanksPerHostBlock(const HostLayout& hosts);
 
 }  // namespace cohort

@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-// All ranks' inputs meet at every rank, which sums for itself. What is sent is a copy, because the
-// output may lie where the input is and a peer may still be reading when the sum is made.
+// All ranks' inputs meet at every rank, which sums for itself. A copy is sent, because the output
+// may lie where the input is and a peer may still be reading when the sum is made.
 RankPlan OneShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
@@ -29,8 +29,8 @@ RankPlan OneShotAllReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// Rank i owns chunk i. Everybody sends each owner its chunk, and each owner its sum to everybody.
-// A chunk of the output is written when its owner has answered, who has read our part by then.
+// Rank i owns chunk i. Every rank sends each owner its chunk, and each owner sends its sum to all.
+// A chunk of the output is written when its owner has answered, which has read our part by then.
 RankPlan TwoShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
@@ -41,7 +41,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
     const Segment all = ChunkAt(in.call.count, chunk, i);
     chunks.push_back(Segments(all.first, all.count, segment_elements));
   }
-  // By segments first, so that all owners can begin; each rank begins with another owner.
+  // Goes by segments first, so that all owners can begin; each rank begins with another owner.
   const size_t longest = chunks[0].size();
   for (size_t s = 0; s < longest; ++s) {
     for (int turn = 1; turn < in.size; ++turn) {
@@ -84,8 +84,8 @@ struct Block {
 
 Block BlockAt(int base, int level, int n) { return {base, std::min(1 << level, n - base)}; }
 
-// One level of the tree: our block's value becomes that of the block and its sibling. Rank i of a
-// block gets the sibling's value from rank i modulo the sibling's size.
+// Passes one level of the tree: our block's value becomes that of the block and its sibling. Rank i
+// of a block gets the sibling's value from rank i modulo the sibling's size.
 Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment, const Ref& value,
              const Ref& output) {
   const int base = in.rank >> level << level;

@@ -5,7 +5,7 @@ namespace cohort {
 
 namespace {
 
-// Where each part begins, and at the end the sum of all.
+// Returns where each part begins, and at the end the sum of all.
 std::vector<int64_t> Begins(const std::vector<int64_t>& counts) {
   std::vector<int64_t> begins = {0};
   for (const int64_t count : counts) begins.push_back(begins.back() + count);
@@ -93,7 +93,8 @@ RankPlan DirectAllToAll(const PlanInput& in) {
 
 namespace {
 
-// In round k rank r tells r + 2^k that it and all that it has heard of have come, from `heard` on.
+// Makes rank r tell r + 2^k, in round k, that it and all ranks that it has heard of have come, from
+// `heard` on.
 void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan) {
   for (int round = 0; (1 << round) < in.size; ++round) {
     const int ahead = 1 << round;
@@ -112,8 +113,8 @@ RankPlan DisseminationBarrier(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// A rank whose pairs all fit says so to nobody before it has heard of all of them, so that none
-// goes on where one pair does not fit.
+// A rank whose pairs all fit tells no other rank so before it has heard of all of them, so that
+// none goes on if one pair does not fit.
 RankPlan AgreementPlan(const PlanInput& in) {
   if (in.call.op != CollectiveOp::kAllToAll || in.size == 1) return DisseminationBarrier(in);
   PlanBuilder plan;

@@ -23,7 +23,7 @@ namespace {
 // lanes as a host has ranks; lane i belongs on each host to its i-th rank, or where the host has
 // fewer to one of those.
 struct Hosts {
-  int size = 0;   // of the group
+  int size = 0;  // the group's
   int block = 1;  // ranks of a host
 
   int count() const { return (size + block - 1) / block; }
@@ -33,7 +33,7 @@ struct Hosts {
   int OwnerOf(int lane, int host) const { return FirstOf(host) + lane % RanksOf(host); }
 };
 
-// One run of elements: summed on each host by the owner of its lane, across hosts by the owner of
+// A run of elements, summed on each host by the owner of its lane and across hosts by the owner of
 // `home`. Thread-compatible.
 class Unit {
  public:

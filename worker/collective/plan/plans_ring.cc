@@ -43,7 +43,7 @@ void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, 
   plan.CopyInto(frame, output);
 }
 
-// Of unequal parts, one for each rank, which lie behind each other in the whole.
+// A segment of unequal parts, one for each rank, which follow each other in the whole.
 struct PartSegment {
   int owner = 0;
   int64_t index = 0;  // among all
@@ -69,9 +69,9 @@ std::vector<PartSegment> PartSegments(const PlanInput& in) {
 }  // namespace
 
 // Each rank sends 2(n-1) chunks to the next one. Chunk c is summed from rank c round to rank c-1,
-// which divides a mean and sends the chunk round again. The output serves as memory for the sums
-// on their way, where they have its type: what we sent of a chunk has been added to at the next
-// rank before the chunk comes back as a whole.
+// which divides a mean and sends the chunk round again. The output serves as memory for the sums on
+// their way if they have its type: what we sent of a chunk has been added to at the next rank
+// before the chunk comes back as a whole.
 RankPlan RingAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;

@@ -5,7 +5,8 @@ namespace cohort {
 
 namespace {
 
-// Whom a rank gets a broadcast from (-1: it is the root) and whom it hands it to.
+// A rank's place in the tree of a broadcast: the rank that it gets elements from (-1: it is the
+// root), and those that it hands them to.
 struct TreePlace {
   int parent = -1;
   std::vector<int> children;

@@ -56,7 +56,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
 
 absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) const {
   if (memory.empty()) return kOwnBytes;
-  const std::less_equal<const std::byte*> before;  // of any two addresses
+  const std::less_equal<const std::byte*> before;  // orders any two addresses
   const std::byte* const begin = memory_.data() + kOwnBytes;
   if (!before(begin, memory.data()) ||
       !before(memory.data() + memory.size(), memory_.data() + memory_.size())) {

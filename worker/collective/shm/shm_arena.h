@@ -1,6 +1,6 @@
 #pragma once
 
-// One rank's memory in the mapping that the ranks of a host share, as buffers. Only this rank
+// The memory of one rank in the mapping that the ranks of a host share, as buffers. Only this rank
 // allocates here, so its book-keeping is in its own memory. Internal to worker/collective.
 
 #include <cstddef>
@@ -23,8 +23,7 @@ class ShmArena : public std::enable_shared_from_this<ShmArena> {
   // Errors: RESOURCE_EXHAUSTED naming the arena's size.
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);
 
-  // Where `memory` lies in the arena's buffers; nothing when it does not. Empty memory lies
-  // everywhere.
+  // Returns where `memory` lies in the arena's buffers, or nothing. Empty memory lies everywhere.
   absl::optional<size_t> OffsetOf(absl::Span<const std::byte> memory) const;
 
  private:

@@ -39,7 +39,7 @@ inline void FutexWakeAll(std::atomic<uint32_t>& word) {
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
 // A wake-up costs some 30 us: about twice as long whoever waits looks for the others.
 constexpr std::chrono::microseconds kLookTime{60};
-constexpr std::chrono::microseconds kAloneTime{20};  // of it without letting others run
+constexpr std::chrono::microseconds kAloneTime{20};  // the part of it without letting others run
 constexpr int kLooksBetweenClocks = 64;
 
 void Pause() {
@@ -62,7 +62,7 @@ void WriteText(const absl::Status& status, ShmText& text) {
 }
 
 absl::Status ReadText(const ShmText& text) {
-  // What another process wrote is no reason to read outside.
+  // Sizes that another process wrote must not make this one read outside.
   const size_t message_bytes = std::min<size_t>(text.message_bytes, ShmText::kBytesMax);
   const size_t detail_bytes =
       std::min<size_t>(text.detail_bytes, ShmText::kBytesMax - message_bytes);
@@ -97,10 +97,10 @@ ShmBarrier::~ShmBarrier() {
   RingBell();
 }
 
-// Proof that nobody sleeps on: the stores of `arrived`, the loads of AllArrived and the changes of
-// `sleepers` have one order for all ranks. Of those who arrive, the one that is last in it sees all
-// words. A sleeper that it does not see yet will see all words itself before it sleeps; one that it
-// sees either has not read the bell, or is woken by its change.
+// Waits until all are here. Proof that no rank sleeps on: the stores of `arrived`, the loads of
+// AllArrived and the changes of `sleepers` have one order for all ranks. The arriving rank that is
+// last in that order sees all words. A sleeper that it does not see yet will see all words itself
+// before it sleeps; a sleeper that it sees either has not read the bell, or is woken by its change.
 absl::Status ShmBarrier::Wait() {
   At(BarrierStep::kReaches);
   ++arrived_;
@@ -133,8 +133,8 @@ void ShmBarrier::RingBell() {
   FutexWakeAll(segment_->header().bell);
 }
 
-// Also where every rank could have a core two may be on one, where the second sees the first wait
-// for it: so who has waited for some time lets others run.
+// Looks at the words. Even if every rank could have a core, two may be on one, where the second
+// sees the first wait for it: so a rank that has waited for some time lets others run.
 bool ShmBarrier::Look() {
   const Time start = std::chrono::steady_clock::now();
   const auto alone = segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
@@ -178,7 +178,7 @@ absl::Status ShmBarrier::LookAround() {
   // Others may have passed what this rank sees late, and the generation have ended after that.
   if (aborted()) return AllArrived() ? absl::OkStatus() : Cause();
   for (int rank = 0; rank < size(); ++rank) {
-    // Who is gone but was here first has kept nobody waiting.
+    // A rank that is gone but was here first has kept nobody waiting.
     if (segment_->block(rank).arrived.load() < arrived_ && IsGone(rank) &&
         segment_->block(rank).arrived.load() < arrived_) {
       return Abort(LostError(rank));

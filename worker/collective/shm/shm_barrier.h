@@ -1,16 +1,16 @@
 #pragma once
 
-// Where the ranks of one host wait for each other, and what ends that: a cause that one of them
-// set, the death of a rank, or a deadline.
+// The place where the ranks of one host wait for each other, and what ends a wait: a cause that one
+// of them set, the death of a rank, or a deadline.
 //
 // Each rank counts the barriers that it has reached in a word of its own; a barrier is passed when
-// all words have its number. Who waits looks at the words for a short while, and then sleeps on the
-// bell that the last to arrive rings. It wakes every 50 ms to see who is still alive. A rank's life
-// is a pipe: the rank holds the end for writing, all others one for reading, so its end is seen
-// however it came.
+// all words have its number. A waiting rank looks at the words for a short while, and then sleeps
+// on the bell that the last to arrive rings. It wakes every 50 ms to see which ranks are still
+// alive. A rank's life is a pipe: the rank holds the end for writing, all others one for reading,
+// so its end is seen however it came.
 //
 // An abort is a cause in the block of the rank that found it, and that rank's number in one word of
-// the header, which the first sets. So all ranks end with the same cause. Internal to
+// the header, which the first one sets. So all ranks end with the same cause. Internal to
 // worker/collective.
 
 #include <atomic>
@@ -29,19 +29,19 @@
 
 namespace cohort {
 
-// Where a rank is at a barrier.
+// A rank's progress at a barrier.
 enum class BarrierStep {
   kReaches,  // its word does not say so yet
   kArrived,  // its word does, and it has woken nobody yet
-  kSleeps,   // it has seen that some are missing, and is about to sleep; perhaps again
-  kPassed,   // it has seen that all are here
+  kSleeps,  // it has seen that some are missing, and is about to sleep; perhaps again
+  kPassed,  // it has seen that all are here
 };
 
 // Wait lives on the thread of the group's calls; the rest is thread-safe.
 class ShmBarrier {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Of a call that has started.
+  // The deadline of a call that has started.
   struct Deadline {
     Time time = Time::max();
     uint64_t sequence = 0;
@@ -52,9 +52,9 @@ class ShmBarrier {
     GroupName name;
     std::shared_ptr<const ShmSegment> segment;  // shared with buffers
     int rank = 0;
-    std::vector<UniqueFd> lives;          // by rank; none for this one
-    std::vector<proto::TaskRef> members;  // by rank, for errors; or empty
-    // The earliest of the calls that have started.
+    std::vector<UniqueFd> lives;  // one per rank; empty for this rank
+    std::vector<proto::TaskRef> members;  // one per rank, for errors; or empty
+    // Returns the earliest deadline of the calls that have started.
     absl::AnyInvocable<Deadline()> deadline;
     // Runs where Wait does, when it has waited so long, and again after as long, with the ranks
     // that are not here.
@@ -70,26 +70,27 @@ class ShmBarrier {
   // Says that this rank has left.
   ~ShmBarrier();
 
-  // Until all ranks are here. Errors: the generation's cause; a barrier that all ranks have reached
-  // is passed also when the generation has ended since.
+  // Waits until all ranks are here. Errors: the generation's cause; but a barrier that all ranks
+  // have reached is passed even if the generation has ended since.
   absl::Status Wait();
 
   // Ends the generation with `cause`, unless it has ended. Returns the cause that counts.
   absl::Status Abort(const absl::Status& cause);
-  // OK until the generation ends.
+  // Returns OK until the generation ends.
   absl::Status Cause() const;
-  // Sequentially consistent: of BeginCall, which stores `busy` before it looks here, and
-  // WaitForQuiet, which looks at `busy` after the abort was stored, one sees the other.
+  // Returns whether the generation was aborted. Sequentially consistent: of BeginCall, which stores
+  // `busy` before it looks here, and WaitForQuiet, which looks at `busy` after the abort was
+  // stored, one sees the other.
   bool aborted() const { return segment_->header().aborted_by.load() != 0; }
 
-  // While a rank is busy it may write the others' memory. False: the generation has ended, and
-  // this rank must not begin.
+  // Marks this rank as busy; a busy rank may write the others' memory. Returns false if the
+  // generation has ended: this rank must not begin.
   bool BeginCall();
   void EndCall();
   void Completed(const CollectiveCall& call, uint64_t sequence);
-  // After an abort with `cause`: until no living rank is busy. False when one still is after
-  // quiet_wait, or is the one that the cause says is given up: it is not waited for, and may go on
-  // later.
+  // Waits, after an abort with `cause`, until no living rank is busy. Returns false if one still is
+  // after quiet_wait, or if the cause says that one is given up: that one is not waited for, and
+  // may go on later.
   bool WaitForQuiet(const absl::Status& cause) const;
 
   const ShmSegment& segment() const { return *segment_; }
@@ -122,8 +123,8 @@ class ShmBarrier {
   const absl::Duration quiet_wait_;
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
-  Time waits_since_;         // while it sleeps
-  absl::Duration reported_;  // for how long it had waited when that was last told
+  Time waits_since_;  // set while it sleeps
+  absl::Duration reported_;  // the wait that was last reported
 };
 
 }  // namespace cohort

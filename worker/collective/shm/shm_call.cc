@@ -17,7 +17,8 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// Of each rank's input; all of them stay in the second cache until the result went everywhere.
+// Size of a block of each rank's input; all of them stay in the second cache until the result went
+// everywhere.
 constexpr size_t kBlockBytes = size_t{32} << 10;
 constexpr size_t kStagingAt = 2 * kSlotBytes;
 
@@ -89,7 +90,8 @@ absl::Status ShmCallRun::Meet() {
   return absl::OkStatus();
 }
 
-// All ranks come here together, since each compares its call with every other.
+// Returns the mismatch. All ranks come here together, since each compares its call with every
+// other.
 absl::Status ShmCallRun::Mismatch() {
   const ShmSegment& segment = barrier_.segment();
   const std::string words = DescribeCall(call_);
@@ -375,7 +377,7 @@ void ShmCallRun::ReducePart(int64_t number) {
               {call_.output.data() + static_cast<size_t>(piece.begin) * element_, false, divisor_});
 }
 
-// Of all-gather, broadcast and all-to-all: from each rank what is for this one.
+// Gathers, for all-gather, broadcast and all-to-all, this rank's share of each rank's elements.
 void ShmCallRun::GatherParts(int64_t number) {
   const int part = HasParts() ? barrier_.rank() : 0;
   int64_t output = 0;

@@ -27,13 +27,13 @@
 
 namespace cohort {
 
-// Whether inputs are small, as every rank knows of every other's.
+// Returns whether inputs are small, as every rank knows of every other's.
 bool GoesThroughSlots(const CollectiveCall& call, const ShmPlan& plan);
 
 // Lives on the thread of the group's calls.
 class ShmCallRun {
  public:
-  // `call` has passed CheckCall; it is number `sequence` of the group.
+  // Runs a call that has passed CheckCall; it is number `sequence` of the group.
   ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const CollectiveCall& call,
              uint64_t sequence);
 
@@ -41,7 +41,7 @@ class ShmCallRun {
   absl::Status Run();
 
  private:
-  struct Range {  // of elements
+  struct Range {  // a range of elements
     int64_t begin = 0;
     int64_t count = 0;
   };
@@ -63,14 +63,14 @@ class ShmCallRun {
   absl::Status ReadCounts();
   Place PlaceOf(int rank, uint64_t offset, bool staged) const;
 
-  // How the input of `rank` is divided: a part for each rank, or one.
+  // Return how the input of `rank` is divided: a part for each rank, or one.
   bool HasParts() const;
   int Parts() const { return HasParts() ? barrier_.size() : 1; }
   Range PartOf(int rank, int part) const;
   int64_t LargestPart() const;
-  // What of a part of `count` elements is in piece `piece`.
+  // Returns the elements of a part of `count` that are in piece `piece`.
   Range PieceOf(int64_t count, int64_t piece) const;
-  // Element `at` of piece `piece` of a part.
+  // Returns the address of element `at` of piece `piece` of a part.
   std::byte* At(const Place& place, int part, int64_t part_begin, const Range& piece,
                 int64_t number) const;
 
@@ -83,7 +83,7 @@ class ShmCallRun {
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
 
   bool is_root() const { return barrier_.rank() == call_.root; }
-  // Where results of all ranks' work on a reduction are wanted at `rank`.
+  // Returns whether `rank` wants results of all ranks' work on a reduction.
   bool WantsWork(int rank) const;
 
   ShmBarrier& barrier_;
@@ -93,11 +93,11 @@ class ShmCallRun {
   const size_t element_;
   const int64_t divisor_;
   ShmCall& mine_;
-  int64_t piece_elements_ = 0;  // while anything is staged
+  int64_t piece_elements_ = 0;  // set while anything is staged
   bool any_staged_ = false;
-  std::vector<Place> inputs_;    // by rank
-  std::vector<Place> works_;     // by rank
-  std::vector<int64_t> counts_;  // of all-to-all: what each rank sends to each, row by row
+  std::vector<Place> inputs_;  // one per rank
+  std::vector<Place> works_;  // one per rank
+  std::vector<int64_t> counts_;  // for all-to-all: what each rank sends to each, row by row
 };
 
 }  // namespace cohort

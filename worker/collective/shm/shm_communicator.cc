@@ -19,7 +19,7 @@ namespace cohort {
 
 namespace {
 
-// That this process may use.
+// Returns the number of cores that this process may use.
 int CoreCount() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
@@ -190,7 +190,7 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
   return status;
 }
 
-// When this returns no rank writes the call's output any more, or none that can be seen here.
+// Waits until no rank writes the call's output any more, as far as this rank can see.
 absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
   const absl::Status cause = barrier_->Abort(status);
   if (!barrier_->WaitForQuiet(cause) && JoinedArena().OffsetOf(call.output) &&

@@ -42,7 +42,8 @@ class Patience {
              absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(1)))),
         stop_(stop) {}
 
-  // Until `fd`, or none, is ready, or `at_most` has passed. Errors: CANCELLED, DEADLINE_EXCEEDED.
+  // Waits until `fd` is ready, or `at_most` has passed; there may be no `fd`. Errors: CANCELLED,
+  // DEADLINE_EXCEEDED.
   absl::Status Wait(int fd, short events, absl::Duration at_most) const {
     const Time now = std::chrono::steady_clock::now();
     if (now >= end_) {
@@ -63,7 +64,7 @@ class Patience {
   const UniqueFd& stop_;
 };
 
-// One message of this rank.
+// Sends one message of this rank.
 absl::Status SendAll(const ShmRendezvous& options, const UniqueFd& socket,
                      absl::Span<const char> bytes, int passed_fd, const Patience& patience) {
   if (options.before_message) options.before_message();
@@ -87,7 +88,7 @@ absl::Status ReceiveAll(const UniqueFd& socket, void* data, size_t size,
   return absl::OkStatus();
 }
 
-// One byte that says what it is, and what came with it.
+// Receives one byte that names the message, and the descriptor that came with it.
 absl::StatusOr<UniqueFd> ReceivePassed(const UniqueFd& socket, char kind,
                                        const Patience& patience) {
   char byte = 0;
@@ -138,7 +139,8 @@ class Host {
         return absl::UnavailableError(absl::StrCat("rank ", rank, " sees other memory"));
       }
     }
-    // All have it, so the group has formed. Who is gone by now is missed like any other.
+    // All ranks have it, so the group has formed. A rank that is gone by now is missed like any
+    // other.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Send(rank, kGo, -1).IgnoreError();
     }
@@ -188,8 +190,8 @@ class Host {
 
   const ShmRendezvous& options_;
   const Patience& patience_;
-  std::vector<UniqueFd> sockets_;  // by rank
-  std::vector<UniqueFd> lives_;    // by rank
+  std::vector<UniqueFd> sockets_;  // one per rank
+  std::vector<UniqueFd> lives_;  // one per rank
 };
 
 absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& patience) {

@@ -35,15 +35,15 @@ struct ShmRendezvous {
   std::function<void()> before_message;
 };
 
-// What a rank has afterwards.
+// The result of the rendezvous for one rank.
 struct ShmShare {
   std::shared_ptr<ShmSegment> segment;  // shared with buffers
-  std::vector<UniqueFd> lives;          // by rank: ends of pipes for reading; none for this rank
+  std::vector<UniqueFd> lives;  // one per rank: ends of pipes for reading; empty for this rank
   UniqueFd life;                        // this rank's own, the end for writing
 };
 
-// Blocks until all ranks are here; `stop` becomes readable when that is not wanted any more.
-// Errors: UNAVAILABLE, DEADLINE_EXCEEDED naming who has not come, RESOURCE_EXHAUSTED, CANCELLED.
+// Meets the other ranks. Blocks until all are here; `stop` becomes readable to give up. Errors:
+// UNAVAILABLE, DEADLINE_EXCEEDED naming the missing ranks, RESOURCE_EXHAUSTED, CANCELLED.
 absl::StatusOr<ShmShare> MeetOnHost(const ShmRendezvous& options, const UniqueFd& stop);
 
 }  // namespace cohort

@@ -27,15 +27,16 @@ namespace cohort {
 inline constexpr int kHostRanksMax = 128;
 // Neighbouring lines are fetched in pairs.
 inline constexpr size_t kLinePair = 128;
-// Each is there twice, for calls with even and odd numbers, or for even and odd pieces.
+// Sizes of the areas of a rank. Each area exists twice, for calls with even and odd numbers, or for
+// even and odd pieces.
 inline constexpr size_t kSlotBytes = size_t{128} << 10;
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 inline constexpr size_t kOwnBytes = 2 * (kSlotBytes + kStagingBytes);
 
-// What the rank that makes the segment decides for all of them.
+// The decisions that the rank that makes the segment takes for all of them.
 struct ShmPlan {
   uint32_t ranks = 0;
-  // Every rank has a core of its own, so who waits looks for the others more than it lets them run.
+  // How often a waiting rank polls before it sleeps; high only if each rank has its own core.
   uint32_t spins = 0;
   uint64_t arena_bytes = 0;
   // Inputs up to so many bytes go through slots; at most kSlotBytes.
@@ -44,16 +45,16 @@ struct ShmPlan {
   uint64_t piece_bytes = 0;
 };
 
-// What fits so many ranks on so many cores.
+// Returns the plan that fits so many ranks on so many cores.
 ShmPlan MakeShmPlan(int ranks, int cores, size_t arena_bytes);
 
 struct ShmHeader {
   std::array<uint64_t, 2> nonce = {};
   ShmPlan plan;
-  // Sleeping ranks wait for another value of the bell.
+  // The bell: sleeping ranks wait for another value of it.
   alignas(kLinePair) std::atomic<uint32_t> bell{0};
   std::atomic<uint32_t> sleepers{0};
-  // 0, or 1 more than the rank whose cause ended the generation.
+  // Whose cause ended the generation: that rank plus 1, or 0.
   alignas(kLinePair) std::atomic<uint32_t> aborted_by{0};
 };
 
@@ -62,10 +63,10 @@ struct ShmCall {
   uint64_t sequence = 0;
   uint64_t fingerprint = 0;
   uint64_t input = 0;
-  uint64_t work = 0;  // where results are wanted, of all-reduce and reduce
+  uint64_t work = 0;  // where an all-reduce or reduce wants results
   uint32_t input_staged = 0;
   uint32_t work_staged = 0;
-  std::array<int64_t, kHostRanksMax> counts = {};  // of all-to-all: what goes to each rank
+  std::array<int64_t, kHostRanksMax> counts = {};  // for all-to-all: what goes to each rank
 };
 
 // A status, or the words of a call. What is longer is cut off.
@@ -87,16 +88,16 @@ struct ShmLastCall {
 };
 
 struct ShmRankBlock {
-  // How many barriers the rank has reached.
+  // The number of barriers that the rank has reached.
   alignas(kLinePair) std::atomic<uint64_t> arrived{0};
   // Whether the rank may be reading or writing memory of others.
   alignas(kLinePair) std::atomic<uint32_t> busy{0};
   std::atomic<uint64_t> completed{0};               // calls
   std::array<ShmLastCall, 2> last_calls;            // the last is at (completed - 1) % 2
-  std::atomic<uint32_t> left{0};                    // in good order
+  std::atomic<uint32_t> left{0};  // the rank left in good order
   alignas(kLinePair) std::array<ShmCall, 2> calls;  // by the sequence's parity
-  std::atomic<bool> abort_begun{false};             // by one of the rank's threads
-  ShmText cause;                                    // of the abort, before aborted_by says so
+  std::atomic<bool> abort_begun{false};  // set by one of the rank's threads
+  ShmText cause;  // the abort's, complete before aborted_by says so
   ShmText mismatch;                                 // the call in words, when calls do not fit
 };
 
@@ -108,8 +109,8 @@ class ShmSegment {
  public:
   // Errors: RESOURCE_EXHAUSTED with the system's reason.
   static absl::StatusOr<std::shared_ptr<ShmSegment>> Make(const ShmPlan& plan);
-  // What came from another process. Errors: INVALID_ARGUMENT when it is no such segment of sealed
-  // size; RESOURCE_EXHAUSTED.
+  // Maps a segment that came from another process. Errors: INVALID_ARGUMENT if it is not such a
+  // segment of sealed size; RESOURCE_EXHAUSTED.
   static absl::StatusOr<std::shared_ptr<ShmSegment>> Map(UniqueFd fd);
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
