@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-// What Schedule asks of a closure before it takes it.
+// Checks that Schedule makes of a closure before it takes it.
 
 #include "absl/status/status.h"
 #include "coordinator/api/coordinator_options.h"
@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// Its answer has what all of them fetch.
+// Upper bound of the steps of one closure: its answer carries what all of them fetch.
 inline constexpr size_t kClosureStepsMax = 4096;
 
 struct ClosureRules {

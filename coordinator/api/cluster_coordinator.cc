@@ -177,8 +177,8 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
   // One change after another, also while this one waits: slices remember the last number alone.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();
-  // No closure would bring the value back. After a recovery a slice has the change if the
-  // checkpoint that was restored has it, and says so; the others make it again.
+  // No closure would bring the value back. After a recovery a slice has the change if the restored
+  // checkpoint has it, and says so; the others make it again.
   while (true) {
     const uint64_t epoch = cluster_->epoch();
     RETURN_IF_ERROR(ps_->Change(variable.layout(), change, update));

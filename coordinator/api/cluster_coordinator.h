@@ -46,17 +46,17 @@ namespace cohort {
 // Thread-safe.
 class ReadCache {
  public:
-  // The calling thread has a scope, which is empty. False: it had one before.
+  // Begins an empty scope of the calling thread. Returns false if the thread had one before.
   bool Enter();
   void Leave(std::thread::id thread);
 
-  // What the calling thread's scope has of the variable. Without that, what `read` gives, which a
-  // scope keeps.
+  // Returns the variable's value in the calling thread's scope or, if it has none, the result of
+  // `read`, which a scope keeps.
   absl::StatusOr<Tensor> Read(const std::string& variable,
                               absl::FunctionRef<absl::StatusOr<Tensor>()> read);
 
  private:
-  using Values = std::map<std::string, Tensor>;  // by variable
+  using Values = std::map<std::string, Tensor>;  // keyed by variable
   Mutex mutex_;
   std::map<std::thread::id, Values> scopes_ ABSL_GUARDED_BY(mutex_);
 };
@@ -68,38 +68,41 @@ class ClusterCoordinator {
 
   // Attaches every ps and at least workers.min workers; late workers join when they come. Errors:
   // INVALID_ARGUMENT without a home or a worker, or with workers outside the limits;
-  // DEADLINE_EXCEEDED that says who does not answer, and why; FAILED_PRECONDITION of class
+  // DEADLINE_EXCEEDED naming the tasks that do not answer, and why; FAILED_PRECONDITION of class
   // CONFIGURATION naming another job that lives on the tasks.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
-  // Connect in two steps, for who may have to Abort it while it waits. Nothing else may be called
-  // in between.
+  // Connects in two steps, so that another thread can call Abort() while WaitForCluster() blocks.
+  // Nothing else may be called in between.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(World world, Waiter& waiter,
                                                                     Options options);
   absl::Status WaitForCluster();
   ~ClusterCoordinator();
 
   VariableScope Scope(proto::UpdateRule rule);
-  // Of a plan. Errors: RESOURCE_EXHAUSTED (CONFIGURATION) naming the homes without the memory.
+  // Creates the variables of a plan. Errors: RESOURCE_EXHAUSTED (CONFIGURATION) naming the homes
+  // without the memory.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
   absl::StatusOr<Tensor> Read(const Variable& variable);  // or from a scope (caching_scope.h)
-  // Strategy.experimental_local_results: each replica's value, where each has its own.
+  // Returns each replica's value, if each has its own. TensorFlow:
+  // Strategy.experimental_local_results.
   absl::StatusOr<std::vector<Tensor>> LocalResults(const Variable& variable);
   absl::Status Assign(const Variable& variable, const Tensor& value);
-  // Is in the variable once when this returns, whatever was lost meanwhile (sharded_variable.h).
+  // Changes the variable. The change is made exactly once when this returns, whatever was lost
+  // meanwhile (sharded_variable.h).
   absl::Status Change(const Variable& variable, const VariableChange& change);
 
   // Errors: INVALID_ARGUMENT for a program bound to a variable that was not created.
   absl::StatusOr<ProgramHandle> Register(const proto::Program& program);
   DatasetHandle CreatePerWorkerDataset(proto::DatasetSpec spec);
   IteratorHandle MakeIterator(const DatasetHandle& dataset);
-  // Length and type of the elements, as all workers that serve say, and those that come later have
-  // to find. Errors: INVALID_ARGUMENT naming two workers that read different data; what a worker
-  // answers (a missing file); UNAVAILABLE when no worker has answered within connect_timeout.
+  // Returns length and type of the elements, as all serving workers report them; later ones have to
+  // find the same. Errors: INVALID_ARGUMENT naming two workers that read different data; a worker's
+  // own error (a missing file); UNAVAILABLE if no worker has answered within connect_timeout.
   absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
 
-  // What the strategy plans for: the tasks, and where it takes all devices what workers say that
-  // they have, which takes until all workers have answered. Errors: those of AskForDevices.
+  // Returns what the strategy plans for: the tasks and, if it takes all devices, the devices of the
+  // workers, which takes until all workers have answered. Errors: those of AskForDevices.
   absl::StatusOr<ClusterShape> ShapeFor(const Strategy& strategy);
 
   // Blocks while the queue is full or a Join waits. Errors: INVALID_ARGUMENT for a program, data
@@ -107,47 +110,52 @@ class ClusterCoordinator {
   // (nothing is scheduled); the first error of an earlier closure (this closure is then cancelled);
   // DEADLINE_EXCEEDED saying what is waited for (nothing is scheduled).
   absl::StatusOr<RemoteValue> Schedule(const ProgramHandle& program, ScheduleOptions options);
-  // Until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED saying
-  // what is waited for.
+  // Waits until every closure has ended. Errors: the first error of a closure; DEADLINE_EXCEEDED
+  // saying what is waited for.
   absl::Status Join(absl::Duration timeout = absl::InfiniteDuration());
-  // Whether every closure has ended; waits only while some end after an error. Errors: as Join.
+  // Returns whether every closure has ended; waits only while some end after an error. Errors:
+  // those of Join.
   absl::StatusOr<bool> Done(absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
-  // With a recovery directory: once, after the variables were created and before the first
-  // Schedule. Every ps is put back to the last whole checkpoint that an earlier coordinator of this
-  // job left, or to initial values, and the next closure gets the first id that it does not cover.
-  // Schedule what it leaves open anew under its ids; SkipTo passes over the others. Nothing without
-  // one. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
+  // Resumes from the recovery directory, once, after the variables were created and before the
+  // first Schedule. Every ps goes back to the last whole checkpoint that an earlier coordinator of
+  // this job left, or to initial values, and the next closure gets the first id that the checkpoint
+  // does not cover. Schedule what it leaves open anew under its ids; SkipTo passes over the others.
+  // Does nothing without a recovery directory. Errors: DATA_LOSS naming the file;
+  // FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
-  // What that is, and nothing is done about it. Errors: DATA_LOSS naming the file.
+  // Returns the state that ResumeState would resume from, and changes nothing. Errors: DATA_LOSS
+  // naming the file.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }  // of the next closure; only grows
   ClosureId NextId() const { return scheduler_->NextId(); }
-  // Saved with each recovery checkpoint. Runs on another thread.
+  // Sets the function whose result is saved with each recovery checkpoint. It runs on another
+  // thread.
   void SetApplicationState(Recovery::ApplicationState state);
   // Returns when all that is done now is durable. Nothing to do without a recovery directory.
   absl::Status MakeDurable();
-  // The job has ended well: removes what was kept for its recovery. Errors: of class STALE when
-  // another coordinator has taken over, which goes on from that.
+  // Removes what was kept for the job's recovery, once the job has ended well. Errors: of class
+  // STALE if another coordinator has taken over, which goes on from that.
   absl::Status ForgetState();
 
   // Fails the job from outside: the next or waiting Schedule, Join or Done gets `reason`, and so
   // does, at once, whatever waits for a task that is away.
   void Abort(const absl::Status& reason);
-  // For a process that has to end: as Recovery::CheckpointAndHold. False, and nothing happens,
-  // where there is no recovery, or no ResumeState yet.
+  // Takes a last checkpoint for a process that has to end, like Recovery::CheckpointAndHold.
+  // Returns false, and does nothing, without recovery and before ResumeState.
   bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
 
-  // At the end: asks all tasks that serve to end, or leaves them to any job. Errors: of class STALE
-  // when another coordinator has taken over; then no task is told anything (leave_tasks.h).
+  // Asks all serving tasks to end, or leaves them to any job. Called at the end. Errors: of class
+  // STALE if another coordinator has taken over; then no task is told anything (leave_tasks.h).
   absl::Status Leave(Farewell farewell);
 
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
   const ClusterSpec& cluster() const { return options_.cluster; }
   std::string ClusterReport() const { return cluster_->Report(); }
-  // For who adds and removes workers, and shows how they do (coordinator/members).
+  // Return the parts for code that adds and removes workers, and shows their state
+  // (coordinator/members).
   const std::shared_ptr<Cluster>& members() const { return cluster_; }
   const std::shared_ptr<Scheduler>& scheduler() const { return scheduler_; }
 
@@ -166,10 +174,10 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
-  // Who made a handle: this coordinator, through all its epochs.
+  // Returns the maker of this coordinator's handles, the same through all its epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }
   absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);
-  // Until the scheduler runs the completion that `start` gives it, or the time is over.
+  // Waits until the scheduler runs the completion that `start` gives it, or the time is over.
   absl::Status Wait(absl::Duration timeout, absl::string_view what,
                     absl::FunctionRef<WaitId(Scheduler::Done)> start);
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
@@ -187,7 +195,7 @@ class ClusterCoordinator {
   std::atomic<bool> resumed_{false};
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
-  uint32_t next_slice_id_ ABSL_GUARDED_BY(mutex_) = 0;  // of a variable made in a scope
+  uint32_t next_slice_id_ ABSL_GUARDED_BY(mutex_) = 0;  // for variables made in a scope
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
   Mutex change_mutex_;

@@ -1,4 +1,4 @@
-// How the coordinator's parts are put together, connected to the cluster and resumed.
+// The assembly of the coordinator's parts, their connection to the cluster and resumption.
 
 #include <utility>
 
@@ -174,7 +174,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
                              const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
-    // What it could still change is lost with it.
+    // Whatever a lost home could still change is lost with it.
     if (homes == Role::kWorker && !cluster->ps().ok()) return done(absl::OkStatus());
     proto::FenceRequest request;
     for (const uint64_t session : sessions) request.add_worker_incarnations(session);
@@ -254,7 +254,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_superseded = end_job;
   options.on_leaving = [scheduler = scheduler_, parts, homes = options.homes](
                            TaskId task, absl::Duration patience, auto let_go) {
-    // What a worker has done is where the variables are: it only has to end what it runs.
+    // A worker's results are where the variables are: it only has to end what it runs.
     if (task.role != homes) return scheduler->RemoveWorker(task.index, std::move(let_go));
     const auto recovery = parts->recovery.lock();
     if (recovery == nullptr) return let_go();

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a ClusterCoordinator is told when it is made.
+// Options of a ClusterCoordinator.
 
 #include <cstdint>
 #include <functional>
@@ -21,16 +21,16 @@ namespace cohort {
 
 struct ClusterCoordinatorOptions {
   ClusterSpec cluster;
-  Role homes = Role::kPs;  // of variables; kWorker: the workers of a cluster without a ps
-  // Every worker is a home of every variable, and gang closures run on all of them. Otherwise a
-  // cluster whose workers are homes has one.
+  Role homes = Role::kPs;  // kWorker: the workers of a cluster without a ps
+  // Whether every worker is a home of every variable, and gang closures run on all of them.
+  // Otherwise a cluster whose workers are homes has one worker.
   bool mirrored = false;
-  // Of a strategy that mirrors variables: its replicas, which have values of their own of variables
-  // of synchronization ON_READ made in a scope. 0: such variables are as others.
+  // The replicas of a strategy that mirrors variables; variables of synchronization ON_READ made in
+  // a scope have a value for each of them. 0: such variables are like others.
   int64_t replicas = 0;
   bool one_machine = false;            // all tasks are on one, whose memory their variables share
-  uint64_t shared_memory = 0;          // of such gangs: Gang.shared_memory
-  std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
+  uint64_t shared_memory = 0;  // for such gangs: Gang.shared_memory
+  std::optional<int32_t> nccl_device;  // for such gangs: Gang.nccl_device
   // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same
   // job takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
   // every coordinator is of another job.
@@ -39,9 +39,9 @@ struct ClusterCoordinatorOptions {
   bool take_over = false;  // tasks of other jobs too, also while these live
   uint64_t seed = 0;
   std::shared_ptr<const Partitioner> partitioner;            // nullptr: nothing is partitioned
-  PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // of variables made in a scope
-  size_t slice_bytes_max = kCallBytesMax;  // of a variable made in a scope (CutPieces)
-  WorkerLimits workers;  // it starts when `min` serve, and later ones may come and go
+  PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // for variables made in a scope
+  size_t slice_bytes_max = kCallBytesMax;  // for a variable made in a scope (CutPieces)
+  WorkerLimits workers;  // the job starts when `min` serve, and later ones may come and go
   int worker_threads = 0;
   size_t queue_bound = 262144;
   int closures_in_flight = 2;
@@ -54,10 +54,10 @@ struct ClusterCoordinatorOptions {
   absl::Duration lease = absl::Seconds(5);
   absl::Duration call_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
-  std::function<std::string(TaskId)> address;  // of a task now; default: the spec's
-  uint64_t incarnation = 0;                    // of this process start; 0: from the clock
+  std::function<std::string(TaskId)> address;  // the present address of a task; default: the spec's
+  uint64_t incarnation = 0;  // that of this process start; 0: from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
-  size_t checkpoint_chunk_bytes = kShardChunkBytes;  // of a shard that streams
+  size_t checkpoint_chunk_bytes = kShardChunkBytes;  // for a shard that streams
   std::string recovery_directory;  // empty: the loss of a parameter server is an error
   absl::Duration recovery_interval = absl::Seconds(10);
   size_t recovery_interval_closures = 0;  // done since the last one; 0: only time counts

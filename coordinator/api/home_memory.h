@@ -25,7 +25,7 @@ class HomeMemory {
  public:
   struct Options {
     Role homes = Role::kPs;
-    std::vector<int> indices;  // of all homes
+    std::vector<int> indices;  // indices of all homes
     bool one_machine = false;
   };
   explicit HomeMemory(Options options) : options_(std::move(options)) {}
@@ -34,19 +34,19 @@ class HomeMemory {
   // CheckMemory, and then none of them is counted.
   absl::Status Add(absl::Span<const proto::VariableLayout> variables);
 
-  // A process of a home serves, or is gone; `done` closures were done until now. A process that
-  // takes the place of another one says by that that the other is gone. Errors: RESOURCE_EXHAUSTED
-  // (CONFIGURATION) naming what the home needs and what it may have, if training needs more than
-  // that and this is the third loss with no closure done between.
+  // Note that a process of a home serves, or is gone; `done` closures were done until now. A
+  // process that takes the place of another one shows that the other is gone. Errors:
+  // RESOURCE_EXHAUSTED (CONFIGURATION) naming what the home needs and what it may have, if training
+  // needs more than that and this is the third loss with no closure done between.
   absl::Status OnServing(const TaskLink& link, uint64_t done);
   absl::Status OnLost(int home, uint64_t done);
 
  private:
   struct Home {
     uint64_t limit = 0;        // bytes; 0: unknown
-    uint64_t incarnation = 0;  // that served last
+    uint64_t incarnation = 0;  // the process that served last
     uint64_t last_lost = 0;    // incarnation whose loss was counted last: each counts once
-    int losses = 0;            // with `done` closures done
+    int losses = 0;  // losses at the same number of `done` closures
     uint64_t done = 0;
   };
   absl::Status CountLossLocked(int index, uint64_t done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

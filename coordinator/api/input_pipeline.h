@@ -18,18 +18,18 @@ class InputPipeline {
   // Axis 0 of every tensor counts the elements.
   static InputPipeline FromTensorSlices(const std::vector<Tensor>& tensors);
   static InputPipeline Range(int64_t begin, int64_t end);
-  // IDX files, one per component, readable on every worker.
+  // Reads IDX files, one per component, which must be readable on every worker.
   static InputPipeline FromIdxFiles(const std::vector<std::string>& paths);
 
-  // Each returns this data set with one transform more (proto/plan.proto says what it does).
+  // Return this data set with one more transform (proto/plan.proto says what each does).
   InputPipeline Shuffle(int64_t buffer_size, uint64_t seed = 0) const;
   InputPipeline Repeat(int64_t times = -1) const;
   InputPipeline Batch(int64_t size) const;
   InputPipeline Prefetch(int64_t elements) const;
-  // Element i where i mod num_shards is index.
+  // Takes element i if i mod num_shards is index.
   InputPipeline Shard(int64_t num_shards, int64_t index) const;
-  // On each worker the shard of its own index, which counts the workers from 0, mod num_shards: a
-  // worker that came late shares its shard with another.
+  // Takes, on each worker, the shard of its own index, which counts the workers from 0, mod
+  // num_shards: a worker that came late shares its shard with another.
   InputPipeline ShardByWorker(int64_t num_shards) const;
 
   const proto::DatasetSpec& spec() const { return spec_; }

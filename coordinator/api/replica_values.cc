@@ -57,7 +57,7 @@ absl::StatusOr<std::set<int>> ReadAxes(absl::Span<const int64_t> axes, int rank)
   return read;
 }
 
-// Of one replica, over some axes, and how many elements each sum has.
+// The sum of one replica over some axes, and how many elements each sum has.
 struct PartialSum {
   Tensor sum;
   int64_t count = 1;
@@ -76,7 +76,7 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     }
   }
   partial.sum = Tensor::Zeros(value.dtype(), Shape(absl::MakeConstSpan(dims)));
-  // Of each axis, how far one step along it goes in the sum.
+  // The stride of each axis in the sum.
   std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
   int64_t stride = 1;
   for (int axis = rank - 1; axis >= 0; --axis) {

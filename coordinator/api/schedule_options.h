@@ -1,6 +1,6 @@
 #pragma once
 
-// What a closure is scheduled with.
+// Options with which a closure is scheduled.
 
 #include <cstdint>
 #include <memory>
@@ -22,17 +22,18 @@ struct ScheduleOptions {
   InputChoice input = {};           // an IteratorHandle, a SplitInput, or nothing
   double learning_rate = 0;
   uint64_t step = 0;  // 0: the closure's own number
-  // With a SplitInput: steps behind the first, one after another in one call of the worker. The
-  // result has what each fetches, one after another. Ids, steps and rounds count up by one.
+  // Further steps of a SplitInput, which follow the first in the same call of the worker. The
+  // result has what each step fetches, one after another. Ids, steps and rounds count up by one.
   std::vector<LaterStep> later_steps = {};
-  absl::Duration queue_timeout = absl::InfiniteDuration();  // for room in the queue
-  // From the call on; a closure that is not done then has failed with DEADLINE_EXCEEDED.
+  // how long to wait for room in the queue
+  absl::Duration queue_timeout = absl::InfiniteDuration();
+  // Time from the call on; a closure that is not done then fails with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
   // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
   bool replayable = true;
-  Round round = {};  // of synchronous training
-  // A round of one, which begins when the gang before it is done. Of a program that changes no
-  // variable the round is that of the next update, whose values it reads.
+  Round round = {};  // for synchronous training
+  // Whether this is a round of one, which begins when the gang before it is done. The round of a
+  // program that changes no variable is that of the next update, whose values it reads.
   bool gang = false;
 };
 

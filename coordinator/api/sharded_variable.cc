@@ -93,7 +93,7 @@ absl::StatusOr<Tensor> ShardedVariable::GatherNd(const Tensor& indices) const {
                               static_cast<int>(depth));
   const size_t count = numbers.size() / static_cast<size_t>(depth);
   std::vector<int64_t> rows(count);
-  std::vector<int64_t> places(count, 0);  // in its row, in pieces of the result
+  std::vector<int64_t> places(count, 0);  // places in its row, in pieces of the result
   for (size_t i = 0; i < numbers.size(); ++i) {
     const int axis = static_cast<int>(i % static_cast<size_t>(depth));
     if (numbers[i] < 0 || numbers[i] >= shape.dim(axis)) {

@@ -15,34 +15,36 @@
 
 namespace cohort {
 
-// Every method's errors: those of PsControl. Ids are checked before anything is sent:
-// OUT_OF_RANGE naming the variable and the id. Thread-safe; the coordinator outlives it.
+// A variable with TensorFlow's reads and changes. Every method's errors: those of PsControl. Ids
+// are checked before anything is sent: OUT_OF_RANGE naming the variable and the id. Thread-safe;
+// the coordinator outlives it.
 class ShardedVariable {
  public:
-  // A variable with a home on parameter servers, or a local one, which is only read.
+  // Wraps a variable with a home on parameter servers, or a local one, which is only read.
   ShardedVariable(ClusterCoordinator& coordinator, Variable variable)
       : coordinator_(coordinator), variable_(std::move(variable)) {}
 
   const Variable& variable() const { return variable_; }
 
-  // tf.convert_to_tensor(v), v.numpy(): all of it.
+  // Reads the whole value. TensorFlow: tf.convert_to_tensor(v), v.numpy().
   absl::StatusOr<Tensor> ConvertToTensor() const { return coordinator_.Read(variable_); }
-  // v[...]. Errors: those of PlanSlicing, naming the variable.
+  // Reads v[...]. Errors: those of PlanSlicing, naming the variable.
   absl::StatusOr<Tensor> Slice(absl::Span<const SliceItem> items) const;
-  // v[mask], tf.boolean_mask: the rows where a bool[rows] is true. Errors: INVALID_ARGUMENT for
-  // another type or shape.
+  // Reads the rows for which a bool[rows] is true. TensorFlow: v[mask], tf.boolean_mask. Errors:
+  // INVALID_ARGUMENT for another type or shape.
   absl::StatusOr<Tensor> BooleanMask(const Tensor& mask) const;
-  // v.sparse_read(ids), tf.nn.embedding_lookup(v, ids): int32 or int64 ids of any shape; the result
-  // has shape ids.shape + v.shape[1:].
+  // Reads rows by int32 or int64 ids of any shape; the result has shape ids.shape + v.shape[1:].
+  // TensorFlow: v.sparse_read(ids), tf.nn.embedding_lookup(v, ids).
   absl::StatusOr<Tensor> SparseRead(const Tensor& ids) const;
-  // tf.gather_nd(v, indices): the last axis of `indices` (int32 or int64) is an index of as many
-  // axes of the variable as it is long, at least one.
+  // Reads elements or parts: the last axis of `indices` (int32 or int64) is an index of as many
+  // axes of the variable as it is long, at least one. TensorFlow: tf.gather_nd(v, indices).
   absl::StatusOr<Tensor> GatherNd(const Tensor& indices) const;
 
-  // A change is no push: slots, versions and the closures that a slice knows stay. It is made once
-  // on each slice, whatever has to be repeated, and with a recovery directory it is durable when
-  // this returns. Errors: INVALID_ARGUMENT naming the variable, for another type or shape, a whole
-  // number divided by 0, or a local variable. Nothing was changed then.
+  // Change the variable. A change is not a push: slots, versions and the closures that a slice
+  // knows stay. It is made once on each slice, whatever has to be repeated, and with a recovery
+  // directory it is durable when this returns. Errors: INVALID_ARGUMENT naming the variable, for
+  // another type or shape, a whole number divided by 0, or a local variable. Nothing was changed
+  // then.
   absl::Status Assign(const Tensor& value) const;
   absl::Status AssignAdd(const Tensor& delta) const;
   absl::Status AssignSub(const Tensor& delta) const;

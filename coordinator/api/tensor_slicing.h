@@ -28,7 +28,7 @@ struct Ellipsis {};
 struct NewAxis {};
 using SliceItem = std::variant<Index, Range, Ellipsis, NewAxis>;
 
-// What is picked along one axis: `count` places from `start` on, `step` apart.
+// The places picked along one axis: `count` from `start` on, `step` apart.
 struct AxisPick {
   int64_t start = 0;
   int64_t step = 1;
@@ -39,7 +39,7 @@ struct SlicingPlan {
   std::vector<AxisPick> axes;  // one per axis of the value
   Shape result;
 
-  // Of axis 0, in the order of the result. The value has at least one axis.
+  // Returns the picked rows of axis 0, in the order of the result. The value has at least one axis.
   std::vector<int64_t> rows() const;
 };
 
@@ -47,7 +47,8 @@ struct SlicingPlan {
 // ellipsis, or more items than axes.
 absl::StatusOr<SlicingPlan> PlanSlicing(const Shape& shape, absl::Span<const SliceItem> items);
 
-// `rows`: those of plan.rows(), with all of the other axes; the value itself where it has no axis.
+// Picks from `rows`, those of plan.rows() with all other axes, or the value itself if it has no
+// axis.
 Tensor PickFromRows(const SlicingPlan& plan, const Tensor& rows);
 
 }  // namespace cohort

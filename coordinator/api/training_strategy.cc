@@ -28,7 +28,7 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
     }
     attempt->ended.Notify();
   }
-  // It ends: Connect has a deadline.
+  // The attempt ends: Connect has a deadline.
   waiter_.Wait(attempt->ended, absl::InfiniteDuration());
   if (!attempt->status.ok()) return attempt->status;
   MutexLock lock(mutex_);

@@ -19,13 +19,13 @@ class TrainingStrategy {
  public:
   TrainingStrategy(World world, Waiter& waiter, ClusterCoordinator::Options options);
 
-  // The first call connects; every other one, from whatever thread, gets the same coordinator as it
-  // is. It lives as long as this. Errors: those of ClusterCoordinator::Connect, for every call that
+  // Connects at the first call; every other call, from any thread, returns the same coordinator,
+  // which lives as long as this. Errors: those of ClusterCoordinator::Connect, for every call that
   // waited; the next call tries again.
   absl::StatusOr<ClusterCoordinator*> Coordinator();
 
  private:
-  // One try to connect, shared by who makes it and who waits for it.
+  // An attempt to connect, shared by the thread that makes it and those that wait for it.
   struct Attempt {
     Event ended;
     absl::Status status;  // written before the event, read after it

@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// One component of a sharded variable.
+// A component of a sharded variable.
 struct VariableComponent {
   std::string name;  // "embedding/part_0"; the variable's own name when it is not cut
   Shape shape;
@@ -24,9 +24,9 @@ struct VariableComponent {
 // Immutable handle; thread-safe.
 class Variable {
  public:
-  // A variable of the coordinator's own.
+  // Makes a variable of the coordinator's own.
   static Variable Local(std::string name, Tensor value);
-  // In slices on tasks of this role.
+  // Makes a variable in slices on tasks of this role.
   Variable(proto::VariableLayout layout, Role homes);
 
   const std::string& name() const { return layout_.name(); }
@@ -34,10 +34,10 @@ class Variable {
   DType dtype() const;
   bool is_local() const { return local_value_.has_value(); }
   const Tensor& local_value() const { return *local_value_; }
-  // The device of the first shard.
+  // Returns the device of the first shard.
   std::string device() const { return variables().front().device; }
-  // TensorFlow's `variables` of a sharded variable: its components in row order; of one with a
-  // value for each replica these values.
+  // Returns the components in row order, TensorFlow's `variables` of a sharded variable; the
+  // replicas' values, if each replica has one.
   std::vector<VariableComponent> variables() const;
   const proto::VariableLayout& layout() const { return layout_; }
 

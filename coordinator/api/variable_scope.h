@@ -17,7 +17,7 @@ class VariableScope {
  public:
   // Errors: INVALID_ARGUMENT (variable_creator.h); what the parameter servers answer.
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec);
-  // A scope whose variables live beside `variable`.
+  // Returns a scope whose variables live beside `variable`.
   VariableScope ColocateVarsWith(const Variable& variable) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// One question to several workers at once, and what each of them answers.
+// A question to several workers at once, and the answer of each.
 
 #include <memory>
 #include <string>
@@ -20,10 +20,10 @@
 
 namespace cohort {
 
-// Whether the same worker, or another process in its place, may answer later.
+// Returns whether the same worker, or another process in its place, may answer later.
 bool MayAnswerLater(const absl::Status& status);
 
-// The workers of `cluster` that serve, by ascending index.
+// Returns the serving workers of `cluster`, by ascending index.
 std::vector<TaskLink> ServingWorkers(const Cluster& cluster);
 
 // Waits until it may be known whether workers that did not answer are lost, and whether lost ones
@@ -33,7 +33,7 @@ absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster
 struct WorkerQuestion {
   std::string method;           // "/cohort.proto.WorkerService/ListDevices"
   std::string what;             // "workers to list their devices": for the error of a time-out
-  absl::Duration call_timeout;  // of each call
+  absl::Duration call_timeout;  // for each call
 };
 
 template <typename Response>
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, C
       });
 }
 
-// The error of a worker that serves and has not answered the question for so long.
+// Returns the error of a worker that serves and has not answered the question for so long.
 template <typename Request>
 absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& request,
                                 const proto::TaskRef& worker, absl::Duration lasted,

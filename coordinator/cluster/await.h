@@ -63,9 +63,9 @@ class FirstResult {
   absl::AnyInvocable<void(absl::StatusOr<T>)> done_;
 };
 
-// As Await, for calls to a task, or without a task to homes of variables: it ends with the loss,
-// which is known sooner than a call to who stands still runs out of its time. What the calls answer
-// later is dropped.
+// Awaits calls to a task, or without a task to homes of variables. The wait ends with the task's
+// loss, which is known sooner than a call to a task that stands still runs out of time. Later
+// answers are dropped.
 template <typename T, typename Watched, typename Start>
 absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                                   const std::shared_ptr<Watched>& cluster,
@@ -80,8 +80,8 @@ absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::
   return result;
 }
 
-// As Await, for a wait that can be given up: start(done) returns its id, and abandon(id) whether
-// `done` will never run. `timed_out` makes the error when the time has run out.
+// Awaits something that can be given up: start(done) returns its id, and abandon(id) whether `done`
+// will never run. `timed_out` makes the error when the time has run out.
 template <typename T, typename Start, typename Abandon>
 absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
                                  absl::FunctionRef<absl::Status()> timed_out, Start start,

@@ -63,7 +63,7 @@ std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
   const std::shared_ptr<Cluster> cluster(new Cluster(world, std::move(options)));
   ReachWatch::Options reach;
   reach.lease = cluster->options_.self.lease;
-  // Weak: who watches is the cluster's own.
+  // Weak: the watcher belongs to the cluster.
   reach.is_heard = [weak = std::weak_ptr(cluster)](TaskId task) {
     const auto self = weak.lock();
     return self != nullptr && self->IsHeard(task);
@@ -131,7 +131,8 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
       self->options_.on_leaving(task, patience, std::move(let_go));
     };
   }
-  // Who takes over a job takes its first tasks; one that was added may be another job's.
+  // A coordinator that takes over a job takes the job's first tasks; an added one may be another
+  // job's.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {
       if (const auto self = weak.lock()) self->OnSuperseded(TakenOver(cause));
@@ -327,7 +328,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     const uint64_t incarnation = link.task.incarnation();
     uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
     ps_restarted = task.role == options_.homes && first != incarnation;
-    if (options_.mirrored) first = incarnation;  // it gets a copy, and is one like another
+    if (options_.mirrored) first = incarnation;  // it gets a copy, and is like any other
     ready = TakeReadyLocked();
   }
   reach_->OnServing(link.task);

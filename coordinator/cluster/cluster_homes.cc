@@ -1,4 +1,4 @@
-// Which homes have copies of mirrored variables, and who is told when one is lost.
+// The homes that have copies of mirrored variables, and the news of a home's loss.
 
 #include <algorithm>
 #include <utility>
@@ -98,7 +98,7 @@ Apart Cluster::FindApart() const {
     const bool has_copy = dropped_.count(worker.index) + joining_.count(worker.index) == 0;
     (has_copy ? in_step : others).push_back(worker);
   }
-  // Who has never left comes first, by index.
+  // A home that has never left comes first, by index.
   const auto joined = [&](TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = joined_.find(task.index);
     return found == joined_.end() ? 0 : found->second;

@@ -1,4 +1,4 @@
-// How workers come and go, and what people are shown of the members.
+// The coming and going of workers, and the members that people are shown.
 
 #include <utility>
 
@@ -87,7 +87,7 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
       joining_.erase(task.index);
       leaving_[task] = {member, connections_[task]};
       connections_.erase(task);
-      ready = TakeReadyLocked();  // it is not waited for
+      ready = TakeReadyLocked();  // nobody waits for it
     }
   }
   if (!refused.ok()) return done(refused);

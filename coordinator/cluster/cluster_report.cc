@@ -1,4 +1,4 @@
-// What a cluster says to people about its tasks.
+// A cluster's descriptions of its tasks for people.
 
 #include <map>
 #include <set>
@@ -53,7 +53,7 @@ std::vector<Cluster::Silent> Cluster::silent() const {
 std::vector<std::string> Cluster::ReportApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   if (broken.empty()) return {};
-  std::map<TaskId, size_t> workers_of;  // that do not reach this server
+  std::map<TaskId, size_t> workers_of;  // workers that do not reach this server
   size_t workers = 0;
   {
     MutexLock lock(mutex_);

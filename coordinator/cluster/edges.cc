@@ -11,12 +11,13 @@ namespace {
 using Positions = std::set<size_t>;
 using Pairs = std::vector<std::pair<size_t, size_t>>;
 
-// Whether `one` is to be left out rather than `other`, which is as large: the younger ones.
+// Returns whether to leave out `one` rather than `other`, which is as large: the one with the
+// younger members.
 bool IsYounger(const Positions& one, const Positions& other) {
   return std::lexicographical_compare(other.rbegin(), other.rend(), one.rbegin(), one.rend());
 }
 
-// One end of each pair has to go: tries both of the first pair that has both ends left. At most
+// Removes one end of each pair: tries both ends of the first pair that has both left. At most
 // 2^size_max branches.
 void Search(const Pairs& pairs, size_t size_max, Positions& chosen,
             std::optional<Positions>& best) {
@@ -45,7 +46,7 @@ Positions MostBrokenFirst(Pairs pairs) {
       ++counts[one];
       ++counts[other];
     }
-    // Of several the youngest, which comes last.
+    // Takes the youngest of equals, which comes last.
     const auto most =
         std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
           return std::pair(a.second, a.first) < std::pair(b.second, b.first);

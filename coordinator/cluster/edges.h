@@ -30,26 +30,27 @@ TaskPair PairOf(TaskId one, TaskId other);
 // Thread-compatible.
 class Edges {
  public:
-  // A pair is broken when it has been reported for `settle`.
+  // Makes edges; a pair is broken when it has been reported for `settle`.
   explicit Edges(absl::Duration settle) : settle_(settle) {}
 
-  // All peers that `from` does not reach now.
+  // Reports all peers that `from` does not reach now.
   void Report(TaskId from, const std::set<TaskId>& unreached, absl::Time now);
-  // The process is gone, and with it what it has reported.
+  // Forgets a process that is gone, and with it what it has reported.
   void Forget(TaskId from);
 
   struct Change {
     TaskPair pair;
     bool broken = false;  // or healed
   };
-  // The ends of pairs that are reported and not broken yet: with any, Update is to be called again.
+  // Returns the ends of pairs that are reported and not broken yet: if there are any, Update must
+  // be called again.
   std::set<TaskId> Waiting() const;
   // Moves pairs on; `heard` are those of Waiting() that the coordinator hears. Returns what has
   // changed, in order.
   std::vector<Change> Update(absl::Time now, const std::set<TaskId>& heard);
 
   const std::set<TaskPair>& broken() const { return broken_; }
-  // Who is in a broken pair with the task.
+  // Returns the tasks that are in a broken pair with this one.
   std::vector<TaskId> BrokenWith(TaskId task) const;
 
  private:
@@ -60,29 +61,30 @@ class Edges {
 
   const absl::Duration settle_;
   std::map<TaskPair, Reported> reported_;
-  std::set<TaskPair> broken_;  // of them, and of those that Update has not taken away yet
+  // the broken ones of them, and those that Update has not taken away yet
+  std::set<TaskPair> broken_;
 };
 
-// The fewest of the members (the oldest first) without whom no two that are left are a broken pair;
-// of several such sets that with the youngest member, then the next youngest. Of more than
-// kExactMax to leave out those in the most pairs go first.
+// Returns the fewest of the members (the oldest first) without which no two of the others are a
+// broken pair; of several such sets the one with the youngest member, then the next youngest. If
+// more than kExactMax have to be left out, those in the most pairs go first.
 inline constexpr size_t kExactMax = 10;
 std::set<TaskId> FewestToLeaveOut(const std::vector<TaskId>& members,
                                   const std::set<TaskPair>& broken);
 
-// Who is to do nothing because of broken pairs.
+// The tasks that must do nothing because of broken pairs.
 struct Apart {
   std::set<TaskId> idle;      // wait: nobody can do their work
-  std::set<TaskId> left_out;  // of a group, which goes on without them
+  std::set<TaskId> left_out;  // members of a group, which goes on without them
   friend bool operator==(const Apart& a, const Apart& b) {
     return a.idle == b.idle && a.left_out == b.left_out;
   }
 };
-// Of workers that move values from and to servers those that do not reach all of them.
+// Returns, for workers that move values from and to servers, those that do not reach all of them.
 Apart PartFromServers(const std::vector<TaskId>& workers, const std::vector<TaskId>& servers,
                       const std::set<TaskPair>& broken);
-// Of a group of members that are in step, and of others that may join it, each the oldest first.
-// Where fewer than `min` members would be left, those in broken pairs wait.
+// Parts a group of members that are in step, and others that may join it, each list the oldest
+// first. If fewer than `min` members would be left, those in broken pairs wait.
 Apart PartGroup(const std::vector<TaskId>& members, const std::vector<TaskId>& others, size_t min,
                 const std::set<TaskPair>& broken);
 

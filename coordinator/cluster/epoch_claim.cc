@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
-constexpr absl::Duration kAskAgain = absl::Seconds(1);  // who has answered
+constexpr absl::Duration kAskAgain = absl::Seconds(1);  // for tasks that have answered
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 
@@ -159,7 +159,7 @@ bool EpochClaim::IsHome(TaskId task) const {
 }
 
 bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
-  // Who holds an epoch has the tasks; a later one of another job is IsTakenOver's.
+  // The holder of an epoch has the tasks; IsTakenOver handles a later one of another job.
   if (options_.held != 0 || options_.self.take_over || !answer.ok()) return false;
   if (answer->kept_ms() == 0 || SameJob(answer->job(), options_.self.job)) return false;
   bool lives = false;

@@ -30,7 +30,7 @@
 
 namespace cohort {
 
-// How a coordinator presents itself to tasks.
+// A coordinator's description of itself to tasks.
 struct CoordinatorIdentity {
   uint64_t incarnation = 0;
   proto::JobRef job;
@@ -38,10 +38,11 @@ struct CoordinatorIdentity {
   absl::Duration lease = absl::Seconds(5);
 };
 
-// The part of an Attach that says who asks.
+// Makes the part of an Attach that identifies the coordinator.
 proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch);
 
-// The error of a coordinator that was taken over, from what a task has told it: of class STALE.
+// Returns the error of a coordinator that was taken over, made from what a task has told it: of
+// class STALE.
 absl::Status TakenOver(const absl::Status& cause);
 
 // Thread-safe. Shared: open calls and timers hold it.
@@ -49,8 +50,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
  public:
   struct Options {
     std::vector<TaskId> ps;       // homes of variables, in index order
-    std::vector<TaskId> workers;  // that are none
-    // Asked before each call: a restarted task may move.
+    std::vector<TaskId> workers;  // those that are not homes
+    // Returns a task's address; called before each call: a restarted task may move.
     std::function<std::string(TaskId)> address;
     uint64_t floor = 0;  // the epoch is above this one
     // The epoch that this coordinator has held until now. Whoever holds a higher one by now has
@@ -60,21 +61,22 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
     CoordinatorIdentity self;
     absl::Duration call_timeout = absl::Seconds(1);
   };
-  // The epoch that every ps has granted. Errors: of class STALE, naming who holds which server;
-  // FAILED_PRECONDITION of class CONFIGURATION, naming the other job that lives on a task.
+  // The receiver of the epoch that every ps has granted. Errors: of class STALE, naming who holds
+  // which server; FAILED_PRECONDITION of class CONFIGURATION, naming the other job that lives on a
+  // task.
   using Done = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
 
   static std::shared_ptr<EpochClaim> Create(World world, Options options, Done done);
   void Start();
-  // `done` runs with the error, unless the claim has ended.
+  // Ends the claim: `done` runs with the error, unless the claim has ended.
   void Abort(const absl::Status& why) { Finish(why); }
-  // The home is none any more: it is neither waited for nor attached.
+  // Takes a home out of the claim: it is neither waited for nor attached any more.
   void Leave(TaskId home);
-  // `done` will not run any more, unless it is running now.
+  // Keeps `done` from running, unless it is running now.
   void Cancel();
-  // What the last call to a task failed with; OK: it answered, or has not been asked yet.
+  // Returns the error of the last call to a task; OK: it answered, or has not been asked yet.
   absl::Status LastError(TaskId task) const;
-  // Of the process that has granted the epoch; 0: none has yet.
+  // Returns the incarnation of the process that has granted the epoch; 0: none has yet.
   uint64_t IncarnationOf(TaskId ps) const;
 
  private:
@@ -84,12 +86,13 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Probe(TaskId task);
   bool IsHome(TaskId task) const;
   bool HasLeft(TaskId task) const;
-  // Whether another coordinator has taken over; then the claim has ended.
+  // Returns whether another coordinator has taken over; then the claim has ended.
   bool IsTakenOver(const Answer& answer);
-  // Whether the task is kept for another job. When that job is seen to live the claim has ended.
+  // Returns whether the task is kept for another job. If that job is seen to live, the claim has
+  // ended.
   bool IsKept(TaskId task, const Answer& answer);
   void OnProbed(TaskId task, const Answer& answer);
-  // Whether all have answered that are waited for, so that the ps are to be attached now.
+  // Returns whether all awaited tasks have answered, so that the ps are to be attached now.
   bool CountLocked(TaskId task, const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Attaches options_.ps[position] and those behind it.
   void Attach(size_t position);
@@ -104,7 +107,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   std::set<TaskId> unanswered_ ABSL_GUARDED_BY(mutex_);
   std::set<TaskId> left_ ABSL_GUARDED_BY(mutex_);
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // that ps are being attached under; 0: not yet
+  // the epoch under which ps are being attached; 0: not yet
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
   // The last answers of tasks that were kept for another job.

@@ -40,7 +40,7 @@ void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewe
 }
 
 void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Done done) {
-  proto::WatchRequest request;  // of no state: it is answered at once
+  proto::WatchRequest request;  // without a state: it is answered at once
   request.set_epoch(epoch);
   Tell<proto::WatchResponse>(control, "/cohort.proto.TaskService/Watch", std::move(request),
                              std::move(done));

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a coordinator tells one task when it leaves: to end, or that it is free for any job. All is
-// said under the coordinator's epoch, so a task that another coordinator has attached by now
-// refuses it.
+// The last word of a coordinator to one task when it leaves: to end, or that it is free for any
+// job. All is said under the coordinator's epoch, so a task that another coordinator has attached
+// by now refuses it.
 
 #include <cstdint>
 #include <memory>

@@ -4,8 +4,8 @@
 
 namespace cohort {
 
-// The error of a call to a home of variables, whatever its role: where nobody answered, its
-// variables are lost as far as the caller can tell. The class of an answered error stays.
+// Returns the error of a call to a home of variables, whatever its role: if nobody answered, the
+// home's variables are lost as far as the caller can tell. The class of an answered error stays.
 inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::TaskRef& home) {
   const bool unreachable =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);

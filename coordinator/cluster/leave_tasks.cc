@@ -37,7 +37,7 @@ absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
   return asked;
 }
 
-// Those that serve, homes first.
+// Returns the links to serving tasks, homes first.
 std::vector<TaskLink> LinksOf(const Cluster& cluster, size_t* num_homes) {
   std::vector<TaskLink> links;
   std::vector<TaskLink> others;

@@ -1,12 +1,12 @@
 #pragma once
 
-// How a coordinator leaves its tasks: they end, or they stay and are free for any job.
+// The way a coordinator leaves its tasks: they end, or they stay and are free for any job.
 //
-// A task that another coordinator has attached by now refuses what it is told (farewell.h). But a
-// takeover comes to one task after another, to the homes of variables first
-// (epoch_claim.h), and what it has not come to yet would obey. So a home is asked before all other
-// tasks, in the order of the claim: if it refuses, the tasks are another coordinator's, and none is
-// told anything; if it obeys, it grants no epoch any more, and nobody takes over.
+// A task that another coordinator has attached by now refuses the farewell (farewell.h). But a
+// takeover comes to one task after another, to the homes of variables first (epoch_claim.h), and
+// tasks that it has not come to yet would obey. So a home is asked before all other tasks, in the
+// order of the claim: if it refuses, the tasks are another coordinator's, and none is told
+// anything; if it obeys, it grants no epoch any more, and nobody takes over.
 
 #include "absl/status/status.h"
 #include "common/base/event.h"

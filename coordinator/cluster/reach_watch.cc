@@ -18,7 +18,7 @@ TaskId TaskOf(const proto::TaskRef& ref) {
   return {ref.role() == RoleName(Role::kPs) ? Role::kPs : Role::kWorker, ref.index()};
 }
 
-// Only these have peers, and are some.
+// Returns whether the task has peers and is one.
 bool IsPeer(const proto::TaskRef& ref) {
   return ref.role() == RoleName(Role::kPs) || ref.role() == RoleName(Role::kWorker);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What tasks report about whom they do not reach, on the coordinator's side: the pairs (edges.h),
+// The coordinator's side of the reports of tasks that do not reach each other: the pairs (edges.h),
 // the time that they need to be believed, and the log. Cluster decides what follows.
 
 #include <functional>
@@ -22,22 +22,23 @@ class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
-    // Whether the coordinator hears the task at this moment.
+    // Returns whether the coordinator hears the task at this moment.
     std::function<bool(TaskId)> is_heard;
-    // broken() has changed. As is_heard it runs outside the lock and must not block.
+    // Tells that broken() has changed. Like is_heard it runs outside the lock and must not block.
     std::function<void()> on_change;
   };
-  // The clock outlives it.
+  // Makes a watch; the clock outlives it.
   ReachWatch(Clock& clock, Options options);
 
-  // All peers that the process does not reach now. Tasks that no cluster may have are left out.
+  // Reports all peers that the process does not reach now. Tasks that no cluster may have are left
+  // out.
   void Report(const proto::TaskRef& from, const std::vector<proto::TaskRef>& peers);
-  // The process serves: what another one in its place has reported is forgotten.
+  // Notes that the process serves: the reports of an earlier one in its place are forgotten.
   void OnServing(const proto::TaskRef& task);
   void OnLost(TaskId task);
 
   std::set<TaskPair> broken() const;
-  // Who does not reach the task, for its own log.
+  // Returns the tasks that do not reach this one, for its own log.
   std::vector<proto::TaskRef> UnreachedBy(TaskId task) const;
 
  private:

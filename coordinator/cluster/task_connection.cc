@@ -27,7 +27,7 @@ constexpr double kSilentPart = 0.12;
 constexpr double kSuspectPart = 0.35;
 constexpr double kProbePart = 0.1;
 constexpr double kGracePart = 0.1;
-constexpr double kAttachPart = 0.15;  // of an attempt to attach a task that is not there (yet)
+constexpr double kAttachPart = 0.15;  // for an attempt to attach a task that is not there (yet)
 }  // namespace
 
 absl::Status CheckAnswers(TaskId task, const std::string& address, const proto::TaskRef& answers) {

@@ -33,7 +33,7 @@ namespace cohort {
 struct TaskLink {
   proto::TaskRef task;
   std::string address;
-  uint64_t memory_bytes = 0;  // that a home's process may have; 0: it does not say
+  uint64_t memory_bytes = 0;  // memory that a home's process may have; 0: it does not say
   std::shared_ptr<Channel> control;
   std::shared_ptr<Channel> data;
 };
@@ -48,21 +48,22 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
     TaskId task;
     std::function<std::string()> address;  // asked before each Attach: a restarted task may move
     absl::Duration lease = absl::Seconds(5);
-    // Both run outside the lock and must not block, one at a time and in the order of what they
-    // tell, whichever threads that comes to: who hears of a loss hears of the return afterwards.
-    // on_lost follows each on_ready at most once.
+    // Run outside the lock and must not block, one at a time and in the order of events, on any
+    // thread: the news of a loss always precedes that of the return. on_lost follows each on_ready
+    // at most once.
     std::function<void(const TaskLink&)> on_ready;
     std::function<void(const absl::Status&)> on_lost;
-    // The task was asked to end, and serves on for `patience` or until `let_go`, after which it is
-    // lost. Runs outside the lock and must not block. Null: it is lost at once.
+    // Tells that the task was asked to end, and serves on for `patience` or until `let_go`, after
+    // which it is lost. Runs outside the lock and must not block. Null: it is lost at once.
     std::function<void(absl::Duration patience, absl::AnyInvocable<void()> let_go)> on_leaving;
-    // Another coordinator holds the task. Runs outside the lock, must not block; may be repeated.
+    // Tells that another coordinator holds the task. Runs outside the lock, must not block; may be
+    // repeated.
     std::function<void(const absl::Status&)> on_superseded;
-    // The peers that the task does not reach are others than before: all of them. Runs outside the
-    // lock, must not block; may be none.
+    // Tells the peers that the task does not reach, all of them, when these have changed. Runs
+    // outside the lock and must not block; may be null.
     std::function<void(const proto::TaskRef& task, const std::vector<proto::TaskRef>& peers)>
         on_unreached;
-    // Who does not reach this task: it is told with each Watch. May be none.
+    // Returns the tasks that do not reach this one, which is told with each Watch. May be null.
     std::function<std::vector<proto::TaskRef>()> unreached_by;
   };
 
@@ -73,16 +74,16 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   void Renew(proto::AttachRequest attach);
   // Forgets the attachment; nothing runs until Renew.
   void Suspend();
-  // No callback runs for what happens after this.
+  // Keeps callbacks from running for what happens after this.
   void Stop();
-  // A call to this incarnation failed: is it still there? Attaches again if it is the one that is
-  // held.
+  // Checks whether the task is still there after a failed call to this incarnation. Attaches again
+  // if it is the held one.
   void Suspect(uint64_t incarnation, const absl::Status& cause);
 
   bool IsServing() const;
-  // "serving since …" or what the last Attach failed with.
+  // Returns "serving since …" or the error of the last Attach.
   std::string Describe() const;
-  // Since the task last answered, when that is longer ago than it should be; else zero.
+  // Returns the time since the task last answered, if that is longer than it should be; else zero.
   absl::Duration silence() const;
 
  private:
@@ -97,16 +98,16 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   using News = absl::AnyInvocable<void()>;
   void TellLocked(News news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellAll();
-  // Of a task that is not there (yet), one attempt after another.
+  // Attaches a task that is not there (yet), one attempt after another.
   void Attach(uint64_t round);
   void OnAttachFailed(uint64_t round, const absl::Status& error);
-  // Of a suspect, at fixed times.
+  // Probes a suspect, at fixed times.
   void Probe(uint64_t round);
   void OnProbeFailed(uint64_t round, const absl::Status& error);
   void DeclareLost(uint64_t round);
   void Watch(uint64_t generation);
   void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
-  // Whether the task has not said before that it leaves.
+  // Returns whether the task says for the first time that it leaves.
   bool BeginLeaving(uint64_t generation);
   void LetGo(uint64_t generation);
   enum class Certainty { kSuspected, kGone };
@@ -129,7 +130,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach of this attachment
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
-  // What is still to be told, by rounds. That of an earlier round is not told any more.
+  // News still to be told, by rounds. News of an earlier round are not told any more.
   std::deque<std::pair<uint64_t, News>> news_ ABSL_GUARDED_BY(mutex_);
   bool telling_ ABSL_GUARDED_BY(mutex_) = false;  // a thread is at it
 };

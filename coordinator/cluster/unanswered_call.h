@@ -14,10 +14,10 @@
 
 namespace cohort {
 
-// What is known of such a call.
+// The known facts of such a call.
 struct UnansweredCall {
   std::string method;
-  size_t bytes = 0;  // of its largest request; 0: not known
+  size_t bytes = 0;  // bytes of its largest request; 0: not known
 };
 
 // Returns the last part of the path of a method: "Pull" of "/cohort.proto.PsService/Pull".
@@ -33,12 +33,12 @@ size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
   return largest;
 }
 
-// How long a call may take: `silence` and what its bytes need at a megabyte a second, so that one
-// that makes progress is not given up.
+// Returns how long a call may take: `silence` and the time that its bytes need at a megabyte a
+// second, so that a call that makes progress is not given up.
 absl::Duration TimeFor(absl::Duration silence, size_t bytes);
 
-// `failure`, of class PS_LOST or WORKER_LOST with the task as origin, with the call, its bytes, who
-// calls whom, and the path MTU as a likely cause.
+// Returns `failure`, of class PS_LOST or WORKER_LOST with the task as origin, with the call, its
+// bytes, both ends, and the path MTU as a likely cause.
 absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
                              const absl::Status& failure);
 

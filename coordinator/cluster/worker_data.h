@@ -1,8 +1,8 @@
 #pragma once
 
-// What the workers read: the length of a data set and the type of its elements, as they say
-// themselves (WorkerService.CreateDataset). Any worker makes any batch, so they have to read the
-// same.
+// The data that the workers read: the length of a data set and the type of its elements, as the
+// workers report them (WorkerService.CreateDataset). Any worker makes any batch, so all have to
+// read the same data.
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,8 +16,8 @@ namespace cohort {
 struct DataQuestion {
   uint64_t dataset_id = 0;
   const proto::DatasetSpec& spec;
-  absl::Duration timeout;       // until one worker has answered
-  absl::Duration call_timeout;  // of one worker, which reads its files
+  absl::Duration timeout;  // until one worker has answered
+  absl::Duration call_timeout;  // for one worker, which reads its files
 };
 
 // Asks one worker that serves, then all others, each of which compares what it reads with what the

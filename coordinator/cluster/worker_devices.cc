@@ -16,7 +16,7 @@ namespace cohort {
 namespace {
 
 using Answer = WorkerAnswer<proto::ListDevicesResponse>;
-using Answers = std::map<int, proto::ListDevicesResponse>;  // by worker
+using Answers = std::map<int, proto::ListDevicesResponse>;  // keyed by worker
 
 std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& workers) {
   std::vector<int> members;
@@ -58,7 +58,7 @@ std::string Describe(int worker, const proto::ListDevicesResponse& answer) {
       answer.no_gpu_reason().empty() ? "" : absl::StrCat(" (", answer.no_gpu_reason(), ")"));
 }
 
-// Of all workers, if they have the same.
+// Returns the devices of all workers if these have the same.
 absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
   const auto& [first, wanted] = *answers.begin();
   for (const auto& [worker, answer] : answers) {
@@ -84,7 +84,7 @@ void LogReasons(const Answers& answers) {
   }
 }
 
-// Whether the job can begin with those of `workers` that serve.
+// Returns whether the job can begin with the serving ones of `workers`.
 bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
   return static_cast<int>(LinksOf(cluster, workers, {}).size()) >=
          std::max(1, cluster.limits().min);

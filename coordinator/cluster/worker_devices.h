@@ -1,6 +1,6 @@
 #pragma once
 
-// Which devices the workers have, as they say themselves (WorkerService.ListDevices).
+// The devices of the workers, as the workers report them (WorkerService.ListDevices).
 
 #include <string>
 #include <vector>
@@ -14,18 +14,19 @@
 namespace cohort {
 
 struct DeviceQuestion {
-  std::vector<int> workers;     // who is asked: task indices
-  absl::Duration timeout;       // until all have answered
-  absl::Duration call_timeout;  // who does not answer for so long may be lost, and is asked again
+  std::vector<int> workers;  // task indices
+  absl::Duration timeout;  // until all have answered
+  // a worker that does not answer for so long may be lost, and is asked again
+  absl::Duration call_timeout;
 };
 
 // Returns the devices of each of these workers, which are the same. Blocks. All of them have been
-// there before (ClusterCoordinator::WaitForCluster). One that is lost before it has answered is
-// asked again when it is back; one that stays away for the lease, or half of `timeout`, is left out
-// if as many as the job needs at least are there, and is then taken in like any that comes later.
-// One that is removed is waited for no more. Errors: INVALID_ARGUMENT naming two workers whose
-// devices differ, and what each has; DEADLINE_EXCEEDED of class WORKER_LOST naming who is not
-// there; that of Cluster::Abort; what a worker answers.
+// there before (ClusterCoordinator::WaitForCluster). A worker that is lost before it has answered
+// is asked again when it is back; a worker that stays away for the lease, or half of `timeout`, is
+// left out if at least as many as the job needs are there, and is then taken in like any that comes
+// later. A removed worker is not waited for any more. Errors: INVALID_ARGUMENT naming two workers
+// whose devices differ, and what each has; DEADLINE_EXCEEDED of class WORKER_LOST naming the
+// missing ones; Cluster::Abort's; a worker's own error.
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
                                                        Cluster& cluster,
                                                        const DeviceQuestion& question);

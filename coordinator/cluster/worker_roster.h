@@ -1,9 +1,9 @@
 #pragma once
 
-// Who belongs to the job: its parameter servers, which stay, and its workers, which come and go
+// The members of the job: its parameter servers, which stay, and its workers, which come and go
 // within two limits. A worker has a task index, which is its name, and a position, from 0, which
-// is what programs and data sets see. The positions of the first workers follow their indices; a
-// later one gets the lowest position that is free, and nobody's position ever changes.
+// programs and data sets see. The positions of the first workers follow their indices; a later one
+// gets the lowest free position, and no position ever changes.
 
 #include <limits>
 #include <map>
@@ -18,7 +18,7 @@ namespace cohort {
 struct WorkerLimits {
   int min = 1;
   int max = std::numeric_limits<int>::max();
-  // The strategy.type whose limit `max` is; empty: it is cluster.max_workers.
+  // The strategy.type that limits `max`; empty: cluster.max_workers does.
   std::string max_of_strategy = {};
   // Returns FAILED_PRECONDITION naming the limit if a job with so many workers takes no more.
   absl::Status CheckHasRoom(size_t workers) const;
@@ -26,11 +26,11 @@ struct WorkerLimits {
 
 struct Member {
   std::string address;  // empty: whoever started the task knows it
-  int position = 0;     // of a worker
+  int position = 0;  // a worker's
   bool added = false;   // came after the job began
 };
 
-// Nobody listens there: a call fails at once.
+// An address where nobody listens: a call fails at once.
 inline constexpr char kNowhere[] = "127.0.0.1:1";
 
 // Thread-compatible.
@@ -45,13 +45,13 @@ class WorkerRoster {
   // Errors: INVALID_ARGUMENT for a task that is no worker; NOT_FOUND naming the workers;
   // FAILED_PRECONDITION when there are as few workers as must be.
   absl::Status Remove(TaskId task);
-  // The member lives elsewhere now.
+  // Moves the member to another address.
   void Move(TaskId task, std::string address);
 
   const std::map<TaskId, Member>& members() const { return members_; }
-  // nullptr: not a member.
+  // Returns nullptr for a task that is not a member.
   const Member* Find(TaskId task) const;
-  // Ascending.
+  // Returns tasks in ascending order.
   std::vector<TaskId> Tasks(Role role) const;
   const WorkerLimits& limits() const { return limits_; }
 

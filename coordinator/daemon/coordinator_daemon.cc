@@ -19,8 +19,8 @@ namespace cohort {
 
 namespace {
 
-// Of the time that an interrupted job has to end: closures in flight have so much, and their
-// checkpoint as much again.
+// The part of the time that an interrupted job has to end, for closures in flight; their checkpoint
+// has as much again.
 constexpr double kKeepPart = 0.4;
 
 ExitCode CodeOf(const absl::Status& status) {
@@ -42,7 +42,8 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
   return WithDetail(status, detail);
 }
 
-// Who has the variables neither comes nor goes; but one that has a copy may be away.
+// Keeps homes: a task that has the variables neither comes nor goes; but one that has a copy may be
+// away.
 void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
@@ -148,7 +149,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
     interrupted = !interruption_->error.ok();
   }
   if (local_ != nullptr) {
-    // They end with it, and none is to wait for its word.
+    // The tasks end with it, and none must wait for its word.
     (*coordinator)->Leave(Farewell::kKeep).IgnoreError();
     return summary;
   }
@@ -178,7 +179,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   ClusterCoordinator::Options options;
   options.job = job.name;
   options.settings = SettingsOf(job);
-  // Nobody but this process has the state directory of local tasks: who had them before has ended.
+  // Nobody but this process has the state directory of local tasks: the former owner has ended.
   options.take_over = options_.take_over || options_.local.has_value();
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
@@ -268,7 +269,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   if (const absl::Status forgotten = coordinator.ForgetState(); !forgotten.ok()) {
-    // What was trained is not lost for a file that is left; but the next job would go on from it.
+    // A file that is left does not lose what was trained; but the next job would go on from it.
     Log(LogLevel::kWarning, "recovery_not_removed",
         {{"cause", forgotten.message()},
          {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
@@ -288,7 +289,7 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     };
     options.stop_local = [local = local_](TaskId task) { local->RemoveWorker(task); };
   }
-  // A local child is stopped by who started it: it would be started again otherwise.
+  // A local child is stopped by its parent: it would be started again otherwise.
   const bool keep = local_ != nullptr || options_.keep_tasks;
   options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
   const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));

@@ -32,25 +32,25 @@ class CoordinatorDaemon {
   struct Result {
     ExitCode code = kExitOk;
     std::string output;  // for stdout: the summary
-    std::string error;   // for stderr
+    std::string error;  // for stderr
   };
   // Blocks until the job ended and its tasks have been stopped.
   Result Run();
 
-  // The job ends with an error as soon as closures in flight have ended, or at once where it waits
-  // for a task that is away. With recovery a checkpoint of all that is done is taken first, and the
+  // Ends the job with an error as soon as closures in flight have ended, or at once if it waits for
+  // a task that is away. With recovery a checkpoint of all that is done is taken first, and the
   // code is kExitInterrupted. Thread-safe.
   void Interrupt(absl::string_view reason);
-  // An interrupted job did not end in time and this process ends without it: local tasks are
-  // killed. What the job waited for. Thread-safe.
+  // Gives up an interrupted job that did not end in time, as this process ends without it: local
+  // tasks are killed. Returns what the job waited for. Thread-safe.
   std::string GiveUp();
 
  private:
-  // What an interruption has to do with the job. Shared with the checkpoint that it waits for.
+  // The state of an interruption. Shared with the checkpoint that it waits for.
   struct Interruption {
     Mutex mutex;
-    ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;  // while it lives
-    absl::Status error ABSL_GUARDED_BY(mutex);  // of a job that was interrupted
+    ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;  // set while it lives
+    absl::Status error ABSL_GUARDED_BY(mutex);  // that of an interrupted job
     bool kept ABSL_GUARDED_BY(mutex) = false;   // a checkpoint has all that was done
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
@@ -58,12 +58,12 @@ class CoordinatorDaemon {
   absl::StatusOr<std::string> RunJob();
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
-  // Of recovery checkpoints; empty: none.
+  // Returns the directory of recovery checkpoints; empty: none.
   std::string RecoveryDirectory() const;
   // Proves, before anything starts, that what the job is told to write can be written. Errors: the
   // file system's, naming the directory and the field of the job.
   absl::Status ProbeDirectories() const;
-  // What goes on beside the training, until the job ends.
+  // The activities beside the training, until the job ends.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // shared with its timers
     std::unique_ptr<Server> ctl;

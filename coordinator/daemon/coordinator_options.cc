@@ -185,7 +185,7 @@ ClusterShape ShapeOf(const CoordinatorOptions& options) {
   return cluster;
 }
 
-// Whether the strategy is one, and can do with the cluster.
+// Checks that the strategy exists, and fits the cluster.
 void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const auto strategy = MakeStrategy(options.job.strategy);
   if (!strategy.ok()) {
@@ -197,8 +197,8 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
   if (!fits.ok()) problems.push_back(absl::StrCat(source, ": ", fits.message()));
 }
 
-// What a start would find out later, from tasks and data. With other problems it may be wrong about
-// why.
+// Checks what a start would find out later, from tasks and data. With other problems it may be
+// wrong about the cause.
 void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
   const ClusterShape cluster = ShapeOf(options);
@@ -222,7 +222,7 @@ void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& prob
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
 }
 
-// After the cluster: what is not given follows from it.
+// Runs after the cluster is known: defaults follow from it.
 void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
   options.membership = flags.membership;

@@ -31,10 +31,10 @@ struct CoordinatorOptions {
   std::string job_file;
   JobSpec job;
   std::optional<LocalTasks> local;  // absent: the cluster is TF_CONFIG's
-  ClusterSpec cluster;              // of TF_CONFIG; empty with --local
-  std::string state_directory;      // of local tasks: addresses, process ids and logs
-  absl::Duration orphan_timeout = absl::Seconds(30);  // of local tasks; zero: never
-  // Where operators are served; a file that gets the address. Empty: nowhere.
+  ClusterSpec cluster;  // from TF_CONFIG; empty with --local
+  std::string state_directory;  // for local tasks: addresses, process ids and logs
+  absl::Duration orphan_timeout = absl::Seconds(30);  // for local tasks; zero: never
+  // The address for operators, and a file that gets the address. Empty: none.
   std::string ctl_address;
   std::string ctl_address_file;
   bool ctl_required = false;  // --ctl_address was given: without it the job does not begin
@@ -48,13 +48,13 @@ struct CoordinatorOptions {
 
 using CoordinatorCommand = std::variant<CoordinatorOptions, PrintAndExit>;
 
-// `arguments` without the program's name. Errors: INVALID_ARGUMENT with one line per problem;
-// NOT_FOUND (the job file).
+// Parses `arguments`, which do not include the program's name. Errors: INVALID_ARGUMENT with one
+// line per problem; NOT_FOUND (the job file).
 absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
     const std::vector<std::string>& arguments, const Environment& environment, FileSystem& files);
 
-// "ps=2,worker=3", or "worker=1" for a strategy without ps. Errors: INVALID_ARGUMENT naming what is
-// wrong.
+// Parses "ps=2,worker=3", or "worker=1" for a strategy without ps. Errors: INVALID_ARGUMENT naming
+// what is wrong.
 absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text);
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which slices of a variable go with which calls, where each home is called several times because
-// one call moves no more than kCallBytesMax (common/wire/frame_limits.h).
+// The grouping of a variable's slices into calls, if each home is called several times because one
+// call moves no more than kCallBytesMax (common/wire/frame_limits.h).
 
 #include <cstddef>
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace cohort {
 
-// One slice, or what goes to or comes from it.
+// A slice, or what goes to or comes from it.
 struct SliceLoad {
-  size_t home = 0;  // its place among the homes
+  size_t home = 0;  // position among the homes
   size_t bytes = 0;
 };
 

@@ -42,7 +42,7 @@ class ChangeOf {
   Cluster* const cluster_;
 };
 
-// So many empty requests, one at least; the epoch is filled in when they are sent.
+// Returns so many empty requests, at least one; the epoch is filled in when they are sent.
 template <typename Request>
 std::vector<Envelope<Request>> ForEach(int count) {
   return std::vector<Envelope<Request>>(static_cast<size_t>(std::max(count, 1)));
@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   const ChangeOf change(*cluster_, method);
   ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
-  // What is the same for all copies goes to all that there are now, or is asked of the first.
+  // A request that is the same for all copies goes to all present ones, or to the first if it asks.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
@@ -246,7 +246,7 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   dims[0] = static_cast<int64_t>(ids.size());
   Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
   if (rows.num_bytes() == 0) return rows;
-  // At most so many to each home, however they are spread.
+  // Asks each home for at most so many rows, however they are spread.
   const size_t row_bytes = rows.num_bytes() / ids.size();
   const size_t most = std::max<size_t>(options_.call_bytes_max / row_bytes, 1);
   for (size_t first = 0; first < ids.size(); first += most) {
@@ -360,7 +360,7 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
   using Slices = std::vector<proto::SavedSlice>;
   return UntilStable<Slices>({"Save"}, [&] {
     order.epoch = cluster_->epoch();
-    // Each of its calls has a deadline; how many there are, the variables say.
+    // Each of its calls has a deadline; the variables determine how many there are.
     return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
                               [&](auto done) { transfer_->Save(order, std::move(done)); });
   });

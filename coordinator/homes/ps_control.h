@@ -1,8 +1,8 @@
 #pragma once
 
-// What the coordinator itself asks of the parameter servers: make variables, read and set them,
-// save and restore. Blocks on the waiter; training traffic never passes here. Where a lost server
-// is recovered, a call waits for that and is made again.
+// The coordinator's own calls to the parameter servers: make variables, read and set them, save and
+// restore. Blocks on the waiter; training traffic never passes here. While a lost server is
+// recovered, a call waits and is made again.
 
 #include <atomic>
 #include <functional>
@@ -28,17 +28,17 @@
 
 namespace cohort {
 
-// Every method's errors: UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; what the ps
-// answers. Thread-safe.
+// The coordinator's own calls to homes. Every method's errors: UNAVAILABLE (PS_LOST) naming the ps;
+// DEADLINE_EXCEEDED; the ps's own errors. Thread-safe.
 class PsControl {
  public:
   // Runs its argument once variables are what the job's results say, or with why they never will.
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
-    absl::Duration timeout = absl::Seconds(60);           // of one call
+    absl::Duration timeout = absl::Seconds(60);  // for one call
     size_t call_bytes_max = kCallBytesMax;                // CallRounds'
     WhenStable when_stable;                               // empty: a loss is an error
-    absl::Duration recovery_timeout = absl::Minutes(10);  // of a call with the waits before it
+    absl::Duration recovery_timeout = absl::Minutes(10);  // for a call with the waits before it
     // How long calls in a row may get no answer from tasks that are there.
     absl::Duration unanswered_max = absl::Seconds(60);
   };
@@ -48,26 +48,26 @@ class PsControl {
   // Makes them anew, under the present epoch, whatever an earlier coordinator has left; of that it
   // logs one line.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
-  // The whole value, slices joined; of one with values of replicas what they are together. Errors:
-  // INVALID_ARGUMENT where they are nothing together (common/program/replica_rows.h).
+  // Reads the whole value, slices joined; the joint value, if replicas have values of their own.
+  // Errors: INVALID_ARGUMENT if these have no joint value (common/program/replica_rows.h).
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
-  // As it is kept: with a row for each replica, where each has a value.
+  // Reads the value as it is kept: with a row for each replica, if each has a value.
   absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);
-  // These rows, in this order; the variable has axis 0, and the ids are rows of it, or keys of a
-  // dynamic table. More than one call moves are not of one instant. Errors: INVALID_ARGUMENT for
-  // one with values of replicas.
+  // Reads these rows, in this order; the variable has axis 0, and the ids are its rows, or keys of
+  // a dynamic table. Rows that take several calls may be of different instants. Errors:
+  // INVALID_ARGUMENT for a variable with values of replicas.
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 
-  // Above all numbers of this and of earlier coordinators.
+  // Returns a number above all of this and of earlier coordinators.
   uint64_t NextUpdate();
-  // Each slice does what has this number, or a later one, once, however often this is called.
-  // Changes are made one at a time. Errors: INVALID_ARGUMENT for an operand of another type or
-  // shape, naming the variable, and those of ChangeOfReplicas; OUT_OF_RANGE naming it and the id;
-  // then nothing was changed.
+  // Changes the variable: each slice makes the change with this number once, however often this is
+  // called, unless it has made a later one. Changes are made one at a time. Errors:
+  // INVALID_ARGUMENT for an operand of another type or shape, naming the variable, and those of
+  // ChangeOfReplicas; OUT_OF_RANGE naming the variable and the id; then nothing was changed.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);
-  // Each variable becomes its moving average. Errors: INVALID_ARGUMENT for one without.
+  // Sets each variable to its moving average. Errors: INVALID_ARGUMENT for one without.
   absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
   // Writes the data shards of the checkpoint `prefix`, one per ps, in a directory that exists;
   // `extras` go into the first. What was written.
@@ -76,7 +76,7 @@ class PsControl {
   // Slots that the checkpoint does not have, or all of them, begin as new.
   enum class Slots { kOfCheckpoint, kNew };
   absl::Status Restore(const std::string& prefix, Slots slots);
-  // Summed over all ps; the maximum of maxima.
+  // Returns sums over all ps, and maxima of maxima.
   absl::StatusOr<proto::PsStatsResponse> Stats();
 
   int num_ps() const { return cluster_->num_ps(); }
@@ -86,11 +86,11 @@ class PsControl {
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAll(const std::string& method,
                                                           std::vector<Envelope<Request>> requests);
-  // How many requests CallAll needs: one for each home, or one that is the same for all. Copies
-  // come and go, so nothing is counted or placed by how many there are now.
+  // Returns how many requests CallAll needs: one for each home, or one for all copies. Copies come
+  // and go, so nothing is counted or placed by their present number.
   int NumRequests(bool mirrored) const { return mirrored ? 1 : num_ps(); }
-  // For each slice the place of its home among the requests and responses of CallAll. Errors:
-  // INVALID_ARGUMENT for a home that the cluster does not have.
+  // Returns for each slice the position of its home among the requests and responses of CallAll.
+  // Errors: INVALID_ARGUMENT for a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
   // Reads these slices, by their places in the variable, by one call to each home.
@@ -104,10 +104,10 @@ class PsControl {
                             absl::Span<const VariablePart> parts, absl::Span<const size_t> slices,
                             const proto::AssignRequest& numbered);
 
-  // What `start` gives, or the loss of a home.
+  // Returns the result of `start`, or the loss of a home.
   template <typename T, typename Start>
   absl::StatusOr<T> AwaitHomes(absl::Duration timeout, absl::string_view what, Start start);
-  // What `once` returns, asked again after a recovery while a ps was lost.
+  // Returns the result of `once`, which is called again after a recovery while a ps was lost.
   template <typename T, typename Once>
   absl::StatusOr<T> UntilStable(const UnansweredCall& call, Once once);
   template <typename Response, typename Request>

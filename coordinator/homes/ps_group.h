@@ -1,6 +1,6 @@
 #pragma once
 
-// One call to many tasks at once: to the homes of variables, as its errors say.
+// One call to many tasks at once: to the homes of variables, as its errors show.
 
 #include <memory>
 #include <string>
@@ -16,8 +16,9 @@
 
 namespace cohort {
 
-// The responses in the order of `links`, or the first error, when all calls have ended. `requests`
-// has one entry per link. For methods that are idempotent: what comes malformed is sent again.
+// Calls all links and returns the responses in the order of `links`, or the first error, when all
+// calls have ended. `requests` has one entry per link. For idempotent methods: a malformed message
+// is sent again.
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,

@@ -22,7 +22,7 @@ void AddTables(const proto::DynamicTableUse& one, proto::DynamicTableUse& sum) {
   sum.set_evicted_rows(sum.evicted_rows() + one.evicted_rows());
 }
 
-// Each home has a copy, and counts what it has done with it since it has it: all, or less.
+// Adds the counters of a copy, which has counted since it became one: all that was done, or less.
 void TakeMirrored(const proto::DynamicTableUse& one, proto::DynamicTableUse& of_all) {
   of_all.set_rows(std::max(of_all.rows(), one.rows()));
   of_all.set_bytes(std::max(of_all.bytes(), one.bytes()));

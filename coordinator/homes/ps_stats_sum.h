@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-// What several parameter servers count, together: adds one of them.
+// Adds the counters of one parameter server to the sum.
 void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum);
 
 // Returns what there is of dynamic tables in such a sum, each copy of a mirrored one left out but

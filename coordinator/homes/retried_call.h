@@ -19,7 +19,7 @@ namespace cohort {
 
 inline constexpr int kCallAttemptsMax = 3;
 
-// Of which a message came malformed: what came damaged may come whole the next time.
+// Makes a call again while a message of it comes malformed: it may come whole the next time.
 template <typename Response, typename Request>
 void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
                      Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
@@ -38,7 +38,7 @@ void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
       });
 }
 
-// To a home of variables. A failure names it (AttributedHomeCall).
+// Calls a home of variables. A failure names the home (AttributedHomeCall).
 template <typename Response, typename Request>
 void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
                   absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {

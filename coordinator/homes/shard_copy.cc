@@ -13,20 +13,20 @@ namespace cohort {
 
 namespace {
 
-// For a chunk to go from the one to the other. Gangs stand meanwhile, so that two which do not
-// reach each other are given up before a connection is (5 s).
+// The time for a chunk to go from the one home to the other. Gangs stand meanwhile, so two homes
+// that do not reach each other must be given up before a connection is (5 s).
 constexpr absl::Duration kFetchTimeout = absl::Seconds(4);
 
 constexpr int64_t kNumberMax = std::numeric_limits<int64_t>::max();
 
-// Whether a message may say that so many rows have so many bytes.
+// Returns whether a message may say that so many rows have so many bytes.
 bool AreRows(int64_t begin, int64_t count, uint64_t bytes) {
   if (begin < 0 || count < 0 || begin > kNumberMax - count) return false;
   if (bytes > static_cast<uint64_t>(kNumberMax)) return false;
   return count == 0 ? bytes == 0 : bytes % static_cast<uint64_t>(count) == 0;
 }
 
-// By their first rows.
+// Saved slices by their first rows.
 using Slices = std::map<int64_t, const proto::SavedSlice*>;
 
 // Appends where these rows lie. How many bytes of them there are.
@@ -131,7 +131,7 @@ void ShardCopy::FetchNext() {
   request.set_save(options_.save);
   request.set_shard_offset(piece.offset + fetched_);
   request.set_max_bytes(std::min<uint64_t>(piece.size - fetched_, options_.chunk_bytes));
-  // Less than the call's, so that its answer says who did not answer.
+  // Less than the call's own time, so that its answer says who did not answer.
   const absl::Duration timeout = std::min(kFetchTimeout, options_.call_timeout / 2);
   request.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(timeout), 1));
   Call<proto::FetchStagedResponse>(

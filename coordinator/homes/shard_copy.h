@@ -1,14 +1,13 @@
 #pragma once
 
-// What one home holds, copied to another one that has the same slices. The bytes go from the one to
-// the other; only what is to be done passes here:
+// The copy of one home's content to another that has the same slices. The bytes go from the one to
+// the other; only the orders pass here:
 //
 //   StageRestore --> FetchStaged, ... --> RestoreShard     to the target, which asks the source
-//                                    --> ReleaseShard      to the source, in the end
+//                --> ReleaseShard                          to the source, in the end
 //
 // The target changes its slices with the last of its calls alone. Every chunk has its checksum: a
-// damaged one is fetched again.
-// Held by the calls under way; ends by itself.
+// damaged one is fetched again. Held by the calls under way; ends by itself.
 
 #include <cstdint>
 #include <memory>
@@ -32,8 +31,8 @@ struct ShardPiece {
   uint64_t size = 0;
   friend bool operator==(const ShardPiece&, const ShardPiece&) = default;
 };
-// Where the bytes of these rows, one after another, lie in a shard of this layout. Errors: INTERNAL
-// naming the tensor of which it has not all rows.
+// Returns where the bytes of these rows, one after another, lie in a shard of this layout. Errors:
+// INTERNAL naming the tensor of which the shard does not have all rows.
 absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::StagedRows>& rows,
                                                  const std::vector<proto::SavedSlice>& layout);
 
@@ -44,8 +43,8 @@ class ShardCopy : public std::enable_shared_from_this<ShardCopy> {
   struct Options {
     TaskLink source;
     TaskLink target;
-    uint64_t save = 0;                      // that the source holds
-    std::vector<proto::SavedSlice> layout;  // of it
+    uint64_t save = 0;  // the save that the source holds
+    std::vector<proto::SavedSlice> layout;  // layout of that save
     proto::RestoreShardRequest request;     // a staged one
     absl::Duration call_timeout;
     size_t chunk_bytes;
@@ -64,12 +63,12 @@ class ShardCopy : public std::enable_shared_from_this<ShardCopy> {
 
   const Options options_;
   Strand strand_;
-  // On the strand.
+  // Used on the strand alone.
   Done done_;
   std::vector<ShardPiece> pieces_;
-  size_t piece_ = 0;      // that is fetched
-  uint64_t fetched_ = 0;  // of it
-  uint64_t offset_ = 0;   // of what was fetched, in all rows
+  size_t piece_ = 0;  // the piece that is being fetched
+  uint64_t fetched_ = 0;  // bytes of that piece that have come
+  uint64_t offset_ = 0;  // bytes fetched, in all rows
 };
 
 }  // namespace cohort

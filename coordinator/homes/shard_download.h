@@ -28,14 +28,14 @@ class ShardDownload : public std::enable_shared_from_this<ShardDownload> {
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
   struct Options {
     TaskLink link;
-    proto::WriteShardRequest save;  // that the ps holds
+    proto::WriteShardRequest save;  // the save that the ps holds
     DataShardCopy::Target target;
-    std::vector<proto::SavedSlice> layout;  // as the ps said
+    std::vector<proto::SavedSlice> layout;  // as the ps reported it
     absl::Duration call_timeout;
     size_t chunk_bytes;
   };
-  // Errors: PS_LOST; what the ps answers; those of DataShardCopy; DATA_LOSS (TRANSIENT) naming the
-  // ps whose chunk keeps coming damaged. `done` runs on any thread.
+  // Starts a download. `done` runs on any thread. Errors: PS_LOST; the ps's own; those of
+  // DataShardCopy; DATA_LOSS (TRANSIENT) naming the ps whose chunk keeps coming damaged.
   static void Start(World world, Options options, Done done);
 
  private:
@@ -52,10 +52,10 @@ class ShardDownload : public std::enable_shared_from_this<ShardDownload> {
   const World world_;
   const Options options_;
   Strand strand_;
-  // On the strand.
+  // Used on the strand alone.
   Done done_;
   std::unique_ptr<DataShardCopy> copy_;
-  int damaged_ = 0;  // in a row
+  int damaged_ = 0;  // damaged chunks in a row
 };
 
 }  // namespace cohort

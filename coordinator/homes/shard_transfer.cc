@@ -34,7 +34,7 @@ constexpr char kProbeDirectory[] = "/cohort.proto.PsService/ProbeDirectory";
 constexpr absl::Duration kHoldTimeout = absl::Seconds(5);
 constexpr char kProbePrefix[] = "cohort-probe-";
 
-// The same for every ps of a save.
+// Returns the request that is the same for every ps of a save.
 template <typename Request>
 Request About(const ShardTransfer::Held& held) {
   Request request;
@@ -43,7 +43,7 @@ Request About(const ShardTransfer::Held& held) {
   return request;
 }
 
-// Of coordinators that died in the middle of one.
+// Removes probes of coordinators that died in the middle of one.
 void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t epoch) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (!names.ok()) return;
@@ -127,7 +127,7 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
   const std::string token =
       absl::StrFormat("%016x%016x", stream.Child(epoch).Bits(number), stream.Bits(number));
   if (absl::Status written = WriteFileAtomically(world_.files, path, token); !written.ok()) {
-    // One may restore from where one may not write; the coordinator can at least read.
+    // A directory may be readable without being writable; the coordinator can at least read.
     Log(LogLevel::kInfo, "checkpoint_directory_not_probed", {{"cause", written.message()}});
     OnProbed(directory, epoch, false);
     return done(false);

@@ -32,7 +32,7 @@ namespace cohort {
 
 enum class CheckpointMode { kAuto, kShared, kStream };
 
-// "auto", "shared", "stream". Errors: INVALID_ARGUMENT.
+// Reads "auto", "shared" or "stream". Errors: INVALID_ARGUMENT.
 absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
 
 // Shards that are streamed at once: a slice of each is in the coordinator's memory.
@@ -53,11 +53,11 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   struct SaveOrder {
     uint64_t epoch = 0;
-    std::string prefix;                      // its directory exists when it is written
+    std::string prefix;  // its directory exists when it is written
     std::vector<proto::NamedTensor> extras;  // saved in the first shard
   };
-  // What every ps holds of one checkpoint, until it is written: or released, as by a later save of
-  // the prefix, by an epoch that ends, and by two minutes of nothing.
+  // The shards that every ps holds of one checkpoint, until they are written or released: by a
+  // later save of the prefix, by the end of an epoch, and by two minutes of nothing.
   struct Held {
     uint64_t epoch = 0;
     uint64_t save = 0;
@@ -67,9 +67,9 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   };
   void Hold(const SaveOrder& order, absl::AnyInvocable<void(absl::StatusOr<Held>)> done);
   using SaveDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
-  // All data shards are written. What is in them; the index is the caller's.
+  // Writes all data shards. Returns what is in them; the caller writes the index.
   void Write(Held held, SaveDone done);
-  // Both steps.
+  // Takes both steps.
   void Save(const SaveOrder& order, SaveDone done);
 
   struct RestoreOrder {
@@ -87,7 +87,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   using WhenChosen = absl::AnyInvocable<void(absl::StatusOr<bool> shared)>;
 
   ShardTransfer(World world, Options options, std::shared_ptr<Cluster> cluster);
-  // Whether files of this directory are shared.
+  // Finds out whether files of this directory are shared.
   void Choose(const std::string& prefix, uint64_t epoch, const Links& links, WhenChosen done);
   void Probe(const std::string& directory, uint64_t epoch, const Links& links, WhenChosen done);
   void OnProbed(const std::string& directory, uint64_t epoch, bool shared);
@@ -104,7 +104,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   const Options options_;
   const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
   mutable Mutex mutex_;
-  // What probes of this epoch have found, by directory.
+  // The findings of this epoch's probes, by directory.
   uint64_t probed_epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, bool> shared_ ABSL_GUARDED_BY(mutex_);
 };

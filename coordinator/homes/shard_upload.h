@@ -45,7 +45,7 @@ class ShardUpload : public std::enable_shared_from_this<ShardUpload> {
   void Call(const char* method, Envelope<Request> request, Then then);
   proto::StageRestoreRequest StageRequest() const;
   void SendNext();
-  // The next bytes of the rows, a chunk if as many are left. Empty behind the last row.
+  // Returns the next bytes of the rows, a chunk if as many are left. Empty after the last row.
   absl::StatusOr<Payload> NextChunk();
   // Errors: those of BundleReader; INTERNAL when the ps asks for another size.
   absl::Status OpenRow();
@@ -53,13 +53,13 @@ class ShardUpload : public std::enable_shared_from_this<ShardUpload> {
 
   const Options options_;
   Strand strand_;
-  // On the strand.
+  // Used on the strand alone.
   Done done_;
   std::vector<proto::StagedRows> rows_;
-  size_t row_ = 0;                     // that is sent
-  std::unique_ptr<RowStream> stream_;  // of it; none before it was opened
-  uint64_t offset_ = 0;                // of what was sent, in all rows
-  uint64_t size_ = 0;                  // of all rows
+  size_t row_ = 0;  // the row that is being sent
+  std::unique_ptr<RowStream> stream_;  // bytes of that row; null before it was opened
+  uint64_t offset_ = 0;  // bytes sent, in all rows
+  uint64_t size_ = 0;  // bytes of all rows
 };
 
 }  // namespace cohort

@@ -4,7 +4,7 @@
 
 namespace cohort {
 
-// What begins a staged restore, but for the tensors that there are.
+// Makes the request that begins a staged restore, without the available tensors.
 inline proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) {
   proto::StageRestoreRequest request;
   request.set_epoch(restore.epoch());

@@ -22,22 +22,24 @@ struct VariableChange {
   std::optional<std::vector<int64_t>> ids;
   Tensor operand;
 };
-// What one slice gets of a change.
+// The part of a change that one slice gets.
 struct VariablePart {
   Tensor ids;
   Tensor operand;
 };
 
-// One for each slice. Errors: those of PsControl::Change for what does not fit the variable.
+// Returns a part for each slice. Errors: those of PsControl::Change for an operand that does not
+// fit the variable.
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const VariableChange& change);
 
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
              Envelope<proto::AssignRequest>& request);
 
-// The change of all rows that it is. As in TensorFlow a sum takes no addition, as nobody could say
-// which replica it is added to, aggregation NONE takes nothing, and there is no scatter. Errors:
-// INVALID_ARGUMENT for these and for an operand of another type or shape; naming the variable.
+// Returns the change of all rows that makes this change. As in TensorFlow nothing is added to a
+// sum, as nobody could say which replica it is added to, aggregation NONE takes nothing, and there
+// is no scatter. Errors: INVALID_ARGUMENT for these and for an operand of another type or shape;
+// naming the variable.
 absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& variable,
                                                 const VariableChange& change);
 

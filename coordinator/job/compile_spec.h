@@ -1,7 +1,7 @@
 #pragma once
 
-// What Keras's compile() is given: optimizer, loss, metrics and steps_per_execution. String forms
-// ("rmsprop") are resolved to the class with Keras's defaults when the job is read.
+// The arguments of Keras's compile(): optimizer, loss, metrics and steps_per_execution. String
+// forms ("rmsprop") are resolved to the class with Keras's defaults when the job is read.
 
 #include <map>
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace cohort {
 
-// Of gradients, before they are pushed; at most one is set, 0: none.
+// The clipping of gradients before they are pushed; at most one is set, 0: none.
 struct ClippingSpec {
   double clipnorm = 0;         // the largest norm of each variable's gradient
-  double global_clipnorm = 0;  // of all gradients together
+  double global_clipnorm = 0;  // norm of all gradients together
   double clipvalue = 0;        // the largest size of an element
 
   friend bool operator==(const ClippingSpec&, const ClippingSpec&) = default;
@@ -23,16 +23,16 @@ struct ClippingSpec {
 // A Keras schedule of the learning rate; without a class name the rate is constant.
 struct ScheduleSpec {
   std::string class_name;  // "CosineDecay"
-  // By Keras's names; booleans are 0 or 1. "warmup_target" is absent without a warm-up.
+  // Parameters by Keras's names; booleans are 0 or 1. "warmup_target" is absent without a warm-up.
   std::map<std::string, double> parameters;
-  std::vector<double> boundaries, values;  // of PiecewiseConstantDecay
+  std::vector<double> boundaries, values;  // for PiecewiseConstantDecay
 
   friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
 };
 
 struct OptimizerSpec {
   std::string class_name = "SGD";  // Keras's
-  std::string op = "sgd";          // of the update rule
+  std::string op = "sgd";  // the update rule's
   double learning_rate = 0.01;     // without a schedule
   ScheduleSpec schedule;
   // Every parameter of the class by Keras's name; booleans are 0 or 1.
@@ -62,7 +62,7 @@ enum class MetricKind { kAccuracy, kCategoricalAccuracy, kSparseCategoricalAccur
 
 struct MetricSpec {
   MetricKind kind = MetricKind::kAccuracy;
-  std::string name = "accuracy";  // as it is reported
+  std::string name = "accuracy";  // the reported name
 
   friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
 };
@@ -71,7 +71,7 @@ struct CompileSpec {
   OptimizerSpec optimizer;
   LossSpec loss;
   std::vector<MetricSpec> metrics;
-  int64_t steps_per_execution = 1;  // of a closure; the last one of a pass may have fewer
+  int64_t steps_per_execution = 1;  // in a closure; the last one of a pass may have fewer
 
   friend bool operator==(const CompileSpec&, const CompileSpec&) = default;
 };

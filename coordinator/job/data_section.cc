@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 constexpr int64_t kExamplesMax = int64_t{1} << 40;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
 constexpr size_t kTransformsMax = 100;
-constexpr size_t kCategories = 26;  // of a click log
+constexpr size_t kCategories = 26;  // in a click log
 
 MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   MnistSpec source;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where examples come from and what is done to them. A data set yields pairs (x, y) = components
-// (0, 1), or named columns, each a component; the pipeline is one list for training and test data
+// The source of examples and what is done to them. A data set yields pairs (x, y) = components (0,
+// 1), or named columns, each a component; the pipeline is one list for training and test data
 // alike, written with the names of the Keras layers that do the same.
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct MnistSpec {
   std::string split = "train";  // "train" or "test"
   std::string images;           // path of an IDX file, gzip or plain
   std::string labels;
-  bool or_synthetic_digits = false;  // where there is no MNIST, and only there
+  bool or_synthetic_digits = false;  // if there is no MNIST, and only then
 
   friend bool operator==(const MnistSpec&, const MnistSpec&) = default;
 };
@@ -47,14 +47,14 @@ struct ClickLogSpec {
   std::vector<std::string> paths;  // empty: made by the program
   uint64_t seed = 0;
   int64_t count = 100000;
-  std::vector<int64_t> hash_buckets;  // of each of the 26 categories
+  std::vector<int64_t> hash_buckets;  // one per category, 26 in all
 
   friend bool operator==(const ClickLogSpec&, const ClickLogSpec&) = default;
 };
 
 using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec, ClickLogSpec>;
 
-// What the components of a source are called in the pipeline, in order.
+// Returns the names of a source's components in the pipeline, in order.
 std::vector<std::string> ColumnNames(const DataSourceSpec& source);
 
 // Flatten, Rescaling or CategoryEncoding (one_hot) of one component.
@@ -77,18 +77,19 @@ struct DataSpec {
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
-// The pipeline for a DatasetSpec, to be put behind its Batch: every one of these works on whole
+// Returns the pipeline for a DatasetSpec, to be put after its Batch: every transform works on whole
 // batches.
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);
 
-// Whether a batch's component can be read as one class per example: [N] or [N,1], integers or
-// floats, of which the workers check that they are whole numbers.
+// Returns whether a batch's component can be read as one class per example: [N] or [N,1], integers
+// or floats; the workers check that they are whole numbers.
 bool HasLabels(const proto::ComponentSpec& component);
-// What proto::ClassLabels makes of it.
+// Returns the component that proto::ClassLabels makes of it.
 proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component);
 
-// The element that `transforms` make of a batch of `batch`'s type (Rescale, OneHot, Flatten; others
-// change no type). Errors: INVALID_ARGUMENT naming the transform, its component and what it needs.
+// Returns the element that `transforms` make of a batch of `batch`'s type (Rescale, OneHot,
+// Flatten; others change no type). Errors: INVALID_ARGUMENT naming the transform, its component and
+// what it needs.
 absl::StatusOr<proto::ElementSpec> TransformElement(
     const proto::ElementSpec& batch, absl::Span<const proto::DatasetTransform> transforms);
 

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// What the parameter servers take (ps_server/table/row_policy.h).
+// Limits of the parameter servers (ps_server/table/row_policy.h).
 constexpr int64_t kAdmitAfterMax = 200;
 constexpr int64_t kTableBytesLeast = int64_t{8} << 20;
 constexpr int64_t kTableBytesMax = int64_t{1} << 50;

@@ -18,11 +18,11 @@ using nlohmann::json;
 
 constexpr size_t kCallsMax = 10000;
 
-// What Keras calls a tensor: output 0 of the `node`-th use of a layer.
+// Keras's name of a tensor: output 0 of the `node`-th use of a layer.
 struct TensorName {
   std::string layer;
   int64_t node = 0;
-  std::string path;  // of the field that names it
+  std::string path;  // path of the field that names it
 };
 
 // A use of a layer before what it is given has been found.
@@ -86,7 +86,7 @@ class FunctionalReader {
     AddCalls(nodes, JoinPath(path, "inbound_nodes"), has_module);
   }
 
-  // After all layers.
+  // Connects inputs and outputs, after all layers.
   void Connect(const json& inputs, const std::string& inputs_path, const json& outputs,
                const std::string& outputs_path) {
     if (!Resolve()) return;
@@ -122,7 +122,7 @@ class FunctionalReader {
     return value;
   }
 
-  // Beside the config, in it, or in both.
+  // Reads a layer's name, which stands beside the config, in it, or in both.
   bool NameLayer(const json& name, const std::string& path, LayerSpec& layer) {
     std::string& own = std::visit([](auto& one) -> std::string& { return one.name; }, layer);
     if (own.empty() && name.is_string()) own = name.get<std::string>();

@@ -14,9 +14,10 @@ namespace cohort {
 
 inline constexpr size_t kLayersMax = 1000;
 
-// Who wrote a model, as far as its class form says. By hand: neither version nor module.
+// The writer of a model, as far as its class form says. Neither version nor module: written by
+// hand.
 struct KerasFile {
-  std::optional<int> major_version;  // of `keras_version`
+  std::optional<int> major_version;  // from `keras_version`
   bool has_module = false;
 };
 

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// What all layers of images have.
+// Reads the keys that all layers of images have.
 void ReadCommon(LayerReader& reader) {
   reader.OnlyFloat32();
   reader.config.OnlyNeutral("data_format", "channels_last");
@@ -61,7 +61,7 @@ Conv2DSpec ReadConv2D(LayerReader& reader) {
                                                   layer.filters, " filters"));
   }
   const Extents one = {1, 1};
-  if (layer.strides != one && layer.dilation_rate != one) {  // as in Keras
+  if (layer.strides != one && layer.dilation_rate != one) {  // Keras refuses that, too
     reader.config.AddError("dilation_rate", "stands beside strides; one of the two must be 1");
   }
   layer.activation = reader.ReadActivation();

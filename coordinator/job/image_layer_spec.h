@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// Of rows and of columns.
+// Extents of rows and of columns.
 using Extents = std::array<int64_t, 2>;
 
 struct Conv2DSpec {
@@ -38,7 +38,7 @@ struct Pooling2DSpec {
   std::string name;
   PoolKind kind = PoolKind::kMax;
   Extents pool_size = {2, 2};
-  Extents strides = {2, 2};  // by default pool_size
+  Extents strides = {2, 2};  // pool_size by default
   bool same_padding = false;
 
   friend bool operator==(const Pooling2DSpec&, const Pooling2DSpec&) = default;

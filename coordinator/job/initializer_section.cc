@@ -40,7 +40,8 @@ constexpr InitializerClass kClasses[] = {
 };
 
 const InitializerClass* FindClass(const std::string& name) {
-  if (name == "uniform" || name == "normal") return FindClass("random_" + name);  // as in Keras
+  // Keras has these names, too
+  if (name == "uniform" || name == "normal") return FindClass("random_" + name);
   for (const InitializerClass& one : kClasses) {
     if (name == one.class_name || absl::AsciiStrToLower(name) == one.short_name) return &one;
   }

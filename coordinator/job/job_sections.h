@@ -23,7 +23,7 @@ DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErro
 StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 DynamicTableSpec ReadDynamicTable(const nlohmann::json& value, const std::string& path,
                                   JsonErrors& errors);
-// Whether its values depend on how many rows a table has.
+// Returns whether the values depend on how many rows a table has.
 bool NeedsInputDim(const KerasInitializerSpec& initializer);
 KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
                                      JsonErrors& errors);
@@ -37,7 +37,7 @@ nlohmann::ordered_json StrategyToJson(const StrategySpec& strategy);
 nlohmann::ordered_json DynamicTableToJson(const DynamicTableSpec& table);
 nlohmann::ordered_json InitializerToJson(const KerasInitializerSpec& initializer);
 
-// {"class_name": ..., "config": ...}
+// Writes {"class_name": ..., "config": ...}.
 nlohmann::ordered_json ClassFormToJson(const std::string& class_name,
                                        nlohmann::ordered_json config);
 

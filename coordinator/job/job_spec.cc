@@ -149,7 +149,7 @@ ordered_json ToJson(const ClusterOptionsSpec& cluster) {
   return section;
 }
 
-// Of which a round that waits for its last steps takes the half at most.
+// Checks the window, of which a round that waits for its last steps takes at most half.
 void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   const SynchronousSpec* const synchronous = job.strategy.synchronous();
   if (synchronous == nullptr) return;
@@ -172,7 +172,7 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
-// What is trained leaves as one file of whole tensors.
+// Checks the export: the trained model leaves as one file of whole tensors.
 void CheckExport(const JobSpec& job, JsonErrors& errors) {
   if (job.export_to.onnx.empty()) return;
   for (const LayerSpec& layer : job.model.layers) {

@@ -42,8 +42,8 @@ struct CheckpointSpec {
   std::string restore;
   // Takes variables alone from there: slots, steps and epochs begin anew.
   bool weights_only = false;
-  // Who reads and writes the files, also those for recovery: "shared", each ps; "stream", the
-  // coordinator; "auto": each ps if all see the coordinator's directory, else the coordinator.
+  // The reader and writer of the files, also of those for recovery: "shared", each ps; "stream",
+  // the coordinator; "auto": each ps if all see the coordinator's directory, else the coordinator.
   std::string mode = "auto";
 
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
@@ -57,7 +57,7 @@ struct RecoverySpec {
   std::string directory;
   absl::Duration interval = absl::Seconds(10);
   int64_t interval_steps = 0;  // steps that ask for one before `interval` does; 0: only time does
-  int64_t max_steps = 65536;   // that may run again after a loss
+  int64_t max_steps = 65536;  // steps that may run again after a loss
 
   friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;
 };
@@ -72,7 +72,7 @@ struct ClusterOptionsSpec {
   absl::Duration connect_timeout = absl::Seconds(60);  // until every task has answered once
   absl::Duration lease_timeout = absl::Seconds(5);     // a task silent for so long is lost
   absl::Duration call_timeout = absl::Seconds(60);     // deadline of one call
-  int64_t max_attempts = 10;                           // of one closure, before it has failed
+  int64_t max_attempts = 10;  // of one closure, before it has failed
   int64_t quarantine_after = 3;        // worker processes that end together with one closure
   bool skip_quarantined = false;       // go on without it
   int64_t queue_size = 256;            // closures queued and in flight
@@ -98,14 +98,14 @@ struct JobSpec {
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
-// `file_name` begins each message. `overrides` are "a.b.2=value" (overrides.h), applied before
-// anything is checked. Errors: INVALID_ARGUMENT that lists every wrong key and value with its path,
-// what it was and what it may be; text that is no JSON, is too long or too deep, or names a key
-// twice.
+// Parses a job. `file_name` begins each message. `overrides` are "a.b.2=value" (overrides.h),
+// applied before anything is checked. Errors: INVALID_ARGUMENT that lists every wrong key and value
+// with its path, what it was and what it may be; text that is not JSON, is too long or too deep, or
+// names a key twice.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides);
 
-// The whole job, defaults written out; ParseJob reads it back to the same value.
+// Returns the whole job, defaults written out; ParseJob reads it back to the same value.
 std::string JobToJson(const JobSpec& job);
 
 // The longest job file that is read.

@@ -21,7 +21,7 @@ class JsonErrors {
  public:
   void Add(const std::string& path, const std::string& message);
   size_t size() const { return messages_.size(); }
-  // INVALID_ARGUMENT with one line per error behind "file_name: "; ok without errors.
+  // Returns INVALID_ARGUMENT with one line per error after "file_name: ", or OK without errors.
   absl::Status ToStatus(absl::string_view file_name) const;
 
  private:
@@ -46,13 +46,13 @@ struct NumberRange {
 // Readers leave `out` as it is when the key is absent or its value is wrong. Thread-compatible.
 class ObjectReader {
  public:
-  // `value` and `errors` must outlive the reader. A value that is no object is an error, and then
-  // every key is absent.
+  // Makes a reader; `value` and `errors` must outlive it. A value that is not an object is an
+  // error, and then every key is absent.
   ObjectReader(const nlohmann::json& value, std::string path, JsonErrors& errors);
 
-  // nullptr when absent or null.
+  // Returns nullptr if the key is absent or null.
   const nlohmann::json* Find(const std::string& key);
-  // The same, but absence is an error.
+  // Returns the value; absence is an error.
   const nlohmann::json* Require(const std::string& key);
 
   void Int(const std::string& key, IntRange range, int64_t* out);
@@ -62,12 +62,13 @@ class ObjectReader {
   void Number(const std::string& key, NumberRange range, double* out);
   void Bool(const std::string& key, bool* out);
   void String(const std::string& key, std::string* out);
-  // In any case, as TensorFlow takes its names; `out` is the choice as it is here.
+  // Reads one of the choices in any case, as TensorFlow takes its names; `out` is the choice as
+  // written here.
   void Choice(const std::string& key, absl::Span<const std::string> choices, std::string* out);
 
-  // Part of Keras's form that has no meaning here: any value.
+  // Accepts any value for a part of Keras's form that has no meaning here.
   void Ignore(const std::string& key);
-  // Part of Keras's form that is not supported: absent, null or `neutral`.
+  // Accepts only absent, null or `neutral` for a part of Keras's form that is not supported.
   void OnlyNeutral(const std::string& key, const nlohmann::json& neutral);
 
   void AddError(const std::string& key, const std::string& message);
@@ -92,23 +93,24 @@ struct ClassForm {
   std::string config_path;
   bool is_name_only = false;
 };
-// {"class_name": "function", "config": "relu"} is the name alone. A module or registered name that
-// is not Keras's is an error: such a class is not the one of this name.
+// Reads a class form; {"class_name": "function", "config": "relu"} is the name alone. A module or
+// registered name that is not Keras's is an error: such a class is not Keras's class of this name.
 ClassForm ReadClassForm(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 
-// The name of a function, given as a string or in the class form of a function.
+// Returns the name of a function, given as a string or in the class form of a function.
 std::optional<std::string> FunctionName(const nlohmann::json& value);
 
-// The integers of an array, each in `range`, or nothing after an error. `value` at `path`.
+// Returns the integers of an array, each in `range`, or nothing after an error. `path` is that of
+// `value`.
 std::optional<std::vector<int64_t>> ReadInts(const nlohmann::json& value, const std::string& path,
                                              IntRange range, JsonErrors& errors);
 
-// "'Dens' is no known layer; the nearest is 'Dense' (known: ...)"; of a name that Keras had once,
-// "...; it is called 'Functional' now (known: ...)".
+// Returns "'Dens' is no known layer; the nearest is 'Dense' (known: ...)"; for a name that Keras
+// had once, "...; it is called 'Functional' now (known: ...)".
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known);
 
-// An empty object, for a ClassForm without a config.
+// Returns an empty object, for a ClassForm without a config.
 const nlohmann::json& EmptyJsonObject();
 
 }  // namespace cohort

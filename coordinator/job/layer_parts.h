@@ -1,6 +1,6 @@
 #pragma once
 
-// What layers of all kinds are made of.
+// Types that layers of all kinds share.
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// One layer's config, with what Keras's layers have in common. Private to this folder.
+// The config of one layer, with the keys that Keras's layers share. Private to this folder.
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Of the shape of an example, and of one dimension.
+// Limits of one dimension, and of the shape of an example.
 inline constexpr int64_t kDimMax = int64_t{1} << 24;
 inline constexpr size_t kRankMax = 8;
 
@@ -23,21 +23,22 @@ class LayerReader {
   LayerReader(const ClassForm& form, JsonErrors& errors);
 
   std::string Name();
-  // "float32", or Keras 3's {"class_name": "DTypePolicy", "config": {"name": "float32"}}.
+  // Reads "float32", or Keras 3's {"class_name": "DTypePolicy", "config": {"name": "float32"}}.
   DType ElementType();
   void OnlyFloat32();
   Activation ReadActivation();
   // Leaves `out` as it is where the key is absent.
   void Initializer(const char* key, KerasInitializerSpec* out);
-  // A number for both, or a list of two.
+  // Reads a number for both, or a list of two.
   void Pair(const char* key, Extents* out);
-  // "valid" or "same".
+  // Reads "valid" or "same".
   void Padding(bool* same);
-  // The shape of one example under any of Keras's names for it; `input_dim` is one of them, but for
-  // a table, whose rows that key counts.
+  // Returns the shape of one example under any of Keras's names for it; `input_dim` is one of them,
+  // but not for a table, where that key counts rows.
   enum class InputDim { kShape, kRows };
   std::optional<std::vector<int64_t>> ExampleShape(InputDim input_dim);
-  // Part of Keras's form that is not supported: absent, null, or a regularizer that adds nothing.
+  // Accepts only absent, null, or a regularizer that adds nothing, for a part of Keras's form that
+  // is not supported.
   void OnlyNeutralRegularizer(const char* key);
 
   ObjectReader config;

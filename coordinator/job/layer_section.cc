@@ -110,7 +110,7 @@ void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
   layer.input_dim = kKeyBuckets;
 }
 
-// What Embedding and EmbeddingBag have in common.
+// Reads the keys that Embedding and EmbeddingBag share.
 template <typename Spec>
 Spec ReadTable(LayerReader& reader) {
   Spec layer;

@@ -1,6 +1,6 @@
 #pragma once
 
-// One layer of a job's model, read into its typed form and written back. Private to this folder.
+// A layer of a job's model, read into its typed form and written back. Private to this folder.
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace cohort {
 
 struct ReadLayerResult {
-  std::optional<LayerSpec> layer;  // none after an error
+  std::optional<LayerSpec> layer;  // empty after an error
   // The shape of an example, where a layer that is no InputLayer gives it.
   std::optional<std::vector<int64_t>> input_shape;
   std::string config_path;

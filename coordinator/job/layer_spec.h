@@ -18,7 +18,8 @@
 
 namespace cohort {
 
-// In a Sequential model only as the first layer. `shape` is that of one example, without the batch.
+// An input, only the first layer in a Sequential model. `shape` is that of one example, without the
+// batch.
 struct InputLayerSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -71,11 +72,11 @@ struct ConcatenateSpec {
 // when it is first pushed, or when the table admits it.
 struct DynamicTableSpec {
   int64_t admit_after = 1;                                 // pushes of a key until it has a row
-  double admit_probability = 1;                            // of each such push
+  double admit_probability = 1;  // applies to each such push
   std::optional<double> ttl_seconds = std::nullopt;        // without a push; absent: for ever
   std::optional<int64_t> max_bytes_per_ps = std::nullopt;  // absent: no limit
-  std::string evict = "lru";                               // at the limit; or "lfu"
-  DType dtype = DType::kFloat32;                           // of rows; also the 16-bit floats
+  std::string evict = "lru";  // at the limit; or "lfu"
+  DType dtype = DType::kFloat32;  // type of rows; also the 16-bit floats
 
   friend bool operator==(const DynamicTableSpec&, const DynamicTableSpec&) = default;
 };
@@ -106,7 +107,7 @@ struct EmbeddingBagSpec {
   friend bool operator==(const EmbeddingBagSpec&, const EmbeddingBagSpec&) = default;
 };
 
-// "sum", "mean", "sqrtn".
+// Returns "sum", "mean", "sqrtn".
 absl::string_view CombinerName(Combiner combiner);
 
 using LayerSpec =
@@ -115,10 +116,10 @@ using LayerSpec =
                  GlobalAveragePooling2DSpec, BatchNormalizationSpec, ReshapeSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
-// Of an embedding with one; null for all other layers.
+// Returns the dynamic table of an embedding; null for all other layers.
 const DynamicTableSpec* DynamicTableOf(const LayerSpec& layer);
 
-// One use of a layer. A layer that is used twice has the same variables in both.
+// A use of a layer. A layer that is used twice has the same variables in both.
 struct LayerCall {
   size_t layer = 0;
   std::vector<size_t> inputs;  // calls before this one, in the order in which the layer takes them
@@ -127,13 +128,13 @@ struct LayerCall {
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// In a Sequential model each layer is given what the one before it gives; an `input_shape` or
-// `batch_input_shape` in the first layer's config becomes an InputLayer in front of it. A
-// functional one says what each use of a layer is given.
+// A model. In a Sequential model each layer takes the output of the one before it; an `input_shape`
+// or `batch_input_shape` in the first layer's config becomes an InputLayer in front of it. A
+// functional model names the inputs of each use of a layer.
 struct ModelSpec {
   std::string name = "sequential";
   std::vector<LayerSpec> layers;
-  // Of a functional model only, in an order in which they can be computed.
+  // Set for a functional model only, in an order in which the calls can be computed.
   std::vector<LayerCall> calls;
   std::vector<size_t> inputs;  // calls of InputLayers, in the order of the model's inputs
   size_t output = 0;           // call

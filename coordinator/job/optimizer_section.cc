@@ -23,7 +23,7 @@ struct OptimizerClass {
   const char* class_name;
   const char* op;
   double learning_rate;                     // Keras's default
-  std::optional<double> weight_decay = {};  // where its default is not that of the others
+  std::optional<double> weight_decay = {};  // set if its default is not that of the others
 };
 
 constexpr OptimizerClass kOptimizers[] = {

@@ -42,31 +42,31 @@ struct MaxSizePartitionerSpec {
 using PartitionerSpec =
     std::variant<FixedShardsPartitionerSpec, MinSizePartitionerSpec, MaxSizePartitionerSpec>;
 
-// How far the values that a step reads may lie behind (docs/JOB_FILE.md, strategy.consistency).
+// The staleness that a step's values may have (docs/JOB_FILE.md, strategy.consistency).
 struct AsynchronousSpec {
   friend bool operator==(const AsynchronousSpec&, const AsynchronousSpec&) = default;
 };
 
 struct BoundedStalenessSpec {
-  int64_t steps = 0;  // that a step may be ahead of the oldest one that is not done
+  int64_t steps = 0;  // how many steps a step may be ahead of the oldest one that is not done
 
   friend bool operator==(const BoundedStalenessSpec&, const BoundedStalenessSpec&) = default;
 };
 
 struct SynchronousSpec {
   int64_t aggregate = 1;     // steps of which the mean is one update
-  int64_t backup_steps = 0;  // that are run besides, in the place of the slowest
+  int64_t backup_steps = 0;  // extra steps that run in the place of the slowest
 
   friend bool operator==(const SynchronousSpec&, const SynchronousSpec&) = default;
 };
 
 using ConsistencySpec = std::variant<AsynchronousSpec, BoundedStalenessSpec, SynchronousSpec>;
 
-// How float32 values travel between workers and parameter servers (docs/JOB_FILE.md,
+// The types in which float32 values travel between workers and parameter servers (docs/JOB_FILE.md,
 // strategy.compression).
 struct CompressionSpec {
-  std::string pull_dtype = "float32";  // of values; "float16", "bfloat16"
-  std::string push_dtype = "float32";  // of gradients
+  std::string pull_dtype = "float32";  // values: "float32", "float16", "bfloat16"
+  std::string push_dtype = "float32";  // gradients
   double top_k = 1;  // the fraction of the elements of a gradient that travels, the largest
 
   friend bool operator==(const CompressionSpec&, const CompressionSpec&) = default;
@@ -75,18 +75,18 @@ struct CompressionSpec {
 inline constexpr char kParameterServer[] = "parameter_server";
 inline constexpr char kMultiWorkerMirrored[] = "multi_worker_mirrored";
 
-// How the workers of multi_worker_mirrored add up their gradients (docs/JOB_FILE.md,
+// The way the workers of multi_worker_mirrored add up their gradients (docs/JOB_FILE.md,
 // strategy.communication_options).
 struct CommunicationSpec {
   std::string implementation = "auto";     // "ring", "nccl"
   int64_t bytes_per_pack = 0;              // 0: chosen
-  double timeout_seconds = 0;              // of one exchange; 0: none
-  std::string gradient_dtype = "float32";  // as which gradients travel; "float16", "bfloat16"
+  double timeout_seconds = 0;  // of one exchange; 0: none
+  std::string gradient_dtype = "float32";  // type in which gradients travel; "float16", "bfloat16"
 
   friend bool operator==(const CommunicationSpec&, const CommunicationSpec&) = default;
 };
 
-// Known values of `type`.
+// Returns the known values of `type`.
 const std::vector<std::string>& StrategyTypes();
 
 // Options of another type than `type` are checked, kept and not used, so that a job changes its
@@ -112,7 +112,7 @@ struct StrategySpec {
   std::string parameter_device;
   CommunicationSpec communication;  // multi_worker_mirrored
 
-  // nullptr: steps are not of rounds.
+  // Returns nullptr if steps do not belong to rounds.
   const SynchronousSpec* synchronous() const {
     return type == kParameterServer ? std::get_if<SynchronousSpec>(&consistency) : nullptr;
   }

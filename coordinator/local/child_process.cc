@@ -45,7 +45,8 @@ class Gate {
     [[maybe_unused]] const ssize_t written = write(write_end_.get(), "", 1);
   }
 
-  // In the child: false when the parent ended without opening it. Async-signal-safe.
+  // Waits in the child; returns false if the parent ended without opening the gate.
+  // Async-signal-safe.
   bool Pass() const {
     close(write_end_.get());
     char byte = 0;

@@ -23,9 +23,9 @@ struct ChildOptions {
   std::vector<std::string> arguments;              // without argv[0]
   std::map<std::string, std::string> environment;  // added to this process's own
   std::string output_file;                         // stdout and stderr are appended here
-  // A child that outlives a killed parent, so that the next one adopts it. Runs before the child
-  // runs its program, and the program never runs when the parent dies first or this fails: no child
-  // lives that is not written down.
+  // Records a child that outlives a killed parent, so that the next parent adopts it. Runs before
+  // the child runs its program; the program never runs if the parent dies first or this fails: no
+  // child lives that is not written down.
   std::function<absl::Status(pid_t)> record;
 };
 
@@ -33,7 +33,8 @@ struct ChildOptions {
 // `record`.
 absl::StatusOr<pid_t> StartChild(const ChildOptions& options);
 
-// How a child ended, "killed by signal 9" or "exit code 2"; nothing while it runs. Reaps it.
+// Returns how a child ended, "killed by signal 9" or "exit code 2", or nothing while it runs. Reaps
+// it.
 std::optional<std::string> PollChild(pid_t pid);
 
 // A process that this one started, or that a coordinator before it started and that goes on.
@@ -48,7 +49,8 @@ class SupervisedProcess {
   pid_t pid() const { return pid_; }
   bool adopted() const { return descriptor_.ok(); }
   void Signal(int signal) const;
-  // How it ended, once; nothing while it runs. Never blocks. Only a parent is told how.
+  // Returns how the process ended, once, or nothing while it runs. Never blocks. Only a parent
+  // learns how.
   std::optional<std::string> Poll() const;
 
  private:
@@ -56,7 +58,7 @@ class SupervisedProcess {
       : pid_(pid), descriptor_(std::move(descriptor)) {}
 
   pid_t pid_;
-  UniqueFd descriptor_;  // of an adopted process: its number may be another's by now
+  UniqueFd descriptor_;  // an adopted process's: its number may be another's by now
 };
 
 }  // namespace cohort

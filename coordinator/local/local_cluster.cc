@@ -18,7 +18,8 @@ constexpr absl::Duration kRestartDelayMin = absl::Milliseconds(100);
 constexpr absl::Duration kRestartDelayMax = absl::Seconds(5);
 // A child that lived so long has not failed for what the one before failed for.
 constexpr absl::Duration kSoundAfter = absl::Seconds(10);
-// For open calls of a child that is not wanted any more; its own drain takes as long by default.
+// The time for open calls of a child that is not wanted any more; its own drain takes as long by
+// default.
 constexpr absl::Duration kLeftoverGrace = absl::Seconds(10);
 
 absl::Duration RestartDelay(int restarts) {
@@ -137,7 +138,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   options.program = record.program;
   options.arguments = record.arguments;
   options.arguments.push_back(absl::StrCat("--address_file=", directory_->AddressFile(task)));
-  // Of those that have variables: without a ps, the workers.
+  // Tasks that have variables get a grant file: without a ps, the workers.
   if (task.role == Role::kPs || options_.ps == 0) {
     options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
   }

@@ -50,19 +50,20 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
                                                              Options options);
 
   ClusterSpec spec() const;
-  // The present address: a restarted child has another port.
+  // Returns the present address: a restarted child has another port.
   std::string Address(TaskId task) const;
   std::map<TaskId, pid_t> pids() const;
 
-  // One worker more, under the lowest index that is free here and not in `taken`. Its address is
-  // known once it listens. Errors: those of StartChild and StateDirectory; CANCELLED after Stop.
+  // Adds a worker under the lowest index that is free here and not in `taken`. Its address is known
+  // once it listens. Errors: those of StartChild and StateDirectory; CANCELLED after Stop.
   absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
   // Asks the child to end, and sees to it. Nothing for a task that is no child.
   void RemoveWorker(TaskId task);
 
-  // SIGTERM, up to `grace` to drain, then SIGKILL. Blocks on `waiter`.
+  // Sends SIGTERM, gives the children up to `grace` to drain, then sends SIGKILL. Blocks on
+  // `waiter`.
   void Stop(Waiter& waiter, absl::Duration grace);
-  // SIGKILL, for a process that has no more time.
+  // Sends SIGKILL, for a process that has no more time.
   void Kill() { Signal(SIGKILL); }
 
  private:
@@ -71,7 +72,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     std::string address;  // empty until it listens
     int restarts = 0;
     absl::Time started_at;
-    absl::Time restart_at = absl::InfinitePast();  // while there is no process
+    absl::Time restart_at = absl::InfinitePast();  // set while there is no process
   };
   // A process of the coordinator before, or of a worker that was removed, asked to end.
   struct Leftover {
@@ -81,7 +82,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
   absl::Status Begin();
-  // To every child and leftover; none is started any more.
+  // Signals every child and leftover; none is started any more.
   void Signal(int signal);
   absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
